@@ -1,0 +1,77 @@
+# make demo   the main job, end to end, on drawn radiographs; ends with the address of a page
+# make test   the tests
+# make check  formatting, lint, types, layers
+#
+# All three share one virtual environment, made when there is none. With PIP_EXTRA_INDEX_URL the
+# caller chooses PyTorch's CPU or CUDA wheels (see README.md).
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+DEMO ?= demo
+DEMO_PORT ?= 0
+CXRTEXT := $(BIN)/cxrtext
+
+.PHONY: install demo test check format clean-demo
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@echo "installing into $(VENV) (a few minutes the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
+	@touch $@
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -q
+
+check: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Each stage makes its file once; a stopped demonstration goes on where it was.
+demo: $(DEMO)/index/index.json
+	@echo "serving the page and the API; stop with Ctrl-C"
+	@$(CXRTEXT) serve --model $(DEMO)/run/checkpoint --index $(DEMO)/index \
+	    --port $(DEMO_PORT)
+
+$(DEMO)/data/manifest.csv: | $(INSTALLED)
+	@echo "1/6 phantoms"
+	@$(CXRTEXT) phantom $(DEMO)/data --studies 2500 --size 144 --seed 0
+
+$(DEMO)/language-model/model.safetensors: $(DEMO)/data/manifest.csv
+	@echo "2/6 language model"
+	@$(CXRTEXT) pretrain-text $(DEMO)/data/reports.csv --out $(DEMO)/language-model --size demo
+	@touch $@
+
+$(DEMO)/data/sentences.csv: $(DEMO)/language-model/model.safetensors
+	@echo "3/6 likelihood of every sentence"
+	@$(CXRTEXT) score-text $(DEMO)/data/reports.csv --model $(DEMO)/language-model --out $@
+	@touch $@
+
+$(DEMO)/run/.trained: $(DEMO)/data/sentences.csv docs/demo.yaml
+	@echo "4/6 training"
+	@$(CXRTEXT) train docs/demo.yaml --set out=$(DEMO)/run --set data.manifest=$(DEMO)/data/manifest.csv \
+	    --set data.sentences=$(DEMO)/data/sentences.csv --set model.text=$(DEMO)/language-model \
+	    $$(test -d $(DEMO)/run/state && echo --resume $(DEMO)/run)
+	@touch $@
+
+$(DEMO)/evaluation/report.md: $(DEMO)/run/.trained
+	@echo "5/6 evaluation on held-out patients"
+	@$(CXRTEXT) evaluate $(DEMO)/run/checkpoint --data $(DEMO)/data --out $(DEMO)/evaluation
+
+$(DEMO)/index/index.json: $(DEMO)/evaluation/report.md
+	@echo "6/6 index"
+	@$(CXRTEXT) index $(DEMO)/data/manifest.csv --model $(DEMO)/run/checkpoint --out $(DEMO)/index
+	@touch $@
+
+clean-demo:
+	rm -rf $(DEMO)

@@ -1,0 +1,169 @@
+"""Every error as a problem document (RFC 9457), without anything that the caller sent."""
+
+import logging
+import traceback
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
+
+from cxrtext.errors import CxrTextError, ImageError, InputError
+from cxrtext_api.workers import Busy
+
+PROBLEM_TYPE = "application/problem+json"
+REQUEST_ID = "cxrtext_api.request_id"
+"""Key of the request's id in the ASGI scope."""
+
+RETRY_SECONDS = 2
+
+_log = logging.getLogger("cxrtext_api")
+
+_DETAILS = {
+    400: "The request could not be read; check its form fields and their encoding.",
+    404: "There is nothing at this address; /docs lists the routes.",
+    405: "This address does not take this method; /docs lists the routes.",
+    413: "The request is larger than this server takes.",
+    500: "Something went wrong in the server; its log has the details under this id.",
+    503: "More requests are waiting than the server takes; try again in a moment.",
+}
+
+
+class NotReady(Exception):  # noqa: N818 - a state to wait out rather than an error
+    """The model is not loaded (yet)."""
+
+
+class Fault(BaseModel):
+    """What is wrong with one field.
+
+    Args:
+        field: The field.
+        message: What is wrong.
+    """
+
+    field: str
+    message: str
+
+
+class Problem(BaseModel):
+    """An error.
+
+    Args:
+        type: Kind of problem; always ``about:blank``, the status says it.
+        title: The status in words.
+        status: The HTTP status.
+        detail: What is wrong and what to do.
+        instance: Id of this occurrence, as in the server's log.
+        errors: The fields that are wrong, where the form does not fit.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "about:blank",
+                    "title": "Unprocessable Content",
+                    "status": 422,
+                    "detail": "give an image, or the image_id of an indexed one",
+                    "instance": "urn:uuid:6fa1c7b2-9d07-4f0c-a0e5-0d1d2b7a3c11",
+                }
+            ]
+        }
+    )
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: list[Fault] | None = None
+
+
+def problem_response(
+    request_id: str,
+    status: int,
+    detail: str | None = None,
+    *,
+    errors: Sequence[Fault] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """An error as the caller sees it.
+
+    Args:
+        request_id: Id of the request.
+        status: The HTTP status.
+        detail: What is wrong; by default what the status means here.
+        errors: The fields that are wrong.
+        headers: Other headers.
+    """
+    phrase = "Unprocessable Content" if status == 422 else HTTPStatus(status).phrase
+    problem = Problem(
+        title=phrase,
+        status=status,
+        detail=detail or _DETAILS.get(status, phrase),
+        instance=f"urn:uuid:{request_id}",
+        errors=list(errors) if errors else None,
+    )
+    return JSONResponse(
+        problem.model_dump(exclude_none=True), status, headers, media_type=PROBLEM_TYPE
+    )
+
+
+def log_failure(request_id: str, error: BaseException) -> None:
+    """Log where an unforeseen error arose.
+
+    Its message is left out: it may quote a report or a file.
+    """
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    _log.error("%s in request %s\n%s", type(error).__name__, request_id, frames.rstrip())
+
+
+def _respond(request: Request, status: int, *args: Any, **kwargs: Any) -> JSONResponse:
+    return problem_response(request.scope[REQUEST_ID], status, *args, **kwargs)
+
+
+async def _on_http(request: Request, error: HTTPException) -> JSONResponse:
+    return _respond(request, error.status_code, headers=error.headers)
+
+
+async def _on_validation(request: Request, error: RequestValidationError) -> JSONResponse:
+    # A location is cut after the name of the field: what follows can be the caller's own words.
+    faults = [
+        Fault(field=".".join(str(part) for part in fault["loc"][1:2]), message=fault["msg"])
+        for fault in error.errors()
+    ]
+    return _respond(request, 422, "Some fields do not fit; see errors.", errors=faults)
+
+
+async def _on_cxrtext(request: Request, error: CxrTextError) -> JSONResponse:
+    # Imported here because it brings the model code, which the server otherwise loads later.
+    from cxrtext.service import NotFound
+
+    if isinstance(error, NotFound):
+        return _respond(request, 404, str(error))
+    if isinstance(error, ImageError) or type(error) is InputError:
+        return _respond(request, 422, str(error))
+    # The others name files of the server.
+    log_failure(request.scope[REQUEST_ID], error)
+    return _respond(request, 500)
+
+
+async def _on_busy(request: Request, _: Busy) -> JSONResponse:
+    return _respond(request, 503, headers={"Retry-After": str(RETRY_SECONDS)})
+
+
+async def _on_not_ready(request: Request, error: NotReady) -> JSONResponse:
+    return _respond(request, 503, str(error), headers={"Retry-After": str(RETRY_SECONDS)})
+
+
+def add_problem_handlers(app: FastAPI) -> None:
+    """Turn every error of an application into a problem document."""
+    app.add_exception_handler(HTTPException, _on_http)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, _on_validation)  # type: ignore[arg-type]
+    app.add_exception_handler(CxrTextError, _on_cxrtext)  # type: ignore[arg-type]
+    app.add_exception_handler(Busy, _on_busy)  # type: ignore[arg-type]
+    app.add_exception_handler(NotReady, _on_not_ready)  # type: ignore[arg-type]

@@ -1,0 +1,23 @@
+"""An uploaded image as a browser can show it."""
+
+from fastapi import APIRouter, Response
+
+from cxrtext_api.deps import GUARDED, ImageDep, ResourcesDep, problems
+from cxrtext_api.drawing import DEFAULT_SIDE, PNG, draw_image
+from cxrtext_api.routes.images import Side
+
+router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED)
+
+
+@router.post(
+    "/render",
+    summary="An image as PNG",
+    operation_id="render",
+    response_class=Response,
+    responses={200: {"content": {PNG: {}}}, **problems(404, 413, 422)},
+)
+async def render(resources: ResourcesDep, image: ImageDep, size: Side = DEFAULT_SIDE) -> Response:
+    """The image as the model gets it, windowed and upright, as an 8-bit PNG."""
+    pixels = await image.pixels()
+    picture = await resources.read(draw_image, pixels, size)
+    return Response(picture, media_type=PNG)

@@ -1,0 +1,56 @@
+"""``cxrtext ground``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cxrtext.errors import InputError
+from cxrtext_cli.options import AsJson, Device, Model, pick_device, print_json
+
+
+def ground(
+    image: Annotated[Path, typer.Argument(help="An image: PNG, JPEG or DICOM.")],
+    sentence: Annotated[str, typer.Argument(help="A sentence, such as 'Left pleural effusion.'")],
+    model: Model,
+    out: Annotated[
+        Path | None, typer.Option(help="PNG file of the overlay; IMAGE.ground.png here.")
+    ] = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Show where an image supports a sentence: overlay, peak and boxes."""
+    from cxrtext.files import replacing
+    from cxrtext.images import encode_png, read_image, render_overlay
+    from cxrtext.service import load_service
+
+    target = out or Path(f"{image.stem}.ground.png")
+    if target.suffix.lower() != ".png":
+        raise InputError(f"{target}: the overlay is a PNG file; give a name that ends in .png")
+    service = load_service(model, device=pick_device(device))
+    pixels = read_image(image)
+    found = service.ground(service.embed(pixels), sentence)
+    boxes = [box.bbox for box in found.boxes]
+    overlay = render_overlay(pixels, found.map(), boxes=boxes, peak=found.peak)
+    with replacing(target) as temporary:
+        temporary.write_bytes(encode_png(overlay))
+    if as_json:
+        print_json(
+            {
+                "score": found.score,
+                "peak": found.peak,
+                "threshold": found.threshold,
+                "boxes": [{"bbox": box.bbox, "score": box.score} for box in found.boxes],
+                "grid": found.grid.tolist(),
+                "overlay": str(target),
+            }
+        )
+        return
+    x, y = found.peak
+    typer.echo(f"score {found.score:.4f}, peak at x {x:.0f}, y {y:.0f} of the original")
+    for box in found.boxes:
+        left, top, width, height = box.bbox
+        typer.echo(
+            f"box x {left:.0f}, y {top:.0f}, w {width:.0f}, h {height:.0f}: score {box.score:.4f}"
+        )
+    typer.echo(f"overlay: {target}")

@@ -1,0 +1,51 @@
+"""``cxrtext phantom``."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cxrtext_cli.options import AsJson, print_json, progress
+
+
+class ImageFormat(StrEnum):
+    """How the images are written."""
+
+    PNG = "png"
+    DICOM = "dicom"
+
+
+def phantom(
+    out: Annotated[Path, typer.Argument(help="Folder to write.")],
+    studies: Annotated[int, typer.Option(min=1, help="Number of studies.")] = 2000,
+    size: Annotated[int, typer.Option(help="Side of an image in pixels, 64 to 1024.")] = 512,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another data set.")] = 0,
+    image_format: Annotated[ImageFormat, typer.Option("--format", help="Image files.")] = (
+        ImageFormat.PNG
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Write an embedded data set: drawn radiographs, reports, labels and boxes."""
+    from dataclasses import asdict
+
+    from cxrtext.phantom import write_phantoms
+
+    with progress("drawing", "images") as update:
+        summary = write_phantoms(
+            out,
+            studies=studies,
+            size=size,
+            seed=seed,
+            image_format=image_format.value,
+            progress=update,
+        )
+    if as_json:
+        print_json(asdict(summary))
+        return
+    splits = ", ".join(f"{count} {split}" for split, count in summary.splits.items())
+    typer.echo(
+        f"{out}: {summary.studies} studies of {summary.patients} patients ({splits}), "
+        f"{summary.classes} sentence classes"
+    )
+    typer.echo("; ".join(f"{name} {count}" for name, count in summary.findings.items()))

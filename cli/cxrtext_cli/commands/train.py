@@ -1,0 +1,86 @@
+"""``cxrtext train``."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cxrtext.errors import ConfigError
+from cxrtext_cli.options import AsJson, Stages, duration, print_json, say
+
+if TYPE_CHECKING:
+    from cxrtext.training.loop import StepReport
+
+DEFAULT_CONFIG = Path("cxrtext.yaml")
+
+
+def train(
+    config: Annotated[
+        Path | None, typer.Argument(help="YAML configuration; by default cxrtext.yaml here.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="A.B=C", help="Set a key; repeatable."),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the run in this folder.", metavar="DIR")
+    ] = None,
+    init: Annotated[bool, typer.Option("--init", help="Write a commented cxrtext.yaml.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train an image-text model on a manifest and scored sentences."""
+    from cxrtext.config import TEMPLATE, load_config
+    from cxrtext.files import write_text
+
+    if init:
+        target = config or DEFAULT_CONFIG
+        if target.exists():
+            raise ConfigError(f"{target}: exists already; remove it first, or name another file")
+        write_text(target, TEMPLATE)
+        say(f"{target}: written; fill in 'data' and run 'cxrtext train'")
+        return
+    if resume is not None:
+        if not (resume / "config.yaml").is_file():
+            raise ConfigError(f"{resume}: holds no training run to resume (no config.yaml)")
+        chosen: Path | None = config or resume / "config.yaml"
+    else:
+        chosen = config or (DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() or not overrides else None)
+    loaded = load_config(chosen, overrides or [])
+    if resume is not None:
+        loaded = loaded.model_copy(update={"out": resume})
+
+    from dataclasses import asdict
+
+    from cxrtext.training import Listener
+    from cxrtext.training import train as run
+
+    begun = time.monotonic()
+    with Stages() as stages:
+
+        def decoding(done: int, total: int) -> None:
+            stages.show("decoding", done, total, "images")
+
+        def step(report: "StepReport", total: int) -> None:
+            stages.show("training", report.step, total, "steps")
+
+        listener = Listener(say=say, decoding=decoding, step=step)
+        summary = run(loaded, resume=resume is not None, listener=listener)
+    if as_json:
+        print_json(
+            {
+                **asdict(summary),
+                "checkpoint": str(summary.checkpoint),
+                "rejected": str(summary.rejected) if summary.rejected else None,
+            }
+        )
+        return
+    typer.echo(
+        f"{summary.checkpoint}: {summary.steps} steps on {summary.images} images in "
+        f"{duration(time.monotonic() - begun)}"
+    )
+    if summary.validation:
+        loss, accuracy = summary.validation["loss"], summary.validation["accuracy"]
+        typer.echo(f"validation loss {loss:.3f}, in-batch accuracy {accuracy:.3f}")
+    if summary.rejected:
+        typer.echo(f"images set aside: {summary.rejected}")

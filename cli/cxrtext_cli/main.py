@@ -1,0 +1,97 @@
+"""The command ``cxrtext``: its commands, and errors turned into exit codes in one place."""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from cxrtext import __version__
+from cxrtext.errors import CxrTextError
+from cxrtext_cli.commands.classify import classify
+from cxrtext_cli.commands.evaluate import evaluate
+from cxrtext_cli.commands.ground import ground
+from cxrtext_cli.commands.index import index
+from cxrtext_cli.commands.phantom import phantom
+from cxrtext_cli.commands.pretrain_text import pretrain_text
+from cxrtext_cli.commands.score_text import score_text
+from cxrtext_cli.commands.search import search
+from cxrtext_cli.commands.serve import serve
+from cxrtext_cli.commands.train import train
+
+STOPPED = 130
+"""Exit code of a command that was interrupted."""
+
+app = typer.Typer(
+    name="cxrtext",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Search, label and ground chest X-rays in plain language. "
+    "Research use only; not a medical device.",
+)
+for function in (
+    phantom,
+    pretrain_text,
+    score_text,
+    train,
+    evaluate,
+    index,
+    search,
+    classify,
+    ground,
+    serve,
+):
+    app.command(function.__name__.replace("_", "-"))(function)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cxrtext {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    if debug:
+        os.environ["CXRTEXT_DEBUG"] = "1"
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        app(standalone_mode=True)
+    except CxrTextError as error:
+        if os.environ.get("CXRTEXT_DEBUG"):
+            raise
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("stopped; run the same command again to go on", err=True)
+        sys.exit(STOPPED)
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if os.environ.get("CXRTEXT_DEBUG"):
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,189 @@
+"""Options that several commands share, and what the terminal shows."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Device = Annotated[
+    str, typer.Option(help="Where to compute: auto, cpu, cuda or cuda:N.", show_default=True)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+AllowOutside = Annotated[
+    bool, typer.Option("--allow-outside", help="Let images lie outside the manifest's folder.")
+]
+MaxRejected = Annotated[
+    int, typer.Option(min=0, help="How many images or rows may be bad before the run stops.")
+]
+Model = Annotated[Path, typer.Option(help="Checkpoint folder of an image-text model.")]
+
+PLAIN_INTERVAL = 5.0
+"""Seconds between two progress lines where there is no terminal."""
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on standard output."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def say(text: str) -> None:
+    """Print a line about the work on standard error."""
+    typer.echo(text, err=True)
+
+
+def print_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
+    """Print rows in columns, the first as a header; the first ``left`` columns flush left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        cells = [
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        typer.echo("  ".join(cells).rstrip())
+        if number == 0:
+            typer.echo("  ".join("-" * width for width in widths))
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], widest: int = 60) -> None:
+    """Print mappings of equal keys as a table; numbers with four digits, long texts shortened."""
+    if not rows:
+        typer.echo("nothing found")
+        return
+    columns = list(rows[0])
+
+    def cell(value: Any) -> str:
+        text = f"{value:.4f}" if isinstance(value, float) else str(value)
+        text = " ".join(text.split())
+        return text if len(text) <= widest else text[: widest - 1] + "…"
+
+    body = [[cell(row[name]) for name in columns] for row in rows]
+    print_table([columns, *body], left=len(columns))
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""First characters that make a spreadsheet take a text for a formula."""
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write mappings of equal keys as CSV, with texts that a spreadsheet would run made plain."""
+    from cxrtext.records import write_table
+
+    def plain(value: Any) -> Any:
+        return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+    columns = list(rows[0]) if rows else ["score"]
+    write_table(path, columns, [{k: plain(v) for k, v in row.items()} for row in rows])
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+@contextmanager
+def progress(title: str, unit: str = "") -> Iterator[Callable[[int, int], None]]:
+    """Show progress on standard error: a bar on a terminal, plain lines elsewhere.
+
+    Args:
+        title: What is going on.
+        unit: What is counted.
+
+    Yields:
+        A function of (done, total).  The time left is measured from its first call, so that work
+        that a resumed run finds done does not flatter it.
+    """
+    if sys.stderr.isatty():
+        with _bar(title, unit) as update:
+            yield update
+    else:
+        yield _plain_lines(title, unit)
+
+
+class Stages:
+    """Progress of work in several stages, one shown at a time; a context manager."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._title = ""
+        self._update: Callable[[int, int], None] | None = None
+
+    def show(self, title: str, done: int, total: int, unit: str = "") -> None:
+        """Show how far a stage is; another title ends the stage before it."""
+        if self._update is None or title != self._title:
+            self._open.close()
+            self._update = self._open.enter_context(progress(title, unit))
+            self._title = title
+        self._update(done, total)
+
+    def __enter__(self) -> "Stages":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+
+def _plain_lines(title: str, unit: str) -> Callable[[int, int], None]:
+    first: list[tuple[float, int]] = []
+    last = [time.monotonic() - PLAIN_INTERVAL / 2]
+
+    def update(done: int, total: int) -> None:
+        now = time.monotonic()
+        if not first:
+            first.append((now, done))
+        if done < total and now - last[0] < PLAIN_INTERVAL:
+            return
+        last[0] = now
+        begun, before = first[0]
+        left = ""
+        if before < done < total:
+            left = f", {duration((now - begun) / (done - before) * (total - done))} left"
+        say(f"{title}: {done}/{total}{' ' + unit if unit else ''}{left}")
+
+    return update
+
+
+@contextmanager
+def _bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(title, total=None)
+
+        def update(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield update
+
+
+def pick_device(name: str) -> str:
+    """The device of a name, checked."""
+    from cxrtext.training.run import choose_device
+
+    return str(choose_device(name))

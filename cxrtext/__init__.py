@@ -1,0 +1,42 @@
+"""Search, label and ground chest X-rays in plain language.
+
+The names below are the public surface; they are imported when they are first used, so that
+``import cxrtext`` is quick.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cxrtext import objectives
+    from cxrtext.index import open_index
+    from cxrtext.language import score_sentences
+    from cxrtext.models import load_model
+    from cxrtext.service import load_service
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "load_model": "cxrtext.models",
+    "load_service": "cxrtext.service",
+    "open_index": "cxrtext.index",
+    "score_sentences": "cxrtext.language",
+}
+
+__all__ = [
+    "__version__",
+    "load_model",
+    "load_service",
+    "objectives",
+    "open_index",
+    "score_sentences",
+]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "objectives":
+        return import_module("cxrtext.objectives")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'cxrtext' has no attribute '{name}'")

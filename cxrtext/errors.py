@@ -1,0 +1,52 @@
+"""The exceptions a user can meet, and what each means for the exit code.
+
+::
+
+    CxrTextError
+    ├── InputError            the input or the options are wrong          exit code 2
+    │   ├── ConfigError       a configuration file or a ``--set`` value
+    │   ├── DataError         a table, a row, a folder of data
+    │   ├── ImageError        an image that cannot be read
+    │   └── CheckpointError   a model folder, or an index made by another model
+    └── WorkError             the input was right, the work failed        exit code 1
+        └── HubError          the model hub cannot be reached
+
+Every message names what is wrong, where (file, row, value) and what to do about it, and never holds
+report text, a patient's name or a pixel.  Wrong arguments to mathematics raise ``ValueError``.
+"""
+
+
+class CxrTextError(Exception):
+    """Anything that cxrtext tells its user in one line."""
+
+    exit_code = 1
+
+
+class InputError(CxrTextError):
+    """The input or the options are wrong; the user can mend them."""
+
+    exit_code = 2
+
+
+class ConfigError(InputError):
+    """A configuration file, key or value is wrong."""
+
+
+class DataError(InputError):
+    """A table, a row of it, or a data folder is wrong."""
+
+
+class ImageError(InputError):
+    """An image cannot be read."""
+
+
+class CheckpointError(InputError):
+    """A model folder or an index is incomplete, damaged, or does not fit the other."""
+
+
+class WorkError(CxrTextError):
+    """The input was right, but the work failed."""
+
+
+class HubError(WorkError):
+    """The model hub cannot be reached, or does not have the model."""

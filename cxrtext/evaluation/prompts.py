@@ -1,0 +1,73 @@
+"""Prompts of zero-shot classification: a positive and a negative one a finding."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from cxrtext.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The prompts of one finding; several phrasings are averaged as embeddings.
+
+    Args:
+        positive: Sentences that say that the finding is there.
+        negative: Sentences that say that it is not.
+    """
+
+    positive: tuple[str, ...]
+    negative: tuple[str, ...]
+
+
+CHEX5_PROMPTS = {
+    "Cardiomegaly": Prompts(("Cardiomegaly",), ("Heart size normal",)),
+    "Edema": Prompts(("Pulmonary edema",), ("No pulmonary edema",)),
+    "Pleural Effusion": Prompts(("Pleural effusions",), ("No pleural effusions",)),
+    "Pneumonia": Prompts(("Findings suggesting pneumonia",), ("No signs of pneumonia",)),
+    "Pneumothorax": Prompts(("Pneumothorax",), ("No pneumothorax",)),
+}
+"""The prompts of the CheX5 task (METHOD section 6)."""
+
+
+def _phrases(path: Path, finding: str, side: str, value: object) -> tuple[str, ...]:
+    phrases = [value] if isinstance(value, str) else value
+    if (
+        not isinstance(phrases, list)
+        or not phrases
+        or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases)
+    ):
+        raise DataError(f"{path}: {finding}: '{side}' wants a sentence, or a list of sentences")
+    return tuple(phrases)
+
+
+def read_prompts(path: Path) -> dict[str, Prompts]:
+    """Read prompts from a YAML file.
+
+    ::
+
+        Pneumonia:
+          positive: [Findings suggesting pneumonia, Pneumonia]
+          negative: No signs of pneumonia
+
+    Raises:
+        DataError: The file is unreadable or not of that form.
+    """
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None
+    except (UnicodeDecodeError, yaml.YAMLError):
+        raise DataError(f"{path}: not readable YAML") from None
+    if not isinstance(tree, dict) or not tree:
+        raise DataError(f"{path}: expected 'Finding: {{positive: …, negative: …}}' entries")
+    prompts = {}
+    for finding, entry in tree.items():
+        if not isinstance(entry, dict) or set(entry) != {"positive", "negative"}:
+            raise DataError(f"{path}: {finding}: expected the keys 'positive' and 'negative'")
+        prompts[str(finding)] = Prompts(
+            _phrases(path, finding, "positive", entry["positive"]),
+            _phrases(path, finding, "negative", entry["negative"]),
+        )
+    return prompts

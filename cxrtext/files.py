@@ -1,0 +1,99 @@
+"""Writing files so that a killed process leaves either the old one or the new one."""
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _temporary_name(path: Path) -> Path:
+    # Keeps the ending, because writers (Parquet, PNG, safetensors) look at it.
+    return path.with_name(f".{path.stem}.{secrets.token_hex(4)}.tmp{path.suffix}")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary path; on success sync it and rename it to ``path``, else remove it.
+
+    Args:
+        path: The file to make or replace; its folder is made when missing.
+
+    Yields:
+        A path beside it with the same ending, to be written inside the block.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary_name(path)
+    try:
+        yield temporary
+        with temporary.open("rb") as handle:
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder; on success rename it to ``path``, else remove it.
+
+    An existing folder at ``path`` is moved aside first and removed last.
+
+    Args:
+        path: The folder to make or replace.
+
+    Yields:
+        An empty folder beside it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary_name(path)
+    temporary.mkdir()
+    old = _temporary_name(path)
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                with file.open("rb") as handle:
+                    os.fsync(handle.fileno())
+        if path.exists():
+            path.rename(old)
+        try:
+            temporary.rename(path)
+        except OSError:
+            if old.exists():
+                old.rename(path)
+            raise
+        _sync_folder(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file, indented, whole or not at all; NaN and infinity are refused."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def sha256(path: Path) -> str:
+    """Return the hexadecimal SHA-256 digest of a file's bytes."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

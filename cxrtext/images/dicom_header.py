@@ -1,0 +1,171 @@
+"""How a DICOM file stores its pixels: sizes, depths and counts, checked before any decoding."""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cxrtext.errors import ImageError
+from cxrtext.images.arrays import check_size
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
+
+MAX_FRAMES = 100_000
+
+_SAMPLES = {
+    "MONOCHROME1": 1,
+    "MONOCHROME2": 1,
+    "PALETTE COLOR": 1,
+    "RGB": 3,
+    "YBR_FULL": 3,
+    "YBR_FULL_422": 3,
+    "YBR_ICT": 3,
+    "YBR_RCT": 3,
+}
+_NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class PixelFormat:
+    """The Image Pixel module.
+
+    Args:
+        rows: Height.
+        columns: Width.
+        frames: How many images the file holds.
+        samples: Samples a pixel, 1 or 3.
+        allocated: Bits of storage a sample: 1, 8, 16 or 32.
+        stored: Bits in use.
+        high_bit: Place of the highest bit in use.
+        signed: Whether stored values are two's complement.
+        photometric: What the samples mean.
+        planar: Whether colours lie in planes rather than side by side.
+    """
+
+    rows: int
+    columns: int
+    frames: int
+    samples: int
+    allocated: int
+    stored: int
+    high_bit: int
+    signed: bool
+    photometric: str
+    planar: bool
+
+    @property
+    def lowest(self) -> int:
+        """The smallest stored value that fits."""
+        return -(1 << (self.stored - 1)) if self.signed else 0
+
+    @property
+    def highest(self) -> int:
+        """The largest stored value that fits."""
+        return self.lowest + (1 << self.stored) - 1
+
+    @property
+    def colour(self) -> bool:
+        """Whether a pixel has several samples."""
+        return self.samples > 1
+
+    @property
+    def subsampled(self) -> bool:
+        """Whether raw samples come as Y Y Cb Cr for two pixels."""
+        return self.photometric == "YBR_FULL_422"
+
+
+def whole_number(dataset: "Dataset", keyword: str, default: int | None = None) -> int:
+    """Read an element that holds one whole number.
+
+    Raises:
+        ImageError: When it is no whole number, or missing without a default.
+    """
+    try:
+        value = dataset.get(keyword)
+        if value is None or value == "":
+            if default is None:
+                raise ImageError(f"{keyword} is missing; export the file again")
+            return default
+        return int(value)
+    except (ValueError, TypeError, OverflowError, AttributeError):
+        raise ImageError(f"{keyword} is no whole number; export the file again") from None
+
+
+def numbers(dataset: "Dataset", keyword: str) -> list[float]:
+    """Read an element of any number of decimal numbers; a missing one gives none.
+
+    Raises:
+        ImageError: When a value is no finite number.
+    """
+    try:
+        value = dataset.get(keyword)
+        several = value if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
+        texts = [str(one) for one in several if one is not None and str(one) != ""]
+    except (ValueError, TypeError, OverflowError, AttributeError):
+        texts = ["?"]
+    if all(_NUMBER.fullmatch(text) for text in texts):
+        found = [float(text) for text in texts]
+        if all(map(math.isfinite, found)):
+            return found
+    raise ImageError(f"{keyword} is no number; export the file again")
+
+
+def pixel_format(dataset: "Dataset") -> PixelFormat:
+    """Read and check the Image Pixel module.
+
+    Raises:
+        ImageError: When an element is missing, contradicts another or exceeds a limit.
+    """
+    photometric = str(dataset.get("PhotometricInterpretation", "")).strip()
+    if photometric not in _SAMPLES:
+        raise ImageError(
+            "PhotometricInterpretation is missing or not supported; export it as greyscale"
+        )
+    found = PixelFormat(
+        rows=whole_number(dataset, "Rows"),
+        columns=whole_number(dataset, "Columns"),
+        frames=whole_number(dataset, "NumberOfFrames", 1),
+        samples=whole_number(dataset, "SamplesPerPixel", 1),
+        allocated=whole_number(dataset, "BitsAllocated"),
+        stored=(stored := whole_number(dataset, "BitsStored")),
+        high_bit=whole_number(dataset, "HighBit", stored - 1),
+        signed=whole_number(dataset, "PixelRepresentation", 0) == 1,
+        photometric=photometric,
+        planar=whole_number(dataset, "PlanarConfiguration", 0) == 1,
+    )
+    _check(found)
+    return found
+
+
+def _check(found: PixelFormat) -> None:
+    check_size(found.rows, found.columns)
+    if not 1 <= found.frames <= MAX_FRAMES:
+        raise ImageError(f"NumberOfFrames is not within 1 to {MAX_FRAMES}; split the file")
+    if found.samples != _SAMPLES[found.photometric]:
+        raise ImageError(
+            "SamplesPerPixel contradicts PhotometricInterpretation; export the file again"
+        )
+    if found.allocated not in (1, 8, 16, 32) or not 1 <= found.stored <= found.allocated:
+        raise ImageError("BitsAllocated or BitsStored is not supported; export 8 or 16 bits")
+    if not found.stored - 1 <= found.high_bit < found.allocated:
+        raise ImageError("HighBit contradicts BitsStored; export the file again")
+    if found.samples == 3 and found.allocated not in (8, 16):
+        raise ImageError("its colours have an unusual depth; export 8 bits a colour")
+    if found.photometric == "PALETTE COLOR" and found.allocated > 16:
+        raise ImageError("its palette has an unusual depth; export 8 or 16 bits")
+
+
+def choose_frame(frames: int, wanted: int | None) -> int:
+    """Settle which frame is read.
+
+    Raises:
+        ImageError: When the file holds several and none was named, or the named one is not there.
+    """
+    last = frames - 1
+    if wanted is None and frames > 1:
+        raise ImageError(f"holds {frames} frames; pass frame=0 to frame={last} to choose one")
+    if wanted is not None and not 0 <= wanted <= last:
+        choice = f"pass frame=0 to frame={last}" if last else "leave frame out or pass frame=0"
+        raise ImageError(f"holds {frames} frame{'s' if last else ''}; {choice}")
+    return wanted or 0

@@ -1,0 +1,138 @@
+"""Drawing a heatmap, boxes and a peak on a radiograph."""
+
+from collections.abc import Sequence
+from io import BytesIO
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw
+
+from cxrtext.images.arrays import Floats
+
+Box = Sequence[float]
+
+# "inferno" of matplotlib (CC0) at nine evenly spaced places: lightness rises evenly with heat.
+_COLOURS = np.array(
+    [
+        (0, 0, 4),
+        (31, 12, 72),
+        (85, 15, 109),
+        (136, 34, 106),
+        (186, 54, 85),
+        (227, 89, 51),
+        (249, 140, 10),
+        (249, 201, 50),
+        (252, 255, 164),
+    ],
+    dtype=np.float32,
+)
+_BOX_COLOUR = (64, 224, 255)
+_SHADOW = (0, 0, 0)
+
+
+def to_uint8(image: Floats) -> npt.NDArray[np.uint8]:
+    """Round grey values to 8 bits.
+
+    Args:
+        image: [1, H, W] or [H, W] in [0, 1]; values outside are clipped.
+
+    Returns:
+        [H, W].
+
+    Raises:
+        ValueError: When the shape is another, or a value is NaN.
+    """
+    grey = image[0] if image.ndim == 3 and image.shape[0] == 1 else image
+    if grey.ndim != 2:
+        raise ValueError(f"an image is [1, H, W] or [H, W], not {list(image.shape)}")
+    if np.isnan(grey).any():
+        raise ValueError("an image holds no NaN")
+    return np.rint(np.clip(grey, 0, 1) * 255).astype(np.uint8)
+
+
+def encode_png(image: Floats | Image.Image) -> bytes:
+    """Encode a picture, or grey values [1, H, W] in [0, 1] as 8 bits, as PNG."""
+    picture = image if isinstance(image, Image.Image) else Image.fromarray(to_uint8(image))
+    buffer = BytesIO()
+    picture.save(buffer, format="PNG", compress_level=3)
+    return buffer.getvalue()
+
+
+def render_overlay(
+    image: Floats,
+    heat: Floats,
+    *,
+    limits: tuple[float, float] | None = None,
+    opacity: float = 0.6,
+    boxes: Sequence[Box] = (),
+    peak: tuple[float, float] | None = None,
+) -> Image.Image:
+    """Blend a heatmap over a radiograph.
+
+    Colour and opacity rise with heat, so that cool regions stay readable; where heat is NaN the
+    radiograph is untouched.
+
+    Args:
+        image: [1, H, W] in [0, 1].
+        heat: [H, W], NaN where undefined.
+        limits: Heat that is drawn fully transparent, and heat that is drawn at full opacity.
+            None takes the least and the greatest; constant heat is then not drawn.
+        opacity: Greatest share of colour, in [0, 1].
+        boxes: (x, y, width, height) each, in original pixels.
+        peak: (x, y) in original pixels, marked by a ring.
+
+    Returns:
+        An RGB picture of the image's size.
+
+    Raises:
+        ValueError: When the sizes differ.
+    """
+    grey = to_uint8(image)
+    if heat.shape != grey.shape:
+        raise ValueError(f"heat is {list(heat.shape)}, the image {list(grey.shape)}")
+    picture = Image.fromarray(_blend(grey, _level(heat, limits), opacity))
+    draw = ImageDraw.Draw(picture)
+    line = max(2, round(max(grey.shape) / 400))
+    for box in boxes:
+        _draw_box(draw, box, line)
+    if peak is not None:
+        _draw_ring(draw, peak, line)
+    return picture
+
+
+def _level(heat: Floats, limits: tuple[float, float] | None) -> Floats:
+    """Scale heat to [0, 1]; 0 where undefined."""
+    defined = np.isfinite(heat)
+    if not defined.any():
+        return np.zeros(heat.shape, dtype=np.float32)
+    low, high = limits or (float(heat[defined].min()), float(heat[defined].max()))
+    if not high > low:
+        return np.zeros(heat.shape, dtype=np.float32)
+    level = np.clip((heat - low) / (high - low), 0, 1)
+    return np.where(defined, level, 0).astype(np.float32)
+
+
+def _blend(grey: npt.NDArray[np.uint8], level: Floats, opacity: float) -> npt.NDArray[np.uint8]:
+    # 256 steps are all that 8-bit colours can tell apart.
+    steps = np.linspace(0, 1, 256)
+    places = np.linspace(0, 1, len(_COLOURS))
+    colours = np.stack([np.interp(steps, places, channel) for channel in _COLOURS.T], axis=-1)
+    share = (opacity * steps**1.5).astype(np.float32)
+    index = np.rint(level * 255).astype(np.uint8)
+    alpha = share[index][..., np.newaxis]
+    # grey and share once a pixel, colour three times
+    mixed = grey[..., np.newaxis] * (1 - alpha) + colours.astype(np.float32)[index] * alpha
+    return np.rint(mixed).astype(np.uint8)
+
+
+def _draw_box(draw: ImageDraw.ImageDraw, box: Box, line: int) -> None:
+    x, y, width, height = box
+    corners = (x, y, x + max(width, 1) - 1, y + max(height, 1) - 1)
+    draw.rectangle(corners, outline=_SHADOW, width=line + 2)
+    draw.rectangle(corners, outline=_BOX_COLOUR, width=line)
+
+
+def _draw_ring(draw: ImageDraw.ImageDraw, peak: tuple[float, float], line: int) -> None:
+    x, y = peak
+    for colour, radius, width in ((_SHADOW, 5 * line + 1, line + 2), (_BOX_COLOUR, 5 * line, line)):
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), outline=colour, width=width)

@@ -1,0 +1,108 @@
+"""One way in for every image file: PNG, JPEG or DICOM, told apart by content."""
+
+from pathlib import Path
+
+import numpy as np
+
+from cxrtext.errors import ImageError
+from cxrtext.images.arrays import Floats
+from cxrtext.images.dicom import decode_dicom
+from cxrtext.images.dicom_file import is_dicom, looks_headless
+from cxrtext.images.quiet import quiet
+from cxrtext.images.raster import JPEG_START, PNG_START, decode_raster
+
+MAX_FILE_BYTES = 2**30
+
+Window = int | tuple[float, float]
+
+
+def read_image(path: Path, *, frame: int | None = None, window: Window | None = None) -> Floats:
+    """Read a radiograph as grey values, black 0 and white 1, bone bright and air dark.
+
+    The kind of file is told by its content, not by its name.  In DICOM the modality and the
+    value-of-interest transformation are applied and MONOCHROME1 is inverted; overlays are
+    ignored.  PNG and JPEG are taken as they are, colour made grey.
+
+    Args:
+        path: A PNG, JPEG or DICOM file.
+        frame: Which frame, from 0.  May be left out unless the file holds several.
+        window: How to choose contrast in greyscale DICOM: an index into the file's own choices
+            (its VOI LUTs, then its windows), or (centre, width) in modality units.  None takes
+            the first, and where the file has none, from the 0.5th to the 99.5th percentile.
+
+    Returns:
+        [1, H, W] float32 in [0, 1], all finite.
+
+    Raises:
+        ImageError: When the file cannot be read; one line that names it, the fault and the mend.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ImageError(f"{_shown(path)}: is larger than 1 GiB; split it into single frames")
+        data = path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise ImageError(f"{_shown(path)}: cannot be opened ({reason}); check the path") from None
+    except ValueError:
+        raise ImageError(f"{_shown(path)}: is not a path; check the path") from None
+    return read_image_bytes(data, str(path), frame=frame, window=window)
+
+
+def read_image_bytes(
+    data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
+) -> Floats:
+    """Read an image that was sent rather than stored; see `read_image`.
+
+    Args:
+        data: The whole file.
+        name: What to call it in an error.
+        frame: As in `read_image`.
+        window: As in `read_image`.
+
+    Returns:
+        [1, H, W] float32 in [0, 1], all finite.
+
+    Raises:
+        ImageError: As in `read_image`.
+        ValueError: When ``window`` is a tuple of another length than 2.
+    """
+    shown = _shown(name)
+    if isinstance(window, tuple) and len(window) != 2:
+        raise ValueError("window is an index or (centre, width)")
+    try:
+        with quiet():
+            image = _decode(bytes(data), frame, window)
+    except ImageError as error:
+        raise ImageError(f"{shown}: {error}") from None
+    except Exception as error:  # noqa: BLE001 - decoders raise anything on a hostile file
+        # The decoder's own words may quote the file, so only the kind of failure is told.
+        raise ImageError(
+            f"{shown}: is damaged ({type(error).__name__}); copy or export the file again"
+        ) from None
+    if not np.isfinite(image).all():
+        raise ImageError(f"{shown}: holds values that are no numbers; export the file again")
+    return np.ascontiguousarray(np.clip(image, 0.0, 1.0), dtype=np.float32)
+
+
+def _shown(name: Path | str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in str(name))
+
+
+def _decode(data: bytes, frame: int | None, window: Window | None) -> Floats:
+    if not data:
+        raise ImageError("is empty; copy or export the file again")
+    if is_dicom(data):
+        return decode_dicom(data, frame, window)
+    if data.startswith((PNG_START, JPEG_START)):
+        if frame not in (None, 0):
+            raise ImageError("holds 1 frame; leave frame out or pass frame=0")
+        if window is not None:
+            raise ImageError("is no DICOM file, so it has no window; leave window out")
+        return decode_raster(data)
+    if looks_headless(data):
+        raise ImageError(
+            "is DICOM data without its file header, so its encoding is unknown; "
+            "export it as a DICOM Part 10 file"
+        )
+    raise ImageError("is no PNG, JPEG or DICOM file; convert it to one of these")

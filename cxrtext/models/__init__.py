@@ -1,0 +1,14 @@
+"""Encoders, similarity, the image–text model and its checkpoints."""
+
+from cxrtext.models.checkpoint import load_model, save_checkpoint
+from cxrtext.models.image_text import ImageTextModel, ModelSpec
+from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
+
+__all__ = [
+    "ImageTextModel",
+    "MaskedLanguageModel",
+    "ModelSpec",
+    "load_masked_language_model",
+    "load_model",
+    "save_checkpoint",
+]

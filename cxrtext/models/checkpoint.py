@@ -1,0 +1,160 @@
+"""A model as a folder: ``config.json``, ``model.safetensors``, tokenizer files, ``training.json``."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import CheckpointError
+from cxrtext.files import replacing_folder, sha256, write_json
+from cxrtext.images import Preprocessing
+from cxrtext.models.image_text import ImageTextModel, ModelSpec
+from cxrtext.text.tokenizer import load_tokenizer
+
+FORMAT = "cxrtext image-text model"
+VERSION = 1
+CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
+
+TEXT_KEYS = frozenset(
+    {
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "hidden_act",
+        "hidden_dropout_prob",
+        "attention_probs_dropout_prob",
+        "max_position_embeddings",
+        "type_vocab_size",
+        "initializer_range",
+        "layer_norm_eps",
+        "pad_token_id",
+    }
+)
+"""The fields of a ``BertConfig`` that a checkpoint keeps; others are dropped unread."""
+
+
+def text_config(config: Any) -> dict[str, Any]:
+    """The kept fields of a transformers ``BertConfig``."""
+    return {name: value for name, value in config.to_dict().items() if name in TEXT_KEYS}
+
+
+def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, Any]) -> None:
+    """Write a model, whole or not at all.
+
+    Args:
+        folder: The folder to make or replace.
+        model: The model.
+        training: What is to stand in ``training.json``: resolved configuration, data
+            fingerprint, metrics.
+    """
+    from safetensors.torch import save_file
+
+    spec = asdict(model.spec)
+    with replacing_folder(folder) as temporary:
+        write_json(temporary / CONFIG, {"format": FORMAT, "version": VERSION, **spec})
+        tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+        save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
+        model.tokenizer.save_pretrained(temporary)
+        write_json(temporary / TRAINING, dict(training))
+    model.fingerprint = checkpoint_fingerprint(folder)
+
+
+def checkpoint_fingerprint(folder: Path) -> str:
+    """SHA-256 over a checkpoint's configuration, weights and tokenizer, in hexadecimal."""
+    digest = hashlib.sha256()
+    for name in (CONFIG, WEIGHTS, "tokenizer.json", "vocab.txt"):
+        if (folder / name).is_file():
+            digest.update(f"{name}:{sha256(folder / name)};".encode())
+    return digest.hexdigest()
+
+
+def _read_spec(folder: Path) -> ModelSpec:
+    path = folder / CONFIG
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise CheckpointError(f"{folder}: not a cxrtext checkpoint: {CONFIG}: {reason}") from None
+    except json.JSONDecodeError as error:
+        raise CheckpointError(f"{path}: line {error.lineno}: not JSON ({error.msg})") from None
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{folder}: not a cxrtext checkpoint; give the folder 'checkpoint' that "
+            "'cxrtext train' writes"
+        )
+    if config.get("version") != VERSION:
+        raise CheckpointError(
+            f"{path}: written by another version of cxrtext (format {config.get('version')}, "
+            f"this one reads {VERSION})"
+        )
+    wanted = {field.name for field in fields(ModelSpec)}
+    missing = wanted - config.keys()
+    if missing:
+        raise CheckpointError(f"{path}: key '{min(missing)}' is missing; copy the file again")
+    try:
+        values = {name: config[name] for name in wanted}
+        values["preprocessing"] = Preprocessing.from_dict(values["preprocessing"])
+        values["text"] = {k: v for k, v in values["text"].items() if k in TEXT_KEYS}
+        return ModelSpec(**values)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
+def _check_tensors(path: Path, found: Mapping[str, Any], model: ImageTextModel) -> None:
+    wanted = model.state_dict()
+    for title, names in (
+        ("is missing", wanted.keys() - found.keys()),
+        ("is not part of the model", found.keys() - wanted.keys()),
+    ):
+        if names:
+            more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+            raise CheckpointError(
+                f"{path}: tensor '{min(names)}'{more} {title}; the weights and {CONFIG} do not "
+                "belong together, or the file is incomplete: copy the checkpoint again"
+            )
+    for name, tensor in wanted.items():
+        if found[name].shape != tensor.shape:
+            raise CheckpointError(
+                f"{path}: tensor '{name}' has shape {list(found[name].shape)}, the model of "
+                f"{CONFIG} wants {list(tensor.shape)}"
+            )
+
+
+def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
+    """Load a checkpoint, checking every tensor.
+
+    Args:
+        folder: A folder that :func:`save_checkpoint` wrote.
+        device: "cpu", "cuda" or "cuda:N".
+
+    Returns:
+        The model, in evaluation mode, with its tokenizer and fingerprint.
+
+    Raises:
+        CheckpointError: A file is missing or damaged, or a tensor is missing, extra or of
+            another shape.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder}: no such checkpoint folder; make one with 'cxrtext train'")
+    spec = _read_spec(folder)
+    try:
+        model = ImageTextModel(spec, load_tokenizer(folder))
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from None
+    weights = folder / WEIGHTS
+    try:
+        tensors = load_file(weights)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{weights}: cannot be read ({error}); copy it again") from None
+    _check_tensors(weights, tensors, model)
+    model.load_state_dict(tensors)
+    model.fingerprint = checkpoint_fingerprint(folder)
+    return model.to(device).eval()

@@ -1,0 +1,73 @@
+"""ResNets that turn a radiograph into a grid of region embeddings."""
+
+from typing import Literal, cast, get_args
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Architecture = Literal["resnet18", "resnet50", "resnet-narrow"]
+ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
+"""``resnet18`` and ``resnet50`` have stride 32; ``resnet-narrow`` has stride 16 and a quarter of
+the channels of ResNet-18 in its last stage, for small images on a CPU."""
+
+_SHAPES: dict[str, dict[str, object]] = {
+    "resnet18": {
+        "layer_type": "basic",
+        "hidden_sizes": [64, 128, 256, 512],
+        "depths": [2, 2, 2, 2],
+        "embedding_size": 64,
+    },
+    "resnet50": {
+        "layer_type": "bottleneck",
+        "hidden_sizes": [256, 512, 1024, 2048],
+        "depths": [3, 4, 6, 3],
+        "embedding_size": 64,
+    },
+    "resnet-narrow": {
+        "layer_type": "basic",
+        "hidden_sizes": [32, 64, 128],
+        "depths": [2, 2, 2],
+        "embedding_size": 32,
+    },
+}
+
+
+STRIDES = {"resnet18": 32, "resnet50": 32, "resnet-narrow": 16}
+"""Pixels of the input a region, along each axis."""
+
+
+class ImageEncoder(nn.Module):
+    """A one-channel ResNet and a linear map of each region to D dimensions.
+
+    Args:
+        architecture: One of :data:`ARCHITECTURES`.
+        dimension: D.
+
+    Raises:
+        ValueError: There is no such architecture.
+    """
+
+    def __init__(self, architecture: str, dimension: int = 128) -> None:
+        super().__init__()
+        if architecture not in _SHAPES:
+            raise ValueError(
+                f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
+            )
+        from transformers import ResNetConfig, ResNetModel
+
+        shape = _SHAPES[architecture]
+        self.backbone = ResNetModel(ResNetConfig(num_channels=1, **shape))
+        channels = cast("list[int]", shape["hidden_sizes"])[-1]
+        self.projection = nn.Linear(channels, dimension)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embed images.
+
+        Args:
+            images: [B, 1, H, W], normalised.
+
+        Returns:
+            [B, h, w, D], unit vectors; h and w are H and W over the stride, rounded up.
+        """
+        features = self.backbone(images).last_hidden_state  # [B, C, h, w]
+        return F.normalize(self.projection(features.permute(0, 2, 3, 1)), dim=-1)

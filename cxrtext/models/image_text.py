@@ -1,0 +1,158 @@
+"""The image–text model: two encoders and a similarity."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cxrtext.images import Preprocessing
+from cxrtext.models.image_encoder import ImageEncoder
+from cxrtext.models.similarity import (
+    AGGREGATORS,
+    lse,
+    lse_nl_of_bags,
+    non_local,
+    non_local_bags,
+    region_scores,
+    similarity,
+)
+from cxrtext.models.text_encoder import TextEncoder
+
+GAMMA_SQ_CAP = 100.0
+"""Largest γ² that training can reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """What a model is made of; a checkpoint's ``config.json`` holds it.
+
+    Args:
+        image: The image architecture.
+        text: The fields of the text encoder's ``BertConfig``.
+        dimension: D, of the joint space.
+        aggregator: How region scores become one score.
+        lam: λ of the soft maximum.
+        query: Whether the bags use a learned linear query map; otherwise q = r.
+        gamma_sq: Initial γ².
+        max_tokens: Longest sentence in word pieces, special tokens included.
+        preprocessing: How an image is prepared.
+    """
+
+    image: str
+    text: Mapping[str, Any]
+    dimension: int = 128
+    aggregator: str = "lse+nl"
+    lam: float = 10.0
+    query: bool = True
+    gamma_sq: float = 14.0
+    max_tokens: int = 96
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
+
+
+class ImageTextModel(nn.Module):
+    """Embeds images as regions and sentences as vectors, and scores one against the other.
+
+    Args:
+        spec: What the model is made of.
+        tokenizer: The text encoder's tokenizer.
+
+    Raises:
+        ValueError: The specification names an unknown architecture or aggregator.
+    """
+
+    def __init__(self, spec: ModelSpec, tokenizer: Any) -> None:
+        super().__init__()
+        if spec.aggregator not in AGGREGATORS:
+            known = ", ".join(AGGREGATORS)
+            raise ValueError(f"no aggregator '{spec.aggregator}'; there are {known}")
+        self.spec = spec
+        self.tokenizer = tokenizer
+        self.fingerprint = ""
+        self.image_encoder = ImageEncoder(spec.image, spec.dimension)
+        self.text_encoder = TextEncoder(spec.text, spec.dimension)
+        self.query: nn.Linear | None = None
+        if spec.query and spec.aggregator in ("nl", "lse+nl"):
+            self.query = nn.Linear(spec.dimension, spec.dimension, bias=False)
+            nn.init.eye_(self.query.weight)
+        self.log_gamma_sq = nn.Parameter(torch.tensor(math.log(spec.gamma_sq)))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.log_gamma_sq.device
+
+    @property
+    def gamma_sq(self) -> Tensor:
+        """γ², a scalar tensor, at most :data:`GAMMA_SQ_CAP`."""
+        return self.log_gamma_sq.clamp(max=math.log(GAMMA_SQ_CAP)).exp()
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        """Embed prepared images [B, 1, H, W] as regions [B, h, w, D], unit vectors."""
+        regions: Tensor = self.image_encoder(images)
+        return regions
+
+    def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
+        """Turn sentences into padded ``input_ids`` and ``attention_mask``, each [S, T].
+
+        A sentence of more than ``max_tokens`` word pieces is cut there.
+        """
+        encoded = self.tokenizer(
+            list(sentences),
+            padding=True,
+            truncation=True,
+            max_length=self.spec.max_tokens,
+            return_tensors="pt",
+            return_token_type_ids=False,
+        )
+        return {name: encoded[name] for name in ("input_ids", "attention_mask")}
+
+    def embed_tokens(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Embed tokenised sentences as [S, D], unit vectors."""
+        texts: Tensor = self.text_encoder(input_ids, attention_mask)
+        return texts
+
+    @torch.inference_mode()
+    def embed_sentences(self, sentences: Sequence[str], batch: int = 256) -> Tensor:
+        """Embed sentences as [S, D], unit vectors, without gradients.
+
+        The result does not depend on the order of the sentences: batches are made by length.
+        """
+        vectors = torch.empty(len(sentences), self.spec.dimension, device=self.device)
+        order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+        for start in range(0, len(order), batch):
+            rows = order[start : start + batch]
+            tokens = self.tokenize([sentences[i] for i in rows])
+            vectors[rows] = self.embed_tokens(
+                tokens["input_ids"].to(self.device), tokens["attention_mask"].to(self.device)
+            ).float()
+        return vectors
+
+    def bags(self, regions: Tensor) -> Tensor:
+        """Bags [..., N, D] of regions [..., N, D], to be given to :meth:`scores_of_bags`."""
+        return non_local_bags(regions, self.query)
+
+    def scores(self, regions: Tensor, texts: Tensor) -> Tensor:
+        """Similarities before γ².
+
+        Args:
+            regions: [B, N, D].
+            texts: [S, D].
+
+        Returns:
+            [S, B], in [−1, 1].
+        """
+        return similarity(self.spec.aggregator, regions, texts, self.spec.lam, self.query)
+
+    def scores_of_bags(self, regions: Tensor, bags: Tensor, texts: Tensor) -> Tensor:
+        """:meth:`scores`, [S, B], with the bags [B, N, D] at hand."""
+        match self.spec.aggregator:
+            case "lse+nl":
+                return lse_nl_of_bags(regions, bags, texts, self.spec.lam)
+            case "nl":
+                return non_local(region_scores(regions, texts), bags, texts)
+            case "lse":
+                return lse(region_scores(regions, texts), self.spec.lam)
+        return similarity(self.spec.aggregator, regions, texts, self.spec.lam)

@@ -1,0 +1,8 @@
+"""Procedural chest radiographs with reports, labels and boxes: the embedded data set."""
+
+from cxrtext.phantom.render import Sitter
+from cxrtext.phantom.render import draw as draw_phantom
+from cxrtext.phantom.tables import PhantomSummary
+from cxrtext.phantom.write import write_phantoms
+
+__all__ = ["PhantomSummary", "Sitter", "draw_phantom", "write_phantoms"]

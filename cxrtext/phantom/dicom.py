@@ -1,0 +1,77 @@
+"""Writing a picture as a DICOM file such as a digital radiography device makes."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from cxrtext.phantom.shapes import Map
+from cxrtext.phantom.studies import PhantomStudy
+
+CLASSES = {"CR": "1.2.840.10008.5.1.4.1.1.1", "DX": "1.2.840.10008.5.1.4.1.1.1.1"}
+"""SOP classes: computed radiography, and digital X-ray for presentation."""
+
+
+def _uid(*parts: object) -> str:
+    """A UID made from a digest of what it names, so that the same set gets the same ones."""
+    text = "/".join(map(str, ("phantom", *parts)))
+    return f"2.25.{int(hashlib.sha256(text.encode()).hexdigest()[:32], 16)}"
+
+
+def save_dicom(path: Path, picture: Map, study: PhantomStudy, seed: int) -> None:
+    """Write a picture as 12 bits stored in 16; its window shows the picture as drawn.
+
+    About one study in five is MONOCHROME1, where high values are dark.
+
+    Args:
+        path: The file.
+        picture: [H, W] in [0, 1], bright where much is absorbed.
+        study: The study; patient and ids are invented.
+        seed: Of the set; ids of different sets differ.
+    """
+    from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+    from pydicom.uid import ExplicitVRLittleEndian
+
+    generator = study.sitter.stream(8)
+    low, high = int(generator.integers(0, 500)), int(generator.integers(3000, 4096))
+    modality = "CR" if study.sitter.view == "AP" else "DX"
+    inverted = bool(generator.random() < 0.2)
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID = CLASSES[modality]
+    meta.MediaStorageSOPInstanceUID = _uid(seed, study.number, "instance")
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
+    file.SOPClassUID = meta.MediaStorageSOPClassUID
+    file.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
+    _describe_study(file, study, seed)
+    file.Modality = modality
+    _describe_device(file, study, modality)
+    shown = 1.0 - picture if inverted else picture
+    stored = np.round(low + shown * (high - low)).astype("<u2")
+    file.Rows, file.Columns = stored.shape
+    file.SamplesPerPixel = 1
+    file.PhotometricInterpretation = "MONOCHROME1" if inverted else "MONOCHROME2"
+    file.BitsAllocated, file.BitsStored, file.HighBit = 16, 12, 11
+    file.PixelRepresentation = 0
+    # With the linear function of PS3.3 C.11.2.1.2 this shows low as black and high as white.
+    file.WindowCenter, file.WindowWidth = str((low + high + 1) / 2), str(high - low + 1)
+    file.RescaleIntercept, file.RescaleSlope, file.RescaleType = "0", "1", "US"
+    file.PresentationLUTShape = "INVERSE" if inverted else "IDENTITY"
+    file.PixelData = stored.tobytes()
+    file.save_as(path, enforce_file_format=True)
+
+
+def _describe_study(file: "FileDataset", study: PhantomStudy, seed: int) -> None:  # noqa: F821
+    number = int(study.patient_id[1:])
+    file.PatientName = f"PHANTOM^{number:04d}"
+    file.PatientID = f"PHANTOM-{seed}-{number:06d}"
+    file.PatientBirthDate = ""
+    file.PatientSex = study.sitter.sex
+    file.PatientAge = f"{study.age:03d}Y"
+    file.StudyInstanceUID = _uid(seed, study.number, "study")
+    file.SeriesInstanceUID = _uid(seed, study.number, "series")
+    file.StudyID = study.study_id
+    file.AccessionNumber = study.study_id.upper()
+    file.StudyDate, file.StudyTime = "", ""
+    file.ReferringPhysicianName = ""
+    file.SeriesNumber, file.InstanceNumber = "1", "1"

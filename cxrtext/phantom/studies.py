@@ -1,0 +1,135 @@
+"""Patients and their studies, drawn once for a whole set."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cxrtext.phantom.population import (
+    GROUP_SHARE,
+    GROUPS,
+    KEEP,
+    STUDY_COUNT,
+    State,
+    draw_findings,
+    draw_frame,
+)
+from cxrtext.phantom.render import Sitter
+from cxrtext.phantom.report import Report, write_report
+
+
+@dataclass(frozen=True, slots=True)
+class PhantomStudy:
+    """One study of the set.
+
+    Args:
+        number: Its place in the set, from 0.
+        study_id: Its id.
+        patient_id: Its patient's id.
+        split: "train", "val" or "test".
+        age: In years.
+        sitter: Who is drawn: state, sex, view and seeds.
+        prior: Whether the patient has an earlier study.
+        unchanged: Whether that one showed the same five findings.
+        report: What is written about it.
+    """
+
+    number: int
+    study_id: str
+    patient_id: str
+    split: str
+    age: int
+    sitter: Sitter
+    prior: bool
+    unchanged: bool
+    report: Report
+
+
+def _splits(generator: np.random.Generator, patients: int) -> list[str]:
+    """Eight tenths, a tenth and a tenth of the patients; from three patients on none is empty."""
+    tenth = max(1, round(0.1 * patients)) if patients >= 3 else 0
+    names = ["val"] * tenth + ["test"] * tenth + ["train"] * (patients - 2 * tenth)
+    return [names[index] for index in generator.permutation(patients)]
+
+
+def _same_findings(first: State, second: State) -> bool:
+    plain = {"aorta": "normal", "spine": "straight", "volume": "normal"}
+    return replace(first, **plain) == replace(second, **plain)
+
+
+def _view(generator: np.random.Generator, state: State) -> str:
+    """Sicker people are more often imaged lying or sitting, from the front."""
+    burden = state.cardiomegaly + 2 * state.edema[0] + sum(state.effusion) + state.pneumonia[0]
+    return "AP" if generator.random() < 0.25 + 0.06 * min(burden, 9) else "PA"
+
+
+def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStudy]:
+    """All studies of one patient.
+
+    Args:
+        seed: Of the set.
+        number: Of the patient.
+        first: Number of the patient's first study.
+        split: The patient's split.
+    """
+    generator = np.random.default_rng([seed, 1, number])
+    count = 1 + int(generator.choice(len(STUDY_COUNT), p=STUDY_COUNT))
+    group = int(generator.choice(len(GROUPS), p=GROUP_SHARE))
+    age = int(generator.integers(GROUPS[group][0], GROUPS[group][1], endpoint=True))
+    sex = "F" if generator.random() < 0.47 else "M"
+    aorta, spine = draw_frame(generator, group)
+    studies: list[PhantomStudy] = []
+    for index in range(first, first + count):
+        before = studies[-1].sitter.state if studies else None
+        state = draw_findings(generator, group)
+        if before and generator.random() < KEEP:
+            state = replace(before, volume=state.volume)
+        state = replace(state, aorta=aorta, spine=spine)
+        unchanged = before is not None and _same_findings(before, state)
+        view = _view(generator, state)
+        report = write_report(
+            np.random.default_rng([seed, 2, index]),
+            state,
+            age=age,
+            sex=sex,
+            prior=before is not None,
+            unchanged=unchanged,
+        )
+        studies.append(
+            PhantomStudy(
+                number=index,
+                study_id=f"s{index + 1:06d}",
+                patient_id=f"p{number + 1:06d}",
+                split=split,
+                age=age,
+                sitter=Sitter(state, sex, view, (seed, 3, number), (seed, 4, index)),
+                prior=before is not None,
+                unchanged=unchanged,
+                report=report,
+            )
+        )
+    return studies
+
+
+def draw_studies(count: int, seed: int) -> list[PhantomStudy]:
+    """Draw the studies of a set, patient by patient.
+
+    Args:
+        count: How many; the last patient may lose some for it.
+        seed: Any whole number from 0.
+
+    Returns:
+        ``count`` studies; splits depend on the count, everything else of a study only on the seed
+        and its number.
+    """
+    patients: list[list[PhantomStudy]] = []
+    total = 0
+    while total < count:
+        patients.append(_patient(seed, len(patients), total, "train"))
+        total += len(patients[-1])
+    splits = _splits(np.random.default_rng([seed, 5]), len(patients))
+    studies = [
+        replace(study, split=split)
+        for split, several in zip(splits, patients, strict=True)
+        for study in several
+    ]
+    return studies[:count]

@@ -1,0 +1,136 @@
+"""The tables of an embedded data set, as DESIGN.md lays them out."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cxrtext.phantom.claims import rho
+from cxrtext.phantom.render import PlacedBox
+from cxrtext.phantom.studies import PhantomStudy
+from cxrtext.records import CHEX5, Box, write_boxes, write_table
+
+TRUTH_COLUMNS = ("study_id", "section", "position", "sentence", "class", "rho")
+
+
+@dataclass(frozen=True, slots=True)
+class PhantomSummary:
+    """What a set holds.
+
+    Args:
+        studies: Studies, which is images.
+        patients: Patients.
+        splits: Studies by split.
+        findings: Studies with each CheX5 finding.
+        normal: Studies with none of them.
+        boxes: Boxes.
+        sentences: Sentences of FINDINGS and IMPRESSION.
+        classes: Different classes among them.
+    """
+
+    studies: int
+    patients: int
+    splits: dict[str, int]
+    findings: dict[str, int]
+    normal: int
+    boxes: int
+    sentences: int
+    classes: int
+
+
+def truth_rows(studies: Sequence[PhantomStudy]) -> Iterator[dict[str, Any]]:
+    """One row a sentence: where it stands, its class, and the class's true probability."""
+    for study in studies:
+        for section, statements in study.report.sections():
+            for position, statement in enumerate(statements):
+                yield {
+                    "study_id": study.study_id,
+                    "section": section,
+                    "position": position,
+                    "sentence": statement.text,
+                    "class": statement.claim.name,
+                    "rho": repr(rho(statement.claim)),
+                }
+
+
+def _manifest_row(study: PhantomStudy, name: str) -> dict[str, Any]:
+    return {
+        "image": name,
+        "study_id": study.study_id,
+        "patient_id": study.patient_id,
+        "split": study.split,
+        "view": study.sitter.view,
+        "sex": study.sitter.sex,
+        "age": study.age,
+    }
+
+
+def _report_row(study: PhantomStudy) -> dict[str, Any]:
+    texts = {
+        section: " ".join(statement.text for statement in statements)
+        for section, statements in study.report.sections()
+    }
+    return {
+        "study_id": study.study_id,
+        "indication": study.report.indication,
+        "comparison": study.report.comparison,
+        **texts,
+    }
+
+
+def _boxes(
+    studies: Sequence[PhantomStudy],
+    names: Sequence[str],
+    placed: Mapping[str, Sequence[PlacedBox]],
+    size: int,
+) -> Iterator[Box]:
+    for study, name in zip(studies, names, strict=True):
+        for box in placed[study.study_id]:
+            sentence = study.report.evidence(box.finding, box.part)
+            yield Box(name, size, size, box.finding, sentence, box.bbox)
+
+
+def write_tables(
+    out: Path,
+    studies: Sequence[PhantomStudy],
+    names: Sequence[str],
+    placed: Mapping[str, Sequence[PlacedBox]],
+    size: int,
+) -> PhantomSummary:
+    """Write everything but the images.
+
+    Args:
+        out: The folder.
+        studies: The studies.
+        names: The ``image`` cell of each.
+        placed: Boxes by study.
+        size: Pixels along each side of an image.
+
+    Returns:
+        What the set holds.
+    """
+    manifest = [_manifest_row(s, name) for s, name in zip(studies, names, strict=True)]
+    write_table(out / "manifest.csv", list(manifest[0]), manifest)
+    reports = [_report_row(study) for study in studies]
+    write_table(out / "reports.csv", list(reports[0]), reports)
+    labels = [study.sitter.state.labels() for study in studies]
+    rows = [
+        {"study_id": study.study_id, "patient_id": study.patient_id, **label}
+        for study, label in zip(studies, labels, strict=True)
+    ]
+    write_table(out / "labels.csv", ["study_id", "patient_id", *CHEX5], rows)
+    boxes = list(_boxes(studies, names, placed, size))
+    write_boxes(out / "boxes.json", boxes)
+    truth = list(truth_rows(studies))
+    write_table(out / "truth.csv", TRUTH_COLUMNS, truth)
+    return PhantomSummary(
+        studies=len(studies),
+        patients=len({study.patient_id for study in studies}),
+        splits=dict(Counter(study.split for study in studies)),
+        findings={name: sum(label[name] for label in labels) for name in CHEX5},
+        normal=sum(not any(label.values()) for label in labels),
+        boxes=len(boxes),
+        sentences=len(truth),
+        classes=len({row["class"] for row in truth}),
+    )

@@ -1,0 +1,221 @@
+"""Writing an embedded data set: images by several processes, then the tables."""
+
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from PIL import Image
+
+from cxrtext.errors import DataError
+from cxrtext.files import replacing, write_json
+from cxrtext.phantom.render import PlacedBox, draw
+from cxrtext.phantom.studies import PhantomStudy, draw_studies
+from cxrtext.phantom.tables import PhantomSummary, write_tables
+
+ImageFormat = Literal["png", "dicom"]
+SUFFIXES = {"png": ".png", "dicom": ".dcm"}
+VERSION = 1
+"""Raised whenever the same parameters would give other images or reports."""
+
+CHUNK = 16
+PARAMETERS = "phantom.json"
+BOXES = "phantom.boxes.jsonl"
+"""What has been drawn, a line an image, so that an interrupted run can go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a process needs to know to draw images."""
+
+    out: Path
+    size: int
+    seed: int
+    image_format: str
+
+
+def image_name(study: PhantomStudy, image_format: str) -> str:
+    """The ``image`` cell of the manifest."""
+    return f"images/{study.study_id}{SUFFIXES[image_format]}"
+
+
+def _write_image(job: Job, study: PhantomStudy) -> list[PlacedBox]:
+    picture, boxes = draw(study.sitter, job.size)
+    with replacing(job.out / image_name(study, job.image_format)) as temporary:
+        if job.image_format == "png":
+            Image.fromarray(np.round(picture * 255.0).astype(np.uint8)).save(temporary)
+        else:
+            from cxrtext.phantom.dicom import save_dicom
+
+            save_dicom(temporary, picture, study, job.seed)
+    return boxes
+
+
+def _draw_chunk(job: Job, studies: list[PhantomStudy]) -> list[tuple[str, list[PlacedBox]]]:
+    return [(study.study_id, _write_image(job, study)) for study in studies]
+
+
+def _ignore_interrupt() -> None:
+    # Ctrl-C reaches every process of the terminal; only the first one acts on it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _check(studies: int, size: int, seed: int, image_format: str, workers: int | None) -> None:
+    if studies < 1:
+        raise DataError(f"studies is {studies}; it must be 1 or more")
+    if not 64 <= size <= 1024:
+        raise DataError(f"size is {size}; it must be from 64 to 1024 pixels")
+    if seed < 0:
+        raise DataError(f"seed is {seed}; it must be 0 or more")
+    if image_format not in SUFFIXES:
+        raise DataError(f"image format is '{image_format}'; it must be png or dicom")
+    if workers is not None and workers < 1:
+        raise DataError(f"workers is {workers}; it must be 1 or more")
+
+
+def _claim_folder(out: Path, parameters: dict[str, Any]) -> None:
+    """Note the parameters in the folder, or check that they are the ones noted."""
+    note = out / PARAMETERS
+    if out.exists() and not out.is_dir():
+        raise DataError(f"{out}: is a file; name a folder")
+    if note.is_file():
+        try:
+            noted = json.loads(note.read_text(encoding="utf-8"))
+        except ValueError:
+            raise DataError(f"{note}: not readable; remove the folder or name another") from None
+        if noted != parameters:
+            raise DataError(
+                f"{note}: the folder holds a set made with other parameters ({_named(noted)}, "
+                f"not {_named(parameters)}); name another folder or remove this one"
+            )
+        return
+    if out.is_dir() and any(out.iterdir()):
+        raise DataError(f"{out}: the folder is not empty and was not made by phantom; name another")
+    write_json(note, parameters)
+
+
+def _named(parameters: object) -> str:
+    if not isinstance(parameters, dict):
+        return "unknown"
+    return ", ".join(f"{name} {value}" for name, value in parameters.items())
+
+
+def _read_boxes(path: Path) -> dict[str, list[PlacedBox]]:
+    """The boxes noted by earlier runs; a line cut short is left out."""
+    boxes: dict[str, list[PlacedBox]] = {}
+    if not path.is_file():
+        return boxes
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            noted = json.loads(line)
+            boxes[noted["study_id"]] = [
+                PlacedBox(box["finding"], box["part"], tuple(box["bbox"])) for box in noted["boxes"]
+            ]
+        except (ValueError, KeyError, TypeError):
+            continue
+    return boxes
+
+
+@contextmanager
+def _drawing(job: Job, chunks: list[list[PhantomStudy]], workers: int) -> Iterator[Iterable[Any]]:
+    """Give an iterable over the drawn chunks, in any order; on an error stop the processes."""
+    if workers == 1 or len(chunks) == 1:
+        yield (_draw_chunk(job, chunk) for chunk in chunks)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(
+        min(workers, len(chunks)), mp_context=context, initializer=_ignore_interrupt
+    )
+    try:
+        futures = [pool.submit(_draw_chunk, job, chunk) for chunk in chunks]
+        yield (future.result() for future in as_completed(futures))
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _draw_missing(
+    job: Job,
+    studies: list[PhantomStudy],
+    workers: int,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, list[PlacedBox]]:
+    """Draw what no earlier run has drawn, and return the boxes of all."""
+    boxes = _read_boxes(job.out / BOXES)
+    missing = [
+        study
+        for study in studies
+        if study.study_id not in boxes
+        or not (job.out / image_name(study, job.image_format)).is_file()
+    ]
+    done = len(studies) - len(missing)
+    if progress:
+        progress(done, len(studies))
+    if not missing:
+        return boxes
+    chunks = [missing[i : i + CHUNK] for i in range(0, len(missing), CHUNK)]
+    with (job.out / BOXES).open("a", encoding="utf-8") as log, _drawing(job, chunks, workers) as drawn:
+        log.write("\n")  # ends a line that a killed run may have left open
+        for chunk in drawn:
+            for study_id, placed in chunk:
+                boxes[study_id] = placed
+                line = {"study_id": study_id, "boxes": [asdict(box) for box in placed]}
+                log.write(json.dumps(line) + "\n")
+            log.flush()
+            done += len(chunk)
+            if progress:
+                progress(done, len(studies))
+    return boxes
+
+
+def write_phantoms(
+    out: Path,
+    *,
+    studies: int,
+    size: int = 512,
+    seed: int = 0,
+    image_format: ImageFormat = "png",
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PhantomSummary:
+    """Write an embedded data set: images, manifest, reports, labels, boxes and truth.
+
+    An interrupted run goes on where it stopped; images that are there are not drawn again.  The
+    images depend on the seed and their number alone, not on the number of processes.
+
+    Args:
+        out: The folder; it must be new, empty, or of a run with the same parameters.
+        studies: How many studies, one frontal image each.
+        size: Pixels along each side of an image, 64 to 1024.
+        seed: Any whole number from 0.
+        image_format: "png", 8 bit, or "dicom", 12 bit.
+        workers: Processes; by default as many as there are cores.
+        progress: Called with the images done and the images in all.
+
+    Returns:
+        What was written, counted.
+
+    Raises:
+        DataError: A parameter is out of its range, or the folder holds something else.
+    """
+    _check(studies, size, seed, image_format, workers)
+    parameters = {
+        "version": VERSION,
+        "studies": studies,
+        "size": size,
+        "seed": seed,
+        "image_format": image_format,
+    }
+    _claim_folder(out, parameters)
+    planned = draw_studies(studies, seed)
+    job = Job(out, size, seed, image_format)
+    (out / "images").mkdir(exist_ok=True)
+    boxes = _draw_missing(job, planned, workers or len(os.sched_getaffinity(0)), progress)
+    names = [image_name(study, image_format) for study in planned]
+    return write_tables(out, planned, names, boxes, size)

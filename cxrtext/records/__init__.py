@@ -1,0 +1,28 @@
+"""Studies, sentences, images, labels and boxes, and the files they are kept in."""
+
+from cxrtext.records.boxes import Box, write_boxes
+from cxrtext.records.labels import CHEX5, read_labels
+from cxrtext.records.manifest import read_manifest
+from cxrtext.records.rejects import Rejects
+from cxrtext.records.reports import read_reports
+from cxrtext.records.sentences import read_sentences, write_sentences
+from cxrtext.records.study import ImageRecord, Sentence, Study
+from cxrtext.records.tables import Table, read_table, write_table
+
+__all__ = [
+    "CHEX5",
+    "Box",
+    "ImageRecord",
+    "Rejects",
+    "Sentence",
+    "Study",
+    "Table",
+    "read_labels",
+    "read_manifest",
+    "read_reports",
+    "read_sentences",
+    "read_table",
+    "write_boxes",
+    "write_sentences",
+    "write_table",
+]

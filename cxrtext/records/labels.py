@@ -1,0 +1,42 @@
+"""Labels as CheXpert and MIMIC-CXR lay them out: 1 present, 0 absent, -1 uncertain, blank unknown."""
+
+from pathlib import Path
+
+from cxrtext.errors import DataError
+from cxrtext.records.tables import read_table
+
+CHEX5 = ("Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax")
+"""The five findings of CheXpert's test task."""
+
+VALUES = {"1": 1, "0": 0, "-1": -1, "1.0": 1, "0.0": 0, "-1.0": -1, "": None}
+
+
+def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict[str, int | None]]:
+    """Read labels by study.
+
+    Args:
+        path: A CSV or Parquet file with ``study_id`` and a column a finding.
+        findings: The findings wanted; a finding without a column is unknown everywhere.
+
+    Returns:
+        ``labels[study_id][finding]``: 1, 0, -1, or None where unknown.
+
+    Raises:
+        DataError: There is no ``study_id``, none of the findings has a column, or a cell holds
+            something else.
+    """
+    table = read_table(path, required=["study_id"])
+    if not set(findings) & set(table.columns):
+        raise DataError(f"{path}: no label column: expected any of {', '.join(findings)}")
+    labels: dict[str, dict[str, int | None]] = {}
+    for number, row in enumerate(table.rows, 1):
+        values: dict[str, int | None] = {}
+        for finding in findings:
+            cell = row.get(finding, "").strip()
+            if cell not in VALUES:
+                raise DataError(
+                    f"{path}: row {number}: {finding} is '{cell}'; a label is 1, 0, -1 or blank"
+                )
+            values[finding] = VALUES[cell]
+        labels[row["study_id"]] = values
+    return labels

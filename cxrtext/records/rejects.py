@@ -1,0 +1,48 @@
+"""Bad rows of a large input, set aside with the reason."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cxrtext.errors import DataError
+from cxrtext.records.tables import write_table
+
+
+@dataclass(slots=True)
+class Rejects:
+    """Collects what was set aside, up to a limit.
+
+    Args:
+        limit: How many are borne; one more raises.
+        rows: ``(item, reason)`` pairs: a row number, file name or study id, and why.
+    """
+
+    limit: int = 100
+    rows: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, item: str, reason: str) -> None:
+        """Set one item aside.
+
+        Raises:
+            DataError: More than ``limit`` items have been set aside.
+        """
+        self.rows.append((item, reason))
+        if len(self.rows) > self.limit:
+            raise DataError(
+                f"{len(self.rows)} bad items, more than --max-rejected {self.limit}; "
+                f"the last: {item}: {reason}"
+            )
+
+    def write(self, output: Path) -> Path | None:
+        """Write ``<output>.rejected.csv``; without rejects remove an old one.
+
+        Returns:
+            The file written, or None.
+        """
+        path = output.with_name(output.name + ".rejected.csv")
+        if not self.rows:
+            path.unlink(missing_ok=True)
+            return None
+        write_table(
+            path, ["item", "reason"], [{"item": item, "reason": why} for item, why in self.rows]
+        )
+        return path

@@ -1,0 +1,128 @@
+"""Training images, decoded once into one memory-mapped file."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from cxrtext.errors import ImageError
+from cxrtext.files import write_json
+from cxrtext.images import Preprocessing, read_image
+from cxrtext.records import ImageRecord, Rejects
+
+Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedImages:
+    """Images in memory-mapped storage.
+
+    Args:
+        pixels: [n, R, R], 8-bit grey.
+        usable: [n], False where the image could not be decoded.
+    """
+
+    pixels: Pixels
+    usable: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+def _fingerprint(records: Sequence[ImageRecord], size: int) -> str:
+    digest = hashlib.sha256(f"size {size};".encode())
+    for record in records:
+        try:
+            status = record.path.stat()
+            stamp = f"{status.st_size}:{status.st_mtime_ns}"
+        except OSError:
+            stamp = "missing"
+        digest.update(f"{record.name}:{stamp};".encode())
+    return digest.hexdigest()
+
+
+def _open(path: Path, shape: tuple[int, ...], fresh: bool) -> Pixels:
+    return np.memmap(path, dtype=np.uint8, mode="w+" if fresh else "r+", shape=shape)
+
+
+def _decode(record: ImageRecord, preprocessing: Preprocessing) -> Pixels | ImageError:
+    try:
+        square = preprocessing.square(read_image(record.path))
+    except ImageError as error:
+        return error
+    pixels: Pixels = np.rint(square[0] * 255.0).astype(np.uint8)
+    return pixels
+
+
+def _in_order(
+    records: Sequence[ImageRecord], rows: Sequence[int], preprocessing: Preprocessing, threads: int
+) -> Iterator[tuple[int, Pixels | ImageError]]:
+    """Decode on several threads, a bounded number at a time."""
+    with ThreadPoolExecutor(threads) as pool:
+        todo = iter(rows)
+        pending: list[tuple[int, Future[Pixels | ImageError]]] = []
+
+        def submit(count: int) -> None:
+            for row in islice(todo, count):
+                pending.append((row, pool.submit(_decode, records[row], preprocessing)))
+
+        submit(4 * threads)
+        try:
+            while pending:
+                row, future = pending.pop(0)
+                yield row, future.result()
+                submit(1)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def decode_images(
+    records: Sequence[ImageRecord],
+    folder: Path,
+    preprocessing: Preprocessing,
+    rejects: Rejects,
+    *,
+    threads: int = 2,
+    progress: Callable[[int, int], None] | None = None,
+) -> DecodedImages:
+    """Decode images into ``folder``, or open what an earlier run decoded there.
+
+    A stopped run continues with the first image not decoded; another list of images, another
+    size or a changed file starts afresh.
+
+    Args:
+        records: The images; duplicates of a path are decoded twice.
+        folder: Where the cache is kept.
+        preprocessing: Gives the size R of the square that is kept.
+        rejects: Takes the images that cannot be decoded; raises past its limit.
+        threads: Images decoded at the same time.
+        progress: Called with (done, total).
+
+    Returns:
+        The decoded images, in the order of ``records``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    count, size = len(records), preprocessing.resize
+    key = {"fingerprint": _fingerprint(records, size), "images": count, "size": size}
+    described = folder / "cache.json"
+    fresh = not described.is_file() or json.loads(described.read_text(encoding="utf-8")) != key
+    if fresh:
+        described.unlink(missing_ok=True)
+    pixels = _open(folder / "images.u8", (count, size, size), fresh)
+    done = _open(folder / "done.u8", (count,), fresh)
+    if fresh:
+        write_json(described, key)
+    todo = [row for row in range(count) if not done[row]]
+    for number, (row, decoded) in enumerate(
+        _in_order(records, todo, preprocessing, threads), count - len(todo) + 1
+    ):
+        if isinstance(decoded, ImageError):
+            rejects.add(records[row].name, str(decoded))
+        else:
+            pixels[row] = decoded
+            done[row] = 1
+        if progress:
+            progress(number, count)
+    return DecodedImages(pixels, np.asarray(done, dtype=bool))

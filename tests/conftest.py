@@ -1,0 +1,167 @@
+"""A data set, a language model and a checkpoint so small that every test can have them."""
+
+import csv
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+torch.set_num_threads(1)  # small work: threads cost more than they give
+
+SIDES = ("left", "right")
+SENTENCES = {
+    None: "The lungs are clear.",
+    "left": "Left pleural effusion.",
+    "right": "Right pleural effusion.",
+}
+
+
+def draw_side(side: str | None, seed: int, size: int = 80) -> np.ndarray:
+    """A grey square with a bright lower corner: the patient's right is at the image's left."""
+    pixels = np.random.default_rng(seed).integers(60, 90, (size, size)).astype(np.uint8)
+    half = size // 2
+    if side == "right":
+        pixels[half:, :half] += 120
+    if side == "left":
+        pixels[half:, half:] += 120
+    return pixels
+
+
+def write_data(folder: Path, studies: int = 48) -> Path:
+    """A data folder of three kinds of study, in turn; every fourth patient is held out."""
+    (folder / "images").mkdir(parents=True)
+    manifest, reports, labels = [], [], []
+    for i in range(studies):
+        side = (None, "left", "right")[i % 3]
+        Image.fromarray(draw_side(side, i)).save(folder / f"images/s{i:02d}.png")
+        split = {5: "val", 6: "val", 7: "test", 8: "test", 9: "test"}.get(i % 12, "train")
+        manifest.append(
+            {
+                "image": f"images/s{i:02d}.png",
+                "study_id": f"s{i:02d}",
+                "patient_id": f"p{i:02d}",
+                "split": split,
+                "age": 40 + i,
+            }
+        )
+        reports.append(
+            {"study_id": f"s{i:02d}", "findings": SENTENCES[side], "impression": ""}
+        )
+        labels.append({"study_id": f"s{i:02d}", "Pleural Effusion": int(side is not None)})
+    for name, rows in (("manifest", manifest), ("reports", reports), ("labels", labels)):
+        with (folder / f"{name}.csv").open("w", newline="") as handle:
+            writer = csv.DictWriter(handle, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``manifest.csv``, ``reports.csv``, ``labels.csv`` and images; read-only by convention."""
+    return write_data(tmp_path_factory.mktemp("data") / "set")
+
+
+@pytest.fixture(scope="session")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A masked language model of one layer with random weights."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    from cxrtext.text.tokenizer import train_tokenizer
+
+    folder = tmp_path_factory.mktemp("language-model")
+    tokenizer = train_tokenizer([*SENTENCES.values(), "No pleural effusions."], 200)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    BertForMaskedLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sentences_table(
+    data_folder: Path, language_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The scored sentences of the data folder."""
+    from cxrtext.language import score_reports
+
+    out = tmp_path_factory.mktemp("sentences") / "sentences.csv"
+    score_reports(data_folder / "reports.csv", out, model=language_model, device="cpu")
+    return out
+
+
+def _training_options(
+    data_folder: Path, sentences_table: Path, language_model: Path, out: Path
+) -> list[str]:
+    """``--set`` values of a run of seconds."""
+    return [
+        f"data.manifest={data_folder / 'manifest.csv'}",
+        f"data.sentences={sentences_table}",
+        "data.resize=72",
+        "data.crop=64",
+        "model.image=resnet-narrow",
+        f"model.text={language_model}",
+        "model.dimension=16",
+        "training.steps=40",
+        "training.batch=8",
+        "training.lr=2e-3",
+        "training.warmup=4",
+        "training.log_every=5",
+        "training.validate_every=20",
+        "training.save_every=20",
+        "training.device=cpu",
+        f"out={out}",
+    ]
+
+
+@pytest.fixture(scope="session")
+def run_folder(
+    data_folder: Path,
+    sentences_table: Path,
+    language_model: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """The folder of a finished training run."""
+    from cxrtext.config import load_config
+    from cxrtext.training import train
+
+    out = tmp_path_factory.mktemp("run") / "run"
+    train(load_config(None, _training_options(data_folder, sentences_table, language_model, out)))
+    return out
+
+
+@pytest.fixture(scope="session")
+def checkpoint(run_folder: Path) -> Path:
+    """A trained checkpoint; read-only by convention."""
+    return run_folder / "checkpoint"
+
+
+@pytest.fixture(scope="session")
+def index_folder(
+    data_folder: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """An index of the data folder; read-only by convention."""
+    from cxrtext.index import build_index
+
+    out = tmp_path_factory.mktemp("index") / "index"
+    build_index(data_folder / "manifest.csv", checkpoint, out)
+    return out
+
+
+@pytest.fixture
+def options(
+    data_folder: Path, sentences_table: Path, language_model: Path, tmp_path: Path
+) -> list[str]:
+    """``--set`` values of a training run of seconds into a folder of the test's own."""
+    return _training_options(data_folder, sentences_table, language_model, tmp_path / "run")

@@ -1,0 +1,114 @@
+"""Files made for the tests: DICOM with pydicom, compressed by the encoders at hand."""
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import imagecodecs
+import numpy as np
+import numpy.typing as npt
+import pytest
+from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.encaps import encapsulate
+from pydicom.uid import (
+    UID,
+    DeflatedExplicitVRLittleEndian,
+    ExplicitVRBigEndian,
+    ExplicitVRLittleEndian,
+    ImplicitVRLittleEndian,
+    JPEGBaseline8Bit,
+    JPEGExtended12Bit,
+    JPEGLossless,
+    JPEGLosslessSV1,
+)
+
+PATIENT = "CANARY^NAME"
+_NATIVE = {
+    ExplicitVRLittleEndian,
+    ImplicitVRLittleEndian,
+    ExplicitVRBigEndian,
+    DeflatedExplicitVRLittleEndian,
+}
+_JPEG = {JPEGBaseline8Bit, JPEGExtended12Bit, JPEGLossless, JPEGLosslessSV1}
+
+
+def _described(pixels: npt.NDArray[Any], stored: int | None, photometric: str) -> Dataset:
+    colour = photometric.startswith(("RGB", "YBR"))
+    size = pixels.shape[-3:-1] if colour else pixels.shape[-2:]
+    dataset = Dataset()
+    dataset.SOPClassUID = "1.2.840.10008.5.1.4.1.1.1"
+    dataset.SOPInstanceUID = "1.2.3.4"
+    dataset.Modality = "CR"
+    dataset.PatientName = PATIENT
+    dataset.PatientID = PATIENT
+    dataset.SamplesPerPixel = 3 if colour else 1
+    dataset.PhotometricInterpretation = photometric
+    if colour:
+        dataset.PlanarConfiguration = 0
+    dataset.Rows, dataset.Columns = size
+    if pixels.size != size[0] * size[1] * dataset.SamplesPerPixel:
+        dataset.NumberOfFrames = len(pixels)
+    dataset.BitsAllocated = 8 * pixels.dtype.itemsize
+    dataset.BitsStored = stored or dataset.BitsAllocated
+    dataset.HighBit = dataset.BitsStored - 1
+    dataset.PixelRepresentation = int(pixels.dtype.kind == "i")
+    return dataset
+
+
+def _jpeg_frames(pixels: npt.NDArray[Any], dataset: Dataset, syntax: str) -> list[bytes]:
+    lossless = syntax in (JPEGLossless, JPEGLosslessSV1)
+    frames = pixels if "NumberOfFrames" in dataset else pixels[np.newaxis]
+    unsigned = frames.view(f"u{frames.dtype.itemsize}")
+    return [
+        imagecodecs.jpeg8_encode(
+            frame, level=95, lossless=lossless, bitspersample=int(dataset.BitsStored)
+        )
+        for frame in unsigned
+    ]
+
+
+def make(
+    pixels: npt.NDArray[Any],
+    *,
+    syntax: str = ExplicitVRLittleEndian,
+    stored: int | None = None,
+    photometric: str = "MONOCHROME2",
+    preamble: bool = True,
+    codec: dict[str, Any] | None = None,
+    drop: tuple[str, ...] = (),
+    **attributes: Any,
+) -> bytes:
+    """Write a DICOM file; ``attributes`` are set last, ``drop`` removed before writing."""
+    dataset = _described(pixels, stored, photometric)
+    dataset.file_meta = FileMetaDataset()
+    dataset.file_meta.TransferSyntaxUID = UID(
+        syntax if syntax in _NATIVE else ExplicitVRLittleEndian
+    )
+    order = ">" if syntax == ExplicitVRBigEndian else "<"
+    dataset.PixelData = pixels.astype(pixels.dtype.newbyteorder(order)).tobytes()
+    dataset["PixelData"].VR = "OB" if dataset.BitsAllocated <= 8 else "OW"
+    if syntax in _JPEG:
+        dataset.PixelData = encapsulate(_jpeg_frames(pixels, dataset, syntax))
+        dataset["PixelData"].VR = "OB"
+        dataset["PixelData"].is_undefined_length = True
+        dataset.file_meta.TransferSyntaxUID = UID(syntax)
+    elif syntax not in _NATIVE:
+        dataset.compress(syntax, generate_instance_uid=False, **(codec or {}))
+    for keyword, value in attributes.items():
+        setattr(dataset, keyword, value)
+    for keyword in drop:
+        delattr(dataset, keyword)
+    buffer = BytesIO()
+    dataset.save_as(
+        buffer,
+        enforce_file_format=True,
+        implicit_vr=syntax == ImplicitVRLittleEndian,
+        little_endian=syntax != ExplicitVRBigEndian,
+    )
+    data = buffer.getvalue()
+    return data if preamble else data[132:]
+
+
+@pytest.fixture(scope="session")
+def make_dicom() -> Callable[..., bytes]:
+    return make

@@ -1,0 +1,172 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from cxrtext.objectives import debiased, debiased_floored, info_nce
+
+
+def draw(anchors: int, candidates: int, scale: float = 3.0, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return scale * (
+        2 * torch.rand(anchors, candidates, generator=generator, dtype=torch.float64) - 1
+    )
+
+
+def loop_info_nce(scores: Tensor, positive: list[int]) -> list[float]:
+    result = []
+    for i, row in enumerate(scores.tolist()):
+        pos = math.exp(row[positive[i]])
+        neg = sum(math.exp(s) for j, s in enumerate(row) if j != positive[i] and s > -math.inf)
+        result.append(-math.log(pos / (pos + neg)))
+    return result
+
+
+def loop_debiased(
+    scores: Tensor,
+    eta: list[float],
+    gamma_sq: float,
+    positive: list[int],
+    extra: Tensor | None = None,
+) -> list[float]:
+    """The paper's formula as it is written, eq. 6-8."""
+    result = []
+    for i, row in enumerate(scores.tolist()):
+        pos = math.exp(row[positive[i]])
+        negatives = [
+            math.exp(s) for j, s in enumerate(row) if j != positive[i] and s > -math.inf
+        ]
+        n = len(negatives)
+        in_class = pos
+        if extra is not None:
+            in_class = sum(math.exp(v) for v in extra[i].tolist()) / extra.shape[1]
+        g = sum(negatives) / n / (1 - eta[i]) - eta[i] / (1 - eta[i]) * in_class
+        g = max(g, math.exp(-gamma_sq))
+        result.append(-math.log(pos / (pos + n * g)))
+    return result
+
+
+def test_info_nce_equals_the_loop() -> None:
+    scores = draw(7, 7)
+    assert info_nce(scores).tolist() == pytest.approx(loop_info_nce(scores, list(range(7))))
+
+
+def test_info_nce_with_given_positives_and_more_candidates_than_anchors() -> None:
+    scores = draw(4, 9)
+    positive = [8, 0, 3, 3]
+    found = info_nce(scores, torch.tensor(positive))
+    assert found.tolist() == pytest.approx(loop_info_nce(scores, positive))
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.05, 0.3])
+def test_debiased_equals_the_loop(eta: float) -> None:
+    scores = draw(8, 8)
+    etas = [eta * (i + 1) / 8 for i in range(8)]
+    found = debiased(scores, torch.tensor(etas, dtype=torch.float64), 3.0)
+    assert found.tolist() == pytest.approx(loop_debiased(scores, etas, 3.0, list(range(8))))
+
+
+def test_debiased_with_extra_positives_equals_the_loop() -> None:
+    scores, extra = draw(6, 10), draw(6, 3, seed=1)
+    positive = [0, 9, 4, 4, 2, 1]
+    found = debiased(scores, 0.1, 3.0, extra=extra, positive=torch.tensor(positive))
+    assert found.tolist() == pytest.approx(loop_debiased(scores, [0.1] * 6, 3.0, positive, extra))
+
+
+def test_missing_candidates_are_not_counted() -> None:
+    scores = draw(5, 5)
+    scores[0, 3] = scores[2, 4] = scores[2, 0] = -math.inf
+    found = debiased(scores, 0.2, 3.0)
+    assert found.tolist() == pytest.approx(loop_debiased(scores, [0.2] * 5, 3.0, list(range(5))))
+    assert info_nce(scores).tolist() == pytest.approx(loop_info_nce(scores, list(range(5))))
+
+
+def test_a_missing_candidate_leaves_the_gradient_a_number() -> None:
+    scores = draw(4, 4).requires_grad_()
+    hidden = scores.masked_fill(torch.eye(4).roll(1, 1).bool(), -math.inf)
+    hidden = hidden.masked_fill(torch.tensor([[False], [True], [False], [False]]), -math.inf)
+    hidden = torch.where(torch.eye(4).bool(), scores, hidden)  # row 1 keeps its positive alone
+    (debiased(hidden, 0.1, 3.0) + info_nce(hidden)).sum().backward()
+    assert scores.grad is not None
+    assert torch.isfinite(scores.grad).all()
+
+
+def test_without_correction_it_is_info_nce_where_the_floor_does_not_hold() -> None:
+    scores = draw(6, 6)
+    assert torch.allclose(debiased(scores, 0.0, 3.0), info_nce(scores))
+
+
+def test_the_floor_holds_where_the_correction_takes_all_negatives() -> None:
+    scores = torch.full((3, 3), -1.0, dtype=torch.float64).fill_diagonal_(3.0)
+    found = debiased(scores, 0.5, 3.0)
+    floor = 2 * math.exp(-3.0)
+    assert found.tolist() == pytest.approx([-math.log(math.exp(3) / (math.exp(3) + floor))] * 3)
+    assert debiased_floored(scores, 0.5, 3.0).all()
+    assert not debiased_floored(draw(3, 3, scale=0.1), 0.05, 3.0).any()
+
+
+def test_no_gradient_reaches_gamma_through_the_floor() -> None:
+    gamma_sq = torch.tensor(3.0, requires_grad=True)
+    cosines = torch.full((3, 3), -0.5).fill_diagonal_(1.0)
+    debiased(gamma_sq * cosines, 0.5, gamma_sq).sum().backward()
+    # d/dγ² of log(1 + 2 e^(floor − γ² · 1)) with the floor held fixed
+    share = 2 * math.exp(-6.0) / (1 + 2 * math.exp(-6.0))
+    assert gamma_sq.grad is not None
+    assert float(gamma_sq.grad) == pytest.approx(-3 * share, rel=1e-4)
+
+
+def test_gradients() -> None:
+    scores = draw(5, 6).requires_grad_()
+    extra = draw(5, 2, seed=2).requires_grad_()
+    assert torch.autograd.gradcheck(info_nce, (scores,))
+    assert torch.autograd.gradcheck(lambda s, e: debiased(s, 0.1, 3.0, extra=e), (scores, extra))
+
+
+@pytest.mark.parametrize("scale", [1.0, 14.0, 100.0, 200.0])
+def test_float32_stays_finite_and_near_float64(scale: float) -> None:
+    exact = draw(16, 16, scale)
+    for loss in (info_nce, lambda s: debiased(s, 0.1, scale)):
+        single = exact.float().requires_grad_()
+        found = loss(single)
+        found.sum().backward()
+        assert single.grad is not None
+        assert torch.isfinite(single.grad).all()
+        assert torch.allclose(found.double(), loss(exact), rtol=2e-5, atol=2e-5)
+
+
+def test_a_well_aligned_pair_keeps_its_small_loss_in_float32() -> None:
+    exact = torch.full((4, 4), -5.0, dtype=torch.float64).fill_diagonal_(14.0)
+    assert torch.allclose(info_nce(exact.float()).double(), info_nce(exact), rtol=1e-5, atol=0)
+
+
+def test_the_estimate_is_consistent() -> None:
+    """g tends to the mean over true negatives when eta is the class probability."""
+    generator = torch.Generator().manual_seed(0)
+    rho, count = 0.3, 200_000
+    same, other = 0.8, -0.4
+    own = torch.rand(count, generator=generator, dtype=torch.float64) < rho
+    noise = 0.1 * torch.randn(count, generator=generator, dtype=torch.float64)
+    candidates = torch.where(own, same, other) + noise
+    extra = same + 0.1 * torch.randn(1, count, generator=generator, dtype=torch.float64)
+    scores = torch.cat([torch.tensor([same], dtype=torch.float64), candidates])[None]
+    loss = debiased(scores, rho, 1.0, extra=extra)
+    g = (torch.expm1(loss) * math.exp(same) / count).item()
+    assert g == pytest.approx(math.exp(other + 0.005), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: info_nce(torch.zeros(3)), "anchors, candidates"),
+        (lambda: info_nce(torch.zeros(3, 2)), "pass positive="),
+        (lambda: info_nce(torch.zeros(3, 3), torch.zeros(2, dtype=torch.long)), r"\[3\]"),
+        (lambda: debiased(torch.zeros(3, 3), 1.0, 1.0), "eta"),
+        (lambda: debiased(torch.zeros(3, 3), -0.1, 1.0), "eta"),
+        (lambda: debiased(torch.zeros(3, 3), 0.1, 1.0, extra=torch.zeros(2, 2)), "extra"),
+    ],
+)
+def test_wrong_arguments(call: object, says: str) -> None:
+    assert callable(call)
+    with pytest.raises(ValueError, match=says):
+        call()

@@ -1,0 +1,113 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from cxrtext.errors import DataError
+from cxrtext.records import (
+    Box,
+    Rejects,
+    Sentence,
+    read_labels,
+    read_reports,
+    read_sentences,
+    read_table,
+    write_boxes,
+    write_sentences,
+)
+
+
+def test_reports_of_sections_and_of_whole_texts(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text("study_id,findings,impression,extra\ns1,Clear.,,x\ns2,NaN,Normal.,y\n")
+    first, second = read_reports(path)
+    assert first.sections == {"findings": "Clear.", "impression": ""}
+    assert second.sections == {"findings": "", "impression": "Normal."}
+    path.write_text("study_id,report\ns1,FINDINGS: Clear.\n")
+    assert read_reports(path)[0].report == "FINDINGS: Clear."
+
+
+def test_a_study_of_several_images_has_its_report_once(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text("image,study_id,report\na,s1,Clear.\nb,s1,Clear.\n")
+    assert len(read_reports(path)) == 1
+    path.write_text("image,study_id,report\na,s1,Clear.\nb,s1,Other.\n")
+    with pytest.raises(DataError, match="'s1' has two different reports, in rows 1 and 2"):
+        read_reports(path)
+
+
+def test_reports_without_text_columns_or_ids(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text("study_id,text\ns1,Clear.\n")
+    with pytest.raises(DataError, match="no report text: give a column 'report'"):
+        read_reports(path)
+    path.write_text("study_id,report\n,Clear.\n")
+    with pytest.raises(DataError, match="row 1 has an empty study_id"):
+        read_reports(path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_sentences_come_back_as_they_were(tmp_path: Path, ending: str) -> None:
+    sentences = [
+        Sentence("s1", "findings", 0, "The lungs, as seen, are clear.", 8, -7.25, 0.0157),
+        Sentence("s1", "impression", 0, "Normal.", 2, -1e-3, 0.19),
+    ]
+    write_sentences(tmp_path / f"s.{ending}", sentences)
+    assert read_sentences(tmp_path / f"s.{ending}") == sentences
+
+
+@pytest.mark.parametrize("eta", ["0", "1", "1.5", "-0.1", "nan", "none"])
+def test_a_wrong_eta_is_refused(tmp_path: Path, eta: str) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text(
+        "study_id,section,position,sentence,n_tokens,log_likelihood,eta\n"
+        f"s1,findings,0,Clear.,2,-3.0,{eta}\n"
+    )
+    with pytest.raises(DataError, match="row 1: eta"):
+        read_sentences(path)
+
+
+def test_labels(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text("study_id,Edema,Pneumonia\ns1,1.0,-1\ns2,0,\n")
+    labels = read_labels(path)
+    assert labels["s1"]["Edema"] == 1
+    assert labels["s1"]["Pneumonia"] == -1
+    assert labels["s2"] == {
+        "Cardiomegaly": None,
+        "Edema": 0,
+        "Pleural Effusion": None,
+        "Pneumonia": None,
+        "Pneumothorax": None,
+    }
+    path.write_text("study_id,Edema\ns1,yes\n")
+    with pytest.raises(DataError, match="row 1: Edema is 'yes'"):
+        read_labels(path)
+    path.write_text("study_id,Other\ns1,1\n")
+    with pytest.raises(DataError, match="no label column"):
+        read_labels(path)
+
+
+def test_boxes_are_coco(tmp_path: Path) -> None:
+    boxes = [
+        Box("a.png", 100, 80, "Pneumonia", "Opacity.", (1.0, 2.0, 3.0, 4.0)),
+        Box("a.png", 100, 80, "Edema", "Haze.", (5.0, 6.0, 7.0, 8.0)),
+    ]
+    write_boxes(tmp_path / "b.json", boxes)
+    coco = json.loads((tmp_path / "b.json").read_text())
+    assert coco["images"] == [{"id": 1, "file_name": "a.png", "width": 100, "height": 80}]
+    assert [a["label_text"] for a in coco["annotations"]] == ["Opacity.", "Haze."]
+    assert coco["annotations"][1]["bbox"] == [5.0, 6.0, 7.0, 8.0]
+    assert [c["name"] for c in coco["categories"]] == ["Pneumonia", "Edema"]
+
+
+def test_rejects_are_listed_and_limited(tmp_path: Path) -> None:
+    rejects = Rejects(limit=1)
+    rejects.add("a.png", "a.png: not an image")
+    listed = rejects.write(tmp_path / "out.csv")
+    assert listed == tmp_path / "out.csv.rejected.csv"
+    assert read_table(listed).rows == [{"item": "a.png", "reason": "a.png: not an image"}]
+    with pytest.raises(DataError, match="2 bad items, more than --max-rejected 1"):
+        rejects.add("b.png", "b.png: too short")
+    assert Rejects().write(tmp_path / "out.csv") is None
+    assert not listed.exists()

@@ -1,0 +1,114 @@
+import pytest
+
+from cxrtext.text import split_sections
+
+MIMIC_STYLE = """                                 FINAL REPORT
+ EXAMINATION:  CHEST (PA AND LAT)
+
+ INDICATION:  ___ year old woman with cough  // pneumonia?
+
+ TECHNIQUE:  Chest PA and lateral
+
+ COMPARISON:  ___.
+
+ FINDINGS:
+
+ The lungs are clear.  There is no pleural effusion or
+ pneumothorax.
+
+ IMPRESSION:
+
+ No acute cardiopulmonary process.
+"""
+
+
+def test_a_mimic_report_is_divided_at_its_headings() -> None:
+    assert split_sections(MIMIC_STYLE) == [
+        ("examination", "CHEST (PA AND LAT)"),
+        ("indication", "___ year old woman with cough  // pneumonia?"),
+        ("technique", "Chest PA and lateral"),
+        ("comparison", "___."),
+        (
+            "findings",
+            "The lungs are clear.  There is no pleural effusion or\n pneumothorax.",
+        ),
+        ("impression", "No acute cardiopulmonary process."),
+    ]
+
+
+def test_windows_line_ends_make_no_difference() -> None:
+    assert split_sections(MIMIC_STYLE.replace("\n", "\r\n")) == split_sections(MIMIC_STYLE)
+
+
+@pytest.mark.parametrize(
+    ("heading", "section"),
+    [
+        ("FINDINGS:", "findings"),
+        ("Findings :", "findings"),
+        ("findings:", "findings"),
+        ("IMPRESSION:", "impression"),
+        ("Conclusion:", "conclusion"),
+        ("CLINICAL HISTORY:", "history"),
+        ("HISTORY:", "history"),
+        ("REASON FOR EXAM:", "indication"),
+        ("FINDINGS AND IMPRESSION:", "findings and impression"),
+        ("Findings/Impression:", "findings and impression"),
+        ("COMPARISONS:", "comparison"),
+        ("PORTABLE AP CHEST:", "findings"),
+        ("PA AND LATERAL VIEWS OF THE CHEST:", "findings"),
+        ("IMPRESSION\n", "impression"),
+        ("WET READ:", "wet read"),
+    ],
+)
+def test_headings_at_the_start_of_a_line(heading: str, section: str) -> None:
+    assert split_sections(f"{heading} Heart size is normal.") == [
+        (section, "Heart size is normal.")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        (
+            "FINDINGS: Lungs clear. IMPRESSION: Normal.",
+            [("findings", "Lungs clear."), ("impression", "Normal.")],
+        ),
+        (
+            "Lungs clear. Impression: Normal.",
+            [("report", "Lungs clear."), ("impression", "Normal.")],
+        ),
+        ("Correlate with history: none is given.", None),
+        ("The findings: an opacity.", None),
+        ("Impression of the ribs is normal.", None),
+        ("The study was compared with ___ at 4:15.", None),
+    ],
+)
+def test_headings_inside_a_line_only_where_unambiguous(
+    report: str, expected: list[tuple[str, str]] | None
+) -> None:
+    assert split_sections(report) == (expected or [("report", report)])
+
+
+def test_findings_under_no_heading_after_the_comparison_belong_to_the_report() -> None:
+    report = "COMPARISON:  ___.\n\n Frontal views were obtained.\n\n The lungs are clear."
+    assert split_sections(report) == [
+        ("comparison", "___."),
+        ("report", "Frontal views were obtained.\n\n The lungs are clear."),
+    ]
+
+
+def test_blank_lines_do_not_end_the_findings() -> None:
+    assert split_sections("FINDINGS:\n\nClear.\n\nNo effusion.") == [
+        ("findings", "Clear.\n\nNo effusion.")
+    ]
+
+
+@pytest.mark.parametrize("report", ["", "   \n\n ", "FINAL REPORT", "FINDINGS:\nIMPRESSION:"])
+def test_a_report_without_text_has_no_sections(report: str) -> None:
+    assert split_sections(report) == []
+
+
+def test_no_text_is_lost() -> None:
+    report = "Before. FINDINGS: one two. COMPARISON: three.\n\nfour IMPRESSION: five"
+    kept = " ".join(body for _, body in split_sections(report))
+    assert kept.split() == ["Before.", "one", "two.", "three.", "four", "five"]

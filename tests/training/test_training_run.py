@@ -1,0 +1,181 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cxrtext.config import Config, load_config
+from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
+from cxrtext.models import load_model
+from cxrtext.training import Listener, train
+from cxrtext.training.loop import StepReport
+
+
+def metrics(folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_learns_and_leaves_what_it_promises(run_folder: Path) -> None:
+    names = {path.name for path in run_folder.iterdir()}
+    assert {"checkpoint", "state", "cache", "config.yaml", "metrics.jsonl"} <= names
+    losses = [line["loss"] for line in metrics(run_folder) if line["kind"] == "train"]
+    assert losses[-1] < losses[0]
+    assert [line["step"] for line in metrics(run_folder) if line["kind"] == "val"] == [20, 40]
+    training = json.loads((run_folder / "checkpoint/training.json").read_text())
+    assert training["step"] == 40
+    assert training["configuration"]["training"]["lr"] == 2e-3
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_model(folder / "checkpoint").state_dict()
+
+
+def stop_at(step: int) -> Listener:
+    """Presses Ctrl-C while a step is reported."""
+    import signal
+
+    def press(report: StepReport, _total: int) -> None:
+        if report.step == step:
+            signal.raise_signal(signal.SIGINT)
+
+    return Listener(step=press)
+
+
+@pytest.mark.parametrize("objective", ["dcl-eta-lm", "info-nce"])
+def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
+    options: list[str], tmp_path: Path, objective: str
+) -> None:
+    chosen = [*options, "training.steps=12", f"objective.name={objective}"]
+    whole, broken = (
+        load_config(None, [*chosen, f"out={tmp_path / name}"]) for name in ("whole", "broken")
+    )
+    train(whole)
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, listener=stop_at(7))
+    seen: list[int] = []
+    train(broken, resume=True, listener=Listener(step=lambda r, _: seen.append(r.step)))
+    assert seen == list(range(8, 13))
+    one, other = weights(whole.out), weights(broken.out)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    rows = [[line for line in metrics(c.out)] for c in (whole, broken)]
+    for line in (*rows[0], *rows[1]):
+        line.pop("images_per_second", None)
+    assert rows[0] == rows[1]
+
+
+def test_a_finished_run_can_be_resumed_without_a_step(options: list[str]) -> None:
+    config = load_config(None, [*options, "training.steps=4"])
+    train(config)
+    before = weights(config.out)
+    seen: list[StepReport] = []
+    train(config, resume=True, listener=Listener(step=lambda r, _: seen.append(r)))
+    assert not seen
+    after = weights(config.out)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_folder_with_a_run_is_not_trained_into_again(options: list[str]) -> None:
+    config = load_config(None, [*options, "training.steps=2"])
+    train(config)
+    with pytest.raises(ConfigError, match="holds a training run already.*--resume"):
+        train(config)
+
+
+def test_another_configuration_or_other_data_cannot_resume(options: list[str]) -> None:
+    train(load_config(None, [*options, "training.steps=2"]))
+    with pytest.raises(CheckpointError, match="another configuration or other data"):
+        train(load_config(None, [*options, "training.steps=3"]), resume=True)
+
+
+def test_a_damaged_state_is_named(options: list[str]) -> None:
+    config = load_config(None, [*options, "training.steps=2"])
+    train(config)
+    (config.out / "state/state.pt").write_bytes(b"not a state")
+    with pytest.raises(CheckpointError, match=r"state.pt: not a readable training state"):
+        train(config, resume=True)
+
+
+def test_a_state_that_would_run_code_is_refused(options: list[str], tmp_path: Path) -> None:
+    config = load_config(None, [*options, "training.steps=2"])
+    train(config)
+    planted = tmp_path / "planted"
+
+    class Payload:
+        def __reduce__(self) -> tuple[object, ...]:
+            return planted.touch, ()
+
+    torch.save({"key": Payload()}, config.out / "state/state.pt")
+    with pytest.raises(CheckpointError, match="not a readable training state"):
+        train(config, resume=True)
+    assert not planted.exists()
+
+
+def test_symmetric_and_constant_eta_train(options: list[str]) -> None:
+    changed = ["objective.name=dcl-eta", "objective.eta=0.1", "objective.symmetric=true"]
+    summary = train(load_config(None, [*options, *changed, "training.steps=3"]))
+    assert np.isfinite(summary.validation["loss"])
+
+
+def test_images_are_decoded_once(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load_config(None, [*options, "training.steps=2"])
+    train(config)
+
+    def refuse(path: Path) -> None:
+        raise AssertionError("decoded again")
+
+    monkeypatch.setattr("cxrtext.training.cache.read_image", refuse)
+    train(config, resume=True)
+
+
+def test_bad_images_are_set_aside_up_to_a_limit(
+    options: list[str], data_folder: Path, tmp_path: Path
+) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(data_folder, copy)
+    for name in ("s00", "s01"):
+        (copy / f"images/{name}.png").write_bytes(b"no image")
+    chosen = [*options, f"data.manifest={copy / 'manifest.csv'}", "training.steps=2"]
+    summary = train(load_config(None, chosen))
+    assert summary.rejected is not None
+    assert "images/s00.png" in summary.rejected.read_text()
+    strict = [*chosen, "data.max_rejected=1", f"out={tmp_path / 'strict'}"]
+    with pytest.raises(DataError, match="2 bad items, more than --max-rejected 1"):
+        train(load_config(None, strict))
+
+
+def test_tables_that_do_not_meet(options: list[str], tmp_path: Path) -> None:
+    table = tmp_path / "other.csv"
+    table.write_text(
+        "study_id,section,position,sentence,n_tokens,log_likelihood,eta\n"
+        "elsewhere,findings,0,Clear.,2,-1,0.1\n"
+    )
+    with pytest.raises(DataError, match="0 training image"):
+        train(load_config(None, [*options, f"data.sentences={table}"]))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("data.crop=60", "data.crop: 60 is no multiple of 16"),
+        ("training.device=tpu", "'tpu' is not auto, cpu"),
+        ("training.device=cuda:97", "not on this machine"),
+    ],
+)
+def test_wrong_settings(options: list[str], change: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        train(load_config(None, [*options, change]))
+
+
+def test_a_loss_that_is_no_number_stops_the_run(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(scores: torch.Tensor, *_: object) -> torch.Tensor:
+        return scores[:, 0] * float("nan")
+
+    monkeypatch.setattr("cxrtext.training.loop.losses", broken)
+    config: Config = load_config(None, options)
+    with pytest.raises(WorkError, match="not a number at step 1; lower training.lr"):
+        train(config)
