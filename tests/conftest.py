@@ -12,22 +12,21 @@ from PIL import Image
 os.environ["HF_HUB_OFFLINE"] = "1"
 torch.set_num_threads(1)  # small work: threads cost more than they give
 
-SIDES = ("left", "right")
 SENTENCES = {
-    None: "The lungs are clear.",
-    "left": "Left pleural effusion.",
-    "right": "Right pleural effusion.",
+    "clear": "The lungs are clear.",
+    "effusion": "Left pleural effusion.",
+    "pneumothorax": "Right pneumothorax.",
 }
 
 
-def draw_side(side: str | None, seed: int, size: int = 80) -> np.ndarray:
-    """A grey square with a bright lower corner: the patient's right is at the image's left."""
+def draw(kind: str, seed: int, size: int = 80) -> np.ndarray:
+    """Grey noise, with a bright lower right corner or stripes at the upper left."""
     pixels = np.random.default_rng(seed).integers(60, 90, (size, size)).astype(np.uint8)
     half = size // 2
-    if side == "right":
-        pixels[half:, :half] += 120
-    if side == "left":
+    if kind == "effusion":
         pixels[half:, half:] += 120
+    if kind == "pneumothorax":
+        pixels[:half, :half:4] += 120
     return pixels
 
 
@@ -36,8 +35,8 @@ def write_data(folder: Path, studies: int = 48) -> Path:
     (folder / "images").mkdir(parents=True)
     manifest, reports, labels = [], [], []
     for i in range(studies):
-        side = (None, "left", "right")[i % 3]
-        Image.fromarray(draw_side(side, i)).save(folder / f"images/s{i:02d}.png")
+        kind = list(SENTENCES)[i % 3]
+        Image.fromarray(draw(kind, i)).save(folder / f"images/s{i:02d}.png")
         split = {5: "val", 6: "val", 7: "test", 8: "test", 9: "test"}.get(i % 12, "train")
         manifest.append(
             {
@@ -49,9 +48,15 @@ def write_data(folder: Path, studies: int = 48) -> Path:
             }
         )
         reports.append(
-            {"study_id": f"s{i:02d}", "findings": SENTENCES[side], "impression": ""}
+            {"study_id": f"s{i:02d}", "findings": SENTENCES[kind], "impression": ""}
         )
-        labels.append({"study_id": f"s{i:02d}", "Pleural Effusion": int(side is not None)})
+        labels.append(
+            {
+                "study_id": f"s{i:02d}",
+                "Pleural Effusion": int(kind == "effusion"),
+                "Pneumothorax": int(kind == "pneumothorax"),
+            }
+        )
     for name, rows in (("manifest", manifest), ("reports", reports), ("labels", labels)):
         with (folder / f"{name}.csv").open("w", newline="") as handle:
             writer = csv.DictWriter(handle, list(rows[0]))
@@ -74,7 +79,7 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from cxrtext.text.tokenizer import train_tokenizer
 
     folder = tmp_path_factory.mktemp("language-model")
-    tokenizer = train_tokenizer([*SENTENCES.values(), "No pleural effusions."], 200)
+    tokenizer = train_tokenizer([*SENTENCES.values(), "No pleural effusions or pneumothorax."], 200)
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     config = BertConfig(
@@ -113,13 +118,13 @@ def _training_options(
         "model.image=resnet-narrow",
         f"model.text={language_model}",
         "model.dimension=16",
-        "training.steps=40",
+        "training.steps=80",
         "training.batch=8",
         "training.lr=2e-3",
         "training.warmup=4",
         "training.log_every=5",
-        "training.validate_every=20",
-        "training.save_every=20",
+        "training.validate_every=40",
+        "training.save_every=40",
         "training.device=cpu",
         f"out={out}",
     ]

@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache, partial
 
 from fastapi import FastAPI
 
 import cxrtext
 from cxrtext_api.gate import Gate
+from cxrtext_api.openapi import describe
 from cxrtext_api.problems import add_problem_handlers
 from cxrtext_api.resources import LoadService, Resources, load_from_settings
 from cxrtext_api.routes import classify, ground, health, images, model, page, render, search
@@ -55,4 +57,5 @@ def create_app(settings: Settings, load: LoadService = load_from_settings) -> Fa
     add_problem_handlers(app)
     for routes in (health, page, model, images, render, classify, ground, search):
         app.include_router(routes.router)
+    app.openapi = cache(partial(describe, app))  # type: ignore[method-assign]
     return app

@@ -6,7 +6,6 @@ from fastapi import Depends, File, Form, Request, Security, UploadFile
 from fastapi.security import HTTPBearer
 
 from cxrtext.errors import InputError
-from cxrtext_api.problems import PROBLEM_TYPE, Problem
 from cxrtext_api.resources import Resources
 
 if TYPE_CHECKING:
@@ -95,9 +94,8 @@ GUARDED: list[Any] = [
 
 
 def problem_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Error answers of a route, for the API's description."""
-    content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {status: {"model": Problem, "content": content} for status in statuses}
+    """Error answers of a route, for the API's description, which fills in their form."""
+    return {status: {} for status in statuses}
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

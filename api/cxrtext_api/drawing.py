@@ -35,6 +35,11 @@ def draw_overlay(image: "Image", found: "Grounding") -> bytes:
     from cxrtext.images import encode_png, render_overlay
 
     picture = render_overlay(
-        image, found.map(), boxes=[box.bbox for box in found.boxes], peak=found.peak
+        image,
+        found.map(),
+        # As on the page: regions below the mean stay as they are.
+        limits=(float(found.grid.mean()), float(found.grid.max())),
+        boxes=[box.bbox for box in found.boxes],
+        peak=found.peak,
     )
     return encode_png(picture)

@@ -87,12 +87,7 @@ class Gate:
         if origin is not None and not self._is_trusted(_host(origin.rpartition("//")[2])):
             return problem_response(request_id, 403, "Requests from other sites are refused.")
         if self._settings.keys and not self._is_authorised(scope["path"], headers):
-            return problem_response(
-                request_id,
-                401,
-                "Send a key of this server: 'Authorization: Bearer KEY'.",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+            return problem_response(request_id, 401, headers={"WWW-Authenticate": "Bearer"})
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self._settings.max_body_bytes:
             return problem_response(request_id, 413, headers={"Connection": "close"})

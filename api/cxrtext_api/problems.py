@@ -23,14 +23,17 @@ RETRY_SECONDS = 2
 
 _log = logging.getLogger("cxrtext_api")
 
-_DETAILS = {
+DETAILS = {
     400: "The request could not be read; check its form fields and their encoding.",
+    401: "Send a key of this server: 'Authorization: Bearer KEY'.",
     404: "There is nothing at this address; /docs lists the routes.",
     405: "This address does not take this method; /docs lists the routes.",
     413: "The request is larger than this server takes.",
+    422: "The input is wrong; the detail says what to mend.",
     500: "Something went wrong in the server; its log has the details under this id.",
     503: "More requests are waiting than the server takes; try again in a moment.",
 }
+"""What a status means here."""
 
 
 class NotReady(Exception):  # noqa: N818 - a state to wait out rather than an error
@@ -104,7 +107,7 @@ def problem_response(
     problem = Problem(
         title=phrase,
         status=status,
-        detail=detail or _DETAILS.get(status, phrase),
+        detail=detail or DETAILS.get(status, phrase),
         instance=f"urn:uuid:{request_id}",
         errors=list(errors) if errors else None,
     )

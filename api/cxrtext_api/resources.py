@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from cxrtext.errors import CxrTextError
+from cxrtext.errors import CxrTextError, ImageError
 from cxrtext_api.problems import NotReady
 from cxrtext_api.settings import Settings
 from cxrtext_api.workers import Workers
@@ -23,7 +23,7 @@ DECODE_THREADS = 2
 REMEMBERED_IMAGES = 64
 """How many uploads are remembered as embeddings, so that a second question is quick."""
 
-UPLOAD = "the image"
+UPLOAD = "The image"
 """What an uploaded image is called in errors; the caller's own file name can name a patient."""
 
 _log = logging.getLogger("cxrtext_api")
@@ -120,4 +120,7 @@ class Resources:
         """Decode an uploaded image."""
         from cxrtext.images import read_image_bytes
 
-        return await self.read(read_image_bytes, data, UPLOAD)
+        try:
+            return await self.read(read_image_bytes, data, UPLOAD)
+        except ImageError as error:
+            raise ImageError(str(error).replace(f"{UPLOAD}:", UPLOAD, 1)) from None

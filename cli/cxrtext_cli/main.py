@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Annotated
 
@@ -33,19 +34,22 @@ app = typer.Typer(
     help="Search, label and ground chest X-rays in plain language. "
     "Research use only; not a medical device.",
 )
-for function in (
-    phantom,
-    pretrain_text,
-    score_text,
-    train,
-    evaluate,
-    index,
-    search,
-    classify,
-    ground,
-    serve,
-):
-    app.command(function.__name__.replace("_", "-"))(function)
+COMMANDS: dict[Callable[..., None], str] = {
+    phantom: "Draw an embedded data set: radiographs, reports, labels.",
+    pretrain_text: "Train a language model on a corpus of reports.",
+    score_text: "Split reports into sentences; score their likelihood.",
+    train: "Train an image-text model.",
+    evaluate: "Measure a checkpoint: zero-shot labels, retrieval.",
+    index: "Embed and index an archive for search.",
+    search: "Find images by a sentence or an image.",
+    classify: "Zero-shot probabilities of findings.",
+    ground: "Show where an image supports a sentence.",
+    serve: "Serve the REST API and the page.",
+}
+"""The commands, in the order of the work, and what each does."""
+
+for function, summary in COMMANDS.items():
+    app.command(function.__name__.replace("_", "-"), short_help=summary)(function)
 
 
 def _version(wanted: bool) -> None:

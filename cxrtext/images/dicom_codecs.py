@@ -108,36 +108,3 @@ def _pillow_jpeg_2000(data: bytes, stream: Codestream) -> Samples:
     if stream.signed:
         values -= 1 << (container - 1)
     return values >> (container - stream.precision)
-
-
-def decompress_rle(data: bytes, pixels: PixelFormat) -> bytes:
-    """Decode one RLE frame.
-
-    Returns:
-        Raw little-endian samples, colours in planes.
-
-    Raises:
-        ImageError: When the frame does not have the segments that the header asks for.
-    """
-    import rle.utils
-
-    wanted = pixels.samples * pixels.allocated // 8
-    if pixels.allocated < 8 or int.from_bytes(data[:4], "little") != wanted:
-        raise ImageError("its RLE data contradicts its header; export the file uncompressed")
-    try:
-        raw = rle.utils.decode_pixel_data(
-            data,
-            version=2,
-            rows=pixels.rows,
-            columns=pixels.columns,
-            bits_allocated=pixels.allocated,
-            byteorder="<",
-        )
-    except BaseException as error:
-        # A segment that overruns makes the Rust code panic, which is no Exception.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        raise ImageError("its RLE data is damaged; copy or export the file again") from None
-    if len(raw) != wanted * pixels.rows * pixels.columns:
-        raise ImageError("its RLE data is cut off; copy or export the file again")
-    return bytes(raw)

@@ -4,10 +4,11 @@ import numpy as np
 
 from cxrtext.images.arrays import Samples
 from cxrtext.images.codestream import Codestream
-from cxrtext.images.dicom_codecs import decompress, decompress_rle
+from cxrtext.images.dicom_codecs import decompress
 from cxrtext.images.dicom_file import NATIVE, RLE, DicomFile
 from cxrtext.images.dicom_frames import compressed_frame, native_frame
 from cxrtext.images.dicom_header import PixelFormat
+from cxrtext.images.dicom_rle import decompress_rle
 
 
 def stored_values(file: DicomFile, pixels: PixelFormat, frame: int) -> tuple[Samples, bool]:

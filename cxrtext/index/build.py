@@ -111,11 +111,14 @@ def _add_images(
             rejects.add(todo[row].name, reason)
         done += len(part.rows) + len(part.failed)
         if part.rows:
+            kept = part.regions.half()
             with torch.inference_mode():
                 bags = model.bags(part.regions)
-            files["regions"].append(part.regions.half().cpu().numpy())
+                # From the regions as they are kept, so that an image is nearest to itself.
+                centres = prototypes(kept.float())
+            files["regions"].append(kept.cpu().numpy())
             files["bags"].append(bags.half().cpu().numpy())
-            files["prototypes"].append(prototypes(part.regions).half().cpu().numpy())
+            files["prototypes"].append(centres.cpu().numpy())
             catalogue.add_images(
                 IndexedImage(
                     count + added + place,

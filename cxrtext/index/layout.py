@@ -24,6 +24,6 @@ def vector_files(folder: Path, meta: Mapping[str, str]) -> dict[str, VectorFile]
     return {
         "regions": VectorFile(folder / "regions.f16", (N, D)),
         "bags": VectorFile(folder / "bags.f16", (N, D)),
-        "prototypes": VectorFile(folder / "prototypes.f16", (PROTOTYPES, D)),
+        "prototypes": VectorFile(folder / "prototypes.f32", (PROTOTYPES, D), "<f4"),
         "sentences": VectorFile(folder / "sentences.f32", (D,), "<f4"),
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
+from cxrtext.files import write_text
 from cxrtext.language.score import Pieces
 
 FORMAT = 1
@@ -47,8 +48,9 @@ class PartialScores:
         values: dict[str, float] = {}
         for line in lines[1:]:
             try:
-                values.update(json.loads(line))
-            except ValueError:
+                found = json.loads(line)
+                values.update({str(key): float(value) for key, value in found.items()})
+            except (ValueError, TypeError, AttributeError):
                 break
         return values
 
@@ -62,11 +64,9 @@ class PartialScores:
         return found
 
     def __enter__(self) -> "PartialScores":
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         # Written anew first: a line that was cut off must not swallow the next one.
-        self._handle = self.path.open("w", encoding="utf-8")
-        self._line(self._identity)
-        self._line(self._values)
+        write_text(self.path, f"{json.dumps(self._identity)}\n{json.dumps(self._values)}\n")
+        self._handle = self.path.open("a", encoding="utf-8")
         return self
 
     def __exit__(
@@ -78,15 +78,13 @@ class PartialScores:
         if self._handle is not None:
             self._handle.close()
 
-    def _line(self, value: object) -> None:
-        if self._handle is None:
-            raise ValueError("the file of partial scores is not open")
-        self._handle.write(json.dumps(value) + "\n")
-        self._handle.flush()
-
     def add(self, scores: dict[Pieces, float]) -> None:
         """Keep some scores; they are in the file when this returns."""
-        self._line({_key(sentence): value for sentence, value in scores.items()})
+        if self._handle is None:
+            raise ValueError("the file of partial scores is not open")
+        line = {_key(sentence): value for sentence, value in scores.items()}
+        self._handle.write(json.dumps(line) + "\n")
+        self._handle.flush()
 
     def remove(self) -> None:
         """Remove the file: the output it served is written."""

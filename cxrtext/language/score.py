@@ -66,12 +66,20 @@ def default_batch_tokens(language: MaskedLanguageModel) -> int:
 
 
 def encode_pieces(tokenizer: BertTokenizer, sentences: Sequence[str]) -> list[Pieces]:
-    """Turn sentences into word pieces, without special tokens and without a limit of length."""
-    if not sentences:
-        return []
+    """Turn sentences into word pieces, without special tokens and without a limit of length.
+
+    Args:
+        tokenizer: The tokenizer.
+        sentences: The sentences; equal ones are encoded once and share their tuple.
+
+    Returns:
+        The word-piece ids of each; none where a sentence is empty.
+    """
+    texts = list(dict.fromkeys(sentences))
     # The tokenizers library beneath, because transformers warns of lengths above 512.
-    encodings = tokenizer.backend_tokenizer.encode_batch(list(sentences), add_special_tokens=False)
-    return [tuple(encoding.ids) for encoding in encodings]
+    encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+    pieces = {text: tuple(encoding.ids) for text, encoding in zip(texts, encodings, strict=True)}
+    return [pieces[text] for text in sentences]
 
 
 def distinct(pieces: Iterable[Pieces]) -> list[Pieces]:

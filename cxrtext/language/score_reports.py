@@ -25,8 +25,8 @@ from cxrtext.models.masked_language_model import DEFAULT_MODEL, MaskedLanguageMo
 from cxrtext.objectives import class_probability
 from cxrtext.records import Rejects, Sentence, write_sentences
 
-LONGEST_SENTENCE = 1000
-"""Word pieces; what is longer is a pasted table and no sentence, and is set aside."""
+LONGEST_SENTENCE = 500
+"""Word pieces; text of at most 1000 characters that has more is a pasted table, and set aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +100,14 @@ def _scores(
 
 
 def _set_aside(
-    corpus: Corpus, language: MaskedLanguageModel, rejects: Rejects
+    corpus: Corpus, language: MaskedLanguageModel, rejects: Rejects, longest: int
 ) -> tuple[list[Sentence], list[Pieces]]:
     """The sentences to score and their word pieces; pasted tables go to the rejects."""
     sentences = corpus.sentences
     kept, kept_pieces = [], []
-    texts = list(dict.fromkeys(sentence.sentence for sentence in sentences))
-    by_text = dict(zip(texts, encode_pieces(language.tokenizer, texts), strict=True))
-    for sentence in sentences:
-        pieces = by_text[sentence.sentence]
-        if 0 < len(pieces) <= LONGEST_SENTENCE:
+    encoded = encode_pieces(language.tokenizer, [sentence.sentence for sentence in sentences])
+    for sentence, pieces in zip(sentences, encoded, strict=True):
+        if 0 < len(pieces) <= longest:
             kept.append(sentence)
             kept_pieces.append(pieces)
         else:
@@ -146,6 +144,7 @@ def score_reports(
     batch_tokens: int | None = None,
     precision: Precision = "float32",
     max_rejected: int = 100,
+    longest: int = LONGEST_SENTENCE,
     progress: Progress | None = None,
 ) -> ScoreSummary:
     """Score every sentence of a table of reports, and write them with their class probability.
@@ -165,6 +164,7 @@ def score_reports(
         batch_tokens: Tokens in one forward pass; default by device.
         precision: Arithmetic of the network: "float32" or "bfloat16".
         max_rejected: How many sentences may be set aside.
+        longest: Word pieces of the longest sentence that is scored; a longer one is set aside.
         progress: Called with distinct sentences done and in all.
 
     Returns:
@@ -184,9 +184,9 @@ def score_reports(
     language = open_model(model, device)
     budget = batch_tokens or default_batch_tokens(language)
     rejects = Rejects(max_rejected)
-    sentences, pieces = _set_aside(corpus, language, rejects)
+    sentences, pieces = _set_aside(corpus, language, rejects, longest)
     if not sentences:
-        raise DataError(f"{reports}: no report has a sentence of at most {LONGEST_SENTENCE} pieces")
+        raise DataError(f"{reports}: no report has a sentence of at most {longest} pieces")
     unique = distinct(pieces)
     identity = f"{language.fingerprint} {precision} {budget}"
     partial = PartialScores(out.with_name(out.name + ".partial"), identity)

@@ -71,9 +71,9 @@ class Anatomy:
         return 1.0 / (self.size * self.body.zoom)
 
     @property
-    def chest(self) -> Map:
-        """Mask of both halves of the chest."""
-        return np.maximum(self.right.chest, self.left.chest)
+    def open(self) -> Map:
+        """How much of what lies in the lungs is seen: little of it behind the mediastinum."""
+        return np.asarray(1.0 - 0.75 * self.middle, np.float32)
 
     def to_pixels(self, u: Floats, v: Floats) -> tuple[Floats, Floats]:
         """Columns and rows of points in body coordinates, [K] each."""
@@ -121,7 +121,7 @@ def lung_radius(
     border = np.float32(body.chest - inset) - centre
     across = np.where(out > 0, out / border, -out / (centre - np.float32(0.02)))
     across = np.minimum(across, 3.0)
-    return (across**2.5 + rise**2.5) ** np.float32(0.4)
+    return np.asarray((across**2.5 + rise**2.5) ** np.float32(0.4))
 
 
 def _lung(body: Body, side: str, u: Map, v: Map, pixel: float) -> Lung:
@@ -130,7 +130,7 @@ def _lung(body: Body, side: str, u: Map, v: Map, pixel: float) -> Lung:
     dome = body.domes[0 if side == "right" else 1]
     radius = lung_radius(body, lateral, v)
     # The dome's top lies inside the middle of the lung; it falls faster towards the side.
-    away = (lateral - 0.17) / np.float32(body.chest - 0.17)
+    away = np.minimum((lateral - 0.17) / np.float32(body.chest - 0.17), 1.7)
     floor = dome + np.where(away > 0, body.angle * np.abs(away) ** 2.3, 0.035 * away**2)
     edge = max(0.006, 1.3 * pixel)
     inside = ramp((1.0 - radius) * np.float32(0.3), edge) * ramp(floor - v, edge)
@@ -143,10 +143,10 @@ def _heart(body: Body, u: Map, v: Map, pixel: float) -> tuple[Map, Map]:
     """The heart's mask and thickness: an outline given by its radius over the angle."""
     width = 2.0 * body.chest * body.heart
     right, left = width * body.heart_right, width * (1.0 - body.heart_right)
-    floor = body.domes[1] + 0.01
+    floor = body.domes[1] + 0.03
     big = max(0.0, body.heart - 0.47)
     half = (left + right) / 2.0
-    tall = 0.135 + 0.30 * big
+    tall = 0.150 + 0.30 * big
     centre = ((left - right) / 2.0 + 0.7 * body.turn, floor - tall * 0.80)
     du, dv = u - np.float32(centre[0]), v - np.float32(centre[1])
     # The long axis points down and to the patient's left: shear moves the apex down.
@@ -174,7 +174,7 @@ def _middle(body: Body, u: Map, v: Map, pixel: float) -> Map:
     front = u - np.float32(body.turn)
     toward_right = (np.interp(v, levels, right) * wide).astype(np.float32) + front
     toward_left = (np.interp(v, levels, left) * wide).astype(np.float32) - front
-    edge = max(0.010, 1.4 * pixel)
+    edge = max(0.016, 1.4 * pixel)
     band = ramp(np.minimum(toward_right, toward_left), edge)
     centre, knob = knob_place(body), body.knob
     distance = np.sqrt((u - centre[0]) ** 2 + ((v - centre[1]) * 0.85) ** 2)
@@ -192,8 +192,10 @@ def knob_place(body: Body) -> tuple[float, float]:
 def _trunk(body: Body, u: Map, v: Map, pixel: float) -> Map:
     """The trunk with neck and shoulders against the air around it."""
     a = np.abs(u)
-    shoulder = 0.015 + 0.19 * np.clip((a - 0.11) / 0.40, 0.0, 2.0) ** 1.3
-    above = np.where(a < 0.11, 1.0, v - shoulder).astype(np.float32)
+    shoulder = 0.02 + 0.17 * np.clip((a - 0.12) / 0.38, 0.0, 2.0) ** 1.15
+    # The neck rises from the shoulders in a curve.
+    shoulder = shoulder - 0.30 * np.clip((0.17 - a) / 0.09, 0.0, 1.0) ** 2.2
+    above = (v - shoulder).astype(np.float32)
     flare = 0.17 * np.exp(-(((v - 0.10) / 0.17) ** 2)) + 0.03 * np.clip(v - 0.6, 0, 1)
     beside = (np.float32(body.chest + body.fat + 0.012) + flare - a).astype(np.float32)
     edge = max(0.012, 1.4 * pixel)
@@ -233,30 +235,34 @@ def soft_tissue(anatomy: Anatomy, shift: float = 0.0) -> Map:
     """Attenuation of everything but bones and lung vessels, [size, size]."""
     body, u, v = anatomy.body, anatomy.u, anatomy.v
     a = np.abs(u)
-    rim = np.clip((body.chest + body.fat + 0.02 - a) / 0.10, 0.0, 1.0) ** np.float32(0.5)
-    thick = 0.92 + 1.4 * body.fat + 0.12 * v
-    total = thick * (0.55 + 0.45 * np.maximum(rim, ramp(0.25 - v, 0.2)))
+    rim = np.clip((body.chest + body.fat + 0.03 - a) / 0.14, 0.0, 1.0) ** np.float32(0.5)
+    thick = 0.90 + 1.3 * body.fat + 0.14 * v
+    total = thick * (0.60 + 0.40 * np.maximum(rim, ramp(0.25 - v, 0.2)))
+    belly = np.zeros_like(v)
     for lung in (anatomy.right, anatomy.left):
-        depth = np.clip(1.0 - lung.radius**2.6, 0.0, 1.0) ** np.float32(0.45)
-        total -= lung.chest * (0.30 + 0.34 * depth)
-        below = (1.0 - ramp(lung.floor - v, max(0.006, 1.3 * anatomy.pixel))) * (lung.lateral >= 0)
-        total += 0.34 * below * ramp(body.chest + 0.01 - a, 0.05)
-    total += 0.40 * anatomy.middle + 0.46 * anatomy.heart_depth * (1.0 - 0.45 * anatomy.middle)
-    total -= _airways(body, u - np.float32(shift + body.turn * 0.5), v)
+        depth = np.clip(1.0 - lung.radius**2.2, 0.0, 1.0) ** np.float32(0.6)
+        total -= lung.chest * (0.19 + 0.40 * depth) * anatomy.open
+        below = (1.0 - ramp(lung.floor - v, max(0.008, 1.3 * anatomy.pixel))) * (lung.lateral >= 0)
+        belly += below * ramp(body.chest + 0.04 - a, 0.19)
+    total += 0.26 * belly
+    covered = anatomy.middle * (1.0 - belly)
+    total += 0.13 * covered
+    total += 0.40 * anatomy.heart_depth * (1.0 - 0.75 * anatomy.middle) * (1.0 - 0.75 * belly)
+    total -= _airways(u - np.float32(shift + body.turn * 0.5), v)
     total += _breasts(body, u, v) - _stomach_bubble(anatomy)
     return np.asarray(total * anatomy.trunk, np.float32)
 
 
-def _airways(body: Body, u: Map, v: Map) -> Map:
+def _airways(u: Map, v: Map) -> Map:
     """Lucency of the trachea and the main bronchi."""
     drift = 0.006 * np.clip(v / 0.3, 0, 1)
     tube = ramp(0.0155 - np.abs(u + drift), 0.010) * ramp(0.335 - v, 0.02)
-    total = 0.21 * tube
+    total = 0.17 * tube
     for sign, slope in ((-1.0, 0.95), (1.0, 0.62)):
         along = u * np.float32(sign) + 0.006 * sign
         line = (v - 0.33) - np.float32(slope) * along
         reach = ramp(along, 0.012) * ramp(0.072 - along, 0.03)
-        total = total + 0.13 * ramp(0.012 - np.abs(line) * 0.75, 0.009) * reach
+        total = total + 0.10 * ramp(0.012 - np.abs(line) * 0.75, 0.009) * reach
     return total
 
 
@@ -275,11 +281,11 @@ def _breasts(body: Body, u: Map, v: Map) -> Map:
 def _stomach_bubble(anatomy: Anatomy) -> Map:
     body = anatomy.body
     place = (0.15, body.domes[1] + 0.055)
-    return np.float32(0.22) * blob(anatomy.u, anatomy.v, place, (0.055, 0.028))
+    return np.float32(0.17) * blob(anatomy.u, anatomy.v, place, (0.055, 0.028))
 
 
 def hila(anatomy: Anatomy) -> Map:
     """Attenuation of the hila, [size, size]; the left one stands a little higher."""
     u, v = anatomy.u, anatomy.v
-    total = blob(u, v, (-0.088, 0.435), (0.024, 0.045)) + blob(u, v, (0.092, 0.415), (0.024, 0.04))
-    return np.asarray(0.16 * total + 0.06 * bump(np.abs(u) - 0.075, 0.03) * bump(v - 0.45, 0.1))
+    total = blob(u, v, (-0.088, 0.435), (0.028, 0.050)) + blob(u, v, (0.092, 0.415), (0.028, 0.045))
+    return np.asarray(0.15 * total + 0.06 * bump(np.abs(u) - 0.075, 0.03) * bump(v - 0.45, 0.1))

@@ -67,7 +67,7 @@ COMPLAINTS: dict[str, tuple[str, ...]] = {
     "Edema": ("acute shortness of breath", "orthopnea", "suspected fluid overload"),
     "Pleural Effusion": ("shortness of breath", "dullness to percussion", "pleuritic pain"),
     "Pneumonia": ("fever and cough", "productive cough", "suspected infection"),
-    "Pneumothorax": ("sudden chest pain", "chest pain after a fall", "status post biopsy"),
+    "Pneumothorax": ("sudden chest pain", "chest pain after a fall", "chest pain after a biopsy"),
     "": ("chest pain", "cough", "shortness of breath", "preoperative examination", "dizziness"),
 }
 """Reasons for an examination, by the finding that lies behind them; "" without one."""

@@ -58,7 +58,7 @@ class Body:
     anteroposterior: bool
 
 
-HEARTS = ((0.405, 0.470), (0.555, 0.600), (0.600, 0.660), (0.660, 0.730))
+HEARTS = ((0.400, 0.482), (0.555, 0.595), (0.600, 0.660), (0.660, 0.730))
 """Cardiothoracic ratios by grade of cardiomegaly, lowest and highest."""
 
 
@@ -102,7 +102,7 @@ def sample_body(
     fat = float(patient.gamma(4.0, 0.011)) + 0.02
     breast = float(patient.uniform(0.25, 1.0)) if sex == "F" else 0.0
     pitch = float(patient.uniform(0.071, 0.079))
-    heart_right = float(patient.uniform(0.27, 0.35))
+    heart_right = float(patient.uniform(0.30, 0.38))
     knob = float(patient.uniform(0.036, 0.046))
     bend = _bend(patient, state.spine)
     breath = {"normal": 0.0, "low": -0.075, "high": 0.05}[state.volume]

@@ -32,10 +32,10 @@ def ribs(anatomy: Anatomy) -> Map:
         half = 0.0088 + 0.0006 * min(number, 6)
         slope = 0.75 if number > 1 else 0.9
         line = (v - level - posterior * (0.8 + 0.03 * number)) * np.float32(slope)
-        total += 0.13 * _tube(line, half, anatomy.pixel) * cut
+        total += 0.14 * _tube(line, half, anatomy.pixel) * cut
         if 1 <= number < 7:
             line = (v - level - 0.125 - anterior) * np.float32(0.8)
-            total += 0.055 * _tube(line, half * 1.15, anatomy.pixel) * inside * costal
+            total += 0.058 * _tube(line, half * 1.15, anatomy.pixel) * inside * costal
     return total
 
 
@@ -52,7 +52,7 @@ def clavicles(anatomy: Anatomy) -> Map:
         core = ramp(half - np.abs(line), max(0.005, 1.2 * anatomy.pixel))
         ends = ramp(a - 0.035, 0.015) * ramp(0.375 - a, 0.02)
         edge = np.minimum(np.abs(line) / half, 1.0) ** 3
-        total += core * ends * (0.14 + 0.06 * edge)
+        total += core * ends * (0.16 + 0.08 * edge)
     return total
 
 
@@ -66,7 +66,7 @@ def scapulae(anatomy: Anatomy) -> Map:
     blade = ramp(a - inner, 0.012) * ramp(v - 0.13, 0.03) * ramp(0.47 - v, 0.05)
     blade = blade * ramp(inner + 0.13 - 0.22 * (v - 0.15) - a, 0.04)
     border = bump((a - inner - 0.008).astype(np.float32), 0.007)
-    total += blade * (0.09 + 0.08 * border)
+    total += blade * (0.08 + 0.05 * border)
     head = np.sqrt((a - 0.465) ** 2 + (v - 0.165) ** 2)
     return np.asarray(total + 0.22 * ramp(np.float32(0.055) - head, 0.012), np.float32)
 
@@ -82,10 +82,10 @@ def spine(anatomy: Anatomy) -> Map:
     half = 0.036 + 0.010 * v + (0.012 * bump((np.abs(cycle - 0.5) - 0.16), 0.10) if worn else 0.0)
     column = ramp((half - np.abs(u)).astype(np.float32), max(0.008, 1.2 * anatomy.pixel))
     plates = bump((np.abs(cycle - 0.5) - 0.17).astype(np.float32), 0.055)
-    total = column * (0.15 - 0.06 * disc + (0.13 if worn else 0.035) * plates)
+    total = column * (0.085 - 0.035 * disc + (0.10 if worn else 0.025) * plates)
     pedicle = bump(np.abs(u) - 0.025, 0.008) * bump((cycle - 0.02) % 1.0 - 0.9, 0.12)
     process = bump(u, 0.006) * bump(cycle - 0.15, 0.16)
-    return np.asarray(total + 0.05 * pedicle + 0.06 * process, np.float32)
+    return np.asarray((total + 0.035 * pedicle + 0.04 * process) * (1.15 - 0.5 * v), np.float32)
 
 
 def calcified_arch(anatomy: Anatomy) -> Map:

@@ -2,11 +2,18 @@
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cxrtext.phantom.shapes import Map
 from cxrtext.phantom.studies import PhantomStudy
+
+if TYPE_CHECKING:
+    from pydicom.dataset import FileDataset
+
+DETECTOR = 400.0
+"""Side of the detector in mm."""
 
 CLASSES = {"CR": "1.2.840.10008.5.1.4.1.1.1", "DX": "1.2.840.10008.5.1.4.1.1.1.1"}
 """SOP classes: computed radiography, and digital X-ray for presentation."""
@@ -30,25 +37,25 @@ def save_dicom(path: Path, picture: Map, study: PhantomStudy, seed: int) -> None
         seed: Of the set; ids of different sets differ.
     """
     from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
-    from pydicom.uid import ExplicitVRLittleEndian
+    from pydicom.uid import UID, ExplicitVRLittleEndian
 
     generator = study.sitter.stream(8)
     low, high = int(generator.integers(0, 500)), int(generator.integers(3000, 4096))
     modality = "CR" if study.sitter.view == "AP" else "DX"
     inverted = bool(generator.random() < 0.2)
     meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = CLASSES[modality]
-    meta.MediaStorageSOPInstanceUID = _uid(seed, study.number, "instance")
+    meta.MediaStorageSOPClassUID = UID(CLASSES[modality])
+    meta.MediaStorageSOPInstanceUID = UID(_uid(seed, study.number, "instance"))
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
     file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
     file.SOPClassUID = meta.MediaStorageSOPClassUID
     file.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
     _describe_study(file, study, seed)
     file.Modality = modality
-    _describe_device(file, study, modality)
     shown = 1.0 - picture if inverted else picture
     stored = np.round(low + shown * (high - low)).astype("<u2")
     file.Rows, file.Columns = stored.shape
+    _describe_device(file, study, modality)
     file.SamplesPerPixel = 1
     file.PhotometricInterpretation = "MONOCHROME1" if inverted else "MONOCHROME2"
     file.BitsAllocated, file.BitsStored, file.HighBit = 16, 12, 11
@@ -61,7 +68,7 @@ def save_dicom(path: Path, picture: Map, study: PhantomStudy, seed: int) -> None
     file.save_as(path, enforce_file_format=True)
 
 
-def _describe_study(file: "FileDataset", study: PhantomStudy, seed: int) -> None:  # noqa: F821
+def _describe_study(file: "FileDataset", study: PhantomStudy, seed: int) -> None:
     number = int(study.patient_id[1:])
     file.PatientName = f"PHANTOM^{number:04d}"
     file.PatientID = f"PHANTOM-{seed}-{number:06d}"
@@ -75,3 +82,20 @@ def _describe_study(file: "FileDataset", study: PhantomStudy, seed: int) -> None
     file.StudyDate, file.StudyTime = "", ""
     file.ReferringPhysicianName = ""
     file.SeriesNumber, file.InstanceNumber = "1", "1"
+
+
+def _describe_device(file: "FileDataset", study: PhantomStudy, modality: str) -> None:
+    file.Manufacturer = "cxrtext phantom"
+    file.ImageType = ["DERIVED", "PRIMARY"]
+    file.BodyPartExamined = "CHEST"
+    file.ViewPosition = study.sitter.view
+    file.PatientOrientation = ["L", "F"]
+    file.Laterality = ""
+    file.BurnedInAnnotation = "NO"
+    file.LossyImageCompression = "00"
+    spacing = f"{DETECTOR / file.Rows:.6g}"
+    file.ImagerPixelSpacing = [spacing, spacing]
+    if modality == "DX":
+        file.PresentationIntentType = "FOR PRESENTATION"
+        file.PixelIntensityRelationship = "LOG"
+        file.PixelIntensityRelationshipSign = -1

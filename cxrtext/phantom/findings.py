@@ -60,7 +60,7 @@ def edema(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
     noise = texture(generator, anatomy.size, (7, 14, 28, 56), 0.75)
     strength, reach = _pick(
         generator,
-        ((0, 0), (0.15, 0.19), (0.24, 0.30), (0.36, 0.46))[grade],
+        ((0, 0), (0.10, 0.15), (0.21, 0.28), (0.34, 0.44))[grade],
         ((1, 1), (0.125, 0.15), (0.155, 0.18), (0.19, 0.23))[grade],
     )
     for lung in (anatomy.right, anatomy.left):
@@ -122,12 +122,12 @@ def pneumonia(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effe
     grade, lobes = anatomy.body.state.pneumonia
     for lobe in lobes:
         lung = anatomy.left if lobe.startswith(("left", "lingula")) else anatomy.right
-        noise = texture(generator, anatomy.size, (8, 16, 32, 64), 0.7)
+        noise = texture(generator, anatomy.size, (7, 14, 28, 56), 0.55)
         patch = _patch(anatomy, lung, lobe, noise, generator)
-        density = _pick(generator, ((0.19, 0.25), (0.29, 0.37), (0.42, 0.54))[grade - 1])[0]
+        density = _pick(generator, ((0.21, 0.27), (0.30, 0.38), (0.40, 0.50))[grade - 1])[0]
         delta = density * patch * np.clip(1.0 + 0.16 * noise, 0.4, 1.6)
         if grade == 3:
-            delta = delta * (1.0 - 0.55 * _air_bronchograms(anatomy, lung, lobe, generator))
+            delta = delta * (1.0 - 0.32 * _air_bronchograms(anatomy, lung, lobe, generator))
         yield Effect("Pneumonia", lobe, np.asarray(delta, np.float32), patch)
 
 
@@ -143,7 +143,7 @@ def _patch(
     du = (lung.lateral - np.float32(across * anatomy.body.chest)) / np.float32(wide * grow)
     span = anatomy.body.domes[0 if lung.side == "right" else 1] - anatomy.body.apex
     dv = (lung.height - np.float32(down)) * np.float32(span / (tall * grow))
-    spread = ramp(1.0 - np.sqrt(du * du + dv * dv) + 0.20 * noise, 0.75 if grade == 1 else 0.5)
+    spread = ramp(1.0 - np.sqrt(du * du + dv * dv) + 0.18 * noise, 0.9 if grade == 1 else 0.65)
     fissure = 0.55 + 0.05 * (du if lung.side == "right" else 0.0)
     if lobe == "right upper lobe":
         spread = spread * ramp(fissure - lung.height, 0.03)
@@ -208,7 +208,7 @@ def _retraction(
         case "basilar":
             corner = body.domes[0 if lung.side == "right" else 1] + body.angle * 0.75
             du, dv = lung.lateral - body.chest, anatomy.v - corner
-            return np.sqrt(du * du + (dv * 0.62) ** 2) - np.float32(0.085 + 0.03 * size)
+            return np.asarray(np.sqrt(du**2 + (dv * 0.62) ** 2) - (0.085 + 0.03 * size), np.float32)
         case _:
             return _collapse(anatomy, lung, 0.70 - 0.08 * size if grade < 4 else 0.46 - 0.08 * size)
     radius = lung_radius(body, lung.lateral, anatomy.v, inset=inset, lowered=lowered)
@@ -216,13 +216,12 @@ def _retraction(
 
 
 def _collapse(anatomy: Anatomy, lung: Lung, scale: float) -> Map:
-    """Distance into a lung shrunk towards its hilum."""
-    across, down = 0.06, 0.50
-    a = across + (lung.lateral - np.float32(across)) / np.float32(scale)
-    v = down + (anatomy.v - np.float32(down)) / np.float32(scale)
-    upper = (1.0 - lung_radius(anatomy.body, a, v)) * np.float32(0.26 * scale)
-    dome = anatomy.body.domes[0 if lung.side == "right" else 1]
-    return np.minimum(upper, (dome + 0.02 - v) * np.float32(scale)).astype(np.float32)
+    """Distance into a lung shrunk towards its hilum, rounder the smaller it is."""
+    across, down = 0.03, 0.49
+    du = (lung.lateral - np.float32(across)) / np.float32((anatomy.body.chest - across) * scale)
+    dv = (anatomy.v - np.float32(down)) / np.float32(0.37 * scale)
+    radius = (np.abs(du) ** 2.3 + np.abs(dv) ** 2.3) ** np.float32(1 / 2.3)
+    return np.asarray((1.0 - radius) * (0.30 * scale), np.float32)
 
 
 def mediastinal_shift(anatomy_state: tuple[int, int], pneumothorax: tuple[int, str, str]) -> float:

@@ -181,11 +181,6 @@ FINDINGS: dict[str, tuple[str, ...]] = {
         "{adj} pneumothoraces are present at both apices.",
         "{adj} bilateral pneumothoraces.",
     ),
-    "heart failure": (
-        "{adj} pulmonary edema with cardiomegaly, consistent with heart failure.",
-        "Cardiomegaly with {adj} pulmonary edema.",
-        "Findings of congestive heart failure with {adj} edema.",
-    ),
 }
 """Statements that something is there."""
 
@@ -273,7 +268,6 @@ NEGATIONS: dict[str, tuple[str, ...]] = {
     ),
     "normal": (
         "Normal chest radiograph.",
-        "Normal heart and lungs.",
         "Unremarkable chest radiograph.",
         "Normal study.",
     ),

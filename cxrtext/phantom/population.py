@@ -107,6 +107,19 @@ class State:
     spine: str = "straight"
     volume: str = "normal"
 
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """Every (finding, part) that is there; the parts are those of the boxes."""
+        places = [("Cardiomegaly", "heart")] if self.cardiomegaly else []
+        if self.edema[0]:
+            places += [("Edema", side) for side in ("right", "left")]
+        for side, grade in zip(("right", "left"), self.effusion, strict=True):
+            places += [("Pleural Effusion", side)] if grade else []
+        places += [("Pneumonia", lobe) for lobe in self.pneumonia[1]]
+        for side in ("right", "left"):
+            if self.pneumothorax[1] in (side, "both"):
+                places.append(("Pneumothorax", side))
+        return tuple(places)
+
     def labels(self) -> dict[str, int]:
         """The CheX5 labels, 1 or 0, by finding."""
         return {
@@ -116,6 +129,10 @@ class State:
             "Pneumonia": int(self.pneumonia[0] > 0),
             "Pneumothorax": int(self.pneumothorax[0] > 0),
         }
+
+    def is_normal(self) -> bool:
+        """Whether every axis has its normal value."""
+        return self == State()
 
 
 def _row(prevalence: float, weights: Sequence[float]) -> Floats:
@@ -161,7 +178,13 @@ def _pneumonia(effusion: tuple[int, int]) -> Floats:
 
 def _pneumothorax(group: int) -> Floats:
     grade_share = (0.0, 0.44, 0.34, 0.16, 0.06)
-    place_share = {"apical": 0.55, "lateral": 0.27, "basilar": 0.18, "apicolateral": 1, "tension": 1}
+    place_share = {
+        "apical": 0.55,
+        "lateral": 0.27,
+        "basilar": 0.18,
+        "apicolateral": 1,
+        "tension": 1,
+    }
     side_share = {"right": 0.53, "left": 0.44, "both": 0.06}
     weights = [
         grade_share[grade] * place_share[place] * side_share[side]
@@ -199,7 +222,8 @@ def tables() -> dict[str, Floats]:
 
 
 def _draw(generator: np.random.Generator, axis: str, row: Floats) -> Any:
-    return VALUES[axis][int(generator.choice(len(row), p=row))]
+    place = int(np.searchsorted(np.cumsum(row), generator.random(), side="right"))
+    return VALUES[axis][min(place, len(row) - 1)]
 
 
 def draw_findings(generator: np.random.Generator, group: int) -> State:

@@ -1,6 +1,7 @@
 """From a study's state to the picture: attenuation, scatter, noise, exposure."""
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -18,6 +19,15 @@ from cxrtext.phantom.findings import (
 from cxrtext.phantom.population import State
 from cxrtext.phantom.shapes import Map, blur, strokes
 from cxrtext.phantom.vessels import vessels
+
+LETTERS: dict[str, list[list[tuple[float, float]]]] = {
+    "L": [[(0, 0), (0, 1), (0.6, 1)]],
+    "R": [
+        [(0, 1), (0, 0), (0.55, 0), (0.62, 0.25), (0.5, 0.5), (0, 0.5)],
+        [(0.25, 0.5), (0.65, 1)],
+    ],
+}
+"""The strokes of the side markers, in letter heights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +97,18 @@ def attenuation(sitter: Sitter, size: int) -> tuple[Map, list[Effect]]:
         effects.clear()
     fullness = (0.0, 0.55, 0.8, 1.0)[state.edema[0]]
     lung_marks = vessels(anatomy, sitter.stream(1), fullness) + hila(anatomy) * (1 + 0.3 * fullness)
+    lung_marks = lung_marks * (1.0 - 0.6 * anatomy.heart_depth)
     for effect, kept in pneumothorax(anatomy, sitter.stream(2)):
         effects.append(effect)
         lung_marks = lung_marks * kept
     effects += edema(anatomy, sitter.stream(3))
-    effects += effusion(anatomy, sitter.stream(4))
-    effects += pneumonia(anatomy, sitter.stream(5))
+    for opacity in chain(effusion(anatomy, sitter.stream(4)), pneumonia(anatomy, sitter.stream(5))):
+        effects.append(opacity)
+        # Vessels drown in what surrounds them.
+        lung_marks = lung_marks * (1.0 - np.clip(1.5 * opacity.delta, 0.0, 0.85))
     total = soft_tissue(anatomy, shift) + bones(anatomy) + lung_marks
     for effect in effects:
-        total += effect.delta
+        total += effect.delta * anatomy.open
     return np.maximum(total, 0.0) + _marker(anatomy, sitter.stream(6)), effects
 
 
@@ -104,15 +117,11 @@ def _marker(anatomy: Anatomy, generator: np.random.Generator) -> Map:
     letter = "R" if generator.random() < 0.5 else "L"
     column = 0.07 if letter == "R" else 0.90
     x, y = column + float(generator.uniform(-0.02, 0.02)), float(generator.uniform(0.05, 0.10))
-    paths = {
-        "L": [[(0, 0), (0, 1), (0.6, 1)]],
-        "R": [[(0, 1), (0, 0), (0.55, 0), (0.62, 0.25), (0.5, 0.5), (0, 0.5)], [(0.25, 0.5), (0.65, 1)]],
-    }[letter]
     size = anatomy.size
     tall = 0.042 * size
     lines = [
         ([(x * size + px * tall, y * size + py * tall) for px, py in path], 0.008 * size, 1.0)
-        for path in paths
+        for path in LETTERS[letter]
     ]
     return np.float32(1.3) * strokes(size, lines)
 
@@ -130,7 +139,7 @@ def expose(total: Map, generator: np.random.Generator, size: int) -> Map:
     """
     scatter, dose, centre, width = (
         float(generator.uniform(low, high))
-        for low, high in ((0.03, 0.10), (0.004, 0.011), (0.90, 1.02), (0.205, 0.255))
+        for low, high in ((0.03, 0.10), (0.004, 0.011), (0.86, 0.98), (0.21, 0.27))
     )
     light = np.exp(np.float32(-2.2) * total)
     light = light + np.float32(scatter) * blur(np.minimum(light, 0.4), 0.035 * size)
@@ -138,12 +147,13 @@ def expose(total: Map, generator: np.random.Generator, size: int) -> Map:
     grain = generator.standard_normal((size, size), dtype=np.float32)
     sharpness = np.float32(dose * size / 512)
     if size >= 384:
-        grain = blur(grain, 0.8) * np.float32(2.2)
+        # The scintillator spreads light over neighbouring pixels.
+        grain = blur(grain, 1.0) * np.float32(3.0)
     seen = light + grain * sharpness * np.sqrt(light)
     density = np.log(np.maximum(seen, 1e-4)) / np.float32(-2.2)
     value = 1.0 / (1.0 + np.exp((np.float32(centre) - density) / np.float32(width)))
     dark = 1.0 / (1.0 + np.exp((centre + 0.05) / width))
-    return np.clip((value - np.float32(dark)) / np.float32(1.0 - dark), 0.0, 1.0)
+    return np.asarray(np.clip((value - dark) / (1.0 - dark), 0.0, 1.0), np.float32)
 
 
 def draw(sitter: Sitter, size: int) -> tuple[Map, list[PlacedBox]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cxrtext.phantom.background import COMPLAINTS, INDICATIONS, NO_PRIOR, PRIOR
+from cxrtext.phantom.pairings import clear_and_volume, heart_and_aorta, pairings
 from cxrtext.phantom.population import State
 from cxrtext.phantom.wording import Statement, Voice, choose, fill
 
@@ -54,24 +55,34 @@ class Report:
 
 
 def _findings(voice: Voice, state: State) -> list[Statement]:
-    """FINDINGS: lungs, pleura, heart, and what else is there."""
+    """FINDINGS: lungs, pleura, heart, and what else is there; never empty."""
     present = [axis for name, axis in AXES.items() if state.labels()[name]]
-    said: list[Statement] = []
-    if state.volume != "normal" or voice.chance(0.25):
-        if voice.chance(0.9):
-            said.append(voice.incidental("volume", state.volume))
-    said += _lungs(voice, state, present)
+    if state.is_normal() and voice.chance(0.12):
+        return [voice.absent("pneumonia", "edema"), voice.normal()]
+    clear = not {"pneumonia", "edema"} & set(present)
+    if clear and voice.chance(0.2):
+        said = [clear_and_volume(voice, state)]
+    else:
+        tell = voice.chance(0.25 if state.volume == "normal" else 0.9)
+        said = [voice.incidental("volume", state.volume)] if tell else []
+        said += _lungs(voice, state, present)
     said += _pleura(voice, state, present)
+    said += _heart(voice, state, present)
+    if voice.chance(0.3 if state.spine == "straight" else 0.85):
+        said.append(voice.incidental("spine", state.spine))
+    return said or [voice.absent("cardiomegaly")]
+
+
+def _heart(voice: Voice, state: State, present: list[str]) -> list[Statement]:
+    said = []
     if "cardiomegaly" in present:
         said += voice.present("cardiomegaly", state, voice.chance(0.85))
-    elif voice.chance(0.85):
+    elif voice.chance(0.3):
+        return [heart_and_aorta(voice, state)]
+    elif voice.chance(0.8):
         said.append(voice.absent("cardiomegaly"))
-    for axis, share in (("aorta", 0.4), ("spine", 0.3)):
-        value = getattr(state, axis)
-        if voice.chance(share if value in ("normal", "straight") else 0.85):
-            said.append(voice.incidental(axis, value))
-    if len(present) == 0 and voice.chance(0.15):
-        return [said[0], voice.normal()] if said else [voice.normal()]
+    if voice.chance(0.4 if state.aorta == "normal" else 0.85):
+        said.append(voice.incidental("aorta", state.aorta))
     return said
 
 
@@ -129,15 +140,18 @@ def _impression(voice: Voice, state: State, unchanged: bool, alone: bool) -> lis
     present = [axis for name, axis in AXES.items() if state.labels()[name]]
     said: list[Statement] = []
     if not present:
-        said.append(voice.normal() if voice.chance(0.25) else voice.nothing_acute())
+        brief = state.is_normal() and voice.chance(0.4)
+        said.append(voice.normal() if brief else voice.nothing_acute())
     else:
-        if {"cardiomegaly", "edema"} <= set(present) and voice.chance(0.6):
-            said.append(voice.heart_failure(state.edema[0]))
-            present = [axis for axis in present if axis not in ("cardiomegaly", "edema")]
+        options = list(pairings(voice, state))
+        if options and voice.chance(0.55):
+            pairing = options[int(voice.generator.integers(len(options)))]
+            said.append(pairing.statement)
+            present = [axis for axis in present if axis not in pairing.axes]
         for axis in present:
             if alone or voice.chance(0.8):
                 said += voice.present(axis, state, voice.chance(0.75 if alone else 0.4))
-        if present == ["cardiomegaly"] and voice.chance(0.6):
+        if sum(state.labels().values()) == state.labels()["Cardiomegaly"] and voice.chance(0.6):
             said.append(voice.nothing_acute())
         for axis in ("pneumonia", "pneumothorax"):
             if not getattr(state, axis)[0] and voice.chance(0.12):

@@ -1,12 +1,14 @@
 """Soft shapes, strokes and textures on a pixel grid."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-Map = NDArray[np.float32]
+Map = NDArray[np.floating[Any]]
+"""A picture or a mask, [size, size]; 32 bit where speed matters."""
 Stroke = tuple[Sequence[tuple[float, float]], float, float]
 """Points (column, row) and width in pixels, and strength in (0, 1]."""
 
@@ -22,12 +24,12 @@ def ramp(distance: Map, width: float) -> Map:
         The same shape.
     """
     x = np.clip(distance * np.float32(1.0 / width) + np.float32(0.5), 0.0, 1.0)
-    return x * x * (3.0 - 2.0 * x)
+    return np.asarray(x * x * (3.0 - 2.0 * x))
 
 
 def bump(distance: Map, width: float) -> Map:
     """A Gaussian of a signed distance, 1 where it is 0."""
-    return np.exp(-((distance * np.float32(1.0 / width)) ** 2))
+    return np.asarray(np.exp(-((distance * np.float32(1.0 / width)) ** 2)))
 
 
 def blob(u: Map, v: Map, centre: tuple[float, float], radii: tuple[float, float]) -> Map:

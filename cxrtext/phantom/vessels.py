@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.phantom.anatomy import Anatomy, Lung
-from cxrtext.phantom.shapes import Map, Stroke, strokes
+from cxrtext.phantom.shapes import Map, Stroke, blur, strokes
 
 HILA = {"right": (0.085, 0.43), "left": (0.088, 0.41)}
 """Where the vessels of each lung start: distance from the midline, and v."""
@@ -56,13 +56,13 @@ def _to_strokes(
     anatomy: Anatomy, sign: float, lines: Sequence[tuple[list[Point], float]]
 ) -> list[Stroke]:
     pixels = anatomy.size * anatomy.body.zoom
-    drawn: list[Stroke] = []
-    for path, thick in lines:
-        points = np.asarray(path)
-        columns, rows = anatomy.to_pixels(sign * points[:, 0], points[:, 1])
-        where = list(zip(columns.tolist(), rows.tolist(), strict=True))
-        drawn.append((where, thick * pixels, min(1.0, 0.25 + thick * 80.0)))
-    return drawn
+    points = np.asarray([point for path, _ in lines for point in path])
+    columns, rows = anatomy.to_pixels(sign * points[:, 0], points[:, 1])
+    where = iter(zip(columns.tolist(), rows.tolist(), strict=True))
+    return [
+        ([next(where) for _ in path], thick * pixels, min(0.9, 0.22 + thick * 65.0))
+        for path, thick in lines
+    ]
 
 
 def vessels(anatomy: Anatomy, generator: np.random.Generator, fullness: float) -> Map:
@@ -71,7 +71,8 @@ def vessels(anatomy: Anatomy, generator: np.random.Generator, fullness: float) -
     Args:
         anatomy: The body on its grid.
         generator: The source of randomness; what is drawn from it does not depend on the size.
-        fullness: Widening of the vessels, 0 for normal ones; congestion widens the upper ones most.
+        fullness: Widening and blurring of the vessels, 0 for normal ones; the upper ones widen
+            most.
 
     Returns:
         [size, size].
@@ -87,10 +88,10 @@ def vessels(anatomy: Anatomy, generator: np.random.Generator, fullness: float) -
             lines += _branches(HILA[lung.side], angle, width, bends)
         drawn += _to_strokes(anatomy, lung.sign, lines)
     drawn.sort(key=lambda stroke: stroke[2])
-    image = strokes(anatomy.size, drawn)
+    image = blur(strokes(anatomy.size, drawn), 0.005 * fullness * anatomy.size)
     return 0.17 * image * (_reach(anatomy.right) + _reach(anatomy.left))
 
 
 def _reach(lung: Lung) -> Map:
     """Vessels fade towards the pleura."""
-    return lung.chest * np.clip(1.25 * (1.0 - lung.radius**3.0), 0.0, 1.0)
+    return np.asarray(lung.chest * np.clip(1.25 * (1.0 - lung.radius**3.0), 0.0, 1.0))

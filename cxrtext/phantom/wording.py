@@ -1,8 +1,11 @@
 """Claims in words."""
 
 import re
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
 
 import numpy as np
 
@@ -28,10 +31,17 @@ class Statement:
     shows: tuple[tuple[str, str], ...] = ()
 
 
+@cache
+def _steps(count: int) -> list[float]:
+    """Cumulative probabilities of ``count`` ranks, each with weight 1 / (rank + 2)."""
+    weights = [1.0 / (rank + 2) for rank in range(count)]
+    return [total / sum(weights) for total in accumulate(weights)]
+
+
 def choose(generator: np.random.Generator, options: Sequence[str]) -> str:
-    """Pick one, the first most often: with weight 1 / (rank + 1)."""
-    weights = 1.0 / np.arange(2, len(options) + 2)
-    return options[int(generator.choice(len(options), p=weights / weights.sum()))]
+    """Pick one, the first most often."""
+    place = bisect(_steps(len(options)), generator.random())
+    return options[min(place, len(options) - 1)]
 
 
 def fill(template: str, **slots: str) -> str:
@@ -56,10 +66,12 @@ class Voice:
         """True with the given probability."""
         return float(self.generator.random()) < probability
 
-    def _say(self, phrases: dict[str, tuple[str, ...]], kind: str, **slots: str) -> str:
+    def say(self, phrases: dict[str, tuple[str, ...]], kind: str, **slots: str) -> str:
+        """One of the phrasings of a kind, its slots filled."""
         return fill(choose(self.generator, phrases[kind]), **slots)
 
-    def _word(self, kind: str) -> str:
+    def word(self, kind: str) -> str:
+        """A word for a grade, a size or a place."""
         return choose(self.generator, SYNONYMS[kind])
 
     def absent(self, *axes: str, side: str = "") -> Statement:
@@ -71,26 +83,26 @@ class Voice:
                 "pneumothorax": claims.no_pneumothorax,
                 "lung": claims.clear_lung,
             }[kind](side)
-            return Statement(self._say(NEGATIONS, f"{kind} side", side=side), claim)
+            return Statement(self.say(NEGATIONS, f"{kind} side", side=side), claim)
         if kind == "pneumonia edema":
-            return Statement(self._say(NEGATIONS, kind), claims.LUNGS_CLEAR)
-        return Statement(self._say(NEGATIONS, kind), claims.all_of(map(claims.none, axes)))
+            return Statement(self.say(NEGATIONS, kind), claims.LUNGS_CLEAR)
+        return Statement(self.say(NEGATIONS, kind), claims.all_of(map(claims.none, axes)))
 
     def nothing_acute(self) -> Statement:
         """That none of the acute findings is there."""
-        return Statement(self._say(NEGATIONS, "acute"), claims.NOTHING_ACUTE)
+        return Statement(self.say(NEGATIONS, "acute"), claims.NOTHING_ACUTE)
 
     def normal(self) -> Statement:
-        """That none of the five findings is there."""
-        return Statement(self._say(NEGATIONS, "normal"), claims.NORMAL)
+        """That nothing at all is there."""
+        return Statement(self.say(NEGATIONS, "normal"), claims.NORMAL)
 
     def unchanged(self) -> Statement:
         """That the findings are those of the study before."""
-        return Statement(self._say(INCIDENTAL, "unchanged"), claims.UNCHANGED)
+        return Statement(self.say(INCIDENTAL, "unchanged"), claims.UNCHANGED)
 
     def incidental(self, axis: str, value: str) -> Statement:
         """What the aorta, the spine or the lung volume is like."""
-        text = self._say(INCIDENTAL, f"{axis} {value}")
+        text = self.say(INCIDENTAL, f"{axis} {value}")
         return Statement(text, claims.exactly(axis, value))
 
     def present(self, axis: str, state: State, full: bool) -> list[Statement]:
@@ -117,40 +129,34 @@ class Voice:
     def _cardiomegaly(self, grade: int, full: bool) -> Statement:
         shows = (("Cardiomegaly", "heart"),)
         if not full:
-            text = self._say(FINDINGS, "cardiomegaly any")
+            text = self.say(FINDINGS, "cardiomegaly any")
             return Statement(text, claims.cardiomegaly(None), shows)
-        adj, adv = self._word(f"heart {grade}"), self._word(f"heartly {grade}")
-        text = self._say(FINDINGS, "cardiomegaly", adj=adj, adv=adv)
+        adj, adv = self.word(f"heart {grade}"), self.word(f"heartly {grade}")
+        text = self.say(FINDINGS, "cardiomegaly", adj=adj, adv=adv)
         return Statement(text, claims.cardiomegaly(grade), shows)
 
     def _edema(self, grade: int, lean: str, full: bool) -> Statement:
         shows = (("Edema", "right"), ("Edema", "left"))
         if not full:
-            return Statement(self._say(FINDINGS, "edema any"), claims.edema(None), shows)
-        adj = self._word(f"edema {grade}")
+            return Statement(self.say(FINDINGS, "edema any"), claims.edema(None), shows)
+        adj = self.word(f"edema {grade}")
         if lean and self.chance(0.75):
             other = other_side(lean)
-            text = self._say(FINDINGS, "edema lean", adj=adj, side=lean, other=other)
+            text = self.say(FINDINGS, "edema lean", adj=adj, side=lean, other=other)
             return Statement(text, claims.edema(grade, lean), shows)
-        return Statement(self._say(FINDINGS, "edema", adj=adj), claims.edema(grade), shows)
-
-    def heart_failure(self, grade: int) -> Statement:
-        """Cardiomegaly and edema in one sentence."""
-        shows = (("Cardiomegaly", "heart"), ("Edema", "right"), ("Edema", "left"))
-        text = self._say(FINDINGS, "heart failure", adj=self._word(f"edema {grade}"))
-        return Statement(text, claims.cardiomegaly(None) & claims.edema(grade), shows)
+        return Statement(self.say(FINDINGS, "edema", adj=adj), claims.edema(grade), shows)
 
     def _effusion(self, right: int, left: int, full: bool) -> list[Statement]:
         both = (("Pleural Effusion", "right"), ("Pleural Effusion", "left"))
         if right and left and not full:
-            text = self._say(FINDINGS, "effusion both any")
+            text = self.say(FINDINGS, "effusion both any")
             return [Statement(text, claims.effusion("both", None), both)]
         if right and right == left:
-            text = self._say(FINDINGS, "effusion both", adj=self._word(f"fluid {right}"))
+            text = self.say(FINDINGS, "effusion both", adj=self.word(f"fluid {right}"))
             return [Statement(text, claims.effusion("both", right), both)]
         if right and left and self.chance(0.5):
             side = "right" if right > left else "left"
-            text = self._say(FINDINGS, "effusion uneven", side=side, other=other_side(side))
+            text = self.say(FINDINGS, "effusion uneven", side=side, other=other_side(side))
             return [Statement(text, claims.uneven_effusion(side), both)]
         sides = (("right", right), ("left", left))
         return [self._one_effusion(side, grade, full) for side, grade in sides if grade]
@@ -158,10 +164,10 @@ class Voice:
     def _one_effusion(self, side: str, grade: int, full: bool) -> Statement:
         shows = (("Pleural Effusion", side),)
         if not full:
-            text = self._say(FINDINGS, "effusion any", side=side)
+            text = self.say(FINDINGS, "effusion any", side=side)
             return Statement(text, claims.effusion(side, None), shows)
         kind = "effusion blunting" if grade == 1 and self.chance(0.3) else "effusion"
-        text = self._say(FINDINGS, kind, adj=self._word(f"fluid {grade}"), side=side)
+        text = self.say(FINDINGS, kind, adj=self.word(f"fluid {grade}"), side=side)
         return Statement(text, claims.effusion(side, grade), shows)
 
     def _pneumonia(self, grade: int, lobes: tuple[str, ...], full: bool) -> list[Statement]:
@@ -169,53 +175,53 @@ class Voice:
         if not full:
             return [self._pneumonia_in_brief(lobes, shows)]
         if len(lobes) == 2 and self.chance(0.6):
-            first, second = (self._word(f"base {lobe}") for lobe in lobes)
-            adj = self._word(f"dense {grade}")
-            text = self._say(FINDINGS, "pneumonia pair", adj=adj, lobe=first, second=second)
+            first, second = (self.word(f"base {lobe}") for lobe in lobes)
+            adj = self.word(f"dense {grade}")
+            text = self.say(FINDINGS, "pneumonia pair", adj=adj, lobe=first, second=second)
             return [Statement(text, claims.pneumonia(lobes, grade), shows)]
         return [self._one_pneumonia(grade, lobe) for lobe in lobes]
 
     def _one_pneumonia(self, grade: int, lobe: str) -> Statement:
-        kind, place = "pneumonia", self._word(f"base {lobe}")
+        kind, place = "pneumonia", self.word(f"base {lobe}")
         if grade == 3 and self.chance(0.4):
             kind, place = "pneumonia bronchogram", lobe
         elif lobe == "right middle lobe" and self.chance(0.3):
             kind = "pneumonia silhouette"
-        text = self._say(FINDINGS, kind, adj=self._word(f"dense {grade}"), lobe=place)
+        text = self.say(FINDINGS, kind, adj=self.word(f"dense {grade}"), lobe=place)
         return Statement(text, claims.pneumonia((lobe,), grade), (("Pneumonia", lobe),))
 
     def _pneumonia_in_brief(
         self, lobes: tuple[str, ...], shows: tuple[tuple[str, str], ...]
     ) -> Statement:
         if len(lobes) == 2:
-            text = self._say(FINDINGS, "pneumonia multifocal")
+            text = self.say(FINDINGS, "pneumonia multifocal")
             return Statement(text, claims.multifocal(None), shows)
         lobe, side = lobes[0], claims.lobe_side(lobes[0])
         if self.chance(0.6):
-            text = self._say(FINDINGS, "pneumonia any", lobe=self._word(f"base {lobe}"))
+            text = self.say(FINDINGS, "pneumonia any", lobe=self.word(f"base {lobe}"))
             return Statement(text, claims.pneumonia((lobe,), None), shows)
         if self.chance(0.5):
-            text = self._say(FINDINGS, "pneumonia side", side=side)
+            text = self.say(FINDINGS, "pneumonia side", side=side)
             return Statement(text, claims.pneumonia_on(side), shows)
-        text = self._say(FINDINGS, "pneumonia nowhere")
+        text = self.say(FINDINGS, "pneumonia nowhere")
         return Statement(text, claims.pneumonia((), None), shows)
 
     def _pneumothorax(self, grade: int, side: str, place: str, full: bool) -> Statement:
         sides = ("right", "left") if side == "both" else (side,)
         shows = tuple(("Pneumothorax", one) for one in sides)
         if side == "both":
-            text = self._say(FINDINGS, "pneumothorax both", adj=self._word(f"air {grade}"))
+            text = self.say(FINDINGS, "pneumothorax both", adj=self.word(f"air {grade}"))
             return Statement(text, claims.pneumothorax("both", grade), shows)
         if grade == 4:
             other = other_side(side)
-            text = self._say(FINDINGS, "pneumothorax tension", side=side, other=other)
+            text = self.say(FINDINGS, "pneumothorax tension", side=side, other=other)
             return Statement(text, claims.pneumothorax(side, 4), shows)
         if not full:
-            text = self._say(FINDINGS, "pneumothorax any", side=side)
+            text = self.say(FINDINGS, "pneumothorax any", side=side)
             return Statement(text, claims.pneumothorax(side), shows)
-        adj = self._word(f"air {grade}")
+        adj = self.word(f"air {grade}")
         if grade == 3 or self.chance(0.2):
-            text = self._say(FINDINGS, "pneumothorax sized", adj=adj, side=side)
+            text = self.say(FINDINGS, "pneumothorax sized", adj=adj, side=side)
             return Statement(text, claims.pneumothorax(side, grade), shows)
-        text = self._say(FINDINGS, "pneumothorax", adj=adj, side=side, place=place)
+        text = self.say(FINDINGS, "pneumothorax", adj=adj, side=side, place=place)
         return Statement(text, claims.pneumothorax(side, grade, place), shows)

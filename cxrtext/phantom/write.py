@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image
 
-from cxrtext.errors import DataError
+from cxrtext.errors import DataError, WorkError
 from cxrtext.files import replacing, write_json
 from cxrtext.phantom.render import PlacedBox, draw
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
@@ -96,7 +97,8 @@ def _claim_folder(out: Path, parameters: dict[str, Any]) -> None:
                 f"not {_named(parameters)}); name another folder or remove this one"
             )
         return
-    if out.is_dir() and any(out.iterdir()):
+    # Hidden files may be what a killed run has left of the note itself.
+    if out.is_dir() and any(not entry.name.startswith(".") for entry in out.iterdir()):
         raise DataError(f"{out}: the folder is not empty and was not made by phantom; name another")
     write_json(note, parameters)
 
@@ -105,6 +107,12 @@ def _named(parameters: object) -> str:
     if not isinstance(parameters, dict):
         return "unknown"
     return ", ".join(f"{name} {value}" for name, value in parameters.items())
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _read_boxes(path: Path) -> dict[str, list[PlacedBox]]:
@@ -136,6 +144,11 @@ def _drawing(job: Job, chunks: list[list[PhantomStudy]], workers: int) -> Iterat
     try:
         futures = [pool.submit(_draw_chunk, job, chunk) for chunk in chunks]
         yield (future.result() for future in as_completed(futures))
+    except BrokenProcessPool:
+        raise WorkError(
+            f"{job.out}: a drawing process died; run the same command again to go on, with fewer "
+            "workers if memory was short"
+        ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -160,7 +173,10 @@ def _draw_missing(
     if not missing:
         return boxes
     chunks = [missing[i : i + CHUNK] for i in range(0, len(missing), CHUNK)]
-    with (job.out / BOXES).open("a", encoding="utf-8") as log, _drawing(job, chunks, workers) as drawn:
+    with (
+        (job.out / BOXES).open("a", encoding="utf-8") as log,
+        _drawing(job, chunks, workers) as drawn,
+    ):
         log.write("\n")  # ends a line that a killed run may have left open
         for chunk in drawn:
             for study_id, placed in chunk:
@@ -187,7 +203,9 @@ def write_phantoms(
     """Write an embedded data set: images, manifest, reports, labels, boxes and truth.
 
     An interrupted run goes on where it stopped; images that are there are not drawn again.  The
-    images depend on the seed and their number alone, not on the number of processes.
+    images depend on the seed and their number alone, not on the number of processes.  A script
+    that calls this with several workers needs ``if __name__ == "__main__":`` round its main part,
+    because the processes are started afresh (spawn).
 
     Args:
         out: The folder; it must be new, empty, or of a run with the same parameters.
@@ -216,6 +234,6 @@ def write_phantoms(
     planned = draw_studies(studies, seed)
     job = Job(out, size, seed, image_format)
     (out / "images").mkdir(exist_ok=True)
-    boxes = _draw_missing(job, planned, workers or len(os.sched_getaffinity(0)), progress)
+    boxes = _draw_missing(job, planned, workers or _cores(), progress)
     names = [image_name(study, image_format) for study in planned]
     return write_tables(out, planned, names, boxes, size)

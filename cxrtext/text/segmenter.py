@@ -21,8 +21,12 @@ CURED_PATTERN = (
 _BOUNDARY = re.compile(r"(?<=[a-z0-9_X)]{3}[.!?])\s+(?=[A-Z])")
 
 
+class _Processor(Protocol):
+    def process(self) -> list[str]: ...
+
+
 class _Segmenter(Protocol):
-    def segment(self, text: str) -> list[str]: ...
+    def processor(self, text: str) -> _Processor: ...
 
 
 @functools.cache
@@ -59,5 +63,9 @@ def segment(text: str) -> list[str]:
     if not text.strip():
         return []
     segmenter = _segmenter()
-    found = (sentence for piece in _pieces(text) for sentence in segmenter.segment(piece))
+    # Not segment(): that looks every sentence up in the text again, in quadratic time, and drops
+    # those it does not find.
+    found = (
+        sentence for piece in _pieces(text) for sentence in segmenter.processor(piece).process()
+    )
     return [stripped for sentence in found if (stripped := sentence.strip())]

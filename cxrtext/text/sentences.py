@@ -17,6 +17,8 @@ _FIRST_ITEM = re.compile(r"\s1\.\s+(?=[A-Z])")
 _SECOND_ITEM = re.compile(r"[.;:?!]\s+2\.\s+(?=[A-Z])")
 # "left lung apex.There are": a space was lost.
 _LOST_SPACE = re.compile(r"(?<=[a-z]{3}[.?!])(?=[A-Z][a-z])")
+# "[<...>]": a dictation system's marks around a template's field.
+_FIELD_MARK = re.compile(r"\[<|>\]")
 _LETTER = re.compile(r"[^\W\d_]")
 _PLACEHOLDERS = re.compile(r"\bX{2,}\b|_+|\[\*\*.*?\*\*\]")
 _LEADING_MARK = re.compile(rf"^(?:{_NUMBER}\s+|[-*•·–]+\s+)+")
@@ -24,7 +26,8 @@ _LEADING_MARK = re.compile(rf"^(?:{_NUMBER}\s+|[-*•·–]+\s+)+")
 
 def _paragraphs(text: str) -> Iterator[str]:
     """Paragraphs and list items, each on one line."""
-    text = html.unescape(text).replace("\r\n", "\n").replace("\r", "\n").replace("\x00", " ")
+    text = _FIELD_MARK.sub(" ", html.unescape(text))
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", " ")
     for block in _BLANK_LINE.split(text):
         marked = _ITEM_LINE.sub("\x00", block)
         if _SECOND_ITEM.search(marked):

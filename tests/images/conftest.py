@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any
+from typing import Any, Literal
 
 import imagecodecs
 import numpy as np
@@ -60,8 +60,10 @@ def _jpeg_frames(pixels: npt.NDArray[Any], dataset: Dataset, syntax: str) -> lis
     frames = pixels if "NumberOfFrames" in dataset else pixels[np.newaxis]
     unsigned = frames.view(f"u{frames.dtype.itemsize}")
     return [
-        imagecodecs.jpeg8_encode(
-            frame, level=95, lossless=lossless, bitspersample=int(dataset.BitsStored)
+        bytes(
+            imagecodecs.jpeg8_encode(
+                frame, level=95, lossless=lossless, bitspersample=int(dataset.BitsStored)
+            )
         )
         for frame in unsigned
     ]
@@ -84,7 +86,7 @@ def make(
     dataset.file_meta.TransferSyntaxUID = UID(
         syntax if syntax in _NATIVE else ExplicitVRLittleEndian
     )
-    order = ">" if syntax == ExplicitVRBigEndian else "<"
+    order: Literal["<", ">"] = ">" if syntax == ExplicitVRBigEndian else "<"
     dataset.PixelData = pixels.astype(pixels.dtype.newbyteorder(order)).tobytes()
     dataset["PixelData"].VR = "OB" if dataset.BitsAllocated <= 8 else "OW"
     if syntax in _JPEG:

@@ -21,7 +21,8 @@ def grey(data: bytes, **options: Any) -> npt.NDArray[np.float32]:
     assert image.dtype == np.float32
     assert image.ndim == 3
     assert image.flags.c_contiguous
-    return image[0]
+    flat: npt.NDArray[np.float32] = image[0]
+    return flat
 
 
 def spread(stored: int, signed: bool) -> npt.NDArray[np.int64]:

@@ -47,6 +47,10 @@ from cxrtext.text.segmenter import ORIGINAL_PATTERN, PIECE_LIMIT
         ),
         ("Is there edema? No.", ["Is there edema?", "No."]),
         ("XXXX. ___. 12. ...", []),
+        (
+            "[&lt;Clear lungs. No effusion.&gt;] Stable.",
+            ["Clear lungs.", "No effusion.", "Stable."],
+        ),
         ("The heart is &gt; 50 %.", ["The heart is > 50 %."]),
         ("Cœur normal. Pas d'épanchement.", ["Cœur normal.", "Pas d'épanchement."]),
     ],
@@ -68,7 +72,10 @@ def test_no_word_is_lost_where_there_is_no_place_to_cut() -> None:
 
 def test_the_pattern_that_is_replaced_is_still_the_one_that_was_examined() -> None:
     # In a process of its own: here it may be replaced already.
-    code = "from pysbd.lang.common.common import Common as C; print(C.NUMBERED_REFERENCE_REGEX, end='')"
+    code = (
+        "from pysbd.lang.common.common import Common; "
+        "print(Common.NUMBERED_REFERENCE_REGEX, end='')"
+    )
     out = subprocess.run(
         [sys.executable, "-W", "ignore", "-X", "utf8", "-c", code],
         capture_output=True,
@@ -109,7 +116,7 @@ def test_no_text_is_slow(unit: str) -> None:
     started = time.process_time()
     for _, body in split_sections(attack):
         split_sentences(body)
-    assert time.process_time() - started < 2.0
+    assert time.process_time() - started < 1.0
 
 
 def test_columns_of_sections_are_used_and_administrative_ones_left_out() -> None:

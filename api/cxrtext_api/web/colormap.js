@@ -17,10 +17,10 @@ export function colour(level) {
 /** Share of colour of a level: cool regions stay readable. */
 export const coverage = (level) => Math.min(Math.max(level, 0), 1) ** 1.5;
 
-/** Least and greatest value of a grid. */
+/** What a grid is coloured between: its mean, below which nothing is drawn, and its greatest. */
 export function range(grid) {
   const values = grid.flat();
-  return [Math.min(...values), Math.max(...values)];
+  return [values.reduce((sum, value) => sum + value, 0) / values.length, Math.max(...values)];
 }
 
 /** A value between the centres of the grid's cells; x and y in [0, 1]. */

@@ -17,7 +17,7 @@ export const plural = (count, one, many = `${one}s`) =>
   `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
 /** A score with a real minus sign, so that columns of numbers line up. */
-export const score = (value) => value.toFixed(2).replace("-", "−");
+export const score = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
 
 export function showError(text) {
   byId("alert-text").textContent = text;

@@ -1,0 +1,262 @@
+"""Damaged, cut off, oversized and unsuitable DICOM files, and random damage to all kinds."""
+
+import logging
+import struct
+import threading
+import warnings
+import zlib
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import imagecodecs
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+from pydicom.uid import (
+    DeflatedExplicitVRLittleEndian,
+    JPEG2000Lossless,
+    JPEGBaseline8Bit,
+    JPEGLosslessSV1,
+    JPEGLSLossless,
+    RLELossless,
+)
+
+from cxrtext.errors import ImageError
+from cxrtext.images import dicom_file, read_image, read_image_bytes
+from cxrtext.images.quiet import quiet
+
+Make = Callable[..., bytes]
+CANARY = "CANARY"
+
+
+def refused(data: bytes) -> str:
+    """Return the one-line reason why a file is refused."""
+    with pytest.raises(ImageError) as caught:
+        read_image_bytes(data, "upload")
+    message = str(caught.value)
+    assert message.startswith("upload: ")
+    assert "; " in message
+    assert "\n" not in message
+    assert CANARY not in message
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    return message.removeprefix("upload: ")
+
+
+def picture() -> npt.NDArray[np.uint8]:
+    noise = np.random.default_rng(3).integers(0, 40, (40, 48))
+    return (np.add.outer(np.arange(40), np.arange(48)) * 2 + noise).astype(np.uint8)
+
+
+def test_truncated_native_pixels(make_dicom: Make) -> None:
+    data = make_dicom(picture())
+    assert "cut off" in refused(data[:-1])
+    assert "cut off" in refused(data[:-1000])
+    short = make_dicom(picture(), Rows=41)
+    assert "cut off" in refused(short)
+    assert "more pixel data" in refused(
+        make_dicom(np.stack([picture()] * 2), drop=("NumberOfFrames",))
+    )
+
+
+@pytest.mark.parametrize(
+    "syntax", [RLELossless, JPEGLosslessSV1, JPEGBaseline8Bit, JPEGLSLossless, JPEG2000Lossless]
+)
+def test_truncated_compressed_pixels(make_dicom: Make, syntax: str) -> None:
+    data = make_dicom(picture(), syntax=syntax)
+    assert "cut off" in refused(data[:-8])
+    assert "cut off" in refused(data[: -len(data) // 4])
+    # a whole item whose codestream lacks its end
+    start = data.index(b"\xff\xff\xff\xff\xfe\xff\x00\xe0") + 4
+    (table,) = struct.unpack("<L", data[start + 4 : start + 8])
+    item = start + 8 + table
+    (length,) = struct.unpack("<L", data[item + 4 : item + 8])
+    kept = length // 2 & ~1
+    value = data[item + 8 : item + 8 + kept]
+    shorter = data[: item + 4] + struct.pack("<L", kept) + value + data[item + 8 + length :]
+    assert "cut off" in refused(shorter)
+
+
+@pytest.mark.parametrize(
+    "syntax", [RLELossless, JPEGLosslessSV1, JPEGBaseline8Bit, JPEGLSLossless, JPEG2000Lossless]
+)
+@pytest.mark.parametrize(("rows", "columns"), [(40, 47), (9000, 9000), (1, 1)])
+def test_codestream_of_another_size_than_the_header(
+    make_dicom: Make, syntax: str, rows: int, columns: int
+) -> None:
+    message = refused(make_dicom(picture(), syntax=syntax, Rows=rows, Columns=columns))
+    assert "another size than its header tells" in message
+
+
+def test_codestream_bomb_is_refused_before_it_is_decoded(
+    make_dicom: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("was decoded")
+
+    monkeypatch.setattr(imagecodecs, "jpeg8_decode", never)
+    data = make_dicom(picture(), syntax=JPEGBaseline8Bit)
+    size = struct.pack(">HH", 40, 48)
+    place = data.index(b"\x08" + size, data.index(b"\xff\xc0")) + 1
+    bomb = data[:place] + struct.pack(">HH", 65535, 65535) + data[place + 4 :]
+    assert "another size" in refused(bomb)
+
+
+def test_sizes_are_bounded_before_decoding(make_dicom: Make) -> None:
+    assert "more than 100 million" in refused(make_dicom(picture(), Rows=60000, Columns=60000))
+    assert "not empty" in refused(make_dicom(picture(), Rows=0))
+    assert "NumberOfFrames" in refused(make_dicom(picture(), NumberOfFrames="2000000000"))
+    assert "NumberOfFrames" in refused(make_dicom(picture(), NumberOfFrames="0"))
+
+
+def test_deflate_bomb_is_inflated_under_a_bound(
+    make_dicom: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert dicom_file.MAX_INFLATED_BYTES < 2**30
+    monkeypatch.setattr(dicom_file, "MAX_INFLATED_BYTES", 2**22)
+    data = make_dicom(picture(), syntax=DeflatedExplicitVRLittleEndian)
+    # the last element of the file's header is the implementation's version
+    last = data.index(b"\x02\x00\x13\x00SH")
+    start = last + 8 + data[last + 6]
+    body = zlib.compressobj(9, wbits=-15)
+    packed = b"".join(body.compress(bytes(2**24)) for _ in range(2)) + body.flush()
+    assert len(packed) < 2**16
+    assert "inflates to more than" in refused(data[:start] + packed)
+    assert "cut off" in refused(data[:-20])
+
+
+def test_unsuitable_files_say_what_they_are(make_dicom: Make) -> None:
+    bare = picture()
+    report = make_dicom(bare, SOPClassUID="1.2.840.10008.5.1.4.1.1.88.11", drop=("PixelData",))
+    assert "'Basic Text SR Storage', which has no image" in refused(report)
+    assert "holds no pixel data" in refused(make_dicom(bare, drop=("PixelData",)))
+    assert "holds no pixel data" in refused(
+        make_dicom(bare, drop=("PixelData",)).replace(b"5.1.4.1.1.1\0", b"1.2.CANARY\0\0")
+    )
+    assert "Rows is missing" in refused(make_dicom(bare, drop=("Rows",)))
+    assert "PhotometricInterpretation" in refused(
+        make_dicom(bare, PhotometricInterpretation=CANARY)
+    )
+    assert "SamplesPerPixel" in refused(make_dicom(bare, SamplesPerPixel=3))
+    assert "HighBit" in refused(make_dicom(bare, HighBit=3))
+    assert "BitsAllocated" in refused(make_dicom(bare, BitsAllocated=64, BitsStored=64))
+    assert "no PNG, JPEG or DICOM" in refused(b"GIF89a" + bytes(200))
+    assert "is empty" in refused(b"")
+
+
+def test_transfer_syntaxes_outside_the_list(make_dicom: Make) -> None:
+    data = make_dicom(picture(), syntax=JPEGLosslessSV1)
+    mpeg = data.replace(b"1.2.840.10008.1.2.4.70", b"1.2.840.10008.1.2.4.92")
+    assert "'JPEG 2000 Part 2 Multi-component Image Compression (Lossless Only)'" in refused(mpeg)
+    private = data.replace(b"1.2.840.10008.1.2.4.70", b"1.2.CANARY.CANARY.1.99")
+    assert "of a private kind" in refused(private)
+    element = data.index(b"\x02\x00\x10\x00UI")
+    without = data[:element] + data[element + 8 + data[element + 6] :]
+    assert "no transfer syntax" in refused(without)
+    native = data.replace(b"1.2.840.10008.1.2.4.70", b"1.2.840.10008.1.2.1\0\0\0")
+    assert "does not fit its transfer syntax" in refused(native)
+
+
+def test_a_path_that_cannot_be_opened(tmp_path: Path, make_dicom: Make) -> None:
+    folder = tmp_path
+    with pytest.raises(ImageError, match=r"missing\.dcm: cannot be opened \(no such file"):
+        read_image(folder / "missing.dcm")
+    with pytest.raises(ImageError, match=r"cannot be opened \(is a directory"):
+        read_image(folder)
+    odd = folder / "two\nlines.dcm"
+    odd.write_bytes(b"nothing")
+    with pytest.raises(ImageError, match=r"two\?lines\.dcm: is no PNG"):
+        read_image(odd)
+    named_png = folder / "image.png"
+    named_png.write_bytes(make_dicom(picture()))
+    assert read_image(named_png).shape == (1, 40, 48)
+
+
+def test_nothing_is_warned_or_logged(
+    make_dicom: Make, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = make_dicom(picture(), InstanceCreationDate="20200101")
+    # a value that pydicom warns about, quoting it
+    broken = data.replace(b"20200101", b"CANARY\\x").replace(b"MONOCHROME2 ", b"MONOCHROME\xff\xff")
+    with caplog.at_level(logging.DEBUG), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        refused(broken)
+        read_image_bytes(data, "upload")
+    assert not caught
+    assert not caplog.records
+    assert capfd.readouterr() == ("", "")
+
+
+def test_quiet_restores_the_filters_when_threads_overlap() -> None:
+    before = list(warnings.filters)
+    disabled = logging.getLogger("pydicom").disabled
+    inside, leave = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with quiet():
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    inside.wait(10)
+    with quiet():
+        leave.set()
+        thread.join(10)
+        warnings.warn("is dropped", UserWarning, stacklevel=1)
+    assert list(warnings.filters) == before
+    assert logging.getLogger("pydicom").disabled == disabled
+    with pytest.warns(UserWarning, match="is heard"):
+        warnings.warn("is heard", UserWarning, stacklevel=1)
+
+
+def encoded(kind: str) -> bytes:
+    buffer = BytesIO()
+    Image.fromarray(picture()).save(buffer, format=kind)
+    return buffer.getvalue()
+
+
+def damaged(data: bytes, rng: np.random.Generator) -> bytes:
+    """Flip a few bytes, half of the time near the start, or cut the file."""
+    mutant = bytearray(data)
+    span = len(data) if rng.random() < 0.5 else min(len(data), 1200)
+    for place in rng.integers(0, span, rng.integers(1, 8)):
+        mutant[place] = rng.integers(256)
+    return bytes(mutant[: rng.integers(1, len(data))] if rng.random() < 0.2 else mutant)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["native", "RLE", "JPEG lossless", "JPEG", "JPEG-LS", "JPEG 2000", "deflated", "PNG", "raster"],
+)
+def test_damage_gives_an_image_or_an_image_error(make_dicom: Make, kind: str) -> None:
+    syntaxes = {
+        "RLE": RLELossless,
+        "JPEG lossless": JPEGLosslessSV1,
+        "JPEG": JPEGBaseline8Bit,
+        "JPEG-LS": JPEGLSLossless,
+        "JPEG 2000": JPEG2000Lossless,
+        "deflated": DeflatedExplicitVRLittleEndian,
+    }
+    if kind in ("PNG", "raster"):
+        data = encoded("PNG" if kind == "PNG" else "JPEG")
+    else:
+        options = {"syntax": syntaxes[kind]} if kind in syntaxes else {}
+        data = make_dicom(picture(), WindowCenter=100, WindowWidth=200, **options)
+    rng = np.random.default_rng(7)
+    messages: list[str] = []
+    for _ in range(25):
+        try:
+            image = read_image_bytes(damaged(data, rng), "mutant")
+        except ImageError as error:
+            messages.append(str(error))
+            continue
+        assert image.dtype == np.float32
+        assert image.ndim == 3
+        assert np.isfinite(image).all()
+        assert 0 <= image.min() <= image.max() <= 1
+    assert messages
+    assert all(text.startswith("mutant: ") and "\n" not in text for text in messages)
+    assert not any(CANARY in text for text in messages)

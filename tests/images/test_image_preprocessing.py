@@ -1,0 +1,179 @@
+"""Preparation for the encoder, and the maps back."""
+
+import json
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+
+from cxrtext.images import Geometry, Preprocessing
+
+SIZES = [(512, 512), (600, 900), (1955, 1841), (37, 50), (3, 1), (1, 40), (700, 513)]
+PLAIN = Preprocessing(resize=512, crop=480, mean=0.0, std=1.0)
+
+
+def noise(height: int, width: int) -> npt.NDArray[np.float32]:
+    return np.random.default_rng(5).random((1, height, width)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("height", "width"), SIZES)
+def test_prepare_is_resize_then_crop(height: int, width: int) -> None:
+    image = noise(height, width)
+    short = min(height, width)
+    tall, wide = 512 * height // short, 512 * width // short
+    resized = np.asarray(Image.fromarray(image[0]).resize((wide, tall), Image.Resampling.BILINEAR))
+    top, left = (tall - 512) // 2, (wide - 512) // 2
+    square = resized[top : top + 512, left : left + 512]
+    np.testing.assert_allclose(PLAIN.square(image)[0], square, atol=2e-5)
+    prepared = PLAIN.prepare(image)
+    assert prepared.shape == (1, 480, 480)
+    assert prepared.dtype == np.float32
+    np.testing.assert_allclose(prepared[0], square[16:-16, 16:-16], atol=2e-5)
+
+
+def test_an_image_of_the_right_size_is_only_cropped_and_normalised() -> None:
+    image = noise(8, 8)
+    prepared = Preprocessing(resize=8, crop=4, mean=0.5, std=0.25).prepare(image)
+    np.testing.assert_allclose(prepared, (image[:, 2:6, 2:6] - 0.5) / 0.25, atol=1e-6)
+
+
+def test_shrinking_averages() -> None:
+    stripes = np.tile(np.array([0, 1], np.float32), (64, 32))[np.newaxis]
+    prepared = Preprocessing(resize=8, crop=4, mean=0, std=1).prepare(stripes)
+    np.testing.assert_allclose(prepared, 0.5, atol=0.02)
+
+
+def test_extreme_aspect_ratios_need_little_memory() -> None:
+    image = np.linspace(0, 1, 200_000, dtype=np.float32).reshape(1, 1, -1)
+    prepared = PLAIN.prepare(image)
+    np.testing.assert_allclose(prepared, 0.5, atol=1e-4)
+    assert PLAIN.prepare(image.transpose(0, 2, 1)).shape == (1, 480, 480)
+
+
+def test_parameters_survive_json() -> None:
+    wanted = Preprocessing(resize=256, crop=224, mean=0.1, std=0.2)
+    stored = json.loads(json.dumps(wanted.to_dict()))
+    assert stored == {"resize": 256, "crop": 224, "mean": 0.1, "std": 0.2}
+    assert Preprocessing.from_dict({**stored, "auto_map": "evil"}) == wanted
+    assert Preprocessing(**stored) == wanted
+    for broken in ({"resize": 256}, {**stored, "std": "x"}, {**stored, "crop": None}):
+        with pytest.raises(ValueError, match=r"preprocessing|crop"):
+            Preprocessing.from_dict(broken)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"resize": 10, "crop": 11},
+        {"crop": 0},
+        {"resize": 10**9},
+        {"std": 0},
+        {"mean": float("nan")},
+        {"resize": 512.5},
+    ],
+)
+def test_impossible_parameters(values: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Preprocessing(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 4, 4), (1, 1, 4, 4)])
+def test_only_one_grey_image_at_a_time(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"\[1, H, W\]"):
+        PLAIN.prepare(np.zeros(shape, np.float32))
+
+
+def test_box_and_point_by_hand() -> None:
+    # 1000 x 2000 -> 500 x 1000; square at x = 250; crop of 400 starts at x = 300, y = 50
+    geometry = Geometry(1000, 2000, Preprocessing(resize=500, crop=400))
+    assert geometry.resized == (500, 1000)
+    assert geometry.crop_origin == (300, 50)
+    assert geometry.crop_box == (600, 100, 1400, 900)
+    assert geometry.boxes_to_crop([700, 200, 100, 50]).tolist() == [50, 50, 50, 25]
+    assert geometry.points_to_original([50, 50]).tolist() == [700, 200]
+    several = geometry.boxes_to_crop([[500, 0, 400, 400], [0, 0, 100, 100]], clip=True)
+    assert several.tolist() == [[0, 0, 150, 150], [0, 0, 0, 0]]
+    assert geometry.boxes_to_crop([500, 0, 400, 400]).tolist() == [-50, -50, 200, 200]
+
+
+@pytest.mark.parametrize(("height", "width"), SIZES)
+def test_maps_are_inverse(height: int, width: int) -> None:
+    geometry = PLAIN.geometry(height, width)
+    boxes = np.random.default_rng(1).random((20, 4)) * 300
+    np.testing.assert_allclose(
+        geometry.boxes_to_crop(geometry.boxes_to_original(boxes)), boxes, atol=1e-9
+    )
+    points = boxes[:, :2]
+    np.testing.assert_allclose(
+        geometry.points_to_crop(geometry.points_to_original(points)), points, atol=1e-9
+    )
+    left, top, right, bottom = geometry.crop_box
+    assert 0 <= left < right <= width
+    assert 0 <= top < bottom <= height
+    corners = geometry.points_to_original([[0, 0], [480, 480]])
+    np.testing.assert_allclose(corners, [[left, top], [right, bottom]], rtol=1e-12)
+
+
+def test_a_bright_spot_lands_where_the_map_says() -> None:
+    image = np.zeros((1, 900, 700), np.float32)
+    image[0, 400:420, 300:320] = 1
+    prepared = PLAIN.prepare(image)[0]
+    y, x = np.unravel_index(prepared.argmax(), prepared.shape)
+    weights = prepared / prepared.sum()
+    centre = (weights.sum(0) @ (np.arange(480) + 0.5), weights.sum(1) @ (np.arange(480) + 0.5))
+    geometry = PLAIN.geometry(900, 700)
+    np.testing.assert_allclose(geometry.points_to_original(centre), [310, 410], atol=0.1)
+    assert abs(geometry.points_to_original([x + 0.5, y + 0.5]) - [310, 410]).max() < 10
+
+
+def test_map_by_hand() -> None:
+    # original 4 x 8, crop = the 4 x 4 in the middle, one region per two pixels
+    geometry = Geometry(4, 8, Preprocessing(resize=4, crop=4))
+    full = geometry.map_to_original(np.array([[0.0, 4.0], [8.0, 12.0]]))
+    nan = np.nan
+    wanted = [
+        [nan, nan, 0, 1, 3, 4, nan, nan],
+        [nan, nan, 2, 3, 5, 6, nan, nan],
+        [nan, nan, 6, 7, 9, 10, nan, nan],
+        [nan, nan, 8, 9, 11, 12, nan, nan],
+    ]
+    assert full.dtype == np.float32
+    np.testing.assert_allclose(full, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(("height", "width"), SIZES)
+def test_map_against_interpolation_point_by_point(height: int, width: int) -> None:
+    geometry = PLAIN.geometry(height, width)
+    grid = np.random.default_rng(2).standard_normal((15, 15)).astype(np.float32)
+    full = geometry.map_to_original(grid)
+    assert full.shape == (height, width)
+    rng = np.random.default_rng(3)
+    for i, j in zip(rng.integers(0, height, 60), rng.integers(0, width, 60), strict=True):
+        x, y = geometry.points_to_crop([j + 0.5, i + 0.5])
+        if not (0 <= x < 480 and 0 <= y < 480):
+            assert np.isnan(full[i, j])
+            continue
+        u, v = np.clip([x / 32 - 0.5, y / 32 - 0.5], 0, 14)
+        a, b = int(u), int(v)
+        c, d = min(a + 1, 14), min(b + 1, 14)
+        above = grid[b, a] * (1 - (u - a)) + grid[b, c] * (u - a)
+        below = grid[d, a] * (1 - (u - a)) + grid[d, c] * (u - a)
+        assert full[i, j] == pytest.approx(above * (1 - (v - b)) + below * (v - b), abs=1e-5)
+
+
+def test_map_equals_align_corners_false() -> None:
+    torch = pytest.importorskip("torch")
+    geometry = Geometry(480, 480, Preprocessing(resize=480, crop=480))
+    grid = np.random.default_rng(4).standard_normal((15, 15)).astype(np.float32)
+    wanted = torch.nn.functional.interpolate(
+        torch.from_numpy(grid)[None, None], size=(480, 480), mode="bilinear", align_corners=False
+    )
+    np.testing.assert_allclose(geometry.map_to_original(grid), wanted[0, 0].numpy(), atol=1e-5)
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match="at least one row"):
+        Geometry(0, 5, PLAIN)
+    with pytest.raises(ValueError, match=r"\[h, w\]"):
+        PLAIN.geometry(5, 5).map_to_original(np.zeros((2, 3, 4)))

@@ -1,0 +1,125 @@
+"""Every file of the real data set reads right, or is refused for the right reason."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cxrtext.errors import ImageError
+from cxrtext.images import read_image
+
+ROOT = os.environ.get("CXRTEXT_TEST_DATA")
+pytestmark = [
+    pytest.mark.data,
+    pytest.mark.skipif(not ROOT, reason="CXRTEXT_TEST_DATA is not set"),
+]
+FOLDER = Path(ROOT or ".") / "dicom"
+
+# name, shape, mean grey to two digits
+READ = [
+    ("cr_chest_mono1_15bit_j2k", (1955, 1841), 0.754),
+    ("ct_j2k_pixelrep_mismatch", (512, 512), 0.248),
+    ("ct_signed_rescale", (128, 128), 0.450),
+    ("mr_explicit_big_endian", (64, 64), 0.443),
+    ("mr_implicit_vr", (64, 64), 0.443),
+    ("mr_jpeg_ls_lossless", (64, 64), 0.443),
+    ("mr_rle", (64, 64), 0.443),
+    ("mr_overlay_two_windows", (300, 484), 0.189),
+    ("nm_jpeg2000_16bit_signed", (1024, 256), 0.194),
+    ("nm_jpeg_extended_12bit", (1024, 256), 0.127),
+    ("nm_jpeg_lossless_sv1", (1024, 256), 0.121),
+    ("ot_deflated", (512, 512), 0.498),
+    ("ot_voi_lut_sequence", (512, 512), 0.505),
+    ("us_palette_color", (350, 800), 0.076),
+]
+FRAMES = [
+    ("mr_multiframe_10", 10, (64, 64)),
+    ("seg_1bit_3frame", 3, (512, 512)),
+    ("us_ybr_30frame_jpeg", 30, (240, 320)),
+]
+REFUSED = [
+    ("bad_mr_truncated_pixels", "pixel data is cut off"),
+    ("bad_no_file_meta", "without its file header"),
+    ("bad_no_transfer_syntax", "names no transfer syntax"),
+    ("bad_vr_numberofframes", "NumberOfFrames is no whole number"),
+    ("cr_chest_header_only_japanese", "holds no pixel data"),
+    ("sr_no_image", "'Basic Text SR Storage', which has no image"),
+]
+
+
+def path(name: str) -> Path:
+    return FOLDER / f"{name}.dcm"
+
+
+def test_every_file_is_covered() -> None:
+    names = {row[0] for table in (READ, FRAMES, REFUSED) for row in table}
+    assert {file.stem for file in FOLDER.glob("*.dcm")} == names
+
+
+@pytest.mark.parametrize(("name", "shape", "mean"), READ)
+def test_read(name: str, shape: tuple[int, int], mean: float) -> None:
+    image = read_image(path(name))
+    assert image.shape == (1, *shape)
+    assert image.dtype == np.float32
+    assert 0 <= image.min() < 0.25
+    assert 0.95 < image.max() <= 1
+    assert float(image.mean()) == pytest.approx(mean, abs=0.001)
+
+
+@pytest.mark.parametrize(("name", "frames", "shape"), FRAMES)
+def test_frames(name: str, frames: int, shape: tuple[int, int]) -> None:
+    with pytest.raises(ImageError, match=f"holds {frames} frames; pass frame=0"):
+        read_image(path(name))
+    first, last = (read_image(path(name), frame=index) for index in (0, frames - 1))
+    assert first.shape == last.shape == (1, *shape)
+    assert first.max() > 0.5
+    assert not np.array_equal(first, last)
+
+
+@pytest.mark.parametrize(("name", "reason"), REFUSED)
+def test_refused(name: str, reason: str) -> None:
+    with pytest.raises(ImageError) as caught:
+        read_image(path(name))
+    message = str(caught.value)
+    assert message.startswith(f"{path(name)}: ")
+    assert reason in message
+    assert "\n" not in message
+    assert message.isascii() or not str(path(name)).isascii()
+
+
+def test_chest_has_dark_lungs_in_a_bright_body() -> None:
+    image = read_image(path("cr_chest_mono1_15bit_j2k"))[0]
+    height, width = image.shape
+    spine = image[int(0.35 * height) : int(0.6 * height), int(0.47 * width) : int(0.5 * width)]
+    apex = image[int(0.2 * height) : int(0.3 * height), int(0.56 * width) : int(0.66 * width)]
+    belly = image[int(0.85 * height) : int(0.95 * height), int(0.2 * width) : int(0.4 * width)]
+    assert apex.mean() < spine.mean() - 0.15
+    assert apex.mean() < belly.mean() - 0.15
+
+
+def test_same_picture_in_four_encodings() -> None:
+    wanted = read_image(path("mr_implicit_vr"))
+    for name in ("mr_explicit_big_endian", "mr_jpeg_ls_lossless", "mr_rle"):
+        np.testing.assert_array_equal(read_image(path(name)), wanted)
+    cut = read_image(path("mr_overlay_two_windows"), window=1)
+    assert cut.mean() > read_image(path("mr_overlay_two_windows")).mean()
+
+
+def test_reading_in_a_fresh_process_is_silent_and_needs_no_torch() -> None:
+    code = (
+        "import sys, pathlib, cxrtext.images as images\n"
+        "assert not {'torch', 'pydicom', 'imagecodecs'} & set(sys.modules)\n"
+        "images.read_image(pathlib.Path(sys.argv[1]))\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, str(path("ct_j2k_pixelrep_mismatch"))],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

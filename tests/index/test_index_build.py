@@ -1,0 +1,221 @@
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cxrtext.errors import CheckpointError, DataError
+from cxrtext.index import build_index, open_index
+from cxrtext.index import search as search_module
+from cxrtext.index.build import measure_recall
+from cxrtext.index.prototypes import prototypes
+from cxrtext.models import load_model
+from cxrtext.models.embedding import embed_all
+
+
+@pytest.fixture
+def copy(index_folder: Path, tmp_path: Path) -> Path:
+    """An index to change."""
+    return Path(shutil.copytree(index_folder, tmp_path / "copy"))
+
+
+def test_text_search_ranks_by_the_model_s_own_score(
+    index_folder: Path, data_folder: Path, checkpoint: Path
+) -> None:
+    model = load_model(checkpoint)
+    paths = sorted((data_folder / "images").iterdir())
+    regions = embed_all(model, paths).regions.float()
+    with torch.inference_mode():
+        query = model.embed_sentences(["Left pleural effusion."])
+        expected = model.scores(regions, query)[0].numpy()
+    with open_index(index_folder) as index:
+        hits = index.search_text(query[0], k=48)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    found = {Path(hit.image.image).name: hit.score for hit in hits}
+    for path, score in zip(paths, expected, strict=True):
+        assert found[path.name] == pytest.approx(float(score), abs=2e-3)
+
+
+def test_candidates_find_what_a_scan_finds(
+    index_folder: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(checkpoint)
+    query = model.embed_sentences(["Right pneumothorax.", "The lungs are clear."])
+    with open_index(index_folder, model) as index:
+        scanned = index.search_text(query[0], k=5)
+        assert measure_recall(index, query) == 1.0  # 48 images are fewer than the candidates
+    monkeypatch.setattr(search_module, "SCAN_BYTES", 0)
+    with open_index(index_folder, model) as index:
+        assert index.search_text(query[0], k=5) == scanned
+        rows, scores = index.by_candidates(query[0], 3, candidates=20)
+        assert len(rows) == 3
+        exact = dict(zip(*(a.tolist() for a in index.exact(query[:1], 48)[0]), strict=True))
+        assert scores.tolist() == pytest.approx([exact[row] for row in rows.tolist()], abs=1e-6)
+
+
+def test_an_image_finds_itself_first(index_folder: Path) -> None:
+    with open_index(index_folder) as index:
+        hits = index.search_image(index.regions(7), k=3)
+        assert hits[0].image.row == 7
+        assert hits[0].score == pytest.approx(1.0, abs=1e-3)
+
+
+def test_sentences_of_an_image_come_with_their_number_of_studies(index_folder: Path) -> None:
+    with open_index(index_folder) as index:
+        hits = index.search_sentences(index.regions(0), k=10)
+    assert {hit.sentence: hit.studies for hit in hits} == {
+        "The lungs are clear.": 16,
+        "Left pleural effusion.": 16,
+        "Right pneumothorax.": 16,
+    }
+
+
+def test_an_image_keeps_its_row_and_size(index_folder: Path) -> None:
+    with open_index(index_folder) as index:
+        image = index.catalogue.image("images/s05.png")
+        assert image is not None
+        assert (image.study_id, image.split, image.metadata["age"]) == ("s05", "val", "45")
+        assert (image.height, image.width) == (80, 80)
+        assert index.catalogue.image("images/none.png") is None
+        assert index.catalogue.report("s05") == [("findings", "Right pneumothorax.")]
+        assert len(index.catalogue.page(40, 100)) == 8
+
+
+def test_the_build_measures_its_recall(index_folder: Path, checkpoint: Path) -> None:
+    summary = json.loads((index_folder / "index.json").read_text())
+    assert summary["recall_at_10"] == 1.0
+    assert summary["images"] == 48
+    assert summary["model"] == load_model(checkpoint).fingerprint
+
+
+def test_a_second_build_embeds_only_what_is_new(
+    copy: Path, data_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    assert build_index(data_folder / "manifest.csv", checkpoint, copy).added == 0
+    more = tmp_path / "more"
+    shutil.copytree(data_folder, more)
+    shutil.copy(more / "images/s00.png", more / "images/new.png")
+    (more / "manifest.csv").write_text("image,study_id\nimages/new.png,new\nimages/s01.png,s01\n")
+    (more / "reports.csv").write_text("study_id,report\nnew,A new sentence.\n")
+    summary = build_index(more / "manifest.csv", checkpoint, copy)
+    assert (summary.images, summary.added, summary.sentences) == (49, 1, 4)
+    with open_index(copy) as index:
+        hits = index.search_image(index.regions(48), k=2)
+        assert {hit.image.image for hit in hits} == {"images/new.png", "images/s00.png"}
+
+
+def test_a_killed_build_goes_on_and_equals_one_in_one_go(
+    data_folder: Path, checkpoint: Path, index_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "index"
+
+    def kill(done: int, _total: int) -> None:
+        if done >= 32:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_index(data_folder / "manifest.csv", checkpoint, out, progress=kill)
+    with pytest.raises(CheckpointError, match="not finished; run the same 'cxrtext index'"):
+        open_index(out, load_model(checkpoint))
+    with (out / "regions.f16").open("ab") as handle:
+        handle.write(b"vectors that were never noted")
+    seen: list[int] = []
+    summary = build_index(
+        data_folder / "manifest.csv", checkpoint, out, progress=lambda d, _: seen.append(d)
+    )
+    assert summary.added < 48
+    assert seen[-1] == 48
+    with open_index(out) as one, open_index(index_folder) as other:
+        for row in range(48):
+            assert torch.equal(one.regions(row), other.regions(row))
+
+
+def test_another_model_is_refused(
+    copy: Path, data_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    changed = Path(shutil.copytree(checkpoint, tmp_path / "changed"))
+    tensors = load_file(changed / "model.safetensors")
+    tensors["log_gamma_sq"] = tensors["log_gamma_sq"] + 1
+    save_file(tensors, changed / "model.safetensors")
+    with pytest.raises(CheckpointError, match="made by another model"):
+        open_index(copy, changed)
+    with pytest.raises(CheckpointError, match="made by another model"):
+        build_index(data_folder / "manifest.csv", changed, copy)
+
+
+def test_a_moved_checkpoint_is_asked_for(copy: Path) -> None:
+    summary = json.loads((copy / "index.json").read_text())
+    (copy / "index.json").write_text(json.dumps({**summary, "checkpoint": "/moved"}))
+    with pytest.raises(CheckpointError, match="no longer at '/moved'; give its folder with"):
+        open_index(copy)
+
+
+@pytest.mark.parametrize("name", ["prototypes.faiss", "means.faiss"])
+def test_a_damaged_faiss_file_is_refused(copy: Path, name: str) -> None:
+    data = bytearray((copy / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (copy / name).write_bytes(data)
+    with pytest.raises(CheckpointError, match=f"{name}: missing or damaged"):
+        open_index(copy)
+
+
+def test_a_cut_vector_file_and_a_broken_catalogue_are_refused(copy: Path) -> None:
+    (copy / "regions.f16").write_bytes((copy / "regions.f16").read_bytes()[:-2])
+    with pytest.raises(CheckpointError, match=r"regions.f16: \d+ bytes, expected"):
+        open_index(copy)
+    (copy / "catalogue.sqlite").write_bytes(b"no database" * 100)
+    with pytest.raises(CheckpointError, match="not a readable catalogue"):
+        open_index(copy)
+
+
+def test_another_schema_is_refused(copy: Path) -> None:
+    with sqlite3.connect(copy / "catalogue.sqlite") as database:
+        database.execute("UPDATE meta SET value = '99' WHERE key = 'schema_version'")
+    database.close()
+    with pytest.raises(CheckpointError, match="another version of cxrtext .schema 99"):
+        open_index(copy)
+
+
+def test_a_folder_that_is_no_index(tmp_path: Path, checkpoint: Path) -> None:
+    with pytest.raises(CheckpointError, match="not an index; make one"):
+        open_index(tmp_path, checkpoint)
+
+
+def test_two_writers_are_not_let_in(copy: Path, data_folder: Path, checkpoint: Path) -> None:
+    import fcntl
+
+    with (copy / "writer.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(DataError, match="another process is writing this index"):
+            build_index(data_folder / "manifest.csv", checkpoint, copy)
+
+
+def test_unreadable_images_are_set_aside(
+    data_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    (folder / "images/s03.png").write_bytes(b"no image")
+    (folder / "images/s04.png").unlink()
+    summary = build_index(folder / "manifest.csv", checkpoint, tmp_path / "index")
+    assert summary.images == 46
+    assert summary.rejected is not None
+    listed = summary.rejected.read_text()
+    assert "images/s03.png" in listed
+    assert "images/s04.png" in listed
+    (folder / "manifest.csv").write_text("image,study_id\nimages/s03.png,s03\n")
+    with pytest.raises(DataError, match="no image can be read"):
+        build_index(folder / "manifest.csv", checkpoint, tmp_path / "empty")
+
+
+def test_prototypes_are_unit_vectors_that_stand_for_clusters() -> None:
+    axes = torch.eye(6)[:4]
+    regions = axes.repeat_interleave(5, dim=0)[None]
+    found = prototypes(regions, count=5)
+    assert torch.allclose(found.norm(dim=-1), torch.ones(1, 5))
+    nearest = (found[0, 1:] @ axes.T).amax(dim=0)
+    assert np.allclose(nearest.numpy(), 1.0)

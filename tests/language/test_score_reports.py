@@ -1,0 +1,194 @@
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.language import score_reports, score_sentences
+from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.records import read_sentences, write_table
+
+TEXTS = [
+    ("s1", "findings", 0, "The lungs are clear."),
+    ("s1", "findings", 1, "No pneumothorax."),
+    ("s1", "impression", 0, "No pneumothorax."),
+    ("s2", "findings", 0, "There is a small left pleural effusion, new."),
+    ("s5", "impression", 0, "Heart size is normal."),
+    ("s5", "impression", 1, "The lungs are clear."),
+    ("s6", "findings", 0, "No pneumothorax."),
+    ("s6", "impression", 0, "The lungs are clear."),
+]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_every_sentence_is_written_with_its_values(
+    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, ending: str
+) -> None:
+    out = tmp_path / f"out/sentences.{ending}"
+    summary = score_reports(reports, out, model=tiny, a=0.3, k=0.5)
+    rows = read_sentences(out)
+    assert [(r.study_id, r.section, r.position, r.sentence) for r in rows] == TEXTS
+    expected = score_sentences([text for *_, text in TEXTS], tiny)
+    np.testing.assert_allclose([r.log_likelihood for r in rows], expected, rtol=1e-6)
+    np.testing.assert_allclose([r.eta for r in rows], 0.3 * np.exp(0.5 * expected), rtol=1e-5)
+    meta = json.loads((tmp_path / f"out/sentences.{ending}.meta.json").read_text())
+    assert meta["model"] == "tiny"
+    assert meta["fingerprint"] == tiny.fingerprint
+    assert (meta["a"], meta["k"]) == (0.3, 0.5)
+    assert (meta["reports"], meta["with_text"], meta["without_text"]) == (6, 4, 2)
+    assert (meta["sentences"], meta["distinct_sentences"]) == (8, 4)
+    assert meta["tokens"] == sum(r.n_tokens for r in rows)
+    assert meta["rejected"] == summary.rejected == 0
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        f"sentences.{ending}",
+        f"sentences.{ending}.meta.json",
+    ]
+
+
+def test_parquet_in_gives_the_same(
+    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
+) -> None:
+    with reports.open() as handle:
+        rows = list(csv.DictReader(handle))
+    missing = [{k: v if v not in ("", "nan", "NaN") else None for k, v in r.items()} for r in rows]
+    write_table(tmp_path / "reports.parquet", list(rows[0]), missing)
+    score_reports(reports, tmp_path / "a.csv", model=tiny)
+    score_reports(tmp_path / "reports.parquet", tmp_path / "b.csv", model=tiny)
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+class StopError(Exception):
+    pass
+
+
+def test_a_stopped_run_goes_on_without_scoring_anything_twice(
+    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
+) -> None:
+    rows: list[int] = []
+    scored: list[int] = []
+
+    def count(module: object, args: object, kwargs: dict[str, torch.Tensor]) -> None:
+        rows.append(len(kwargs["input_ids"]))
+
+    def stop(done: int, total: int) -> None:
+        assert total == 4
+        if done >= 2:
+            scored.append(done)
+            raise StopError
+
+    hook = tiny.model.bert.register_forward_pre_hook(count, with_kwargs=True)
+
+    whole, out = tmp_path / "whole.csv", tmp_path / "stopped.csv"
+    score_reports(reports, whole, model=tiny)
+    needed = sum(rows)
+    rows.clear()
+    with pytest.raises(StopError):
+        score_reports(reports, out, model=tiny, progress=stop)
+    assert not out.exists()
+    assert 0 < sum(rows) < needed
+    partial = tmp_path / "stopped.csv.partial"
+    assert "lungs" not in partial.read_text()
+    with partial.open("a") as handle:
+        handle.write('{"torn": -1')  # as a kill in the middle of a write leaves it
+    summary = score_reports(reports, out, model=tiny)
+    hook.remove()
+    assert sum(rows) == needed
+    assert [summary.resumed] == scored
+    assert out.read_bytes() == whole.read_bytes()
+    assert not partial.exists()
+
+
+def test_scores_of_another_model_are_not_used(
+    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.csv"
+
+    def stop(done: int, total: int) -> None:
+        raise StopError
+
+    with pytest.raises(StopError):
+        score_reports(reports, out, model=tiny, progress=stop)
+    other = MaskedLanguageModel(tiny.model, tiny.tokenizer, "other", "0" * 64)
+    assert score_reports(reports, out, model=other).resumed == 0
+
+
+@pytest.mark.parametrize("content", ["", "not json", "{}", "[]\n{}", '{"format": 1}\n7'])
+def test_a_foreign_partial_file_is_ignored(
+    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "out.csv.partial").write_text(content)
+    assert score_reports(reports, tmp_path / "out.csv", model=tiny).resumed == 0
+
+
+def test_no_text_at_all_is_an_error(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
+    path = tmp_path / "reports.csv"
+    path.write_text("study_id,findings\ns1,\ns2,nan\n")
+    with pytest.raises(DataError, match="none of the 2 reports has text"):
+        score_reports(path, tmp_path / "out.csv", model=tiny)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_pasted_table_is_set_aside_and_listed(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
+    path = tmp_path / "reports.csv"
+    path.write_text("study_id,report\ns1,No pneumothorax.\ns2," + "a1 " * 200 + "\n")
+    summary = score_reports(path, tmp_path / "out.csv", model=tiny, longest=100)
+    assert (summary.rejected, summary.sentences) == (1, 1)
+    listed = (tmp_path / "out.csv.rejected.csv").read_text()
+    assert "study s2, report 0" in listed
+    assert "a1" not in listed
+    with pytest.raises(DataError, match="--max-rejected 0"):
+        score_reports(path, tmp_path / "out.csv", model=tiny, max_rejected=0, longest=100)
+
+
+def test_eta_stays_above_zero_for_the_least_likely(
+    tiny: MaskedLanguageModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "reports.csv"
+    path.write_text("study_id,report\ns1," + "zygomatic arch " * 30 + "\n")
+    score_reports(path, tmp_path / "out.csv", model=tiny, k=50.0)
+    row = read_sentences(tmp_path / "out.csv")[0]
+    assert 0 < np.float32(row.eta) < 1e-30
+
+
+def test_sections_can_be_chosen(tiny: MaskedLanguageModel, reports: Path, tmp_path: Path) -> None:
+    score_reports(reports, tmp_path / "out.csv", model=tiny, sections=["indication"])
+    assert [r.sentence for r in read_sentences(tmp_path / "out.csv")] == ["Cough.", "Fever."]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"a": 1.0}, ConfigError),
+        ({"a": 0.0}, ConfigError),
+        ({"k": -1.0}, ConfigError),
+        ({"k": float("nan")}, ConfigError),
+        ({"sections": ["finding"]}, ConfigError),
+    ],
+)
+def test_wrong_options_are_refused_before_the_work(
+    reports: Path, tmp_path: Path, options: dict[str, object], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        score_reports(reports, tmp_path / "out.csv", model=tmp_path / "no", **options)  # type: ignore[arg-type]
+
+
+def test_a_wrong_ending_is_refused_before_the_work(reports: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="ends in"):
+        score_reports(reports, tmp_path / "out.txt", model=tmp_path / "no")
+
+
+def test_scoring_needs_no_sentence_splitter(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['pysbd'] = None\n"
+        "import cxrtext.language\n"
+        "print(cxrtext.language.score_sentences.__name__)"
+    )
+    out = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, check=True, text=True
+    )
+    assert out.stdout.strip() == "score_sentences"

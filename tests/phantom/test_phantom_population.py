@@ -1,0 +1,210 @@
+import re
+from collections import Counter, defaultdict
+
+import pysbd
+import pytest
+
+from cxrtext.phantom.claims import LUNGS_CLEAR, NORMAL, UNCHANGED, Claim, none, rho
+from cxrtext.phantom.population import VALUES, probability, tables
+from cxrtext.phantom.studies import PhantomStudy, draw_studies
+from cxrtext.records import CHEX5
+
+COUNT = 5000
+
+
+@pytest.fixture(scope="module")
+def studies() -> list[PhantomStudy]:
+    return draw_studies(COUNT, seed=11)
+
+
+def claims_made(studies: list[PhantomStudy]) -> dict[str, Claim]:
+    return {
+        statement.claim.name: statement.claim
+        for study in studies
+        for _, statements in study.report.sections()
+        for statement in statements
+    }
+
+
+def test_every_table_is_a_distribution() -> None:
+    for table in tables().values():
+        assert table.min() >= 0.0
+        assert table.sum(axis=-1) == pytest.approx(1.0)
+    assert probability({}) == pytest.approx(1.0)
+
+
+def test_prevalences(studies: list[PhantomStudy]) -> None:
+    counts: Counter[str] = Counter()
+    normal = 0
+    for study in studies:
+        labels = study.sitter.state.labels()
+        counts.update(labels)
+        normal += not any(labels.values())
+    assert set(counts) == set(CHEX5)
+    for name in CHEX5:
+        assert 0.12 <= counts[name] / COUNT <= 0.25, name
+    assert 0.30 <= normal / COUNT <= 0.42
+
+
+def test_edema_goes_with_cardiomegaly_and_effusion(studies: list[PhantomStudy]) -> None:
+    labels = [study.sitter.state.labels() for study in studies]
+    for other in ("Cardiomegaly", "Pleural Effusion"):
+        with_it = [label["Edema"] for label in labels if label[other]]
+        without = [label["Edema"] for label in labels if not label[other]]
+        assert sum(with_it) / len(with_it) > 1.7 * sum(without) / len(without)
+
+
+def test_every_sentence_is_true_of_its_study(studies: list[PhantomStudy]) -> None:
+    checked = 0
+    for study in studies:
+        for _, statements in study.report.sections():
+            for statement in statements:
+                checked += 1
+                if statement.claim == UNCHANGED:
+                    assert study.unchanged
+                else:
+                    assert statement.claim.holds(study.sitter.state), statement.text
+    assert checked > 4 * COUNT
+
+
+def test_rho_is_the_frequency_with_which_a_claim_is_true(studies: list[PhantomStudy]) -> None:
+    claims = claims_made(studies)
+    assert len(claims) > 200
+    # Studies of one patient are alike, so the count of independent draws is smaller.
+    independent = COUNT / 2.0
+    for name, claim in claims.items():
+        expected = rho(claim)
+        if claim == UNCHANGED:
+            observed = sum(study.unchanged for study in studies) / COUNT
+        else:
+            observed = sum(claim.holds(study.sitter.state) for study in studies) / COUNT
+        assert 0.0 < expected < 1.0
+        spread = (expected * (1.0 - expected) / independent) ** 0.5
+        assert abs(observed - expected) < 4.5 * spread + 1e-3, name
+
+
+def test_rho_by_hand_and_over_whole_axes() -> None:
+    share = tables()["pneumothorax"]
+    # The groups' shares are 0.30, 0.35 and 0.35.
+    by_hand = 0.30 * share[0, 0] + 0.35 * share[1, 0] + 0.35 * share[2, 0]
+    assert rho(none("pneumothorax")) == pytest.approx(by_hand)
+    for axis, values in VALUES.items():
+        parts = [rho(Claim(f"value {i}", ((axis, frozenset([i])),))) for i in range(len(values))]
+        assert sum(parts) == pytest.approx(1.0), axis
+    assert rho(NORMAL) < rho(LUNGS_CLEAR) < rho(none("edema"))
+    assert rho(none("edema") & none("pneumonia")) == pytest.approx(rho(LUNGS_CLEAR))
+
+
+def test_one_name_stands_for_one_claim(studies: list[PhantomStudy]) -> None:
+    by_name = defaultdict(set)
+    for study in studies:
+        for _, statements in study.report.sections():
+            for statement in statements:
+                by_name[statement.claim.name].add(statement.claim)
+    assert all(len(claims) == 1 for claims in by_name.values())
+
+
+def test_classes_have_a_long_tail(studies: list[PhantomStudy]) -> None:
+    counts = Counter(
+        statement.claim.name
+        for study in studies
+        for _, statements in study.report.sections()
+        for statement in statements
+    )
+    ordered = sorted(counts.values(), reverse=True)
+    assert sum(ordered[:20]) > 0.6 * sum(ordered)
+    assert sum(count < 0.001 * sum(ordered) for count in ordered) > 0.5 * len(ordered)
+
+
+def test_wording_varies_within_a_class(studies: list[PhantomStudy]) -> None:
+    texts = Counter(
+        statement.text
+        for study in studies
+        for _, statements in study.report.sections()
+        for statement in statements
+        if statement.claim == none("pneumothorax")
+    )
+    common = texts.most_common()
+    assert len(common) == 5
+    assert common[0][1] > 1.5 * common[-1][1]
+
+
+def test_every_finding_is_spoken_of_with_its_side(studies: list[PhantomStudy]) -> None:
+    sided = 0
+    for study in studies:
+        for finding, part in study.sitter.state.places():
+            sentence = study.report.evidence(finding, part)
+            words = set(re.findall(r"[a-z]+", sentence.lower()))
+            if finding == "Pleural Effusion" and part in ("right", "left"):
+                other = "left" if part == "right" else "right"
+                named = part in words or bool(words & {"bilateral", "both", "bilaterally"})
+                # "to the left" names where a tension pneumothorax pushes.
+                assert named or other not in words, sentence
+                sided += named
+    assert sided > 500
+
+
+def test_reports_without_findings_deny_them(studies: list[PhantomStudy]) -> None:
+    for study in studies:
+        shown = {
+            name
+            for _, statements in study.report.sections()
+            for statement in statements
+            for name, _ in statement.shows
+        }
+        present = {name for name, value in study.sitter.state.labels().items() if value}
+        assert shown == present
+
+
+def test_splitter_finds_the_sentences(studies: list[PhantomStudy]) -> None:
+    splitter = pysbd.Segmenter(language="en", clean=False)
+    seen: set[tuple[str, ...]] = set()
+    for study in studies[:400]:
+        for _, statements in study.report.sections():
+            texts = tuple(statement.text for statement in statements)
+            if texts and texts not in seen:
+                seen.add(texts)
+                assert [part.strip() for part in splitter.segment(" ".join(texts))] == list(texts)
+    assert len(seen) > 300
+
+
+def test_every_report_has_sentences(studies: list[PhantomStudy]) -> None:
+    for study in studies:
+        assert study.report.findings or study.report.impression
+    shapes = Counter(
+        (bool(study.report.findings), bool(study.report.impression)) for study in studies
+    )
+    assert set(shapes) == {(True, True), (True, False), (False, True)}
+
+
+@pytest.mark.parametrize("count", [10, 37, 300, 2000])
+def test_splits_are_disjoint_by_patient(count: int) -> None:
+    studies = draw_studies(count, seed=5)
+    split_of = defaultdict(set)
+    for study in studies:
+        split_of[study.patient_id].add(study.split)
+    assert all(len(splits) == 1 for splits in split_of.values())
+    shares = Counter(next(iter(splits)) for splits in split_of.values())
+    assert set(shares) == {"train", "val", "test"}
+    if count >= 300:
+        assert 0.78 <= shares["train"] / len(split_of) <= 0.82
+
+
+def test_study_does_not_depend_on_the_count() -> None:
+    few, many = draw_studies(20, seed=4), draw_studies(60, seed=4)
+    for one, other in zip(few, many, strict=False):
+        assert (one.sitter, one.report, one.age) == (other.sitter, other.report, other.age)
+
+
+def test_seeds_differ() -> None:
+    assert [s.sitter.state for s in draw_studies(40, 0)] != [
+        s.sitter.state for s in draw_studies(40, 1)
+    ]
+
+
+def test_ages_sexes_and_views(studies: list[PhantomStudy]) -> None:
+    assert {study.sitter.sex for study in studies} == {"F", "M"}
+    assert {study.sitter.view for study in studies} == {"AP", "PA"}
+    assert all(18 <= study.age <= 92 for study in studies)
+    several = Counter(study.patient_id for study in studies)
+    assert set(several.values()) == {1, 2, 3, 4}

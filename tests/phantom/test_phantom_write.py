@@ -1,0 +1,249 @@
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pydicom
+import pytest
+from PIL import Image
+
+import cxrtext.phantom
+from cxrtext.errors import DataError
+from cxrtext.phantom import Sitter, draw_phantom, write, write_phantoms
+from cxrtext.phantom.render import PlacedBox
+from cxrtext.phantom.shapes import Map
+from cxrtext.records import CHEX5, read_labels, read_manifest, read_reports, read_table
+
+TABLES = ("manifest.csv", "reports.csv", "labels.csv", "boxes.json", "truth.csv")
+COUNT = 36
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("phantoms") / "set"
+    write_phantoms(out, studies=COUNT, size=64, seed=3, workers=1)
+    return out
+
+
+def digest(folder: Path) -> dict[str, bytes]:
+    names = [*TABLES, *(f"images/{path.name}" for path in (folder / "images").iterdir())]
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+def test_public_surface() -> None:
+    assert cxrtext.phantom.__all__ == ["PhantomSummary", "Sitter", "draw_phantom", "write_phantoms"]
+
+
+def test_two_processes_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    write_phantoms(
+        tmp_path / "two",
+        studies=COUNT,
+        size=64,
+        seed=3,
+        workers=2,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert digest(tmp_path / "two") == digest(folder)
+    assert seen[0] == (0, COUNT)
+    assert seen[-1] == (COUNT, COUNT)
+    assert seen == sorted(seen)
+
+
+def test_tables_read_back(folder: Path) -> None:
+    records = read_manifest(folder / "manifest.csv")
+    assert len(records) == COUNT
+    for record in records:
+        assert record.path.is_file()
+        assert record.metadata["view"] in ("AP", "PA")
+        assert record.metadata["sex"] in ("F", "M")
+        assert 18 <= int(record.metadata["age"]) <= 92
+        with Image.open(record.path) as image:
+            assert (image.size, image.mode) == ((64, 64), "L")
+    assert {record.split for record in records} == {"train", "val", "test"}
+    studies = read_reports(folder / "reports.csv")
+    assert [study.study_id for study in studies] == [record.study_id for record in records]
+    labels = read_labels(folder / "labels.csv")
+    assert {value for row in labels.values() for value in row.values()} == {0, 1}
+    assert list(labels) == [record.study_id for record in records]
+
+
+def test_truth_counts_the_sentences_of_each_section(folder: Path) -> None:
+    truth = read_table(folder / "truth.csv").rows
+    for study in read_reports(folder / "reports.csv"):
+        for section in ("findings", "impression"):
+            rows = [
+                row
+                for row in truth
+                if (row["study_id"], row["section"]) == (study.study_id, section)
+            ]
+            assert [int(row["position"]) for row in rows] == list(range(len(rows)))
+            assert " ".join(row["sentence"] for row in rows) == study.sections[section]
+    rho_of: dict[str, set[str]] = {}
+    for row in truth:
+        assert 0.0 < float(row["rho"]) < 1.0
+        rho_of.setdefault(row["class"], set()).add(row["rho"])
+    assert all(len(values) == 1 for values in rho_of.values())
+
+
+def test_boxes_have_their_sentence_and_lie_in_the_image(folder: Path) -> None:
+    boxes = json.loads((folder / "boxes.json").read_text())
+    texts = {study.study_id: study.sections for study in read_reports(folder / "reports.csv")}
+    study_of = {r.name: r.study_id for r in read_manifest(folder / "manifest.csv")}
+    labels = read_labels(folder / "labels.csv")
+    names = {image["id"]: image["file_name"] for image in boxes["images"]}
+    kinds = {category["id"]: category["name"] for category in boxes["categories"]}
+    boxed = set()
+    for box in boxes["annotations"]:
+        study_id = study_of[names[box["image_id"]]]
+        sections = texts[study_id]
+        assert box["label_text"] in sections["findings"] + " " + sections["impression"]
+        assert labels[study_id][kinds[box["category_id"]]] == 1
+        boxed.add((study_id, kinds[box["category_id"]]))
+        x, y, w, h = box["bbox"]
+        assert min(x, y) >= 0
+        assert min(w, h) >= 1
+        assert max(x + w, y + h) <= 64
+    present = {(s, name) for s, row in labels.items() for name, value in row.items() if value}
+    assert boxed == present
+
+
+def test_summary_counts_what_is_there(folder: Path) -> None:
+    summary = write_phantoms(folder, studies=COUNT, size=64, seed=3, workers=1)
+    labels = read_labels(folder / "labels.csv")
+    assert summary.studies == sum(summary.splits.values()) == COUNT
+    assert summary.findings == {
+        name: sum(row[name] or 0 for row in labels.values()) for name in CHEX5
+    }
+    truth = read_table(folder / "truth.csv").rows
+    assert summary.sentences == len(truth)
+    assert summary.classes == len({row["class"] for row in truth})
+    assert summary.boxes == len(json.loads((folder / "boxes.json").read_text())["annotations"])
+
+
+def test_second_run_draws_only_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "set"
+    write_phantoms(out, studies=12, size=64, seed=1, workers=1)
+    before = digest(out)
+    (out / "images" / "s000005.png").unlink()
+    (out / "truth.csv").unlink()
+    log = out / "phantom.boxes.jsonl"
+    lines = log.read_text().splitlines()
+    # The process was killed in the middle of noting the last image.
+    log.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:20])
+    drawn: list[int] = []
+
+    def counting(sitter: Sitter, size: int) -> tuple[Map, list[PlacedBox]]:
+        drawn.append(sitter.study_key[-1])
+        return draw_phantom(sitter, size)
+
+    monkeypatch.setattr("cxrtext.phantom.write.draw", counting)
+    write_phantoms(out, studies=12, size=64, seed=1, workers=1)
+    assert drawn == [4, 11]
+    assert digest(out) == before
+    write_phantoms(out, studies=12, size=64, seed=1, workers=1)
+    assert len(drawn) == 2
+
+
+def test_an_interrupt_leaves_a_set_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write, "CHUNK", 4)
+
+    seen: list[int] = []
+
+    def stop(done: int, total: int) -> None:
+        if done >= 4:
+            raise KeyboardInterrupt
+
+    def note(done: int, total: int) -> None:
+        seen.append(done)
+
+    out = tmp_path / "set"
+    with pytest.raises(KeyboardInterrupt):
+        write_phantoms(out, studies=12, size=64, workers=1, progress=stop)
+    assert len(list((out / "images").iterdir())) == 4
+    assert not (out / "manifest.csv").exists()
+    write_phantoms(out, studies=12, size=64, workers=1, progress=note)
+    assert seen == [4, 8, 12]
+    assert len(read_manifest(out / "manifest.csv")) == 12
+
+
+@pytest.mark.parametrize("changed", [{"seed": 4}, {"size": 65}, {"studies": 35}])
+def test_other_parameters_are_refused(folder: Path, changed: dict[str, int]) -> None:
+    parameters = {"studies": COUNT, "size": 64, "seed": 3} | changed
+    with pytest.raises(DataError, match="other parameters"):
+        write_phantoms(folder, **parameters)  # type: ignore[arg-type]
+
+
+def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.csv").write_text("mine")
+    with pytest.raises(DataError, match="not empty"):
+        write_phantoms(tmp_path, studies=1)
+    assert (tmp_path / "manifest.csv").read_text() == "mine"
+    with pytest.raises(DataError, match="is a file"):
+        write_phantoms(tmp_path / "manifest.csv", studies=1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"studies": 0}, "studies is 0"),
+        ({"size": 63}, "size is 63"),
+        ({"size": 1025}, "size is 1025"),
+        ({"seed": -1}, "seed is -1"),
+        ({"workers": 0}, "workers is 0"),
+        ({"image_format": "tiff"}, "'tiff'"),
+    ],
+)
+def test_wrong_parameters(tmp_path: Path, wrong: dict[str, object], message: str) -> None:
+    parameters: dict[str, object] = {"studies": 2, **wrong}
+    with pytest.raises(DataError, match=message):
+        write_phantoms(tmp_path / "set", **parameters)  # type: ignore[arg-type]
+    assert not (tmp_path / "set").exists()
+
+
+@pytest.mark.parametrize(("count", "splits"), [(1, 1), (10, 3)])
+def test_small_sets(tmp_path: Path, count: int, splits: int) -> None:
+    summary = write_phantoms(tmp_path / "set", studies=count, size=64, workers=1)
+    assert summary.studies == count
+    assert len(summary.splits) == splits
+
+
+def window(file: pydicom.FileDataset) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """The linear window of DICOM PS3.3 C.11.2.1.2, as [H, W] in [0, 1]."""
+    centre, width = float(file.WindowCenter), float(file.WindowWidth)
+    shown = (file.pixel_array.astype(float) - (centre - 0.5)) / (width - 1.0) + 0.5
+    shown = np.clip(shown, 0.0, 1.0)
+    return 1.0 - shown if file.PhotometricInterpretation == "MONOCHROME1" else shown
+
+
+def test_dicom_shows_the_same_picture(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "dicom"
+    write_phantoms(out, studies=COUNT, size=64, seed=3, image_format="dicom", workers=1)
+    records = read_manifest(out / "manifest.csv")
+    kinds, uids = set(), set()
+    with (folder / "manifest.csv").open() as handle:
+        pngs = [row["image"] for row in csv.DictReader(handle)]
+    for record, png in zip(records, pngs, strict=True):
+        file = pydicom.dcmread(record.path)
+        kinds.add(file.PhotometricInterpretation)
+        uids.add(file.SOPInstanceUID)
+        assert (file.BitsStored, file.BitsAllocated, file.HighBit) == (12, 16, 11)
+        assert file.pixel_array.max() < 4096
+        assert str(file.PatientName) == f"PHANTOM^{int(record.patient_id[1:]):04d}"
+        assert (file.PatientSex, file.ViewPosition) == (
+            record.metadata["sex"],
+            record.metadata["view"],
+        )
+        assert file.PatientAge == f"{int(record.metadata['age']):03d}Y"
+        assert file.Modality in ("CR", "DX")
+        assert pydicom.uid.UID(file.StudyInstanceUID).is_valid
+        with Image.open(folder / png) as image:
+            assert window(file) * 255.0 == pytest.approx(np.asarray(image, float), abs=0.7)
+    assert kinds == {"MONOCHROME1", "MONOCHROME2"}
+    assert len(uids) == COUNT
+    for name in ("reports.csv", "labels.csv", "truth.csv"):
+        assert (out / name).read_bytes() == (folder / name).read_bytes()

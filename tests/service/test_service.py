@@ -1,0 +1,138 @@
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cxrtext.errors import DataError, InputError
+from cxrtext.evaluation import Prompts
+from cxrtext.images import Geometry, Preprocessing, read_image
+from cxrtext.service import NotFound, Service, load_service
+from cxrtext.service.grounding import connected_regions, ground_grid
+
+KINDS = {
+    "Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",)),
+    "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
+}
+
+
+@pytest.fixture(scope="module")
+def service(checkpoint: Path, index_folder: Path) -> Service:
+    return load_service(checkpoint, index_folder)
+
+
+def test_a_file_and_its_indexed_image_give_the_same_answers(
+    service: Service, data_folder: Path
+) -> None:
+    fresh = service.embed_file(data_folder / "images/s01.png")
+    indexed = service.embedded("images/s01.png")
+    assert (indexed.height, indexed.width) == (fresh.height, fresh.width) == (80, 80)
+    for one, other in zip(
+        service.classify(fresh, KINDS), service.classify(indexed, KINDS), strict=True
+    ):
+        assert one.probability == pytest.approx(other.probability, abs=0.02)
+        assert one.probability == pytest.approx(1 / (1 + np.exp(-one.score)))
+
+
+def test_probabilities_tell_the_findings_apart(service: Service) -> None:
+    one = {f.finding: f.score for f in service.classify(service.embedded("images/s01.png"), KINDS)}
+    other = {
+        f.finding: f.score for f in service.classify(service.embedded("images/s02.png"), KINDS)
+    }
+    assert one["Effusion"] > other["Effusion"]
+    assert other["Pneumothorax"] > one["Pneumothorax"]
+
+
+def test_the_default_prompts_are_chex5(service: Service) -> None:
+    findings = [f.finding for f in service.classify(service.embedded("images/s00.png"))]
+    assert findings == ["Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax"]
+
+
+def test_grounding_has_a_map_a_peak_and_boxes(service: Service, data_folder: Path) -> None:
+    image = read_image(data_folder / "images/s01.png")
+    found = service.ground(service.embed(image), "Left pleural effusion.")
+    assert found.grid.shape == (4, 4)
+    full = found.map()
+    assert full.shape == (80, 80)
+    assert np.isnan(full[0, 0])  # outside the crop that the model saw
+    # bilinear between region centres: never above the best region, and near it somewhere
+    assert found.grid.max() - 0.02 < np.nanmax(full) <= found.grid.max()
+    assert 0 <= found.peak[0] <= 80
+    assert found.boxes[0].score == pytest.approx(float(found.grid.max()))
+
+
+def test_search_in_every_direction(service: Service) -> None:
+    assert len(service.search_text("Left pleural effusion.", 5)) == 5
+    image = service.embedded("images/s01.png")
+    assert service.search_image(image, 1)[0].image.image == "images/s01.png"
+    assert len(service.search_sentences(image, 2)) == 2
+    assert len(service.search_text("Effusion.", 1000)) == 48
+
+
+@pytest.mark.parametrize(
+    ("query", "says"), [("", "sentence is empty"), (" .?", "is empty"), ("x" * 2001, "2001 char")]
+)
+def test_wrong_sentences(service: Service, query: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        service.search_text(query)
+    with pytest.raises(InputError, match=says):
+        service.ground(service.embedded("images/s00.png"), query)
+
+
+def test_wrong_counts_and_prompts(service: Service) -> None:
+    with pytest.raises(InputError, match="between 1 and 1000"):
+        service.search_text("Effusion.", 0)
+    with pytest.raises(InputError, match="0 prompts"):
+        service.classify(service.embedded("images/s00.png"), {})
+    many = {str(i): Prompts(("a",), ("b",)) for i in range(33)}
+    with pytest.raises(InputError, match="66 prompts"):
+        service.classify(service.embedded("images/s00.png"), many)
+
+
+def test_what_is_not_there(service: Service, checkpoint: Path) -> None:
+    with pytest.raises(NotFound, match="no image of that id"):
+        service.embedded("../../etc/passwd")
+    with pytest.raises(NotFound, match="no index is loaded"):
+        load_service(checkpoint).search_text("Effusion.")
+    with pytest.raises(DataError, match="a checkpoint, an index, or both"):
+        load_service()
+
+
+def test_an_index_alone_brings_its_model(index_folder: Path, checkpoint: Path) -> None:
+    service = load_service(index=index_folder)
+    assert service.describe()["images"] == 48
+    assert service.describe()["fingerprint"] == load_service(checkpoint).describe()["fingerprint"]
+
+
+def test_several_threads_get_the_answers_of_one(service: Service) -> None:
+    queries = [f"Left pleural effusion {i}." for i in range(8)]
+    expected = [[h.score for h in service.search_text(q, 5)] for q in queries]
+    found: dict[int, list[float]] = {}
+
+    def ask(i: int) -> None:
+        found[i] = [h.score for h in service.search_text(queries[i], 5)]
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[i] for i in range(8)] == expected
+
+
+def test_regions_that_touch_by_an_edge_are_one_box() -> None:
+    mask = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]], dtype=bool)
+    groups = sorted(sorted(group) for group in connected_regions(mask))
+    assert groups == [[(0, 0), (0, 1), (1, 1)], [(2, 2)]]
+
+
+def test_a_box_in_original_pixels_by_hand() -> None:
+    # 200 x 100 (w x h), shorter side to 64, crop 32: one original pixel is 0.64 resized pixels.
+    geometry = Geometry(100, 200, Preprocessing(resize=64, crop=32))
+    grid = np.zeros((2, 2), dtype=np.float32)
+    grid[1, 0] = 1.0
+    found = ground_grid(grid, 0.5, geometry)
+    left, top = (64 * 2 - 64) / 2 + 16, 16 + 16  # of the lower left cell, in resized pixels
+    assert found.boxes[0].bbox == pytest.approx((left / 0.64, top / 0.64, 16 / 0.64, 16 / 0.64))
+    assert found.peak == pytest.approx(((left + 8) / 0.64, (top + 8) / 0.64))
+    assert found.threshold == pytest.approx((0.25 + 1.0) / 2)
