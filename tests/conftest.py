@@ -47,9 +47,7 @@ def write_data(folder: Path, studies: int = 48) -> Path:
                 "age": 40 + i,
             }
         )
-        reports.append(
-            {"study_id": f"s{i:02d}", "findings": SENTENCES[kind], "impression": ""}
-        )
+        reports.append({"study_id": f"s{i:02d}", "findings": SENTENCES[kind], "impression": ""})
         labels.append(
             {
                 "study_id": f"s{i:02d}",

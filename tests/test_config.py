@@ -27,9 +27,7 @@ def test_the_template_is_the_defaults(tmp_path: Path) -> None:
 
 def test_paths_are_relative_to_the_file_and_overrides_to_here(tmp_path: Path) -> None:
     (tmp_path / "lm").mkdir()
-    config = load_config(
-        write(tmp_path, DATA + "model: {text: lm}\n"), ["data.sentences=here.csv"]
-    )
+    config = load_config(write(tmp_path, DATA + "model: {text: lm}\n"), ["data.sentences=here.csv"])
     assert config.data.manifest == tmp_path / "m.csv"
     assert config.data.sentences == Path("here.csv")
     assert config.model.text == str(tmp_path / "lm")
@@ -58,9 +56,7 @@ def test_numbers_as_people_write_them(tmp_path: Path) -> None:
         (DATA, ["model.image=vgg"], "model.image: 'vgg': input should be 'resnet18'"),
     ],
 )
-def test_wrong_configurations(
-    tmp_path: Path, text: str, overrides: list[str], says: str
-) -> None:
+def test_wrong_configurations(tmp_path: Path, text: str, overrides: list[str], says: str) -> None:
     with pytest.raises(ConfigError) as error:
         load_config(write(tmp_path, text), overrides)
     assert says in str(error.value)

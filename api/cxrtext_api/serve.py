@@ -37,7 +37,7 @@ def run_server(
         CxrTextError: The model or the index cannot be loaded.
     """
     _check_exposure(settings)
-    with _listen(settings) as listener:
+    with listen(settings) as listener:
         app = create_app(settings, load)
         server = uvicorn.Server(
             uvicorn.Config(
@@ -113,8 +113,12 @@ def _check_exposure(settings: Settings) -> None:
         )
 
 
-def _listen(settings: Settings) -> socket.socket:
-    """Take the port, before the model is loaded for nothing."""
+def listen(settings: Settings) -> socket.socket:
+    """Take the port, before the model is loaded for nothing.
+
+    Raises:
+        WorkError: It is in use, or the host is not an address of this machine.
+    """
     host, port = settings.host.strip("[]"), settings.port
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

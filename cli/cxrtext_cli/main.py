@@ -60,10 +60,8 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error.")
-    ] = False,
-    version: Annotated[
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[  # noqa: ARG001 - its callback does the work
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,

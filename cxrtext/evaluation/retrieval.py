@@ -26,14 +26,19 @@ def positive_ranks(scores: ArrayLike, relevant: ArrayLike | None = None) -> NDAr
         raise ValueError(f"scores must be [queries, candidates], got {values.shape}")
     if np.isnan(values).any():
         raise ValueError("scores must not be NaN")
-    right = np.eye(*values.shape, dtype=bool) if relevant is None else np.asarray(relevant, bool)
+    right: NDArray[np.bool_] = (
+        np.eye(*values.shape, dtype=np.bool_)
+        if relevant is None
+        else np.asarray(relevant, dtype=np.bool_)
+    )
     if right.shape != values.shape:
         raise ValueError(f"relevant must be {values.shape}, got {right.shape}")
     if not right.any(axis=1).all():
         raise ValueError("every query wants at least one right answer")
     best = np.where(right, values, -np.inf).max(axis=1, keepdims=True)
     # Wrong answers that score as high as the best right one stand before it.
-    return 1 + ((values >= best) & ~right).sum(axis=1)
+    ahead: NDArray[np.int64] = ((values >= best) & ~right).sum(axis=1)
+    return 1 + ahead
 
 
 def retrieval_metrics(

@@ -90,9 +90,7 @@ def _classify(
     parts = [score_differences(model, part, vectors) for part in _chunks(regions, model)]
     differences = torch.cat(parts, dim=1).cpu().numpy()
     return {
-        finding: evaluate_finding(
-            row, [labels.get(study, {}).get(finding) for study in studies]
-        )
+        finding: evaluate_finding(row, [labels.get(study, {}).get(finding) for study in studies])
         for finding, row in zip(prompts, differences, strict=True)
     }
 

@@ -161,8 +161,7 @@ class Catalogue:
         with self._db:
             self._db.executemany("INSERT INTO sentences VALUES (?, ?)", sentences)
             self._db.executemany(
-                "INSERT OR REPLACE INTO said "
-                "SELECT ?, ?, ?, row FROM sentences WHERE sentence = ?",
+                "INSERT OR REPLACE INTO said SELECT ?, ?, ?, row FROM sentences WHERE sentence = ?",
                 said,
             )
 

@@ -40,7 +40,5 @@ def prototypes(regions: Tensor, count: int = PROTOTYPES, rounds: int = 4) -> Ten
         owner = (regions @ centres.mT).argmax(dim=-1)  # [B, N]
         member = F.one_hot(owner, count - 1).to(regions.dtype)
         sums = member.mT @ regions
-        centres = torch.where(
-            member.sum(dim=1)[..., None] > 0, F.normalize(sums, dim=-1), centres
-        )
+        centres = torch.where(member.sum(dim=1)[..., None] > 0, F.normalize(sums, dim=-1), centres)
     return torch.cat([mean[:, None], centres], dim=1)

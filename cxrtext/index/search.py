@@ -136,9 +136,7 @@ class Index:
 
     def search_text(self, text: Tensor, k: int = 10) -> list[ImageHit]:
         """The k images that fit a sentence embedding [D] best, by the model's own score."""
-        rows, scores = (
-            self.exact(text[None], k)[0] if self._scan else self.by_candidates(text, k)
-        )
+        rows, scores = self.exact(text[None], k)[0] if self._scan else self.by_candidates(text, k)
         return self._hits(rows, scores)
 
     def search_image(self, regions: Tensor, k: int = 10) -> list[ImageHit]:
@@ -165,9 +163,7 @@ class Index:
 
     def _hits(self, rows: Rows, scores: NDArray[np.float32]) -> list[ImageHit]:
         images = self.catalogue.images(rows.tolist())
-        return [
-            ImageHit(image, float(score)) for image, score in zip(images, scores, strict=True)
-        ]
+        return [ImageHit(image, float(score)) for image, score in zip(images, scores, strict=True)]
 
 
 def _read_faiss(folder: Path, name: str, summary: dict[str, Any], count: int) -> Any:

@@ -1,4 +1,4 @@
-"""A model as a folder: ``config.json``, ``model.safetensors``, tokenizer files, ``training.json``."""
+"""A model as a folder: configuration, weights, tokenizer files, and how it was trained."""
 
 import hashlib
 import json
@@ -7,9 +7,12 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from cxrtext.errors import CheckpointError
 from cxrtext.files import replacing_folder, sha256, write_json
 from cxrtext.images import Preprocessing
+from cxrtext.models.cxr_bert import CheckpointConfig
 from cxrtext.models.image_text import ImageTextModel, ModelSpec
 from cxrtext.text.tokenizer import load_tokenizer
 
@@ -17,29 +20,17 @@ FORMAT = "cxrtext image-text model"
 VERSION = 1
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 
-TEXT_KEYS = frozenset(
-    {
-        "vocab_size",
-        "hidden_size",
-        "num_hidden_layers",
-        "num_attention_heads",
-        "intermediate_size",
-        "hidden_act",
-        "hidden_dropout_prob",
-        "attention_probs_dropout_prob",
-        "max_position_embeddings",
-        "type_vocab_size",
-        "initializer_range",
-        "layer_norm_eps",
-        "pad_token_id",
-    }
-)
-"""The fields of a ``BertConfig`` that a checkpoint keeps; others are dropped unread."""
+_NOT_OF_THE_ENCODER = {"model_type", "tie_word_embeddings", "projection_size"}
 
 
-def text_config(config: Any) -> dict[str, Any]:
-    """The kept fields of a transformers ``BertConfig``."""
-    return {name: value for name, value in config.to_dict().items() if name in TEXT_KEYS}
+def text_config(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a ``BertConfig`` that a checkpoint keeps; others are dropped unread.
+
+    Raises:
+        ValueError: A field is missing or out of range.
+    """
+    checked = CheckpointConfig.model_validate({**values, "model_type": "bert"})
+    return checked.model_dump(exclude=_NOT_OF_THE_ENCODER)
 
 
 def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, Any]) -> None:
@@ -98,8 +89,12 @@ def _read_spec(folder: Path) -> ModelSpec:
     try:
         values = {name: config[name] for name in wanted}
         values["preprocessing"] = Preprocessing.from_dict(values["preprocessing"])
-        values["text"] = {k: v for k, v in values["text"].items() if k in TEXT_KEYS}
+        values["text"] = text_config(values["text"])
         return ModelSpec(**values)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = ".".join(map(str, ("text", *first["loc"])))
+        raise CheckpointError(f"{path}: {name}: {first['msg']}") from None
     except (TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path}: {error}") from None
 

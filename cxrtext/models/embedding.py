@@ -81,9 +81,7 @@ def embed_files(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _embed(
-    model: ImageTextModel, futures: Sequence[tuple[int, Future[Decoded]]]
-) -> EmbeddedBatch:
+def _embed(model: ImageTextModel, futures: Sequence[tuple[int, Future[Decoded]]]) -> EmbeddedBatch:
     rows: list[int] = []
     sizes: list[tuple[int, int]] = []
     images: list[Prepared] = []

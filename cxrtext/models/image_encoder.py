@@ -1,6 +1,6 @@
 """ResNets that turn a radiograph into a grid of region embeddings."""
 
-from typing import Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
 """``resnet18`` and ``resnet50`` have stride 32; ``resnet-narrow`` has stride 16 and a quarter of
 the channels of ResNet-18 in its last stage, for small images on a CPU."""
 
-_SHAPES: dict[str, dict[str, object]] = {
+_SHAPES: dict[str, dict[str, Any]] = {
     "resnet18": {
         "layer_type": "basic",
         "hidden_sizes": [64, 128, 256, 512],
@@ -57,7 +57,7 @@ class ImageEncoder(nn.Module):
 
         shape = _SHAPES[architecture]
         self.backbone = ResNetModel(ResNetConfig(num_channels=1, **shape))
-        channels = cast("list[int]", shape["hidden_sizes"])[-1]
+        channels = shape["hidden_sizes"][-1]
         self.projection = nn.Linear(channels, dimension)
 
     def forward(self, images: Tensor) -> Tensor:

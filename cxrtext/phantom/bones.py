@@ -8,34 +8,43 @@ from cxrtext.phantom.shapes import Map, bump, ramp
 
 def _tube(distance: Map, half: float, pixel: float) -> Map:
     """A bone's cross-section: a faint core and brighter cortical edges, 0 to about 1."""
-    x = np.abs(distance) * np.float32(1.0 / half)
-    core = ramp(np.float32(half) - np.abs(distance), max(0.004, 1.2 * pixel))
-    return core * (0.6 + 0.4 * np.minimum(x, 1.0) ** 3)
+    away = np.abs(distance)
+    core = ramp(np.float32(half) - away, max(0.004, 1.2 * pixel))
+    x = np.minimum(away * np.float32(1.0 / half), 1.0)
+    return core * (0.6 + 0.4 * x * x * x)
+
+
+def _rows(v: Map, top: float, bottom: float) -> slice:
+    """The rows of the grid that hold any v between two levels."""
+    low, high = v[:, [0, -1]].min(axis=1), v[:, [0, -1]].max(axis=1)
+    touched = np.flatnonzero((high >= top) & (low <= bottom))
+    return slice(int(touched[0]), int(touched[-1]) + 1) if touched.size else slice(0, 0)
 
 
 def ribs(anatomy: Anatomy) -> Map:
     """Posterior arcs falling to the sides and fainter anterior ones rising to them."""
-    body, v = anatomy.body, anatomy.v
-    total = np.zeros_like(v)
+    body = anatomy.body
+    total = np.zeros_like(anatomy.v)
     s = np.minimum(np.abs(anatomy.u) / np.float32(body.chest + 0.012), 1.0)
     round_off = 1.0 - np.sqrt(np.clip(1.0 - (s * 0.985) ** 2, 0.0, 1.0))
     posterior = body.rib_drop * 1.45 * round_off - 0.05 * np.sin(np.pi * np.minimum(s * 1.15, 1.0))
     anterior = 0.20 * (1.0 - s) ** 0.9 + 0.02 * (1 - s) ** 2 - 0.6 * body.rib_drop * round_off
     inside = ramp(np.float32(body.chest + 0.012) - np.abs(anatomy.u), 0.008)
-    near_spine = ramp(np.abs(anatomy.u) - 0.035, 0.02)
-    costal = ramp(s - 0.36, 0.12)
-    # The first ribs curl round the apex, so they reach less far out.
+    from_spine = inside * ramp(np.abs(anatomy.u) - 0.035, 0.02)
+    costal = inside * ramp(s - 0.36, 0.12)
     for number in range(10):
         level = body.apex + 0.045 + body.rib_pitch * number
-        reach = min(1.0, 0.62 + 0.16 * number)
-        cut = inside * near_spine * ramp(np.float32(reach) - s, 0.05)
         half = 0.0088 + 0.0006 * min(number, 6)
+        rows = _rows(anatomy.v, level - 0.07, level + 2.0 * body.rib_drop)
+        # The first ribs curl round the apex, so they reach less far out.
+        cut = from_spine[rows] * ramp(np.float32(min(1.0, 0.62 + 0.16 * number)) - s[rows], 0.05)
         slope = 0.75 if number > 1 else 0.9
-        line = (v - level - posterior * (0.8 + 0.03 * number)) * np.float32(slope)
-        total += 0.14 * _tube(line, half, anatomy.pixel) * cut
+        line = anatomy.v[rows] - level - posterior[rows] * (0.8 + 0.03 * number)
+        total[rows] += 0.14 * _tube(line * slope, half, anatomy.pixel) * cut
         if 1 <= number < 7:
-            line = (v - level - 0.125 - anterior) * np.float32(0.8)
-            total += 0.058 * _tube(line, half * 1.15, anatomy.pixel) * inside * costal
+            rows = _rows(anatomy.v, level + 0.02, level + 0.40)
+            line = anatomy.v[rows] - level - 0.125 - anterior[rows]
+            total[rows] += 0.058 * _tube(line * 0.8, half * 1.15, anatomy.pixel) * costal[rows]
     return total
 
 

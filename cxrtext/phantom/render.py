@@ -17,7 +17,7 @@ from cxrtext.phantom.findings import (
     pneumothorax,
 )
 from cxrtext.phantom.population import State
-from cxrtext.phantom.shapes import Map, blur, strokes
+from cxrtext.phantom.shapes import Map, blur, glow, strokes
 from cxrtext.phantom.vessels import vessels
 
 LETTERS: dict[str, list[list[tuple[float, float]]]] = {
@@ -142,7 +142,7 @@ def expose(total: Map, generator: np.random.Generator, size: int) -> Map:
         for low, high in ((0.03, 0.10), (0.004, 0.011), (0.86, 0.98), (0.21, 0.27))
     )
     light = np.exp(np.float32(-2.2) * total)
-    light = light + np.float32(scatter) * blur(np.minimum(light, 0.4), 0.035 * size)
+    light = light + np.float32(scatter) * glow(np.minimum(light, 0.4), 0.035)
     # Quanta are counted on the detector, so a coarser picture holds more of them a pixel.
     grain = generator.standard_normal((size, size), dtype=np.float32)
     sharpness = np.float32(dose * size / 512)

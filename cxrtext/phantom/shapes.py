@@ -23,8 +23,13 @@ def ramp(distance: Map, width: float) -> Map:
     Returns:
         The same shape.
     """
-    x = np.clip(distance * np.float32(1.0 / width) + np.float32(0.5), 0.0, 1.0)
-    return np.asarray(x * x * (3.0 - 2.0 * x))
+    x = np.asarray(distance * np.float32(1.0 / width))
+    x += np.float32(0.5)
+    np.clip(x, 0.0, 1.0, out=x)
+    smooth = 3.0 - 2.0 * x
+    smooth *= x
+    smooth *= x
+    return smooth
 
 
 def bump(distance: Map, width: float) -> Map:
@@ -83,6 +88,23 @@ def strokes(size: int, lines: Sequence[Stroke]) -> Map:
         path = [(x * factor, y * factor) for x, y in points]
         pen.line(path, fill=shade, width=max(1, round(thick)), joint="curve")
     return np.asarray(canvas.reduce(factor), np.float32) / np.float32(255.0)
+
+
+def glow(image: Map, sigma: float) -> Map:
+    """Blur widely, on a coarse copy.
+
+    Args:
+        image: [size, size].
+        sigma: Standard deviation, as a share of the side.
+
+    Returns:
+        [size, size].
+    """
+    side, coarse = image.shape[0], 64
+    small = Image.fromarray(np.asarray(image, np.float32))
+    small = small.resize((coarse, coarse), Image.Resampling.BOX)
+    soft = Image.fromarray(blur(np.asarray(small), sigma * coarse))
+    return np.asarray(soft.resize((side, side), Image.Resampling.BICUBIC))
 
 
 def blur(image: Map, sigma: float) -> Map:

@@ -37,7 +37,7 @@ def write_boxes(path: Path, boxes: Iterable[Box]) -> None:
     """
     images: dict[str, dict[str, object]] = {}
     categories: dict[str, int] = {}
-    annotations = []
+    annotations: list[dict[str, object]] = []
     for box in boxes:
         entry = images.setdefault(
             box.image,

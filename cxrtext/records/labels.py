@@ -1,4 +1,4 @@
-"""Labels as CheXpert and MIMIC-CXR lay them out: 1 present, 0 absent, -1 uncertain, blank unknown."""
+"""Labels as CheXpert and MIMIC-CXR lay them out: 1 present, 0 absent, -1 uncertain, or blank."""
 
 from pathlib import Path
 

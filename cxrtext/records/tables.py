@@ -43,7 +43,7 @@ def _read_csv(path: Path) -> Table:
         with path.open(encoding="utf-8-sig", newline="") as handle:
             reader = csv.reader(handle, strict=True)
             columns = tuple(next(reader, ()))
-            rows = []
+            rows: list[dict[str, str]] = []
             for cells in reader:
                 if not cells:
                     continue

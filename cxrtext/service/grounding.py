@@ -57,7 +57,12 @@ def connected_regions(mask: NDArray[np.bool_]) -> list[list[tuple[int, int]]]:
         while edge:
             row, column = edge.pop()
             group.append((row, column))
-            for cell in ((row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)):
+            for cell in (
+                (row + 1, column),
+                (row - 1, column),
+                (row, column + 1),
+                (row, column - 1),
+            ):
                 if cell in todo:
                     todo.remove(cell)
                     edge.append(cell)

@@ -27,7 +27,7 @@ MAX_PROMPTS = 64
 MAX_RESULTS = 1_000
 
 
-class NotFound(InputError):
+class NotFound(InputError):  # noqa: N818 - the name of the HTTP status
     """The index holds no such image, or there is no index."""
 
 

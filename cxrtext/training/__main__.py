@@ -1,4 +1,4 @@
-"""``python -m cxrtext.training CONFIG [--set a.b=c]… [--resume]``: train without a terminal library."""
+"""``python -m cxrtext.training CONFIG``: train without a terminal library."""
 
 import argparse
 import sys

@@ -105,9 +105,7 @@ def score_batch(
 
 def augmented(model: ImageTextModel, batch: Batch, recipe: Recipe, seed: list[int]) -> Tensor:
     """Images of a batch as the encoder takes them in training, [B, 1, crop, crop]."""
-    generator = torch.Generator().manual_seed(
-        int(np.random.default_rng(seed).integers(2**62))
-    )
+    generator = torch.Generator().manual_seed(int(np.random.default_rng(seed).integers(2**62)))
     preprocessing = model.spec.preprocessing
     images = random_crop(batch.images, preprocessing.crop, generator).float() / 255.0
     images = jitter(images, recipe.brightness, recipe.contrast, generator)

@@ -65,4 +65,4 @@ def _tensorboard(folder: Path, start: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(folder), purge_step=start + 1)  # type: ignore[no-untyped-call]
+    return SummaryWriter(str(folder), purge_step=start + 1)

@@ -95,7 +95,7 @@ def build_model(config: Config) -> ImageTextModel:
             f"{config.model.image}; {max(1, round(config.data.crop / stride)) * stride} is"
         )
     language_model = load_masked_language_model(config.model.text)
-    text = text_config(language_model.model.config)
+    text = text_config(language_model.model.config.to_dict())
     longest = int(text["max_position_embeddings"])
     spec = ModelSpec(
         image=config.model.image,
@@ -145,7 +145,7 @@ def _plain(config: Config) -> dict[str, Any]:
 
 
 def _run_key(config: Config, data: str) -> str:
-    """What must be equal for a run to go on: all but where its output lies and how often it logs."""
+    """What must be equal for a run to go on: all but its places and how often it logs."""
     plain = _plain(config)
     del plain["out"], plain["data"]["manifest"], plain["data"]["sentences"]
     for name in ("log_every", "validate_every", "save_every", "device"):
@@ -197,7 +197,9 @@ def _optimizer(model: ImageTextModel, config: Config) -> torch.optim.AdamW:
     )
 
 
-def train(config: Config, *, resume: bool = False, listener: Listener | None = None) -> TrainSummary:
+def train(
+    config: Config, *, resume: bool = False, listener: Listener | None = None
+) -> TrainSummary:
     """Train a model.
 
     Writes into ``config.out``: ``config.yaml`` (resolved), ``metrics.jsonl``, ``tensorboard/``,

@@ -34,9 +34,7 @@ def loop_debiased(
     result = []
     for i, row in enumerate(scores.tolist()):
         pos = math.exp(row[positive[i]])
-        negatives = [
-            math.exp(s) for j, s in enumerate(row) if j != positive[i] and s > -math.inf
-        ]
+        negatives = [math.exp(s) for j, s in enumerate(row) if j != positive[i] and s > -math.inf]
         n = len(negatives)
         in_class = pos
         if extra is not None:

@@ -196,7 +196,7 @@ def test_no_vessels_are_seen_beyond_the_pleural_line(monkeypatch: pytest.MonkeyP
     total, [effect] = attenuation(who, 256)
     monkeypatch.setattr(
         "cxrtext.phantom.render.vessels",
-        lambda anatomy, generator, fullness: np.ones_like(anatomy.u),
+        lambda anatomy, *_: np.ones_like(anatomy.u),
     )
     bright, _ = attenuation(who, 256)
     gap = effect.extent > 0.999

@@ -33,6 +33,13 @@ function onOpened({ bitmap }) {
   showFound("", null);
   showNotes();
   for (const id of ["toggle-invert", "fit"]) byId(id).disabled = false;
+  reveal();
+}
+
+/** On a small screen, come back to the image when there is something new to see. */
+function reveal() {
+  const { bottom } = byId("stage").getBoundingClientRect();
+  if (bottom < window.innerHeight / 4) byId("stage").scrollIntoView();
 }
 
 function toggle(id, name) {
@@ -99,6 +106,8 @@ export function start() {
   session.on("locating", () => busy("Looking…"));
   session.on("located", ({ sentence, found }) => {
     busy(null);
-    if (found) showFound(sentence, found);
+    if (!found) return;
+    showFound(sentence, found);
+    reveal();
   });
 }

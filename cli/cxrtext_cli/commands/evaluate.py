@@ -22,9 +22,7 @@ def evaluate(
     data: Annotated[
         Path, typer.Option(help="Data folder: manifest.csv, and reports.csv, labels.csv.")
     ],
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for metrics.json and report.md.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for metrics.json and report.md.")] = None,
     split: Annotated[str, typer.Option(help="train, val, test or all.")] = "test",
     prompts: Annotated[
         Path | None, typer.Option(help="YAML file of prompts; CheX5's by default.")

@@ -52,6 +52,8 @@ def index(
         f"{out}: {summary.images} images ({summary.added} new), {summary.sentences} distinct "
         "sentences"
     )
-    typer.echo(f"recall@10 of the candidate search against an exact scan: {summary.recall_at_10:.3f}")
+    typer.echo(
+        f"recall@10 of the candidate search against an exact scan: {summary.recall_at_10:.3f}"
+    )
     if summary.rejected:
         typer.echo(f"images set aside: {summary.rejected}")

@@ -1,0 +1,144 @@
+"""A served tiny model, and images of every kind to send to it."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from numpy.typing import NDArray
+from PIL import Image
+
+from cxrtext.index import open_index
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.service import Service
+from cxrtext_api.app import create_app
+from cxrtext_api.settings import Settings
+
+Serve = Callable[..., AbstractContextManager[TestClient]]
+
+
+def wait_until_ready(client: TestClient) -> None:
+    """Poll until the model is loaded."""
+    end = time.monotonic() + 10
+    while client.get("/readyz").status_code != 200:
+        assert time.monotonic() < end, "the model was not loaded in time"
+        time.sleep(0.01)
+
+
+@contextmanager
+def serving(service: Service, settings: Settings | None = None) -> Iterator[TestClient]:
+    """A client of a server that has a service."""
+    app = create_app(settings or Settings(), lambda _: service)
+    with TestClient(app, base_url="http://localhost") as client:
+        wait_until_ready(client)
+        yield client
+
+
+@pytest.fixture(scope="session")
+def model(checkpoint: Path) -> ImageTextModel:
+    return load_model(checkpoint)
+
+
+@pytest.fixture
+def service(model: ImageTextModel, index_folder: Path) -> Service:
+    return Service(model, open_index(index_folder, model))
+
+
+@pytest.fixture(scope="module")
+def client(model: ImageTextModel, index_folder: Path) -> Iterator[TestClient]:
+    """A client of an untouched service; one to be changed comes from ``serve(service)``."""
+    with serving(Service(model, open_index(index_folder, model))) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client_without_index(model: ImageTextModel) -> Iterator[TestClient]:
+    with serving(Service(model)) as made:
+        yield made
+
+
+@pytest.fixture
+def serve() -> Serve:
+    """:func:`serving`, for settings or a service of the test's own."""
+    return serving
+
+
+def grey_picture(height: int = 96, width: int = 80) -> NDArray[np.uint8]:
+    """A bright lower left corner on grey noise; its whole range is used."""
+    pixels = np.random.default_rng(3).integers(40, 90, (height, width)).astype(np.uint8)
+    pixels[height // 2 :, : width // 2] += 130
+    pixels[0, 0], pixels[0, 1] = 0, 255
+    return pixels
+
+
+def as_file(pixels: NDArray[Any], kind: str) -> bytes:
+    """Pixels as the bytes of a PNG, JPEG or DICOM file."""
+    if kind == "dicom":
+        return _as_dicom(pixels)
+    buffer = BytesIO()
+    Image.fromarray(pixels).save(buffer, format=kind)
+    return buffer.getvalue()
+
+
+def _as_dicom(pixels: NDArray[Any]) -> bytes:
+    from pydicom.dataset import FileDataset, FileMetaDataset
+    from pydicom.uid import UID, DigitalXRayImageStorageForPresentation, ExplicitVRLittleEndian
+
+    meta = FileMetaDataset()
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    meta.MediaStorageSOPClassUID = DigitalXRayImageStorageForPresentation
+    meta.MediaStorageSOPInstanceUID = UID("1.2.826.0.1.3680043.8.498.1")
+    data = FileDataset("", {}, preamble=b"\0" * 128, file_meta=meta)
+    data.SOPClassUID = meta.MediaStorageSOPClassUID
+    data.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
+    data.Rows, data.Columns = pixels.shape
+    data.SamplesPerPixel = 1
+    data.PhotometricInterpretation = "MONOCHROME2"
+    data.BitsAllocated = data.BitsStored = 8
+    data.HighBit = 7
+    data.PixelRepresentation = 0
+    data.WindowCenter, data.WindowWidth = "128", "256"
+    data.PixelData = pixels.tobytes()
+    buffer = BytesIO()
+    data.save_as(buffer, enforce_file_format=True)
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="session")
+def pixels() -> NDArray[np.uint8]:
+    return grey_picture()
+
+
+@pytest.fixture(scope="session")
+def uploads(pixels: NDArray[np.uint8]) -> dict[str, bytes]:
+    """The same picture as a file of each kind."""
+    return {kind: as_file(pixels, kind) for kind in ("png", "jpeg", "dicom")}
+
+
+@pytest.fixture(scope="session")
+def png(uploads: dict[str, bytes]) -> bytes:
+    return uploads["png"]
+
+
+@pytest.fixture
+def check_problem() -> Callable[..., dict[str, Any]]:
+    """Check that an answer is a whole problem document; gives its body."""
+
+    def check(response: Any, status: int, detail: str = "") -> dict[str, Any]:
+        assert response.status_code == status, response.text
+        assert response.headers["content-type"] == "application/problem+json"
+        body: dict[str, Any] = response.json()
+        assert body["type"] == "about:blank"
+        assert body["status"] == status
+        assert body["title"]
+        assert detail in body["detail"]
+        assert body["instance"] == f"urn:uuid:{response.headers['x-request-id']}"
+        assert set(body) <= {"type", "title", "status", "detail", "instance", "errors"}
+        return body
+
+    return check

@@ -1,0 +1,194 @@
+"""Health, the model, the indexed images and pictures of them."""
+
+import csv
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from numpy.typing import NDArray
+from PIL import Image
+
+import cxrtext
+from cxrtext.models import ImageTextModel
+from cxrtext.service import Service
+
+
+def picture(content: bytes) -> NDArray[Any]:
+    return np.asarray(Image.open(BytesIO(content)))
+
+
+def test_health_and_readiness(client: TestClient) -> None:
+    for path, status in (("/healthz", "ok"), ("/readyz", "ready")):
+        response = client.get(path)
+        assert response.status_code == 200
+        assert response.json() == {"status": status}
+
+
+def test_model_tells_what_is_loaded(client: TestClient, model: ImageTextModel) -> None:
+    response = client.get("/v1/model")
+    assert response.status_code == 200
+    body = response.json()
+    assert body["version"] == cxrtext.__version__
+    assert body["model"] == model.fingerprint
+    assert len(body["model"]) == 64
+    assert (body["image_encoder"], body["crop"], body["dimension"]) == ("resnet-narrow", 64, 16)
+    assert (body["has_index"], body["images"], body["sentences"]) == (True, 48, 3)
+    assert list(body["prompts"]) == [
+        "Cardiomegaly",
+        "Edema",
+        "Pleural Effusion",
+        "Pneumonia",
+        "Pneumothorax",
+    ]
+    assert body["prompts"]["Edema"] == {
+        "positive": ["Pulmonary edema"],
+        "negative": ["No pulmonary edema"],
+    }
+    assert body["notice"] == "Research use only. Not a medical device."
+
+
+def test_model_without_an_index(client_without_index: TestClient) -> None:
+    body = client_without_index.get("/v1/model").json()
+    assert (body["has_index"], body["images"], body["sentences"]) == (False, 0, 0)
+
+
+def test_images_are_listed_in_pages(client: TestClient) -> None:
+    response = client.get("/v1/images", params={"offset": 46, "limit": 5})
+    assert response.status_code == 200
+    body = response.json()
+    assert (body["total"], body["offset"], body["limit"]) == (48, 46, 5)
+    assert [image["image_id"] for image in body["images"]] == ["images/s46.png", "images/s47.png"]
+    assert body["images"][0] == {
+        "image_id": "images/s46.png",
+        "study_id": "s46",
+        "patient_id": "p46",
+        "split": "train",
+        "width": 80,
+        "height": 80,
+        "metadata": {"age": "86"},
+    }
+    assert client.get("/v1/images", params={"offset": 48}).json()["images"] == []
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [({"limit": 0}, "limit"), ({"limit": 201}, "limit"), ({"offset": -1}, "offset")],
+)
+def test_a_page_out_of_range(
+    client: TestClient, check_problem: Any, params: dict[str, int], field: str
+) -> None:
+    body = check_problem(client.get("/v1/images", params=params), 422)
+    assert [error["field"] for error in body["errors"]] == [field]
+
+
+def test_an_image_comes_with_its_report(client: TestClient, data_folder: Path) -> None:
+    response = client.get("/v1/images/images/s01.png")
+    assert response.status_code == 200
+    body = response.json()
+    assert (body["image_id"], body["study_id"]) == ("images/s01.png", "s01")
+    with (data_folder / "reports.csv").open(newline="") as handle:
+        said = {row["study_id"]: row["findings"] for row in csv.DictReader(handle)}
+    assert body["report"] == [{"section": "findings", "sentence": said["s01"]}]
+    assert "path" not in body
+
+
+def test_rendered_image_has_the_files_pixels(client: TestClient, data_folder: Path) -> None:
+    response = client.get("/v1/images/images/s01.png/rendered")
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "image/png"
+    assert response.headers["cache-control"] == "no-store"
+    expected = np.asarray(Image.open(data_folder / "images/s01.png"))
+    np.testing.assert_array_equal(picture(response.content), expected)
+
+
+def test_rendered_size_bounds_the_longest_side(client: TestClient) -> None:
+    small = client.get("/v1/images/images/s01.png/rendered", params={"size": 32})
+    assert picture(small.content).shape == (32, 32)
+    large = client.get("/v1/images/images/s01.png/rendered", params={"size": 4096})
+    assert picture(large.content).shape == (80, 80)
+
+
+@pytest.mark.parametrize("size", [0, 31, 4097, "wide"])
+def test_rendered_size_out_of_range(client: TestClient, check_problem: Any, size: object) -> None:
+    response = client.get("/v1/images/images/s01.png/rendered", params={"size": str(size)})
+    assert check_problem(response, 422)["errors"][0]["field"] == "size"
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [("png", 0), ("jpeg", 30), ("dicom", 1)])
+def test_an_upload_is_rendered(
+    client: TestClient,
+    uploads: dict[str, bytes],
+    pixels: NDArray[np.uint8],
+    kind: str,
+    tolerance: int,
+) -> None:
+    response = client.post("/v1/render", files={"image": uploads[kind]})
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "image/png"
+    shown = picture(response.content)
+    assert shown.shape == (96, 80)
+    difference = np.abs(shown.astype(int) - pixels)
+    assert np.quantile(difference, 0.99) <= tolerance
+
+
+def test_an_indexed_image_is_rendered_by_post_too(client: TestClient) -> None:
+    posted = client.post("/v1/render", data={"image_id": "images/s01.png"}, params={"size": 64})
+    got = client.get("/v1/images/images/s01.png/rendered", params={"size": 64})
+    assert posted.status_code == got.status_code == 200
+    assert posted.content == got.content
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/images/nowhere.png",
+        "/v1/images/nowhere.png/rendered",
+        "/v1/images/../../../../etc/passwd",
+        "/v1/images/..%2f..%2f..%2f..%2fetc%2fpasswd/rendered",
+        "/v1/images//etc/passwd/rendered",
+        "/v1/images/%2fetc%2fpasswd/rendered",
+        "/v1/images/images%2f..%2fimages%2fs01.png/rendered",
+        "/v1/images/images/s01.png%00/rendered",
+        "/v1/images/%ff%fe/rendered",
+    ],
+)
+def test_only_names_of_the_catalogue_are_images(
+    client: TestClient, check_problem: Any, path: str
+) -> None:
+    response = client.get(path)
+    check_problem(response, 404)
+    assert "root:" not in response.text
+
+
+def test_an_absolute_path_is_no_image_id(
+    client: TestClient, check_problem: Any, data_folder: Path
+) -> None:
+    path = data_folder / "images/s01.png"
+    response = client.post("/v1/render", data={"image_id": str(path)})
+    check_problem(response, 404, "no image of that id")
+    assert str(path) not in response.text
+
+
+def test_a_file_that_is_gone(
+    service: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = service.find_image("images/s01.png")
+
+    class Moved:
+        path = found.path + ".moved"
+
+    monkeypatch.setattr(service, "find_image", lambda _: Moved)
+    with serve(service) as client:
+        response = client.get("/v1/images/images/s01.png/rendered")
+    check_problem(response, 404, "no longer where it was indexed")
+    assert str(Path(found.path).parent) not in response.text
+
+
+def test_without_an_index_there_are_no_images(
+    client_without_index: TestClient, check_problem: Any
+) -> None:
+    for path in ("/v1/images", "/v1/images/a.png", "/v1/images/a.png/rendered"):
+        check_problem(client_without_index.get(path), 404, "no index is loaded")

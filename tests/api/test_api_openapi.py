@@ -1,0 +1,119 @@
+"""The API's description: whole, consistent, and true of what the routes answer."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from pydantic import BaseModel, TypeAdapter
+
+from cxrtext_api import problems, schemas
+
+
+@pytest.fixture
+def description(client: TestClient) -> dict[str, Any]:
+    response = client.get("/openapi.json")
+    assert response.status_code == 200
+    body: dict[str, Any] = response.json()
+    return body
+
+
+def nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a JSON tree."""
+    if isinstance(tree, dict):
+        yield tree
+    for child in tree.values() if isinstance(tree, dict) else tree:
+        if isinstance(child, dict | list):
+            yield from nodes(child)
+
+
+def routes(description: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (path, method, route)
+        for path, methods in description["paths"].items()
+        for method, route in methods.items()
+    ]
+
+
+def test_every_route_is_described(description: dict[str, Any]) -> None:
+    assert description["openapi"].startswith("3.1")
+    assert {(method, path) for path, method, _ in routes(description)} == {
+        ("get", "/healthz"),
+        ("get", "/readyz"),
+        ("get", "/v1/model"),
+        ("get", "/v1/images"),
+        ("get", "/v1/images/{image_id}"),
+        ("get", "/v1/images/{image_id}/rendered"),
+        ("post", "/v1/render"),
+        ("post", "/v1/classify"),
+        ("post", "/v1/ground"),
+        ("post", "/v1/search"),
+    }
+    names = [route["operationId"] for _, _, route in routes(description)]
+    assert len(set(names)) == len(names)
+    for path, _, route in routes(description):
+        assert route["summary"], path
+        assert route["description"], path
+        for parameter in route.get("parameters", []):
+            assert parameter["name"] in ("image_id", "accept") or parameter["description"], path
+
+
+def test_references_lead_somewhere(description: dict[str, Any]) -> None:
+    known = {f"#/components/schemas/{name}" for name in description["components"]["schemas"]}
+    used = {node["$ref"] for node in nodes(description) if isinstance(node.get("$ref"), str)}
+    assert used <= known
+    assert "#/components/schemas/Problem" in used
+    assert not {name for name in known if "ValidationError" in name}
+
+
+def test_errors_are_problem_documents(description: dict[str, Any]) -> None:
+    for path, _, route in routes(description):
+        if path == "/healthz":
+            continue
+        errors = {s: a for s, a in route["responses"].items() if int(s) >= 400}
+        assert "503" in errors, path
+        assert path == "/readyz" or "401" in errors, path
+        for answer in errors.values():
+            assert list(answer["content"]) == ["application/problem+json"], path
+
+
+def test_keys_are_described(description: dict[str, Any]) -> None:
+    (name,) = description["components"]["securitySchemes"]
+    assert description["components"]["securitySchemes"][name]["scheme"] == "bearer"
+    for path, _, route in routes(description):
+        assert route.get("security") == ([{name: []}] if path.startswith("/v1/") else None), path
+
+
+def test_images_are_sent_as_files(description: dict[str, Any]) -> None:
+    for path in ("/v1/classify", "/v1/ground", "/v1/search", "/v1/render"):
+        content = description["paths"][path]["post"]["requestBody"]["content"]
+        assert list(content) == ["multipart/form-data"]
+        form = description["components"]["schemas"][
+            content["multipart/form-data"]["schema"]["$ref"].rpartition("/")[2]
+        ]
+        assert {"image", "image_id"} <= set(form["properties"])
+    grounded = description["paths"]["/v1/ground"]["post"]["responses"]["200"]["content"]
+    assert set(grounded) == {"application/json", "image/png"}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        one
+        for module in (schemas, problems)
+        for one in vars(module).values()
+        if isinstance(one, type)
+        and issubclass(one, BaseModel)
+        and "examples" in str(one.model_config)
+    ],
+    ids=lambda model: model.__name__,
+)
+def test_examples_fit_their_schema(model: type[BaseModel]) -> None:
+    extra = model.model_config["json_schema_extra"]
+    assert isinstance(extra, dict)
+    examples = TypeAdapter(list[model]).validate_python(extra["examples"])  # type: ignore[valid-type]
+    assert len(examples) == 1
+
+
+def test_it_says_what_it_is_not(description: dict[str, Any]) -> None:
+    assert description["info"]["description"].count("Not a medical device.") == 1

@@ -1,0 +1,101 @@
+"""The page's files: complete, from this server only, and nothing in line."""
+
+import re
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+PAGES = {"/": "index.html", "/docs": "docs.html"}
+
+
+def linked(text: str, kind: str) -> set[str]:
+    """Addresses that a file of the page loads."""
+    if kind.startswith("text/html"):
+        return set(re.findall(r'(?:src|href)="(/web/[^"]+)"', text))
+    if kind.startswith("text/javascript"):
+        return {f"/web/{name}" for name in re.findall(r'from "\./([^"]+)"', text)}
+    return set()
+
+
+def everything(client: TestClient) -> dict[str, tuple[str, str]]:
+    """Text and media type of the pages and of all that they load."""
+    found: dict[str, tuple[str, str]] = {}
+    todo = set(PAGES)
+    while todo:
+        path = todo.pop()
+        response = client.get(path)
+        assert response.status_code == 200, path
+        found[path] = response.text, response.headers["content-type"]
+        todo |= linked(*found[path]) - set(found)
+    return found
+
+
+def test_everything_that_the_pages_load_is_served(client: TestClient) -> None:
+    found = everything(client)
+    kinds = {path.rpartition(".")[2]: kind for path, (_, kind) in found.items() if "." in path}
+    assert kinds == {
+        "js": "text/javascript; charset=utf-8",
+        "css": "text/css; charset=utf-8",
+        "svg": "image/svg+xml",
+    }
+    assert all(found[path][1] == "text/html; charset=utf-8" for path in PAGES)
+    assert {"/web/main.js", "/web/viewer.js", "/web/docs.js"} <= set(found)
+
+
+def test_nothing_is_loaded_from_elsewhere(client: TestClient) -> None:
+    for path, (text, _) in everything(client).items():
+        others = re.findall(r"(?:https?:)?//[a-z0-9-]+\.[a-z]", text)
+        assert not [one for one in others if path != "/web/icon.svg"], path
+
+
+def test_nothing_is_in_line_and_no_text_becomes_markup(client: TestClient) -> None:
+    for path, (text, kind) in everything(client).items():
+        if kind.startswith("text/html"):
+            assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", text), path
+            assert not re.search(r"<script(?![^>]*\ssrc=)", text), path
+        if kind.startswith("text/javascript"):
+            assert not re.search(
+                r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(", text
+            ), path
+
+
+def test_the_page_says_once_what_it_is_not(client: TestClient) -> None:
+    assert client.get("/").text.count("Research use only. Not a medical device.") == 1
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/web/main.js", "/v1/model", "/nothing", "/readyz"])
+def test_security_headers_are_on_everything(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+    policy = dict(
+        part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";")
+    )
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert policy["img-src"] == "'self' blob: data:"
+    assert policy["frame-ancestors"] == "'none'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["cache-control"] == ("no-store" if path.startswith("/v1/") else "no-cache")
+    assert "server" not in headers
+    assert not [name for name in headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../app.py",
+        "..%2fapp.py",
+        "%2e%2e/app.py",
+        "..%5capp.py",
+        "%2fetc%2fpasswd",
+        "app.py",
+        "",
+        "x",
+    ],
+)
+def test_only_files_of_the_page_are_served(
+    client: TestClient, check_problem: Any, name: str
+) -> None:
+    check_problem(client.get(f"/web/{name}"), 404)

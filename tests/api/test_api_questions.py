@@ -1,0 +1,314 @@
+"""Classification, grounding and search."""
+
+import csv
+import json
+from collections import Counter
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from numpy.typing import NDArray
+from PIL import Image
+
+from cxrtext.evaluation import Prompts
+from cxrtext.images import read_image_bytes
+from cxrtext.models import ImageTextModel
+from cxrtext.service import EmbeddedImage, Service
+
+FRACTURE = {"Fracture": {"positive": ["Rib fracture."], "negative": ["No rib fracture."]}}
+
+
+def test_classify_answers_with_the_services_numbers(
+    client: TestClient, service: Service, model: ImageTextModel, png: bytes
+) -> None:
+    response = client.post("/v1/classify", files={"image": png})
+    assert response.status_code == 200
+    body = response.json()
+    assert body["model"] == model.fingerprint
+    expected = service.classify(service.embed(read_image_bytes(png, "x")))
+    assert [found["finding"] for found in body["findings"]] == [one.finding for one in expected]
+    for found, one in zip(body["findings"], expected, strict=True):
+        assert found["score"] == pytest.approx(one.score, abs=1e-5)
+        assert found["probability"] == pytest.approx(1 / (1 + np.exp(-one.score)), abs=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [("jpeg", 0.1), ("dicom", 0.01)])
+def test_classify_takes_every_kind_of_file(
+    client: TestClient, uploads: dict[str, bytes], kind: str, tolerance: float
+) -> None:
+    scores = []
+    for one in ("png", kind):
+        response = client.post("/v1/classify", files={"image": (f"{one}.bin", uploads[one])})
+        assert response.status_code == 200
+        scores.append([found["score"] for found in response.json()["findings"]])
+    np.testing.assert_allclose(scores[1], scores[0], atol=tolerance)
+
+
+def test_classify_an_indexed_image_as_if_it_were_sent(
+    client: TestClient, data_folder: Path
+) -> None:
+    sent = client.post(
+        "/v1/classify", files={"image": (data_folder / "images/s01.png").read_bytes()}
+    )
+    indexed = client.post("/v1/classify", data={"image_id": "images/s01.png"})
+    assert sent.status_code == indexed.status_code == 200
+    for one, other in zip(sent.json()["findings"], indexed.json()["findings"], strict=True):
+        assert one["probability"] == pytest.approx(other["probability"], abs=0.01)  # half precision
+
+
+def test_classify_by_other_prompts(client: TestClient, service: Service, png: bytes) -> None:
+    response = client.post(
+        "/v1/classify", files={"image": png}, data={"prompts": json.dumps(FRACTURE)}
+    )
+    assert response.status_code == 200
+    (found,) = response.json()["findings"]
+    assert found["finding"] == "Fracture"
+    prompts = {"Fracture": Prompts(("Rib fracture.",), ("No rib fracture.",))}
+    (expected,) = service.classify(service.embed(read_image_bytes(png, "x")), prompts)
+    assert found["score"] == pytest.approx(expected.score, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "prompts",
+    [
+        "{",
+        "[]",
+        '"text"',
+        '{"Fracture": "Rib fracture."}',
+        '{"Fracture": {"positive": ["Rib fracture."]}}',
+        '{"Fracture": {"positive": [], "negative": ["No."]}}',
+        '{"Fracture": {"positive": ["a"], "negative": ["b"], "other": ["c"]}}',
+        '{"  ": {"positive": ["a"], "negative": ["b"]}}',
+        '{"Fracture": {"positive": [1], "negative": ["b"]}}',
+    ],
+)
+def test_prompts_of_another_form(
+    client: TestClient, check_problem: Any, png: bytes, prompts: str
+) -> None:
+    response = client.post("/v1/classify", files={"image": png}, data={"prompts": prompts})
+    check_problem(response, 422, "prompts: expected JSON")
+
+
+@pytest.mark.parametrize(
+    ("prompts", "detail"),
+    [
+        ({}, "0 prompts"),
+        ({"a": {"positive": ["Effusion."] * 64, "negative": ["None."]}}, "65 prompts"),
+        ({"a": {"positive": ["  "], "negative": ["None."]}}, "empty"),
+        ({"a": {"positive": ["e" * 2001], "negative": ["None."]}}, "2001 characters"),
+    ],
+)
+def test_prompts_out_of_bounds(
+    client: TestClient, check_problem: Any, png: bytes, prompts: object, detail: str
+) -> None:
+    response = client.post(
+        "/v1/classify", files={"image": png}, data={"prompts": json.dumps(prompts)}
+    )
+    check_problem(response, 422, detail)
+
+
+def test_ground_places_the_grid_in_the_original(
+    client: TestClient, service: Service, model: ImageTextModel, png: bytes
+) -> None:
+    response = client.post(
+        "/v1/ground", files={"image": png}, data={"sentence": "Right pleural effusion."}
+    )
+    assert response.status_code == 200
+    body = response.json()
+    assert body["model"] == model.fingerprint
+    assert (body["width"], body["height"]) == (80, 96)
+    # 96 × 80 is resized to 86 × 72; the crop of 64 starts at x = 4 and y = (86 − 72) // 2 + 4.
+    across, down = 80 / 72, 96 / 86
+    x, y, w, h = body["region"]
+    assert (x, y, w, h) == pytest.approx((4 * across, 11 * down, 64 * across, 64 * down))
+    grid = np.array(body["grid"])
+    assert grid.shape == (4, 4)
+    row, column = np.unravel_index(grid.argmax(), grid.shape)
+    peak = (x + (column + 0.5) * w / 4, y + (row + 0.5) * h / 4)
+    assert body["peak"] == pytest.approx(peak, abs=1e-4)
+    assert body["threshold"] == pytest.approx((grid.mean() + grid.max()) / 2, abs=1e-5)
+    assert body["boxes"][0]["score"] == pytest.approx(grid.max())
+    for box in body["boxes"]:
+        left, top, width, height = box["bbox"]
+        assert x - 1e-3 <= left < left + width <= x + w + 1e-3
+        assert y - 1e-3 <= top < top + height <= y + h + 1e-3
+    expected = service.ground(service.embed(read_image_bytes(png, "x")), "Right pleural effusion.")
+    assert body["score"] == pytest.approx(expected.score, abs=1e-5)
+
+
+@pytest.mark.parametrize("source", ["upload", "indexed"])
+def test_ground_as_a_picture(
+    client: TestClient, png: bytes, pixels: NDArray[np.uint8], source: str
+) -> None:
+    form: dict[str, Any] = {"data": {"sentence": "Left pleural effusion."}}
+    if source == "upload":
+        form["files"] = {"image": png}
+    else:
+        form["data"]["image_id"] = "images/s01.png"
+    response = client.post("/v1/ground", **form, headers={"Accept": "image/png, */*;q=0.1"})
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "image/png"
+    overlay = np.asarray(Image.open(BytesIO(response.content)))
+    assert overlay.shape == ((96, 80, 3) if source == "upload" else (80, 80, 3))
+    assert (overlay[..., 0] != overlay[..., 2]).any()  # there is colour on the grey
+
+
+@pytest.mark.parametrize("accept", ["application/json", "*/*", "application/json, image/png"])
+def test_ground_is_json_unless_a_picture_is_asked_for(client: TestClient, accept: str) -> None:
+    response = client.post(
+        "/v1/ground",
+        data={"image_id": "images/s01.png", "sentence": "Left pleural effusion."},
+        headers={"Accept": accept},
+    )
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "detail"),
+    [("", "see errors"), ("   ", "empty"), ("…!", "empty"), ("e" * 2001, "2001 characters")],
+)
+def test_ground_wants_a_sentence(
+    client: TestClient, check_problem: Any, sentence: str, detail: str
+) -> None:
+    data = {"image_id": "images/s01.png", "sentence": sentence}
+    check_problem(client.post("/v1/ground", data=data), 422, detail)
+
+
+def test_ground_without_a_sentence(client: TestClient, check_problem: Any) -> None:
+    response = client.post("/v1/ground", data={"image_id": "images/s01.png"})
+    body = check_problem(response, 422)
+    assert body["errors"] == [{"field": "sentence", "message": "Field required"}]
+
+
+def test_search_by_a_sentence(client: TestClient, service: Service, model: ImageTextModel) -> None:
+    query = "Left pleural effusion."
+    response = client.post("/v1/search", data={"query": query, "k": 5})
+    assert response.status_code == 200
+    body = response.json()
+    assert (body["model"], body["target"], body["sentences"]) == (model.fingerprint, "images", [])
+    expected = service.search_text(query, 5)
+    assert [hit["image_id"] for hit in body["images"]] == [hit.image.image for hit in expected]
+    scores = [hit["score"] for hit in body["images"]]
+    assert scores == pytest.approx([hit.score for hit in expected], abs=1e-5)
+    assert scores == sorted(scores, reverse=True)
+    first = body["images"][0]
+    assert first["study_id"] == expected[0].image.study_id
+    assert first["patient_id"] == expected[0].image.patient_id
+    assert first["metadata"] == {"age": expected[0].image.metadata["age"]}
+
+
+def test_search_by_an_indexed_image_finds_itself_first(client: TestClient) -> None:
+    response = client.post("/v1/search", data={"image_id": "images/s07.png", "k": 3})
+    assert response.status_code == 200
+    hits = response.json()["images"]
+    assert [len(hits), hits[0]["image_id"]] == [3, "images/s07.png"]
+    assert hits[0]["score"] == pytest.approx(1, abs=1e-3)
+
+
+def test_search_by_a_sent_image(client: TestClient, data_folder: Path) -> None:
+    sent = (data_folder / "images/s07.png").read_bytes()
+    response = client.post("/v1/search", files={"image": sent}, data={"k": 1})
+    assert response.status_code == 200
+    assert [hit["image_id"] for hit in response.json()["images"]] == ["images/s07.png"]
+
+
+def test_search_for_sentences(client: TestClient, data_folder: Path) -> None:
+    data = {"image_id": "images/s07.png", "target": "sentences"}
+    response = client.post("/v1/search", data=data)
+    assert response.status_code == 200
+    body = response.json()
+    assert (body["target"], body["images"]) == ("sentences", [])
+    with (data_folder / "reports.csv").open(newline="") as handle:
+        said = Counter(row["findings"] for row in csv.DictReader(handle))
+    assert {hit["sentence"]: hit["studies"] for hit in body["sentences"]} == said
+    scores = [hit["score"] for hit in body["sentences"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_search_returns_all_there_are_when_k_is_larger(client: TestClient) -> None:
+    for data in ({"query": "Effusion."}, {"image_id": "images/s07.png"}):
+        response = client.post("/v1/search", data={**data, "k": 1000})
+        assert response.status_code == 200
+        assert len(response.json()["images"]) == 48
+
+
+@pytest.mark.parametrize("k", ["0", "-1", "1001", "many", "1e3"])
+def test_search_with_k_out_of_range(client: TestClient, check_problem: Any, k: str) -> None:
+    body = check_problem(client.post("/v1/search", data={"query": "Effusion.", "k": k}), 422)
+    assert body["errors"][0]["field"] == "k"
+
+
+@pytest.mark.parametrize(
+    ("data", "detail"),
+    [
+        ({}, "give one of"),
+        ({"query": ""}, "give one of"),
+        ({"query": " "}, "empty"),
+        ({"query": "Effusion.", "image_id": "images/s07.png"}, "give one of"),
+        ({"query": "Effusion.", "target": "sentences"}, "found by an image"),
+        ({"query": "Effusion.", "target": "patients"}, "see errors"),
+    ],
+)
+def test_search_wants_one_question(
+    client: TestClient, check_problem: Any, data: dict[str, str], detail: str
+) -> None:
+    check_problem(client.post("/v1/search", data=data), 422, detail)
+
+
+def test_search_without_an_index(
+    client_without_index: TestClient, check_problem: Any, png: bytes
+) -> None:
+    for form in (
+        {"data": {"query": "Effusion."}},
+        {"files": {"image": png}},
+        {"files": {"image": png}, "data": {"target": "sentences"}},
+        {"data": {"image_id": "images/s07.png"}},
+    ):
+        check_problem(client_without_index.post("/v1/search", **form), 404, "no index is loaded")
+
+
+@pytest.mark.parametrize("route", ["/v1/classify", "/v1/ground", "/v1/render"])
+def test_an_image_is_wanted_once(
+    client: TestClient, check_problem: Any, png: bytes, route: str
+) -> None:
+    data = {"sentence": "Effusion."}
+    check_problem(client.post(route, data=data), 422, "give an image")
+    both = client.post(route, files={"image": png}, data={**data, "image_id": "images/s07.png"})
+    check_problem(both, 422, "not both")
+    unknown = client.post(route, data={**data, "image_id": "images/none.png"})
+    check_problem(unknown, 404, "no image of that id")
+
+
+@pytest.mark.parametrize("route", ["/v1/classify", "/v1/ground", "/v1/render", "/v1/search"])
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"\0" * 128 + b"DICM"]
+)
+def test_an_image_that_cannot_be_decoded(
+    client: TestClient, check_problem: Any, route: str, content: bytes
+) -> None:
+    response = client.post(
+        route, files={"image": ("x.png", content)}, data={"sentence": "Effusion."}
+    )
+    check_problem(response, 422, "The image ")
+
+
+def test_a_second_question_of_an_upload_does_not_decode_it_again(
+    service: Service, serve: Any, png: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded = []
+    embed = service.embed
+
+    def counted(image: NDArray[np.float32]) -> EmbeddedImage:
+        embedded.append(image.shape)
+        return embed(image)
+
+    monkeypatch.setattr(service, "embed", counted)
+    with serve(service) as client:
+        first = client.post("/v1/classify", files={"image": png}).json()
+        assert client.post("/v1/classify", files={"image": png}).json() == first
+        client.post("/v1/ground", files={"image": png}, data={"sentence": "Effusion."})
+    assert embedded == [(1, 96, 80)]

@@ -1,0 +1,153 @@
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+
+def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The command as a user starts it."""
+    code = "from cxrtext_cli.main import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        timeout=120,
+    )
+
+
+def refused(result: subprocess.CompletedProcess[str], code: int, *says: str) -> None:
+    """One or two lines on standard error, no traceback, the exit code of its kind."""
+    assert result.returncode == code, result.stderr
+    lines = result.stderr.strip().splitlines()
+    errors = [line for line in lines if line.startswith("error:")]
+    assert len(errors) == 1, result.stderr
+    assert "Traceback" not in result.stderr
+    for words in says:
+        assert words in errors[0]
+
+
+def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['cxrtext', '--help']\n"
+        "from cxrtext_cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'numpy', 'transformers', 'faiss', 'fastapi', 'pydicom', 'pyarrow'}\n"
+        "print('HEAVY', sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "HEAVY []" in done.stdout
+    for name in ("phantom", "score-text", "train", "evaluate", "index", "search", "serve"):
+        assert name in done.stdout
+
+
+def test_classify_a_file_and_a_manifest(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    one = run("classify", data_folder / "images/s01.png", "--model", checkpoint, "--json")
+    assert one.returncode == 0, one.stderr
+    (row,) = json.loads(one.stdout)
+    assert 0 <= row["Pneumothorax"] <= 1
+    out = tmp_path / "p.csv"
+    many = run("classify", data_folder / "manifest.csv", "--model", checkpoint, "--out", out)
+    assert many.returncode == 0, many.stderr
+    with out.open() as handle:
+        rows = list(csv.DictReader(handle))
+    assert len(rows) == 48
+    assert float(rows[1]["Pneumothorax"]) == pytest.approx(row["Pneumothorax"], abs=1e-4)
+
+
+def test_ground_writes_an_overlay(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "map.png"
+    done = run(
+        "ground", data_folder / "images/s01.png", "Left pleural effusion.",
+        "--model", checkpoint, "--out", out,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "score " in done.stdout
+    with Image.open(out) as picture:
+        assert picture.size == (80, 80)
+        assert picture.mode == "RGB"
+
+
+def test_search_in_every_direction(index_folder: Path, data_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "cohort.csv"
+    text = run("search", "Left pleural effusion.", "--index", index_folder, "-k", "3", "--out", out)
+    assert text.returncode == 0, text.stderr
+    assert text.stdout.count("images/s") == 3
+    with out.open() as handle:
+        assert [r["study_id"] for r in csv.DictReader(handle)] == [
+            line.split()[2] for line in text.stdout.splitlines()[2:]
+        ]
+    image = data_folder / "images/s04.png"
+    like = run("search", "--image", image, "--index", index_folder, "-k", "1", "--json")
+    assert json.loads(like.stdout)[0]["image"] == "images/s04.png"
+    said = run("search", "--image", image, "--target", "sentences", "--index", index_folder)
+    assert "Left pleural effusion." in said.stdout
+
+
+def test_evaluate_prints_and_writes(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
+    done = run("evaluate", checkpoint, "--data", data_folder, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "12 images of 12 patients, split 'test'" in done.stdout
+    assert json.loads((tmp_path / "out/metrics.json").read_text())["images"] == 12
+    assert (tmp_path / "out/report.md").read_text().startswith("# Evaluation")
+
+
+def test_train_resume_and_init(options: list[str], tmp_path: Path) -> None:
+    written = run("train", "--init", cwd=tmp_path)
+    assert written.returncode == 0
+    assert "objective:" in (tmp_path / "cxrtext.yaml").read_text()
+    refused(run("train", "--init", cwd=tmp_path), 2, "cxrtext.yaml: exists already")
+    settings = [part for option in [*options, "training.steps=3"] for part in ("--set", option)]
+    done = run("train", *settings)
+    assert done.returncode == 0, done.stderr
+    assert "3 steps on" in done.stdout
+    again = run("train", "--resume", tmp_path / "run")
+    assert again.returncode == 0, again.stderr
+    refused(run("train", *settings), 2, "holds a training run already")
+
+
+def test_wrong_input_is_one_line_and_leaves_nothing(
+    checkpoint: Path, index_folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.png"
+    bad.write_bytes(b"no image")
+    refused(run("classify", bad, "--model", checkpoint), 2, "bad.png")
+    refused(run("classify", tmp_path / "none.png", "--model", checkpoint), 2, "none.png")
+    refused(run("classify", bad, "--model", tmp_path), 2, "not a cxrtext checkpoint")
+    refused(run("ground", data_folder / "images/s01.png", "", "--model", checkpoint), 2, "is empty")
+    refused(
+        run("ground", bad, "Effusion.", "--model", checkpoint, "--out", tmp_path / "a.jpg"),
+        2,
+        "ends in .png",
+    )
+    refused(run("search", "--index", index_folder), 2, "either a sentence or --image")
+    refused(run("search", "x", "--index", tmp_path), 2, "not an index")
+    refused(run("evaluate", checkpoint, "--data", tmp_path), 2, "holds no manifest")
+    refused(run("score-text", tmp_path / "none.csv"), 2, "no such file")
+    refused(run("train", tmp_path / "none.yaml"), 2, "none.yaml")
+    refused(run("serve"), 2, "--model")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.png"]
+
+
+def test_an_unreachable_hub_names_the_two_ways_out(tmp_path: Path, data_folder: Path) -> None:
+    done = run("score-text", data_folder / "reports.csv", "--out", tmp_path / "s.csv")
+    refused(done, 1, "BiomedVLP-CXR-BERT-general")
+    assert "pass the path" in done.stderr
+    assert "cxrtext pretrain-text" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_options_of_the_command_line_itself() -> None:
+    assert run("bogus").returncode == 2
+    assert run("classify").returncode == 2
+    done = run("--version")
+    assert done.stdout.strip() == "cxrtext 0.1.0"

@@ -1,0 +1,98 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cxrtext.errors import DataError
+from cxrtext.evaluation import CHEX5_PROMPTS, evaluate, read_prompts
+from cxrtext.evaluation.tables import markdown_report
+
+
+def test_a_learned_model_beats_chance_on_held_out_patients(
+    checkpoint: Path, data_folder: Path
+) -> None:
+    prompts = {"Pleural Effusion": CHEX5_PROMPTS["Pleural Effusion"]}
+    prompts["Pleural Effusion"] = type(prompts["Pleural Effusion"])(
+        ("Left pleural effusion.",), ("The lungs are clear.",)
+    )
+    result = evaluate(checkpoint, data_folder, prompts=prompts)
+    assert (result.images, result.patients, result.split) == (12, 12, "test")
+    assert result.mean_auc is not None
+    assert result.mean_auc > 0.9
+    assert result.retrieval["sentence to image"]["R@1"] == 1.0
+    assert result.retrieval["image to sentence"]["queries"] == 12
+
+
+def test_everything_fits_into_json_and_markdown(checkpoint: Path, data_folder: Path) -> None:
+    result = evaluate(checkpoint, data_folder, split="all")
+    assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["images"] == 48
+    assert result.classification["Edema"].auc is None  # no such label in this data
+    assert result.mean_auc is None
+    report = markdown_report(result)
+    assert "| Edema | – | – | 0 | 0 | 48 |" in report
+    assert "Research use only" in report
+
+
+def test_what_is_missing_is_left_out_and_said(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    (folder / "labels.csv").unlink()
+    (folder / "reports.csv").unlink()
+    result = evaluate(checkpoint, folder)
+    assert result.left_out == [
+        "classification: the data have no labels.csv",
+        "retrieval: the data have no reports of these studies",
+    ]
+
+
+def test_reports_in_the_manifest_are_found(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    (folder / "reports.csv").unlink()
+    (folder / "manifest.csv").write_text(
+        "image,study_id,split,report\nimages/s00.png,a,test,FINDINGS: The lungs are clear.\n"
+        "images/s01.png,b,test,Left pleural effusion.\n"
+    )
+    result = evaluate(checkpoint, folder)
+    assert result.retrieval["sentence to image"]["queries"] == 2
+
+
+def test_wrong_folders(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such folder"):
+        evaluate(checkpoint, tmp_path / "none")
+    with pytest.raises(DataError, match="holds no manifest"):
+        evaluate(checkpoint, tmp_path)
+    (tmp_path / "manifest.csv").write_text("image,study_id\na.png,s\n")
+    with pytest.raises(DataError, match="no image of split 'test' .found: train"):
+        evaluate(checkpoint, tmp_path)
+    with pytest.raises(DataError, match=r"can be read: .*a\.png"):
+        evaluate(checkpoint, tmp_path, split="train")
+
+
+def test_prompts_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.yaml"
+    path.write_text("Edema: {positive: [Edema, Pulmonary edema], negative: No edema}\n")
+    prompts = read_prompts(path)
+    assert prompts["Edema"].positive == ("Edema", "Pulmonary edema")
+    assert prompts["Edema"].negative == ("No edema",)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "expected 'Finding"),
+        ("[", "not readable YAML"),
+        ("Edema: [a]", "Edema: expected the keys"),
+        ("Edema: {positive: a}", "Edema: expected the keys"),
+        ("Edema: {positive: [], negative: b}", "'positive' wants a sentence"),
+        ("Edema: {positive: 3, negative: b}", "'positive' wants a sentence"),
+    ],
+)
+def test_wrong_prompts(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "prompts.yaml"
+    path.write_text(text)
+    with pytest.raises(DataError, match=says):
+        read_prompts(path)

@@ -1,0 +1,129 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from cxrtext.errors import CheckpointError
+from cxrtext.models import load_model, save_checkpoint
+
+
+@pytest.fixture
+def copy(checkpoint: Path, tmp_path: Path) -> Path:
+    """A checkpoint to damage."""
+    return Path(shutil.copytree(checkpoint, tmp_path / "copy"))
+
+
+def edit_tensors(folder: Path, **changes: torch.Tensor | None) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in changes.items():
+        if tensor is None:
+            del tensors[name.replace("__", ".")]
+        else:
+            tensors[name.replace("__", ".")] = tensor
+    save_file(tensors, folder / "model.safetensors")
+
+
+def edit_config(folder: Path, **changes: object) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+
+
+def test_a_saved_model_comes_back_the_same(checkpoint: Path, tmp_path: Path) -> None:
+    model = load_model(checkpoint)
+    save_checkpoint(tmp_path / "again", model, {"step": 1})
+    again = load_model(tmp_path / "again")
+    assert again.fingerprint == model.fingerprint
+    assert not again.training
+    images = torch.rand(2, 1, 64, 64)
+    with torch.inference_mode():
+        assert torch.equal(model.embed_images(images), again.embed_images(images))
+    sentences = ["Left pleural effusion.", "The lungs are clear."]
+    assert torch.equal(model.embed_sentences(sentences), again.embed_sentences(sentences))
+
+
+def test_sentence_embeddings_do_not_depend_on_the_company(checkpoint: Path) -> None:
+    model = load_model(checkpoint)
+    sentences = [
+        "Left pleural effusion.",
+        "The lungs are clear.",
+        "Effusion, pneumothorax, and so.",
+    ]
+    together = model.embed_sentences(sentences)
+    alone = torch.cat([model.embed_sentences([s]) for s in sentences])
+    assert torch.allclose(together, alone, atol=1e-5)
+    assert torch.allclose(together.norm(dim=1), torch.ones(3))
+
+
+def test_a_missing_tensor(copy: Path) -> None:
+    edit_tensors(copy, text_encoder__projection__bias=None)
+    with pytest.raises(CheckpointError, match="'text_encoder.projection.bias' is missing"):
+        load_model(copy)
+
+
+def test_an_extra_tensor(copy: Path) -> None:
+    edit_tensors(copy, surplus=torch.zeros(1), surplus2=torch.zeros(1))
+    with pytest.raises(CheckpointError, match=r"'surplus' \(and 1 more\) is not part"):
+        load_model(copy)
+
+
+def test_a_tensor_of_another_shape(copy: Path) -> None:
+    edit_tensors(copy, text_encoder__projection__bias=torch.zeros(3))
+    with pytest.raises(CheckpointError, match=r"has shape \[3\], the model .* wants \[16\]"):
+        load_model(copy)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_missing_file(copy: Path, name: str) -> None:
+    (copy / name).unlink()
+    with pytest.raises(CheckpointError, match=name):
+        load_model(copy)
+
+
+def test_missing_tokenizer_files(copy: Path) -> None:
+    for name in ("tokenizer.json", "vocab.txt"):
+        (copy / name).unlink(missing_ok=True)
+    with pytest.raises(CheckpointError, match="vocab"):
+        load_model(copy)
+
+
+def test_cut_weights(copy: Path) -> None:
+    data = (copy / "model.safetensors").read_bytes()
+    (copy / "model.safetensors").write_bytes(data[: len(data) // 2])
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        load_model(copy)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"format": "other"}, "not a cxrtext checkpoint"),
+        ({"version": 99}, "another version of cxrtext .format 99"),
+        ({"image": "vgg"}, "no image architecture 'vgg'"),
+        ({"aggregator": "mean"}, "no aggregator 'mean'"),
+        ({"preprocessing": {"resize": 10}}, "preprocessing lacks 'crop'"),
+        ({"text": {"hidden_size": "wide"}}, "config.json"),
+        ({"text": []}, "config.json"),
+    ],
+)
+def test_wrong_configurations(copy: Path, changes: dict[str, object], says: str) -> None:
+    edit_config(copy, **changes)
+    with pytest.raises(CheckpointError, match=says):
+        load_model(copy)
+
+
+def test_a_configuration_cannot_name_code(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    hostile = {"auto_map": {"AutoModel": "evil.Model"}, "_attn_implementation": "evil/kernels"}
+    edit_config(copy, **hostile, text={**config["text"], **hostile})
+    spec = load_model(copy).spec
+    assert not {"auto_map", "_attn_implementation"} & set(spec.text)
+
+
+def test_a_language_model_is_no_image_text_model(language_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="not a cxrtext checkpoint; give the folder"):
+        load_model(language_model)
+    with pytest.raises(CheckpointError, match="no such checkpoint folder"):
+        load_model(tmp_path / "none")
