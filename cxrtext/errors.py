@@ -7,7 +7,8 @@
     │   ├── ConfigError       a configuration file or a ``--set`` value
     │   ├── DataError         a table, a row, a folder of data
     │   ├── ImageError        an image that cannot be read
-    │   └── CheckpointError   a model folder, or an index made by another model
+    │   ├── CheckpointError   a model folder, or an index made by another model
+    │   └── NotFoundError     what was asked for is not in the index
     └── WorkError             the input was right, the work failed        exit code 1
         └── HubError          the model hub cannot be reached
 
@@ -42,6 +43,10 @@ class ImageError(InputError):
 
 class CheckpointError(InputError):
     """A model folder or an index is incomplete, damaged, or does not fit the other."""
+
+
+class NotFoundError(InputError):
+    """What was asked for is not in the index, or there is no index."""
 
 
 class WorkError(CxrTextError):

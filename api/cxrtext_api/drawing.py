@@ -37,8 +37,7 @@ def draw_overlay(image: "Image", found: "Grounding") -> bytes:
     picture = render_overlay(
         image,
         found.map(),
-        # As on the page: regions below the mean stay as they are.
-        limits=(float(found.grid.mean()), float(found.grid.max())),
+        limits=found.limits,
         boxes=[box.bbox for box in found.boxes],
         peak=found.peak,
     )

@@ -8,6 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from cxrtext_api.problems import DETAILS, PROBLEM_TYPE, Problem
 
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
+_MEANINGS = {**DETAILS, 404: "The index holds no such image, or there is no index."}
 _NOT_OURS = ("HTTPValidationError", "ValidationError")
 
 
@@ -24,7 +25,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
             for status, answer in route["responses"].items():
                 if int(status) >= 400:
                     answer["content"] = {PROBLEM_TYPE: {"schema": _PROBLEM}}
-                    answer["description"] = DETAILS.get(int(status), answer["description"])
+                    answer["description"] = _MEANINGS.get(int(status), answer["description"])
                 else:
                     answer["description"] = "The answer."
     schemas = description["components"]["schemas"]

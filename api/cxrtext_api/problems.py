@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
-from cxrtext.errors import CxrTextError, ImageError, InputError
+from cxrtext.errors import CxrTextError, ImageError, InputError, NotFoundError
 from cxrtext_api.workers import Busy
 
 PROBLEM_TYPE = "application/problem+json"
@@ -143,10 +143,7 @@ async def _on_validation(request: Request, error: RequestValidationError) -> JSO
 
 
 async def _on_cxrtext(request: Request, error: CxrTextError) -> JSONResponse:
-    # Imported here because it brings the model code, which the server otherwise loads later.
-    from cxrtext.service import NotFound
-
-    if isinstance(error, NotFound):
+    if isinstance(error, NotFoundError):
         return _respond(request, 404, str(error))
     if isinstance(error, ImageError) or type(error) is InputError:
         return _respond(request, 422, str(error))

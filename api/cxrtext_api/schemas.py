@@ -43,6 +43,11 @@ def _rounded(value: float) -> float:
     return round(float(value), DIGITS)
 
 
+def _quad(box: tuple[float, float, float, float]) -> Quad:
+    x, y, width, height = box
+    return _rounded(x), _rounded(y), _rounded(width), _rounded(height)
+
+
 class Prompts(BaseModel):
     """The prompts of one finding; several phrasings are averaged.
 
@@ -137,23 +142,12 @@ class Grounded(BaseModel):
             model=model,
             score=_rounded(found.score),
             grid=[[_rounded(value) for value in row] for row in found.grid],
-            region=(left, top, right - left, bottom - top),
+            region=_quad((left, top, right - left, bottom - top)),
             width=found.geometry.width,
             height=found.geometry.height,
             peak=(_rounded(found.peak[0]), _rounded(found.peak[1])),
             threshold=_rounded(found.threshold),
-            boxes=[
-                Box(
-                    bbox=(
-                        _rounded(box.bbox[0]),
-                        _rounded(box.bbox[1]),
-                        _rounded(box.bbox[2]),
-                        _rounded(box.bbox[3]),
-                    ),
-                    score=_rounded(box.score),
-                )
-                for box in found.boxes
-            ],
+            boxes=[Box(bbox=_quad(box.bbox), score=_rounded(box.score)) for box in found.boxes],
         )
 
 
@@ -280,20 +274,7 @@ class ModelInfo(BaseModel):
             prompts={name: Prompts.of(prompts) for name, prompts in service.prompts.items()},
             has_index=service.has_index,
             max_body_bytes=max_body_bytes,
-            **{
-                name: about[name]
-                for name in (
-                    "image_encoder",
-                    "text_encoder_layers",
-                    "similarity",
-                    "dimension",
-                    "gamma_sq",
-                    "resize",
-                    "crop",
-                    "images",
-                    "sentences",
-                )
-            },
+            **{name: about[name] for name in cls.model_fields if name in about},
         )
 
 

@@ -17,11 +17,11 @@ from cxrtext.language.masked_training import Recipe, batches_per_epoch
 from cxrtext.language.pretrain_data import HeldOutSplit, hold_out
 from cxrtext.language.pretrain_run import PretrainRun, train_to_end
 from cxrtext.language.pretrain_settings import (
-    FINE_TUNING_RATE,
-    LEARNING_RATE,
+    INITIAL_SCALE,
     PretrainSettings,
     Shape,
-    check_positive,
+    check_numbers,
+    choose_settings,
     choose_shape,
 )
 from cxrtext.language.pretrain_state import PretrainState
@@ -75,6 +75,7 @@ def _new_model(shape: Shape, tokenizer: BertTokenizer, seed: int) -> BertForMask
         num_attention_heads=shape.heads,
         intermediate_size=4 * shape.hidden,
         max_position_embeddings=WINDOW,
+        initializer_range=INITIAL_SCALE,
         pad_token_id=tokenizer.pad_token_id,
     )
     with torch.random.fork_rng([]):
@@ -171,7 +172,7 @@ def pretrain_text(
     heads: int | None = None,
     epochs: int | None = None,
     learning_rate: float | None = None,
-    batch_tokens: int = 2048,
+    batch_tokens: int | None = None,
     seed: int = 0,
     sections: Sequence[str] | None = None,
     device: str | torch.device | None = None,
@@ -195,8 +196,8 @@ def pretrain_text(
         heads: Attention heads; default by size.
         epochs: Passes through the sentences; by default a fixed number of tokens, three epochs at
             least.
-        learning_rate: At the peak; default 1e-3, or 5e-5 with ``base``.
-        batch_tokens: Most tokens in a batch.
+        learning_rate: At the peak; default by size, or 5e-5 with ``base``.
+        batch_tokens: Most tokens in a batch; default 512, or 2048 with ``base``.
         seed: Of everything random.
         sections: Sections to train on; by default those that describe the image.
         device: Where to compute; by default the GPU where there is one.
@@ -216,20 +217,18 @@ def pretrain_text(
     """
     started = time.monotonic()
     _check_output(out)
-    for name, value in (("epochs", epochs), ("learning_rate", learning_rate)):
-        check_positive(name, value)
-    check_positive("batch_tokens", batch_tokens)
     shape = choose_shape(
         size, vocabulary_size=vocabulary_size, hidden=hidden, layers=layers, heads=heads
     )
+    check_numbers(epochs=epochs, learning_rate=learning_rate, batch_tokens=batch_tokens)
     corpus = read_corpus(reports, sections)
     split = hold_out(reports, corpus, seed)
     model = None if base is None else load_masked_language_model(base)
-    settings = PretrainSettings(
+    settings = choose_settings(
+        shape,
         base=None if model is None else model.fingerprint,
-        shape=shape if model is None else None,
         epochs=epochs,
-        learning_rate=learning_rate or (LEARNING_RATE if model is None else FINE_TUNING_RATE),
+        learning_rate=learning_rate,
         batch_tokens=batch_tokens,
         seed=seed,
     )

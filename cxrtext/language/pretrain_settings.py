@@ -1,5 +1,6 @@
 """How large a network is trained, how long and how."""
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ class Shape:
         heads: Attention heads; the width is a multiple of them.
         vocabulary_size: Most word pieces.
         tokens: Tokens to train on in all, from which the epochs follow.
+        learning_rate: At the peak.
     """
 
     layers: int
@@ -23,19 +25,23 @@ class Shape:
     heads: int
     vocabulary_size: int
     tokens: int
+    learning_rate: float
 
 
 SHAPES = {
-    "compact": Shape(layers=4, hidden=256, heads=4, vocabulary_size=4000, tokens=2_500_000),
-    "demo": Shape(layers=2, hidden=128, heads=2, vocabulary_size=1000, tokens=1_000_000),
+    "compact": Shape(4, 256, 4, vocabulary_size=4000, tokens=1_400_000, learning_rate=1e-3),
+    "demo": Shape(2, 128, 2, vocabulary_size=1000, tokens=700_000, learning_rate=2e-3),
 }
 """Named sizes: "compact" for real corpora, "demo" for the embedded data set."""
 
-FINE_TUNING_TOKENS = 2_500_000
-"""Tokens to fine-tune a given model on, three epochs at least."""
+BATCH_TOKENS = 512
+"""Default tokens in a batch: small networks gain more from many steps than from large batches."""
 
-LEARNING_RATE, FINE_TUNING_RATE = 1e-3, 5e-5
-"""Default peaks of the learning rate, from nothing and for a given model."""
+INITIAL_SCALE = 0.05
+"""Standard deviation of new weights: BERT's 0.02 leaves narrow networks on a plateau for epochs."""
+
+FINE_TUNING_TOKENS, FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS = 2_000_000, 5e-5, 2048
+"""Defaults for a given model: tokens in all, peak of the learning rate, tokens in a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,14 @@ class PretrainSettings:
         return FINE_TUNING_TOKENS if self.shape is None else self.shape.tokens
 
 
-def choose_shape(size: str, **given: int | None) -> Shape:
+def choose_shape(
+    size: str,
+    *,
+    vocabulary_size: int | None = None,
+    hidden: int | None = None,
+    layers: int | None = None,
+    heads: int | None = None,
+) -> Shape:
     """Return a named size with what the caller wants otherwise.
 
     Raises:
@@ -82,9 +95,15 @@ def choose_shape(size: str, **given: int | None) -> Shape:
     """
     if size not in SHAPES:
         raise ConfigError(f"size '{size}' is not one of {', '.join(SHAPES)}")
-    shape = replace(SHAPES[size], **{k: v for k, v in given.items() if v is not None})
-    for name, value in asdict(shape).items():
-        check_positive(name, value)
+    named = SHAPES[size]
+    shape = replace(
+        named,
+        vocabulary_size=named.vocabulary_size if vocabulary_size is None else vocabulary_size,
+        hidden=named.hidden if hidden is None else hidden,
+        layers=named.layers if layers is None else layers,
+        heads=named.heads if heads is None else heads,
+    )
+    check_numbers(**asdict(shape))
     if shape.hidden % shape.heads:
         raise ConfigError(f"hidden {shape.hidden} is no multiple of heads {shape.heads}")
     if not 150 <= shape.vocabulary_size <= 200_000:
@@ -94,11 +113,36 @@ def choose_shape(size: str, **given: int | None) -> Shape:
     return shape
 
 
-def check_positive(name: str, value: float | None) -> None:
-    """Refuse a number that is not above 0.
+def choose_settings(
+    shape: Shape,
+    *,
+    base: str | None,
+    epochs: int | None,
+    learning_rate: float | None,
+    batch_tokens: int | None,
+    seed: int,
+) -> PretrainSettings:
+    """Fill in the defaults of a new network, or with ``base``, a fingerprint, those of tuning."""
+    if base is None:
+        rate, batch = shape.learning_rate, BATCH_TOKENS
+    else:
+        rate, batch = FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS
+    return PretrainSettings(
+        base=base,
+        shape=shape if base is None else None,
+        epochs=epochs,
+        learning_rate=rate if learning_rate is None else learning_rate,
+        batch_tokens=batch if batch_tokens is None else batch_tokens,
+        seed=seed,
+    )
+
+
+def check_numbers(**numbers: float | None) -> None:
+    """Refuse numbers that are given and not above 0.
 
     Raises:
-        ConfigError: It is not.
+        ConfigError: One is not.
     """
-    if value is not None and not 0 < value < float("inf"):
-        raise ConfigError(f"{name} is {value:g}; it must be above 0")
+    for name, value in numbers.items():
+        if value is not None and not 0 < value < math.inf:
+            raise ConfigError(f"{name} is {value:g}; it must be above 0")

@@ -132,6 +132,19 @@ def _with_values(
     ]
 
 
+def _counts(
+    corpus: Corpus, sentences: Sequence[Sentence], pieces: Sequence[Pieces]
+) -> dict[str, int]:
+    return {
+        "reports": len(corpus.studies),
+        "with_text": corpus.with_text,
+        "without_text": len(corpus.studies) - corpus.with_text,
+        "sentences": len(sentences),
+        "distinct_sentences": len({sentence.sentence for sentence in sentences}),
+        "tokens": sum(map(len, pieces)),
+    }
+
+
 def score_reports(
     reports: Path,
     out: Path,
@@ -199,12 +212,7 @@ def score_reports(
         a=a,
         k=k,
         precision=precision,
-        reports=len(corpus.studies),
-        with_text=corpus.with_text,
-        without_text=len(corpus.studies) - corpus.with_text,
-        sentences=len(sentences),
-        distinct_sentences=len({sentence.sentence for sentence in sentences}),
-        tokens=sum(map(len, pieces)),
+        **_counts(corpus, sentences, pieces),
         rejected=len(rejects.rows),
         resumed=resumed,
         seconds=round(time.monotonic() - started, 3),

@@ -4,7 +4,6 @@ from cxrtext.service.grounding import GroundedBox, Grounding
 from cxrtext.service.service import (
     EmbeddedImage,
     FindingScore,
-    NotFound,
     Service,
     load_service,
 )
@@ -14,7 +13,6 @@ __all__ = [
     "FindingScore",
     "GroundedBox",
     "Grounding",
-    "NotFound",
     "Service",
     "load_service",
 ]

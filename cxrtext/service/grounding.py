@@ -43,6 +43,11 @@ class Grounding:
     threshold: float
     boxes: list[GroundedBox]
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The scores between which a picture shades: from the mean to the maximum."""
+        return float(self.grid.mean()), float(self.grid.max())
+
     def map(self) -> Grid:
         """The map [H, W] in original pixels; NaN outside the crop that the model saw."""
         return self.geometry.map_to_original(self.grid)

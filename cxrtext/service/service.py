@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.errors import DataError, InputError
+from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings, score_differences
 from cxrtext.images import Geometry, read_image, read_image_bytes
 from cxrtext.index import ImageHit, Index, IndexedImage, SentenceHit, open_index
@@ -25,10 +25,6 @@ Image = NDArray[np.float32]
 MAX_QUERY_CHARACTERS = 2_000
 MAX_PROMPTS = 64
 MAX_RESULTS = 1_000
-
-
-class NotFound(InputError):  # noqa: N818 - the name of the HTTP status
-    """The index holds no such image, or there is no index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +83,10 @@ class Service:
         """The index.
 
         Raises:
-            NotFound: The service was loaded without one.
+            NotFoundError: The service was loaded without one.
         """
         if self._index is None:
-            raise NotFound("no index is loaded; give one with --index")
+            raise NotFoundError("no index is loaded; give one with --index")
         return self._index
 
     @property
@@ -137,11 +133,11 @@ class Service:
         """The indexed image of a name.
 
         Raises:
-            NotFound: There is none.
+            NotFoundError: There is none.
         """
         found = self.index.catalogue.image(name)
         if found is None:
-            raise NotFound("the index holds no image of that id")
+            raise NotFoundError("the index holds no image of that id")
         return found
 
     def embedded(self, name: str) -> EmbeddedImage:
@@ -153,13 +149,15 @@ class Service:
         """The pixels of an indexed image, [1, H, W] in [0, 1], from where it was indexed.
 
         Raises:
-            NotFound: There is no image of that name, or its file is gone.
+            NotFoundError: There is no image of that name, or its file is gone.
             ImageError: The file is not readable any more; the message does not hold its path.
         """
         try:
             data = Path(self.find_image(name).path).read_bytes()
         except OSError:
-            raise NotFound("the file of this image is no longer where it was indexed") from None
+            raise NotFoundError(
+                "the file of this image is no longer where it was indexed"
+            ) from None
         return read_image_bytes(data, "the indexed image")
 
     # --- questions ---
@@ -211,7 +209,7 @@ class Service:
         """The k indexed images that fit a sentence best.
 
         Raises:
-            NotFound: There is no index.
+            NotFoundError: There is no index.
             InputError: The query or k is out of range.
         """
         _check_count(k)
@@ -230,11 +228,11 @@ class Service:
         """The k indexed sentences that fit an image best.
 
         Raises:
-            NotFound: There is no index, or it was made without reports.
+            NotFoundError: There is no index, or it was made without reports.
         """
         _check_count(k)
         if not self.index.sentences:
-            raise NotFound("the index holds no sentences; index with --reports to add them")
+            raise NotFoundError("the index holds no sentences; index with --reports to add them")
         with self._lock:
             return self.index.search_sentences(image.regions, k)
 

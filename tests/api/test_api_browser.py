@@ -59,11 +59,13 @@ def guarded_url(model: ImageTextModel) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
-    """A page that notes what it says on its console and where it asks."""
+    """A page that notes the errors on its console and where it asks."""
     opened = browser.new_page(viewport={"width": 1440, "height": 900})
     opened.set_default_timeout(10_000)
     opened.said, opened.asked = [], []
-    opened.on("console", lambda message: opened.said.append(message.text))
+    opened.on(
+        "console", lambda message: message.type == "error" and opened.said.append(message.text)
+    )
     opened.on("pageerror", lambda error: opened.said.append(str(error)))
     opened.on("request", lambda request: opened.asked.append(request.url))
     yield opened

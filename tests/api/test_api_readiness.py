@@ -73,7 +73,12 @@ def test_the_service_is_closed_with_the_server(
 ) -> None:
     closed: list[bool] = []
     close = service.close
-    monkeypatch.setattr(service, "close", lambda: (closed.append(True), close()))
+
+    def counted() -> None:
+        closed.append(True)
+        close()
+
+    monkeypatch.setattr(service, "close", counted)
     with serve(service):
         assert closed == []
     assert closed == [True]

@@ -4,10 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cxrtext.errors import DataError, InputError
+from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext.evaluation import Prompts
 from cxrtext.images import Geometry, Preprocessing, read_image
-from cxrtext.service import NotFound, Service, load_service
+from cxrtext.service import Service, load_service
 from cxrtext.service.grounding import connected_regions, ground_grid
 
 KINDS = {
@@ -90,9 +90,9 @@ def test_wrong_counts_and_prompts(service: Service) -> None:
 
 
 def test_what_is_not_there(service: Service, checkpoint: Path) -> None:
-    with pytest.raises(NotFound, match="no image of that id"):
+    with pytest.raises(NotFoundError, match="no image of that id"):
         service.embedded("../../etc/passwd")
-    with pytest.raises(NotFound, match="no index is loaded"):
+    with pytest.raises(NotFoundError, match="no index is loaded"):
         load_service(checkpoint).search_text("Effusion.")
     with pytest.raises(DataError, match="a checkpoint, an index, or both"):
         load_service()

@@ -22,6 +22,8 @@ export function setKey(key) {
   else sessionStorage.removeItem(KEY);
 }
 
+export const hasKey = () => sessionStorage.getItem(KEY) !== null;
+
 function newKey(refused) {
   // Requests that are refused at the same time share one question.
   asking ??= askForKey(refused).finally(() => {

@@ -1,6 +1,6 @@
 // Asking for the key of a server that wants one.
 
-import { onKeyWanted, setKey } from "./api.js";
+import { hasKey, onKeyWanted, setKey } from "./api.js";
 import { byId } from "./dom.js";
 
 function ask(refused) {
@@ -22,6 +22,7 @@ function ask(refused) {
 
 export function start() {
   onKeyWanted(ask);
+  byId("key-button").hidden = !hasKey();
   byId("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
     byId("key-dialog").close("given");

@@ -31,7 +31,7 @@ def ground(
     pixels = read_image(image)
     found = service.ground(service.embed(pixels), sentence)
     boxes = [box.bbox for box in found.boxes]
-    overlay = render_overlay(pixels, found.map(), boxes=boxes, peak=found.peak)
+    overlay = render_overlay(pixels, found.map(), limits=found.limits, boxes=boxes, peak=found.peak)
     with replacing(target) as temporary:
         temporary.write_bytes(encode_png(overlay))
     if as_json:

@@ -2,12 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cxrtext.errors import InputError
 from cxrtext_cli.options import Device, pick_device
+
+if TYPE_CHECKING:
+    from cxrtext.service import Service
 
 
 def serve(
@@ -34,16 +37,21 @@ def serve(
     if model is None and index is None:
         raise InputError("give a checkpoint with --model, an index with --index, or both")
     from cxrtext_api.keys import read_keys
+    from cxrtext_api.resources import load_from_settings
     from cxrtext_api.serve import run_server
     from cxrtext_api.settings import Settings
 
     settings = Settings(
         checkpoint=model,
         index=index,
-        device=pick_device(device),
         host=host,
         port=port,
         keys=read_keys(os.environ),
         trusted_hosts=tuple(trusted_host or ()),
     )
-    run_server(settings, on_ready=lambda url: typer.echo(f"serving at {url}"))
+
+    def load(given: Settings) -> "Service":
+        # Only here, so that a port in use is told before torch is imported.
+        return load_from_settings(given.model_copy(update={"device": pick_device(device)}))
+
+    run_server(settings, on_ready=lambda url: typer.echo(f"serving at {url}"), load=load)
