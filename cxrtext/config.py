@@ -66,6 +66,7 @@ class TrainingSection(Section):
 
     steps: Positive = 20_000
     batch: Annotated[int, Field(ge=2)] = 64
+    sentences: Positive = 1
     lr: Annotated[float, Field(gt=0)] = 1e-5
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Annotated[int, Field(ge=0)] = 2_000
@@ -210,7 +211,8 @@ objective:
   symmetric: false              # also contrast images against sentences
 training:
   steps: 20000
-  batch: 64
+  batch: 64                     # images a step
+  sentences: 1                  # sentences an image a step, drawn from its report
   lr: 1.0e-5
   weight_decay: 0.01
   warmup: 2000

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -26,7 +27,8 @@ SUFFIXES = {"png": ".png", "dicom": ".dcm"}
 VERSION = 1
 """Raised whenever the same parameters would give other images or reports."""
 
-CHUNK = 16
+CHUNK = 8
+"""Images that a process draws at a time; after Ctrl-C the chunks begun are finished."""
 PARAMETERS = "phantom.json"
 BOXES = "phantom.boxes.jsonl"
 """What has been drawn, a line an image, so that an interrupted run can go on."""
@@ -132,6 +134,19 @@ def _read_boxes(path: Path) -> dict[str, list[PlacedBox]]:
 
 
 @contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ignore Ctrl-C inside: interrupted a second time, the pool's shutdown would hang for ever."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is ever interrupted
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _drawing(job: Job, chunks: list[list[PhantomStudy]], workers: int) -> Iterator[Iterable[Any]]:
     """Give an iterable over the drawn chunks, in any order; on an error stop the processes."""
     if workers == 1 or len(chunks) == 1:
@@ -150,7 +165,8 @@ def _drawing(job: Job, chunks: list[list[PhantomStudy]], workers: int) -> Iterat
             "workers if memory was short"
         ) from None
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        with _uninterrupted():
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _draw_missing(

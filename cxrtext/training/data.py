@@ -19,26 +19,34 @@ Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """B images with a sentence each.
+    """B images with S sentences of their studies.
 
     Args:
         images: [B, 1, R, R], 8-bit grey, before the crop.
-        input_ids: [B, T].
-        attention_mask: [B, T].
-        eta: [B], class probability of each sentence.
+        input_ids: [S, T].
+        attention_mask: [S, T].
+        eta: [S], class probability of each sentence.
+        image_of: [S], the image that each sentence belongs to; the first B are 0 to B − 1.
     """
 
     images: Tensor
     input_ids: Tensor
     attention_mask: Tensor
     eta: Tensor
+    image_of: Tensor
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on another device."""
         return Batch(
             *(
                 t.to(device, non_blocking=True)
-                for t in (self.images, self.input_ids, self.attention_mask, self.eta)
+                for t in (
+                    self.images,
+                    self.input_ids,
+                    self.attention_mask,
+                    self.eta,
+                    self.image_of,
+                )
             )
         )
 
@@ -66,9 +74,17 @@ class Examples:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def batch(self, examples: Rows, generator: np.random.Generator) -> Batch:
-        """Put examples together, each with one of its sentences drawn at random."""
-        chosen = [int(generator.choice(self.sentences[i])) for i in examples]
+    def batch(self, examples: Rows, generator: np.random.Generator, sentences: int = 1) -> Batch:
+        """Put examples together, with sentences of each drawn at random.
+
+        Args:
+            examples: [B], which examples.
+            generator: Source of the draws.
+            sentences: Sentences an image, drawn without repetition; all where it has fewer.
+        """
+        drawn = [generator.permutation(self.sentences[i])[:sentences] for i in examples]
+        chosen = [int(own[0]) for own in drawn] + [int(i) for own in drawn for i in own[1:]]
+        image_of = [*range(len(drawn)), *(b for b, own in enumerate(drawn) for _ in own[1:])]
         longest = max(len(self.tokens[i]) for i in chosen)
         ids = np.full((len(chosen), longest), self.pad_id, dtype=np.int64)
         mask = np.zeros((len(chosen), longest), dtype=np.int64)
@@ -80,6 +96,7 @@ class Examples:
             input_ids=torch.from_numpy(ids),
             attention_mask=torch.from_numpy(mask),
             eta=torch.from_numpy(self.eta[chosen]),
+            image_of=torch.tensor(image_of),
         )
 
 

@@ -26,6 +26,7 @@ class Recipe:
     symmetric: bool
     steps: int
     batch: int
+    sentences: int
     lr: float
     warmup: int
     clip: float
@@ -60,30 +61,54 @@ class StepReport:
     images_per_second: float
 
 
-def _one_way(scores: Tensor, eta: Tensor, gamma_sq: Tensor, recipe: Recipe) -> Tensor:
+def _one_way(
+    scores: Tensor, eta: Tensor, gamma_sq: Tensor, recipe: Recipe, positive: Tensor
+) -> Tensor:
     match recipe.objective:
         case "info-nce":
-            return objectives.info_nce(scores)
+            return objectives.info_nce(scores, positive)
         case "dcl-eta":
-            return objectives.debiased(scores, recipe.eta, gamma_sq)
+            return objectives.debiased(scores, recipe.eta, gamma_sq, positive=positive)
         case "dcl-eta-lm":
-            return objectives.debiased(scores, eta, gamma_sq)
+            return objectives.debiased(scores, eta, gamma_sq, positive=positive)
     raise ValueError(f"no objective '{recipe.objective}'")
 
 
-def _floored(scores: Tensor, eta: Tensor, gamma_sq: Tensor, recipe: Recipe) -> float:
+def _floored(scores: Tensor, batch: Batch, gamma_sq: Tensor, recipe: Recipe) -> float:
     if recipe.objective == "info-nce":
         return 0.0
-    values = eta if recipe.objective == "dcl-eta-lm" else recipe.eta
-    return float(objectives.debiased_floored(scores, values, gamma_sq).float().mean())
+    eta = batch.eta if recipe.objective == "dcl-eta-lm" else recipe.eta
+    floored = objectives.debiased_floored(scores, eta, gamma_sq, positive=batch.image_of)
+    return float(floored.float().mean())
 
 
-def losses(scores: Tensor, eta: Tensor, gamma_sq: Tensor, recipe: Recipe) -> Tensor:
-    """Losses [B] of a score matrix [B, B] whose diagonal holds the pairs."""
-    text_to_image = _one_way(scores, eta, gamma_sq, recipe)
+def losses(scores: Tensor, batch: Batch, gamma_sq: Tensor, recipe: Recipe) -> Tensor:
+    """Losses of the sentences of a batch, [S]; symmetric ones, [S + B], hold the images' as well.
+
+    Args:
+        scores: [S, B], scaled by γ².
+        batch: The batch that was scored.
+        gamma_sq: γ².
+        recipe: Names the objective.
+    """
+    text_to_image = _one_way(scores, batch.eta, gamma_sq, recipe, batch.image_of)
     if not recipe.symmetric:
         return text_to_image
-    return (text_to_image + _one_way(scores.T, eta, gamma_sq, recipe)) / 2
+    S, B = scores.shape
+    first = torch.arange(B, device=scores.device)
+    # An image is the anchor of its first sentence; its other sentences are no candidates.
+    others = batch.image_of[:, None] == first
+    others[first, first] = False
+    candidates = scores.masked_fill(others, -torch.inf).T
+    image_to_text = _one_way(candidates, batch.eta[:B], gamma_sq, recipe, first)
+    # Both directions weigh the same, whatever the number of sentences.
+    weights = text_to_image.new_tensor([(S + B) / (2 * S), (S + B) / (2 * B)])
+    return torch.cat([weights[0] * text_to_image, weights[1] * image_to_text])
+
+
+def _accuracy(scores: Tensor, batch: Batch) -> float:
+    """Share of sentences whose own image scores highest."""
+    return float((scores.argmax(dim=1) == batch.image_of).float().mean())
 
 
 def autocast(device: torch.device, enabled: bool) -> AbstractContextManager[object]:
@@ -94,7 +119,7 @@ def autocast(device: torch.device, enabled: bool) -> AbstractContextManager[obje
 def score_batch(
     model: ImageTextModel, batch: Batch, images: Tensor, bfloat16: bool
 ) -> tuple[Tensor, Tensor]:
-    """Scaled scores [B, B], sentences in rows, and γ²; the scores in float32."""
+    """Scaled scores [S, B], sentences in rows, and γ²; the scores in float32."""
     with autocast(model.device, bfloat16):
         regions = model.embed_images(images)
         texts = model.embed_tokens(batch.input_ids, batch.attention_mask)
@@ -141,13 +166,13 @@ def train_steps(
             group["lr"] = lr
         torch.manual_seed(int(np.random.default_rng([recipe.seed, 1, step]).integers(2**62)))
         rows = batch_rows(len(examples), size, recipe.seed, step)
-        batch = examples.batch(rows, np.random.default_rng([recipe.seed, 2, step]))
-        batch = batch.to(model.device)
+        draws = np.random.default_rng([recipe.seed, 2, step])
+        batch = examples.batch(rows, draws, recipe.sentences).to(model.device)
         images = augmented(model, batch, recipe, [recipe.seed, 3, step])
 
         model.train()
         scores, gamma_sq = score_batch(model, batch, images, recipe.bfloat16)
-        loss = losses(scores, batch.eta, gamma_sq, recipe).mean()
+        loss = losses(scores, batch, gamma_sq, recipe).mean()
         if not torch.isfinite(loss):
             raise WorkError(
                 f"the loss is not a number at step {step + 1}; lower training.lr "
@@ -158,12 +183,11 @@ def train_steps(
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
         optimizer.step()
 
-        own = torch.arange(size, device=scores.device)
         yield StepReport(
             step=step + 1,
             loss=loss.item(),
-            accuracy=float((scores.argmax(dim=1) == own).float().mean()),
-            floored=_floored(scores, batch.eta, gamma_sq, recipe),
+            accuracy=_accuracy(scores, batch),
+            floored=_floored(scores, batch, gamma_sq, recipe),
             gamma_sq=gamma_sq.item(),
             lr=lr,
             grad_norm=norm.item(),
@@ -188,7 +212,6 @@ def validation_loss(model: ImageTextModel, examples: Examples, recipe: Recipe) -
         batch = batch.to(model.device)
         images = centre_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
         scores, gamma_sq = score_batch(model, batch, _normalised(images, model), recipe.bfloat16)
-        total += float(losses(scores, batch.eta, gamma_sq, recipe).mean())
-        own = torch.arange(size, device=scores.device)
-        hits += float((scores.argmax(dim=1) == own).float().mean())
+        total += float(losses(scores, batch, gamma_sq, recipe).mean())
+        hits += _accuracy(scores, batch)
     return {"loss": total / batches, "accuracy": hits / batches}

@@ -125,6 +125,7 @@ def _recipe(config: Config, device: torch.device) -> Recipe:
         symmetric=objective.symmetric,
         steps=training.steps,
         batch=training.batch,
+        sentences=training.sentences,
         lr=training.lr,
         warmup=training.warmup,
         clip=training.clip,

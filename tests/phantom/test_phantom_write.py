@@ -1,5 +1,10 @@
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -169,6 +174,39 @@ def test_an_interrupt_leaves_a_set_that_goes_on(
     write_phantoms(out, studies=12, size=64, workers=1, progress=note)
     assert seen == [4, 8, 12]
     assert len(read_manifest(out / "manifest.csv")) == 12
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a process group")
+def test_ctrl_c_stops_all_processes(tmp_path: Path) -> None:
+    script = tmp_path / "draw.py"
+    script.write_text(
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from cxrtext.phantom import write_phantoms\n"
+        "def told(done, total):\n"
+        "    print(done, flush=True)\n"
+        "if __name__ == '__main__':\n"
+        "    out = Path(sys.argv[1])\n"
+        "    write_phantoms(out, studies=4000, size=64, workers=2, progress=told)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "set")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stdout is not None
+        while process.stdout.readline().strip() in ("", "0"):
+            assert process.poll() is None
+        for _ in range(2):
+            os.killpg(process.pid, signal.SIGINT)
+            time.sleep(0.1)
+        # The pipes close only when the last of the processes, which share them, has ended.
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert errors.strip().endswith("KeyboardInterrupt")
 
 
 @pytest.mark.parametrize("changed", [{"seed": 4}, {"size": 65}, {"studies": 35}])

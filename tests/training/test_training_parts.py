@@ -10,7 +10,8 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.augment import centre_crop, jitter, random_crop
 from cxrtext.records import Rejects, read_manifest
 from cxrtext.training.cache import decode_images
-from cxrtext.training.data import batch_rows
+from cxrtext.training.data import Examples, batch_rows
+from cxrtext.training.loop import Recipe, losses
 from cxrtext.training.schedule import learning_rate
 
 
@@ -18,7 +19,7 @@ def test_the_rate_rises_then_falls() -> None:
     rates = [learning_rate(s, total=100, warmup=10, peak=1.0) for s in range(100)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) == rates[9] == rates[10] == 1.0
-    assert all(a > b for a, b in itertools.pairwise(rates))
+    assert all(a > b for a, b in itertools.pairwise(rates[10:]))
     assert 0 < rates[-1] < 0.001
     assert learning_rate(0, total=3, warmup=1000, peak=1.0) == 1.0
 
@@ -79,3 +80,45 @@ def test_a_changed_image_is_decoded_again(data_folder: Path, tmp_path: Path) -> 
     shutil.copy(records[1].path, records[0].path)
     second = decode_images(records, tmp_path / "cache", sizes, Rejects()).pixels
     assert np.array_equal(second[0], first[1])
+
+
+def examples(sentences: list[list[int]]) -> Examples:
+    count = 1 + max(i for own in sentences for i in own)
+    return Examples(
+        pixels=np.zeros((len(sentences), 4, 4), dtype=np.uint8),
+        rows=np.arange(len(sentences)),
+        sentences=[np.asarray(own) for own in sentences],
+        tokens=[[2, 10 + i, 3] + [7] * i for i in range(count)],
+        eta=np.linspace(0.05, 0.2, count, dtype=np.float32),
+        pad_id=0,
+    )
+
+
+def test_a_batch_holds_several_sentences_of_each_image() -> None:
+    batch = examples([[0, 1, 2], [3], [4, 5]]).batch(
+        np.array([2, 0, 1]), np.random.default_rng(0), sentences=2
+    )
+    assert batch.image_of.tolist() == [0, 1, 2, 0, 1]
+    said = (batch.input_ids[:, 1] - 10).tolist()
+    assert sorted([said[0], said[3]]) == [4, 5]
+    assert {said[1], said[4]} < {0, 1, 2}
+    assert said[2] == 3
+    assert batch.attention_mask.sum(dim=1).tolist() == [3 + i for i in said]
+
+
+def test_symmetric_losses_equal_the_loop() -> None:
+    batch = examples([[0, 1], [2, 3], [4, 5]]).batch(
+        np.arange(3), np.random.default_rng(0), sentences=2
+    )
+    recipe = Recipe("info-nce", 0.1, True, 1, 3, 2, 1e-3, 0, 1.0, 0.0, 0.0, 0, False)
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(6, 3, generator=generator, dtype=torch.float64)
+    value = scores.exp()
+    text = [-(value[i, j] / value[i].sum()).log() for i, j in enumerate(batch.image_of.tolist())]
+    image = []
+    for j in range(3):
+        others = sum(value[i, j] for i in range(6) if int(batch.image_of[i]) != j)
+        image.append(-(value[j, j] / (value[j, j] + others)).log())
+    expected = (sum(text) / 6 + sum(image) / 3) / 2
+    found = losses(scores, batch, torch.tensor(1.0), recipe).mean()
+    assert float(found) == pytest.approx(float(expected))
