@@ -1,0 +1,152 @@
+"""The main job, command by command, as a user runs it, on a few small phantoms."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+COMMAND = [sys.executable, "-c", "from cxrtext_cli.main import main; main()"]
+
+
+def cxrtext(*arguments: str | Path) -> str:
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Phantoms, a language model, sentences, a checkpoint and an index."""
+    folder = tmp_path_factory.mktemp("work")
+    data = folder / "data"
+    cxrtext("phantom", data, "--studies", "60", "--size", "72", "--seed", "3")
+    model = folder / "language-model"
+    cxrtext(
+        "pretrain-text", data / "reports.csv", "--out", model, "--size", "demo", "--epochs", "2"
+    )
+    cxrtext("score-text", data / "reports.csv", "--model", model)
+    (folder / "cxrtext.yaml").write_text(
+        "data: {manifest: data/manifest.csv, sentences: data/sentences.csv, resize: 72, crop: 64}\n"
+        "model: {image: resnet-narrow, text: language-model, dimension: 32}\n"
+        "training: {steps: 6, batch: 16, sentences: 2, lr: 1e-3, warmup: 2}\n"
+        "out: run\n"
+    )
+    cxrtext("train", folder / "cxrtext.yaml")
+    cxrtext(
+        "index", data / "manifest.csv", "--model", folder / "run/checkpoint", "--out",
+        folder / "index",
+    )  # fmt: skip
+    return folder
+
+
+def test_the_scored_sentences_are_the_reports(work: Path) -> None:
+    meta = json.loads((work / "data/sentences.csv.meta.json").read_text())
+    assert meta["reports"] == 60
+    assert meta["sentences"] >= meta["distinct_sentences"] > 20
+
+
+def test_evaluation_measures_both_tasks(work: Path) -> None:
+    found = json.loads(
+        cxrtext(
+            "evaluate", work / "run/checkpoint", "--data", work / "data", "--split", "all", "--json"
+        )
+    )
+    assert found["images"] == 60
+    assert set(found["classification"]) == {
+        "Cardiomegaly",
+        "Edema",
+        "Pleural Effusion",
+        "Pneumonia",
+        "Pneumothorax",
+    }
+    assert set(found["retrieval"]) == {"sentence to image", "image to sentence"}
+    assert found["left_out"] == []
+
+
+def test_search_finds_what_is_there(work: Path) -> None:
+    hits = json.loads(
+        cxrtext("search", "Large left pleural effusion.", "--index", work / "index", "--json")
+    )
+    assert len(hits) == 10
+    assert {"score", "image", "study_id", "patient_id", "age", "sex", "view"} <= set(hits[0])
+
+
+def test_a_dicom_phantom_is_like_its_png(work: Path, tmp_path: Path) -> None:
+    cxrtext(
+        "phantom", tmp_path / "d", "--studies", "3", "--size", "72", "--seed", "3",
+        "--format", "dicom",
+    )  # fmt: skip
+    cxrtext("phantom", tmp_path / "p", "--studies", "3", "--size", "72", "--seed", "3")
+    model = work / "run/checkpoint"
+    one, other = (
+        json.loads(cxrtext("classify", image, "--model", model, "--json"))[0]
+        for image in (tmp_path / "d/images/s000001.dcm", tmp_path / "p/images/s000001.png")
+    )
+    for finding in ("Edema", "Pneumothorax"):
+        assert one[finding] == pytest.approx(other[finding], abs=0.05)
+
+
+@pytest.fixture(scope="module")
+def address(work: Path) -> Iterator[str]:
+    """A server in a process of its own."""
+    server = subprocess.Popen(
+        [*COMMAND, "serve", "--index", str(work / "index"), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    assert server.stdout is not None
+    line = server.stdout.readline()
+    assert line.startswith("serving at http://127.0.0.1:"), server.communicate()[1]
+    yield line.split()[-1]
+    server.send_signal(signal.SIGTERM)
+    _, complaints = server.communicate(timeout=30)
+    assert server.returncode == 0
+    assert "Traceback" not in complaints
+
+
+def test_the_page_and_the_api_answer(address: str) -> None:
+    with urllib.request.urlopen(f"{address}/", timeout=30) as page:
+        assert "Research use only" in page.read().decode()
+    with urllib.request.urlopen(f"{address}/v1/model", timeout=30) as answer:
+        assert json.load(answer)["images"] == 60
+
+
+def multipart(name: str, data: bytes) -> tuple[bytes, str]:
+    body = (
+        f'--cut\r\nContent-Disposition: form-data; name="image"; filename="{name}"\r\n'
+        "Content-Type: application/octet-stream\r\n\r\n"
+    ).encode() + data + b"\r\n--cut--\r\n"  # fmt: skip
+    return body, "multipart/form-data; boundary=cut"
+
+
+@pytest.mark.data
+@pytest.mark.skipif("CXRTEXT_TEST_DATA" not in os.environ, reason="CXRTEXT_TEST_DATA is not set")
+def test_a_real_dicom_file_gives_the_same_over_http_and_on_the_command_line(
+    work: Path, address: str
+) -> None:
+    path = Path(os.environ["CXRTEXT_TEST_DATA"]) / "dicom/cr_chest_mono1_15bit_j2k.dcm"
+    (row,) = json.loads(cxrtext("classify", path, "--model", work / "run/checkpoint", "--json"))
+    body, kind = multipart("chest.dcm", path.read_bytes())
+    request = urllib.request.Request(
+        f"{address}/v1/classify", data=body, headers={"Content-Type": kind}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        findings = json.load(answer)["findings"]
+    assert len(findings) == 5
+    for finding in findings:
+        assert finding["probability"] == pytest.approx(row[finding["finding"]], abs=1e-4)
