@@ -189,7 +189,7 @@ def pretrain_text(
             and ``training.json``.  A model that was trained here before is replaced.
         base: A hub id or model folder to fine-tune; its vocabulary and size are kept, a projection
             head is left out.
-        size: "compact" (4 layers of 256) or "demo" (2 layers of 128); without ``base`` only.
+        size: "compact" (3 layers of 192) or "demo" (2 layers of 128); without ``base`` only.
         vocabulary_size: Most word pieces; default by size.
         hidden: Width; default by size.
         layers: Number of layers; default by size.

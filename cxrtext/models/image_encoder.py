@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 Architecture = Literal["resnet18", "resnet50", "resnet-narrow"]
 ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
-"""``resnet18`` and ``resnet50`` have stride 32; ``resnet-narrow`` has stride 16 and a quarter of
-the channels of ResNet-18 in its last stage, for small images on a CPU."""
+"""``resnet18`` and ``resnet50`` have stride 32; ``resnet-narrow`` has stride 16, three
+stages of one block, and 128 channels in the last, for small images on a CPU."""
 
 _SHAPES: dict[str, dict[str, Any]] = {
     "resnet18": {
@@ -26,8 +26,9 @@ _SHAPES: dict[str, dict[str, Any]] = {
     "resnet-narrow": {
         "layer_type": "basic",
         "hidden_sizes": [32, 64, 128],
-        "depths": [2, 2, 2],
+        "depths": [1, 1, 1],
         "embedding_size": 32,
+        "downsample_in_first_stage": True,
     },
 }
 
@@ -57,6 +58,10 @@ class ImageEncoder(nn.Module):
 
         shape = _SHAPES[architecture]
         self.backbone = ResNetModel(ResNetConfig(num_channels=1, **shape))
+        if architecture == "resnet-narrow":
+            # The first stage halves the size instead, by a learned convolution: at 128 pixels a
+            # pleural line is one pixel wide, and does not survive max pooling.
+            self.backbone.embedder.add_module("pooler", nn.Identity())
         channels = shape["hidden_sizes"][-1]
         self.projection = nn.Linear(channels, dimension)
 

@@ -14,7 +14,19 @@ from cxrtext.images import Preprocessing
 from cxrtext.records import ImageRecord, Rejects, Sentence
 from cxrtext.training.cache import decode_images
 
+GROUP = 64
+"""Sentences that are padded to one length; padding them all to the longest costs several times
+the arithmetic."""
+
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Some sentences of similar length: ``input_ids`` and ``attention_mask``, each [n, T]."""
+
+    input_ids: Tensor
+    attention_mask: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,32 +35,44 @@ class Batch:
 
     Args:
         images: [B, 1, R, R], 8-bit grey, before the crop.
-        input_ids: [S, T].
-        attention_mask: [S, T].
-        eta: [S], class probability of each sentence.
+        tokens: The distinct sentences, shortest first, in groups; U in all.
+        text_of: [S], the distinct sentence that each sentence is.
         image_of: [S], the image that each sentence belongs to; the first B are 0 to B − 1.
+        eta: [S], class probability of each sentence.
     """
 
     images: Tensor
-    input_ids: Tensor
-    attention_mask: Tensor
-    eta: Tensor
+    tokens: list[Tokens]
+    text_of: Tensor
     image_of: Tensor
+    eta: Tensor
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on another device."""
         return Batch(
-            *(
-                t.to(device, non_blocking=True)
-                for t in (
-                    self.images,
-                    self.input_ids,
-                    self.attention_mask,
-                    self.eta,
-                    self.image_of,
-                )
-            )
+            self.images.to(device, non_blocking=True),
+            [
+                Tokens(group.input_ids.to(device), group.attention_mask.to(device))
+                for group in self.tokens
+            ],
+            self.text_of.to(device),
+            self.image_of.to(device),
+            self.eta.to(device),
         )
+
+
+def group_by_length(pieces: Sequence[Sequence[int]], pad_id: int) -> list[Tokens]:
+    """Pad sentences that are sorted by length, :data:`GROUP` at a time."""
+    groups = []
+    for start in range(0, len(pieces), GROUP):
+        part = pieces[start : start + GROUP]
+        ids = torch.full((len(part), len(part[-1])), pad_id)
+        mask = torch.zeros_like(ids)
+        for row, sentence in enumerate(part):
+            ids[row, : len(sentence)] = torch.tensor(sentence)
+            mask[row, : len(sentence)] = 1
+        groups.append(Tokens(ids, mask))
+    return groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +109,14 @@ class Examples:
         drawn = [generator.permutation(self.sentences[i])[:sentences] for i in examples]
         chosen = [int(own[0]) for own in drawn] + [int(i) for own in drawn for i in own[1:]]
         image_of = [*range(len(drawn)), *(b for b, own in enumerate(drawn) for _ in own[1:])]
-        longest = max(len(self.tokens[i]) for i in chosen)
-        ids = np.full((len(chosen), longest), self.pad_id, dtype=np.int64)
-        mask = np.zeros((len(chosen), longest), dtype=np.int64)
-        for row, i in enumerate(chosen):
-            ids[row, : len(self.tokens[i])] = self.tokens[i]
-            mask[row, : len(self.tokens[i])] = 1
+        distinct = sorted({tuple(self.tokens[i]) for i in chosen}, key=lambda t: (len(t), t))
+        place = {pieces: number for number, pieces in enumerate(distinct)}
         return Batch(
             images=torch.from_numpy(np.asarray(self.pixels[self.rows[examples]])[:, None]),
-            input_ids=torch.from_numpy(ids),
-            attention_mask=torch.from_numpy(mask),
-            eta=torch.from_numpy(self.eta[chosen]),
+            tokens=group_by_length(distinct, self.pad_id),
+            text_of=torch.tensor([place[tuple(self.tokens[i])] for i in chosen]),
             image_of=torch.tensor(image_of),
+            eta=torch.from_numpy(self.eta[chosen]),
         )
 
 

@@ -116,13 +116,19 @@ def autocast(device: torch.device, enabled: bool) -> AbstractContextManager[obje
     return torch.autocast(device.type, dtype=torch.bfloat16) if enabled else nullcontext()
 
 
+def embed_texts(model: ImageTextModel, batch: Batch) -> Tensor:
+    """Embeddings of a batch's sentences, [S, D]; each distinct one is computed once."""
+    distinct = [model.embed_tokens(g.input_ids, g.attention_mask) for g in batch.tokens]
+    return torch.cat(distinct)[batch.text_of]
+
+
 def score_batch(
     model: ImageTextModel, batch: Batch, images: Tensor, bfloat16: bool
 ) -> tuple[Tensor, Tensor]:
     """Scaled scores [S, B], sentences in rows, and γ²; the scores in float32."""
     with autocast(model.device, bfloat16):
         regions = model.embed_images(images)
-        texts = model.embed_tokens(batch.input_ids, batch.attention_mask)
+        texts = embed_texts(model, batch)
     gamma_sq = model.gamma_sq
     scores = model.scores(regions.float().flatten(1, 2), texts.float())
     return gamma_sq * scores, gamma_sq

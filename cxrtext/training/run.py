@@ -19,6 +19,7 @@ from cxrtext.models.checkpoint import text_config
 from cxrtext.models.image_encoder import STRIDES
 from cxrtext.records import Rejects, read_manifest, read_sentences
 from cxrtext.training.data import Examples, collect, require_enough
+from cxrtext.training.initial import centre_projections
 from cxrtext.training.interrupt import StopRequest
 from cxrtext.training.loop import Recipe, StepReport, train_steps, validation_loss
 from cxrtext.training.metrics_log import MetricsLog
@@ -235,6 +236,7 @@ def train(
     key = _run_key(config, data)
     model.to(device)
     model.image_encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    centre_projections(model, train_set, config.training.seed)
     optimizer = _optimizer(model, config)
     state = config.out / "state"
     start = load_state(state, model, optimizer, key) if resume else 0

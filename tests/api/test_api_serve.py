@@ -120,7 +120,7 @@ def test_it_says_its_address_once_and_ends_well(number: signal.Signals, host: st
             assert process.stdout is not None
             url = process.stdout.readline().strip()
             assert url.startswith(f"http://{host}:")
-            with urllib.request.urlopen(f"{url}/readyz", timeout=10) as response:  # noqa: S310
+            with urllib.request.urlopen(f"{url}/readyz", timeout=10) as response:
                 assert response.read() == b'{"status":"ready"}'
             process.send_signal(number)
             out, err = process.communicate(timeout=20)

@@ -1,5 +1,6 @@
 import itertools
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,11 @@ import torch
 
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import centre_crop, jitter, random_crop
+from cxrtext.models import load_model
 from cxrtext.records import Rejects, read_manifest
 from cxrtext.training.cache import decode_images
 from cxrtext.training.data import Examples, batch_rows
+from cxrtext.training.initial import centre_projections
 from cxrtext.training.loop import Recipe, losses
 from cxrtext.training.schedule import learning_rate
 
@@ -99,11 +102,15 @@ def test_a_batch_holds_several_sentences_of_each_image() -> None:
         np.array([2, 0, 1]), np.random.default_rng(0), sentences=2
     )
     assert batch.image_of.tolist() == [0, 1, 2, 0, 1]
-    said = (batch.input_ids[:, 1] - 10).tolist()
+    ids = [row[row != 0].tolist() for group in batch.tokens for row in group.input_ids]
+    assert [len(row) for row in ids] == sorted(len(row) for row in ids)
+    said = [ids[i][1] - 10 for i in batch.text_of.tolist()]
     assert sorted([said[0], said[3]]) == [4, 5]
     assert {said[1], said[4]} < {0, 1, 2}
     assert said[2] == 3
-    assert batch.attention_mask.sum(dim=1).tolist() == [3 + i for i in said]
+    for group in batch.tokens:
+        assert torch.equal(group.attention_mask.bool(), group.input_ids != 0)
+    assert batch.eta.tolist() == pytest.approx([0.05 + 0.03 * i for i in said])
 
 
 def test_symmetric_losses_equal_the_loop() -> None:
@@ -122,3 +129,28 @@ def test_symmetric_losses_equal_the_loop() -> None:
     expected = (sum(text) / 6 + sum(image) / 3) / 2
     found = losses(scores, batch, torch.tensor(1.0), recipe).mean()
     assert float(found) == pytest.approx(float(expected))
+
+
+def test_equal_sentences_of_a_batch_are_embedded_once() -> None:
+    made = examples([[0], [1], [2]])
+    same = replace(made, tokens=[[2, 9, 3], [2, 8, 3, 4], [2, 9, 3]])
+    batch = same.batch(np.arange(3), np.random.default_rng(0))
+    assert sum(len(group.input_ids) for group in batch.tokens) == 2
+    assert batch.text_of.tolist() == [0, 1, 0]
+
+
+def test_projections_are_centred_and_nothing_else_changes(checkpoint: Path) -> None:
+    model = load_model(checkpoint)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    made = replace(
+        examples([[i] for i in range(8)]),
+        pixels=np.random.default_rng(0).integers(0, 255, (8, 72, 72)).astype(np.uint8),
+    )
+    centre_projections(model, made, seed=0)
+    after = model.state_dict()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    tracked = {name for name in changed if name.endswith("num_batches_tracked")}
+    assert changed - tracked == {
+        "image_encoder.projection.bias",
+        "text_encoder.projection.bias",
+    }
