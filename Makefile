@@ -13,6 +13,8 @@ INSTALLED := $(VENV)/.installed
 DEMO ?= demo
 DEMO_PORT ?= 0
 CXRTEXT := $(BIN)/cxrtext
+# The demonstration's language model is so small that a second thread only costs.
+ONE := OMP_NUM_THREADS=1
 
 .PHONY: install demo test check format clean-demo
 
@@ -49,12 +51,12 @@ $(DEMO)/data/manifest.csv: | $(INSTALLED)
 
 $(DEMO)/language-model/model.safetensors: $(DEMO)/data/manifest.csv
 	@echo "2/6 language model"
-	@$(CXRTEXT) pretrain-text $(DEMO)/data/reports.csv --out $(DEMO)/language-model --size demo
+	@$(ONE) $(CXRTEXT) pretrain-text $(DEMO)/data/reports.csv --out $(DEMO)/language-model --size demo
 	@touch $@
 
 $(DEMO)/data/sentences.csv: $(DEMO)/language-model/model.safetensors
 	@echo "3/6 likelihood of every sentence"
-	@$(CXRTEXT) score-text $(DEMO)/data/reports.csv --model $(DEMO)/language-model --out $@
+	@$(ONE) $(CXRTEXT) score-text $(DEMO)/data/reports.csv --model $(DEMO)/language-model --out $@
 	@touch $@
 
 $(DEMO)/run/.trained: $(DEMO)/data/sentences.csv docs/demo.yaml

@@ -204,7 +204,9 @@ NEGATIONS: dict[str, tuple[str, ...]] = {
     "effusion": (
         "No pleural effusion.",
         "There is no pleural effusion.",
+        "No pleural effusions.",
         "The costophrenic angles are sharp.",
+        "There are no pleural effusions.",
         "No pleural effusions are seen.",
         "The pleural spaces are free of fluid.",
     ),
@@ -240,6 +242,7 @@ NEGATIONS: dict[str, tuple[str, ...]] = {
     "effusion pneumothorax": (
         "No pleural effusion or pneumothorax.",
         "There is no pleural effusion or pneumothorax.",
+        "No pleural effusions or pneumothorax.",
         "No pneumothorax or pleural effusion is seen.",
         "Neither pleural effusion nor pneumothorax is present.",
     ),
