@@ -49,12 +49,13 @@ def print_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
             typer.echo("  ".join("-" * width for width in widths))
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], widest: int = 60) -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print mappings of equal keys as a table; numbers with four digits, long texts shortened."""
     if not rows:
         typer.echo("nothing found")
         return
     columns = list(rows[0])
+    widest = 100 if len(columns) <= 6 else 24
 
     def cell(value: Any) -> str:
         text = f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -29,6 +29,10 @@ from cxrtext.index.search import Index, open_index
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.embedding import embed_files
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest
+from cxrtext.records.reports import SECTION_COLUMNS
+
+REPORT_COLUMNS = {"report", *SECTION_COLUMNS}
+"""Columns of a manifest that are text of the report: kept as sentences, not as metadata."""
 
 RECALL_AT = 10
 RECALL_QUERIES = 50
@@ -128,7 +132,7 @@ def _add_images(
                     todo[row].patient_id,
                     todo[row].split,
                     *size,
-                    todo[row].metadata,
+                    {k: v for k, v in todo[row].metadata.items() if k not in REPORT_COLUMNS},
                 )
                 for place, (row, size) in enumerate(zip(part.rows, part.sizes, strict=True))
             )
