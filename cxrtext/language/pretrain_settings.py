@@ -30,7 +30,7 @@ class Shape:
 
 SHAPES = {
     "compact": Shape(3, 192, 3, vocabulary_size=4000, tokens=1_400_000, learning_rate=1e-3),
-    "demo": Shape(2, 128, 2, vocabulary_size=1000, tokens=450_000, learning_rate=2e-3),
+    "demo": Shape(2, 128, 2, vocabulary_size=1000, tokens=700_000, learning_rate=2e-3),
 }
 """Named sizes: "compact" for real corpora, "demo" for the embedded data set."""
 
