@@ -43,7 +43,7 @@ format: $(INSTALLED)
 demo: $(DEMO)/index/index.json
 	@echo "serving the page and the API; stop with Ctrl-C"
 	@$(CXRTEXT) serve --model $(DEMO)/run/checkpoint --index $(DEMO)/index \
-	    --port $(DEMO_PORT)
+	    --prompts docs/demo-prompts.yaml --port $(DEMO_PORT)
 
 $(DEMO)/data/manifest.csv: | $(INSTALLED)
 	@echo "1/6 phantoms"
@@ -68,7 +68,8 @@ $(DEMO)/run/.trained: $(DEMO)/data/sentences.csv docs/demo.yaml
 
 $(DEMO)/evaluation/report.md: $(DEMO)/run/.trained
 	@echo "5/6 evaluation on held-out patients"
-	@$(CXRTEXT) evaluate $(DEMO)/run/checkpoint --data $(DEMO)/data --out $(DEMO)/evaluation
+	@$(CXRTEXT) evaluate $(DEMO)/run/checkpoint --data $(DEMO)/data --out $(DEMO)/evaluation \
+	    --prompts docs/demo-prompts.yaml
 
 $(DEMO)/index/index.json: $(DEMO)/evaluation/report.md
 	@echo "6/6 index"

@@ -37,7 +37,7 @@ def evaluate(
     from cxrtext.evaluation import read_prompts
     from cxrtext.evaluation.tables import classification_rows, markdown_report, retrieval_rows
     from cxrtext.files import write_json, write_text
-    from cxrtext.records import Rejects
+    from cxrtext.records import CHEX5, Rejects
 
     rejects = Rejects(max_rejected)
     with progress("embedding", "images") as update:
@@ -70,7 +70,7 @@ def evaluate(
     if rejects.rows:
         typer.echo(f"images that cannot be read: {len(rejects.rows)}")
     if result.mean_auc is not None:
-        name = "mean CheX5 AUC" if prompts is None else "mean AUC"
+        name = "mean CheX5 AUC" if set(result.classification) == set(CHEX5) else "mean AUC"
         typer.echo(f"{name} {result.mean_auc:.3f}")
     if out is not None:
         typer.echo(f"written: {out / 'report.md'}, {out / 'metrics.json'}")

@@ -28,6 +28,9 @@ def serve(
         list[str] | None,
         typer.Option(help="A name by which callers may address the server; repeatable."),
     ] = None,
+    prompts: Annotated[
+        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default.")
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """Serve the REST API and the page until it is stopped.
@@ -37,7 +40,6 @@ def serve(
     if model is None and index is None:
         raise InputError("give a checkpoint with --model, an index with --index, or both")
     from cxrtext_api.keys import read_keys
-    from cxrtext_api.resources import load_from_settings
     from cxrtext_api.serve import run_server
     from cxrtext_api.settings import Settings
 
@@ -52,6 +54,14 @@ def serve(
 
     def load(given: Settings) -> "Service":
         # Only here, so that a port in use is told before torch is imported.
-        return load_from_settings(given.model_copy(update={"device": pick_device(device)}))
+        from cxrtext.evaluation import read_prompts
+        from cxrtext.service import load_service
+
+        return load_service(
+            given.checkpoint,
+            given.index,
+            prompts=read_prompts(prompts) if prompts else None,
+            device=pick_device(device),
+        )
 
     run_server(settings, on_ready=lambda url: typer.echo(f"serving at {url}"), load=load)
