@@ -126,7 +126,7 @@ def test_images_are_decoded_once(options: list[str], monkeypatch: pytest.MonkeyP
         raise AssertionError("decoded again")
 
     monkeypatch.setattr("cxrtext.training.cache.read_image", refuse)
-    train(config, resume=True)
+    assert train(config, resume=True).images == 28
 
 
 def test_bad_images_are_set_aside_up_to_a_limit(
