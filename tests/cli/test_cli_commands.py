@@ -1,28 +1,50 @@
 import csv
 import json
-import os
+import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-
-def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The command as a user starts it."""
-    code = "from cxrtext_cli.main import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-        timeout=120,
-    )
+from cxrtext_cli.main import main
 
 
-def refused(result: subprocess.CompletedProcess[str], code: int, *says: str) -> None:
+@dataclass(frozen=True)
+class Done:
+    """What a command came to."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: str | Path, cwd: Path | None = None) -> Done:
+    """The command as a user starts it, but in this process, which has torch imported already."""
+    out, err = StringIO(), StringIO()
+    terminate = signal.getsignal(signal.SIGTERM)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", ["cxrtext", *map(str, arguments)])
+        patch.chdir(cwd or Path.cwd())
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            signal.signal(signal.SIGTERM, terminate)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def refused(result: Done, code: int, *says: str) -> None:
     """One or two lines on standard error, no traceback, the exit code of its kind."""
     assert result.returncode == code, result.stderr
     lines = result.stderr.strip().splitlines()
