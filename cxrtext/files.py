@@ -64,8 +64,12 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     old = _temporary_name(path)
     try:
         yield temporary
+        mask = os.umask(0)
+        os.umask(mask)
         for file in temporary.rglob("*"):
             if file.is_file():
+                # Some writers make files for their owner alone, whatever the umask says.
+                file.chmod(0o666 & ~mask)
                 with file.open("rb") as handle:
                     os.fsync(handle.fileno())
         if path.exists():

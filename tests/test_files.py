@@ -21,10 +21,14 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "model"
     with replacing_folder(path) as temporary:
         (temporary / "a").write_text("one")
+        (temporary / "a").chmod(0o600)
     with pytest.raises(RuntimeError, match="stop"), replacing_folder(path) as temporary:
         (temporary / "b").write_text("two")
         raise RuntimeError("stop")
     assert [p.name for p in path.iterdir()] == ["a"]
+    (tmp_path / "plain").touch()
+    assert (path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    (tmp_path / "plain").unlink()
     with replacing_folder(path) as temporary:
         (temporary / "b").write_text("two")
     assert [p.name for p in path.iterdir()] == ["b"]

@@ -22,9 +22,9 @@ def test_a_run_learns_and_leaves_what_it_promises(run_folder: Path) -> None:
     assert {"checkpoint", "state", "cache", "config.yaml", "metrics.jsonl"} <= names
     losses = [line["loss"] for line in metrics(run_folder) if line["kind"] == "train"]
     assert losses[-1] < losses[0]
-    assert [line["step"] for line in metrics(run_folder) if line["kind"] == "val"] == [40, 80]
+    assert [line["step"] for line in metrics(run_folder) if line["kind"] == "val"] == [100, 200]
     training = json.loads((run_folder / "checkpoint/training.json").read_text())
-    assert training["step"] == 80
+    assert training["step"] == 200
     assert training["configuration"]["training"]["lr"] == 2e-3
 
 
