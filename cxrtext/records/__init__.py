@@ -3,20 +3,25 @@
 from cxrtext.records.boxes import Box, write_boxes
 from cxrtext.records.labels import CHEX5, read_labels
 from cxrtext.records.manifest import read_manifest
-from cxrtext.records.rejects import Rejects
+from cxrtext.records.rejects import BadItem, Rejects
 from cxrtext.records.reports import read_reports
-from cxrtext.records.sentences import read_sentences, write_sentences
+from cxrtext.records.sentences import SentenceWriter, read_sentences, write_sentences
+from cxrtext.records.sources import TextSource, open_source
 from cxrtext.records.study import ImageRecord, Sentence, Study
 from cxrtext.records.tables import Table, read_table, write_table
 
 __all__ = [
     "CHEX5",
+    "BadItem",
     "Box",
     "ImageRecord",
     "Rejects",
     "Sentence",
+    "SentenceWriter",
     "Study",
     "Table",
+    "TextSource",
+    "open_source",
     "read_labels",
     "read_manifest",
     "read_reports",

@@ -7,6 +7,19 @@ from cxrtext.errors import DataError
 from cxrtext.records.tables import write_table
 
 
+@dataclass(frozen=True, slots=True)
+class BadItem:
+    """Something of an input that is set aside.
+
+    Args:
+        item: Where it stands: "row 17", or the relative path of a file; never report text.
+        reason: One line: what is wrong, and what to do.
+    """
+
+    item: str
+    reason: str
+
+
 @dataclass(slots=True)
 class Rejects:
     """Collects what was set aside, up to a limit.

@@ -29,7 +29,8 @@ class Table:
     rows: list[dict[str, str]]
 
 
-def _text(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """Return a value of a table as text: "" where it is missing, whole floats without a point."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -72,7 +73,7 @@ def _read_parquet(path: Path) -> Table:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path}: not a readable Parquet file ({reason})") from None
     columns = tuple(table.column_names)
-    rows = [{name: _text(row[name]) for name in columns} for row in table.to_pylist()]
+    rows = [{name: cell_text(row[name]) for name in columns} for row in table.to_pylist()]
     return Table(path, columns, rows)
 
 

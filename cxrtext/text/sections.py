@@ -1,26 +1,57 @@
 """Reports divided into their sections."""
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from cxrtext.text.characters import without_controls
 from cxrtext.text.headings import ADMINISTRATIVE, HEADLESS, find_headings
 
-# Lines that a reporting system prints and nobody wrote.
-_FURNITURE = re.compile(
-    r"^[ \t]*(?:FINAL (?:REPORT|ADDENDUM)|RADIOLOGY REPORT|PRELIMINARY REPORT|_{5,}|-{5,}|={5,})"
-    r"[ \t]*$",
-    re.MULTILINE,
-)
+_DESCRIBES = frozenset({"findings", "impression", "conclusion", "findings and impression"})
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 
 
-def _paragraph_break(section: str, body: str) -> int:
-    """Where the section ends: administrative ones at the first blank line after some text."""
+class Part(NamedTuple):
+    """A part of a report: a section's text, or with None a heading or a printed line."""
+
+    section: str | None
+    text: str
+
+
+def _bodies(section: str, body: str) -> Iterator[Part]:
+    """A section's text; administrative ones end at the first blank line after some text."""
     if section in ADMINISTRATIVE:
-        offset = len(body) - len(body.lstrip())
-        gap = _BLANK_LINE.search(body, offset)
+        gap = _BLANK_LINE.search(body, len(body) - len(body.lstrip()))
         if gap is not None:
-            return gap.start()
-    return len(body)
+            yield Part(section, body[: gap.start()])
+            section, body = HEADLESS, body[gap.start() :]
+    yield Part(section, body)
+
+
+def divide_report(report: str) -> Iterator[Part]:
+    """Divide a report into the texts of its sections and what is dropped between them.
+
+    Args:
+        report: The text of a report; may be empty.
+
+    Yields:
+        Parts in order.  Together they are the report with line feeds for line breaks and
+        spaces for control characters, no character lost or repeated.
+    """
+    text = without_controls(report)
+    section, done = HEADLESS, 0
+    for start, end, opened, title, view in find_headings(text):
+        # "CHEST:" inside the impression divides it by organs, and opens nothing.
+        if (title or view) and section in _DESCRIBES:
+            continue
+        yield from _bodies(section, text[done:start])
+        yield Part(opened if title else None, text[start:end])
+        if opened is not None:
+            section = HEADLESS if title else opened
+        elif section in ADMINISTRATIVE:
+            section = HEADLESS
+        done = end
+    yield from _bodies(section, text[done:])
 
 
 def split_sections(report: str) -> list[tuple[str, str]]:
@@ -28,10 +59,12 @@ def split_sections(report: str) -> list[tuple[str, str]]:
 
     A heading is one of those of MIMIC-CXR, Open-i and common usage (``FINDINGS``, ``IMPRESSION``,
     ``CLINICAL HISTORY``, ``PORTABLE AP CHEST`` ...), followed by a colon: at the start of a line in
-    any case; inside a line in capitals, or capitalised after the end of a sentence.  A line of
-    nothing but a heading in capitals needs no colon.  ``indication``, ``history``,
-    ``comparison``, ``technique`` and ``examination`` end at a blank line, because many reports
-    then go on with their findings under no heading.
+    any case; inside a line in capitals, or in any case after the end of a sentence.  In capitals
+    it needs no colon on a line of its own, before a dash, and before a word that is not in
+    capitals.  ``indication``, ``history``, ``comparison``, ``technique`` and ``examination`` end
+    at a blank line, because many reports then go on with their findings under no heading.  A line
+    in capitals that only names an examination is an ``examination``.  Control characters are
+    spaces.
 
     Args:
         report: The text of a report; may be empty.
@@ -40,13 +73,8 @@ def split_sections(report: str) -> list[tuple[str, str]]:
         ``(section, text)`` in order, stripped; text without a heading is section ``report``.
         Sections without text are left out; a heading that occurs twice gives two entries.
     """
-    text = _FURNITURE.sub("", report.replace("\r\n", "\n").replace("\r", "\n"))
-    headings = find_headings(text)
-    first = headings[0][0] if headings else len(text)
-    pieces = [(HEADLESS, text[:first])]
-    for number, (_, start, section) in enumerate(headings):
-        end = headings[number + 1][0] if number + 1 < len(headings) else len(text)
-        body = text[start:end]
-        cut = _paragraph_break(section, body)
-        pieces += [(section, body[:cut]), (HEADLESS, body[cut:])]
-    return [(section, body.strip()) for section, body in pieces if body.strip()]
+    return [
+        (part.section, body)
+        for part in divide_report(report)
+        if part.section is not None and (body := part.text.strip())
+    ]

@@ -2,7 +2,10 @@
 
 import functools
 import re
-from typing import Protocol, cast
+from itertools import pairwise
+from typing import Any
+
+from cxrtext.text.boundaries import PLAIN_END, corrected
 
 PIECE_LIMIT = 1000
 """Longest text given to PySBD at once, in characters; some of its rules are quadratic."""
@@ -18,32 +21,70 @@ CURED_PATTERN = (
 )
 """The same in linear time (nipunsadvilkar/pySBD#79)."""
 
-_BOUNDARY = re.compile(r"(?<=[a-z0-9_X)]{3}[.!?])\s+(?=[A-Z])")
-
-
-class _Processor(Protocol):
-    def process(self) -> list[str]: ...
-
-
-class _Segmenter(Protocol):
-    def processor(self, text: str) -> _Processor: ...
+_INNER_STOP = re.compile(r"[.?!。．！？]\S*\s")
 
 
 @functools.cache
-def _segmenter() -> _Segmenter:
-    import pysbd
-    from pysbd.languages import Language
+def _language() -> Any:
+    """PySBD's English with the cured pattern, and without its abbreviations.
 
-    # The library reads the pattern from its language class at each call.
-    Language.get_language_code("en").NUMBERED_REFERENCE_REGEX = CURED_PATTERN
-    return cast("_Segmenter", pysbd.Segmenter(language="en", clean=False))
+    They are American states and ranks ("miss.", "ill.", "pa."); those of radiology reports are
+    known to ``cxrtext.text.boundaries``.
+    """
+    from pysbd.lang.english import English
+
+    abbreviations = type(
+        "Abbreviation",
+        (English.Abbreviation,),
+        {
+            "ABBREVIATIONS": [],
+            "PREPOSITIVE_ABBREVIATIONS": [],
+            "NUMBER_ABBREVIATIONS": [],
+        },
+    )
+    return type(
+        "RadiologyEnglish",
+        (English,),
+        {"NUMBERED_REFERENCE_REGEX": CURED_PATTERN, "Abbreviation": abbreviations},
+    )
+
+
+def _sentences(piece: str) -> list[str]:
+    """The sentences of a short text as PySBD sees them."""
+    from pysbd.processor import Processor
+
+    processor: Any = Processor(piece, _language())
+    # The steps of process(), but for its lists ("in zone 2. The nodule" is none; list items have
+    # been divided already), and not segment(): that looks every sentence up in the text again, in
+    # quadratic time, and drops those it does not find.
+    processor.replace_abbreviations()
+    processor.replace_numbers()
+    processor.replace_continuous_punctuation()
+    processor.replace_periods_before_numeric_references()
+    return [str(sentence) for sentence in processor.split_into_segments()]
+
+
+def _proposed(piece: str) -> list[int]:
+    """The ends of PySBD's sentences, or the plain ones where its sentences are not the text."""
+    if not _INNER_STOP.search(piece):
+        return []
+    ends = []
+    place = 0
+    for sentence in map(str.strip, _sentences(piece)):
+        while place < len(piece) and piece[place].isspace():
+            place += 1
+        if not piece.startswith(sentence, place):
+            return [match.start() for match in PLAIN_END.finditer(piece)]
+        place += len(sentence)
+        ends.append(place)
+    return ends
 
 
 def _pieces(text: str) -> list[str]:
     """Cut a text into pieces of at most PIECE_LIMIT characters, at sentence ends where possible."""
     pieces = []
     while len(text) > PIECE_LIMIT:
-        ends = [match.end() for match in _BOUNDARY.finditer(text, 0, PIECE_LIMIT)]
+        ends = [match.end() for match in PLAIN_END.finditer(text, 0, PIECE_LIMIT)]
         space = text.rfind(" ", 0, PIECE_LIMIT)
         cut = ends[-1] if ends else space + 1 if space > 0 else PIECE_LIMIT
         pieces.append(text[:cut])
@@ -54,18 +95,17 @@ def _pieces(text: str) -> list[str]:
 def segment(text: str) -> list[str]:
     """Divide one paragraph without line breaks into sentences.
 
+    The sentences are cut from the text itself, so that nothing is lost, repeated or altered
+    whatever PySBD makes of it.
+
     Args:
-        text: The paragraph.
+        text: The paragraph, with single spaces.
 
     Returns:
-        The sentences, stripped.
+        The sentences, stripped; the longest has PIECE_LIMIT characters.
     """
-    if not text.strip():
-        return []
-    segmenter = _segmenter()
-    # Not segment(): that looks every sentence up in the text again, in quadratic time, and drops
-    # those it does not find.
-    found = (
-        sentence for piece in _pieces(text) for sentence in segmenter.processor(piece).process()
-    )
-    return [stripped for sentence in found if (stripped := sentence.strip())]
+    sentences = []
+    for piece in _pieces(text):
+        for start, end in pairwise([0, *corrected(piece, _proposed(piece))]):
+            sentences.append(piece[start:end].strip())
+    return [sentence for sentence in sentences if sentence]

@@ -1,42 +1,26 @@
 """Text divided into sentences."""
 
-import html
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from cxrtext.text.characters import normalise
+from cxrtext.text.lines import deliberate_breaks
+from cxrtext.text.lists import list_marks
 from cxrtext.text.segmenter import segment
 
 _BLANK_LINE = re.compile(r"\n\s*\n")
-# "1." "2)" "(3)" "-" "*" and bullets open an item of a list.
-_NUMBER = r"(?:\(?\d{1,2}\)|\d{1,2}\.)"
-_ITEM_LINE = re.compile(rf"^[ \t]*(?:{_NUMBER}(?=\s|[A-Z(]|$)|[-*•·–]+(?=\s))[ \t]*", re.MULTILINE)
-# The same inside a line, only where a sentence has just ended ("No. 3." and "T12." are none).
-_ITEM_INLINE = re.compile(rf"(?<=[.;:?!])(?<!\bNo\.)(?<!\bno\.)\s+{_NUMBER}\s+(?=[A-Z(_])")
-# "Chest 1. Heart normal. 2. Lungs clear.": the first item follows a title.
-_FIRST_ITEM = re.compile(r"\s1\.\s+(?=[A-Z])")
-_SECOND_ITEM = re.compile(r"[.;:?!]\s+2\.\s+(?=[A-Z])")
 # "left lung apex.There are": a space was lost.
-_LOST_SPACE = re.compile(r"(?<=[a-z]{3}[.?!])(?=[A-Z][a-z])")
-# "[<...>]": a dictation system's marks around a template's field.
-_FIELD_MARK = re.compile(r"\[<|>\]")
+_LOST_SPACE = re.compile(r"(?<=[A-Za-z0-9)][A-Za-z0-9)][.?!])(?=[A-Z][a-z])")
 _LETTER = re.compile(r"[^\W\d_]")
-_PLACEHOLDERS = re.compile(r"\bX{2,}\b|_+|\[\*\*.*?\*\*\]")
-_LEADING_MARK = re.compile(rf"^(?:{_NUMBER}\s+|[-*•·–]+\s+)+")
+_PLACEHOLDERS = re.compile(r"\bX{2,}\b|_+|\[\*\*[^\]]{0,80}\*\*\]")
 
 
-def _paragraphs(text: str) -> Iterator[str]:
-    """Paragraphs and list items, each on one line."""
-    text = _FIELD_MARK.sub(" ", html.unescape(text))
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", " ")
-    for block in _BLANK_LINE.split(text):
-        marked = _ITEM_LINE.sub("\x00", block)
-        if _SECOND_ITEM.search(marked):
-            marked = _FIRST_ITEM.sub("\x00", marked, count=1)
-        marked = _ITEM_INLINE.sub("\x00", marked)
-        for item in marked.split("\x00"):
-            line = " ".join(item.split())
-            if line:
-                yield _LOST_SPACE.sub(" ", line)
+class Piece(NamedTuple):
+    """A part of a text: a sentence that is kept, or what is dropped between sentences."""
+
+    text: str
+    kept: bool
 
 
 def _says_something(sentence: str) -> bool:
@@ -44,12 +28,42 @@ def _says_something(sentence: str) -> bool:
     return _LETTER.search(_PLACEHOLDERS.sub(" ", sentence)) is not None
 
 
+def _item_pieces(item: str) -> Iterator[Piece]:
+    """The sentences of a paragraph or list item."""
+    for part in deliberate_breaks(item):
+        line = " ".join(part.split())
+        if line:
+            for sentence in segment(_LOST_SPACE.sub(" ", line)):
+                yield Piece(sentence, _says_something(sentence))
+
+
+def divide(text: str) -> Iterator[Piece]:
+    """Divide a text into its sentences and what is dropped between them.
+
+    Args:
+        text: A section or a whole text; may be empty.
+
+    Yields:
+        Pieces in order.  Apart from white space they are the normalised text, no character lost,
+        repeated or altered.
+    """
+    for block in _BLANK_LINE.split(normalise(text)):
+        done = 0
+        for start, end in list_marks(block):
+            yield from _item_pieces(block[done:start])
+            yield Piece(block[start:end].strip(), kept=False)
+            done = end
+        yield from _item_pieces(block[done:])
+
+
 def split_sentences(text: str) -> list[str]:
     """Divide a text into sentences, with PySBD.
 
-    Wrapped lines are joined; a blank line and a list marker ("1.", "2)", "-") end a sentence, and
-    the marker is dropped.  De-identification marks (``XXXX``, ``___``) are kept, but what holds
-    no letter beside them is no sentence.  Time grows linearly with the text.
+    Wrapped lines are joined; a blank line, a line that was ended on purpose and a list marker
+    ("1.", "2)", "-") end a sentence, and the marker is dropped.  HTML's character references are
+    resolved, control characters are spaces, and so are the field marks ``[<`` and ``>]``.
+    De-identification marks (``XXXX``, ``___``) are kept, but what holds no letter beside them is
+    no sentence.  Nothing else is lost.  Time grows linearly with the text.
 
     Args:
         text: A section or a whole text; may be empty.
@@ -59,10 +73,4 @@ def split_sentences(text: str) -> list[str]:
 
     Source: Sadvilkar and Neumann 2020 (PySBD).
     """
-    sentences = []
-    for paragraph in _paragraphs(text):
-        for found in segment(paragraph):
-            sentence = _LEADING_MARK.sub("", found)
-            if _says_something(sentence):
-                sentences.append(sentence)
-    return sentences
+    return [piece.text for piece in divide(text) if piece.kept]

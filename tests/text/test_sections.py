@@ -58,6 +58,24 @@ def test_windows_line_ends_make_no_difference() -> None:
         ("PA AND LATERAL VIEWS OF THE CHEST:", "findings"),
         ("IMPRESSION\n", "impression"),
         ("WET READ:", "wet read"),
+        ("NOTIFICATION:", "notification"),
+        ("RECOMMENDATION(S):", "recommendation"),
+        ("CONCLUSION:", "conclusion"),
+        ("FINDINGS &amp; IMPRESSION:", "findings and impression"),
+        ("ADDENDUM:", "addendum"),
+        ("ADDENDUM #2:", "addendum"),
+        ("FINAL ADDENDUM\n", "addendum"),
+        ("CHEST, PA AND LATERAL, ___:", "findings"),
+        ("REASON FOR CHEST X-RAY:", "indication"),
+        ("**Findings:**", "findings"),
+        ("## Impression\n", "impression"),
+        ("IMPRESSION -", "impression"),
+        ("IMPRESSION", "impression"),
+        ("Impression\n", "impression"),
+        ("\ufeffFINDINGS:", "findings"),
+        ("\x0cFINDINGS:", "findings"),
+        ("\tFINDINGS\t:", "findings"),
+        ("REPORT:", "report"),
     ],
 )
 def test_headings_at_the_start_of_a_line(heading: str, section: str) -> None:
@@ -77,6 +95,26 @@ def test_headings_at_the_start_of_a_line(heading: str, section: str) -> None:
             "Lungs clear. Impression: Normal.",
             [("report", "Lungs clear."), ("impression", "Normal.")],
         ),
+        (
+            "lungs clear. impression: normal.",
+            [("report", "lungs clear."), ("impression", "normal.")],
+        ),
+        (
+            "Lungs clear. IMPRESSION Normal.",
+            [("report", "Lungs clear."), ("impression", "Normal.")],
+        ),
+        (
+            "EXAM: CHEST (PA AND LAT) INDICATION: cough FINDINGS: Clear.",
+            [
+                ("examination", "CHEST (PA AND LAT)"),
+                ("indication", "cough"),
+                ("findings", "Clear."),
+            ],
+        ),
+        ("NO FINDINGS OF EDEMA. CHEST IS CLEAR.", None),
+        ("NO ACUTE CHEST DISEASE", None),
+        ("Edema is one of the\nfindings\nin this study.", None),
+        ("The lungs are clear.\n\nNo effusion.\n\nNormal chest.", None),
         ("Correlate with history: none is given.", None),
         ("The findings: an opacity.", None),
         ("Impression of the ribs is normal.", None),
@@ -112,3 +150,37 @@ def test_no_text_is_lost() -> None:
     report = "Before. FINDINGS: one two. COMPARISON: three.\n\nfour IMPRESSION: five"
     kept = " ".join(body for _, body in split_sections(report))
     assert kept.split() == ["Before.", "one", "two.", "three.", "four", "five"]
+
+
+def test_the_final_report_ends_the_wet_read() -> None:
+    report = (
+        " WET READ: ___ ___ 10:38 AM\n  No acute process.\n ______________________________\n"
+        "                                 FINAL REPORT\n"
+        " CHEST RADIOGRAPH PERFORMED ON ___\n\n The lungs are clear.\n"
+    )
+    assert split_sections(report) == [
+        ("wet read", "___ ___ 10:38 AM\n  No acute process."),
+        ("examination", "CHEST RADIOGRAPH PERFORMED ON ___"),
+        ("report", "The lungs are clear."),
+    ]
+
+
+def test_an_addendum_before_the_final_report() -> None:
+    report = "FINAL ADDENDUM\n The tube was moved.\n___________\nFINAL REPORT\nFINDINGS: Clear."
+    assert split_sections(report) == [("addendum", "The tube was moved."), ("findings", "Clear.")]
+
+
+def test_organs_inside_the_impression_open_no_section() -> None:
+    report = "IMPRESSION:\nCHEST: No edema.\nABDOMEN: Normal."
+    assert split_sections(report) == [("impression", "CHEST: No edema.\nABDOMEN: Normal.")]
+
+
+def test_text_after_a_printed_line_is_no_longer_administrative() -> None:
+    report = "COMPARISON: None.\n_______\nThe lungs are clear.\nElectronically signed by ___"
+    assert split_sections(report) == [("comparison", "None."), ("report", "The lungs are clear.")]
+
+
+def test_control_characters_reach_no_section() -> None:
+    assert split_sections("FINDINGS:\x00Clear\x1flungs.\r\rNo\x85edema.") == [
+        ("findings", "Clear lungs.\n\nNo edema.")
+    ]

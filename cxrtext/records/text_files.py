@@ -1,0 +1,102 @@
+"""Text of unknown making, decoded without guessing and read line by line in little memory."""
+
+import codecs
+import io
+import re
+from collections.abc import Iterator
+from typing import TextIO
+
+from cxrtext.errors import DataError
+
+LINE_LIMIT = 1_000_000
+"""Longest line that is read, in characters."""
+
+NOT_UTF8 = "not UTF-8 text; save it as UTF-8"
+
+_MAGIC = {
+    b"\x1f\x8b": "compressed with gzip; unpack it first (gunzip)",
+    b"PK\x03\x04": "an Excel workbook or a zip archive; save it as CSV in UTF-8, or unpack it",
+    b"\xd0\xcf\x11\xe0": "an Excel or Word file; save it as CSV in UTF-8",
+    b"PAR1": "a Parquet file; give it a name that ends in .parquet",
+}
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def undecoded(text: str) -> bool:
+    """Whether bytes that are no text stand in it, as the lone surrogates of ``open_text``."""
+    return not text.isascii() and _SURROGATE.search(text) is not None
+
+
+def unreadable(start: bytes) -> str | None:
+    """Say why content is no text that can be read, from its first four bytes or more."""
+    for magic, reason in _MAGIC.items():
+        if start.startswith(magic):
+            return reason
+    first = start[:4]
+    if first in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+        return "UTF-32 text; save it as UTF-8"
+    if len(first) == 4 and b"\0\0" in (first[0::2], first[1::2]):
+        return "UTF-16 text without a byte order mark; save it as UTF-8"
+    return None
+
+
+def _encoding(start: bytes) -> tuple[str, str]:
+    """The encoding, and how its decoder marks what is wrong with lone surrogates."""
+    if start.startswith(_UTF16_MARKS):
+        return "utf-16", "surrogatepass"
+    return "utf-8-sig", "surrogateescape"
+
+
+def decode(content: bytes) -> str | None:
+    """Decode UTF-8, or UTF-16 with its mark; None where it is neither.
+
+    Returns:
+        The text with every kind of line end made a line feed, or None.
+    """
+    try:
+        text = content.decode(_encoding(content)[0])
+    except UnicodeDecodeError:
+        return None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def open_text(raw: io.BufferedReader, name: str) -> io.TextIOWrapper:
+    """Open UTF-8, or UTF-16 with its mark, from the start of a binary stream.
+
+    Bytes that are no text become lone surrogates (see ``undecoded``), so that what stands around
+    them can be read.  Line ends are kept as they are.
+
+    Args:
+        raw: The stream; closed with the text.
+        name: What it is called in messages.
+
+    Raises:
+        DataError: It is a compressed file, a workbook, or text in a wide encoding without a mark.
+    """
+    start = raw.peek(4)
+    reason = unreadable(start)
+    if reason is not None:
+        raise DataError(f"{name}: {reason}")
+    encoding, errors = _encoding(start)
+    return io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline="")
+
+
+def read_lines(handle: TextIO) -> Iterator[str]:
+    """Give the lines with their ends, never holding more than one.
+
+    Of a line longer than ``LINE_LIMIT`` only the first ``LINE_LIMIT + 1`` characters are given, so
+    that its length tells.  UTF-16 that ends within a character gives a last line ``undecoded``.
+    """
+    while True:
+        try:
+            line = handle.readline(LINE_LIMIT + 1)
+            rest = line if len(line) > LINE_LIMIT else "\n"
+            while rest and not rest.endswith(("\n", "\r")):
+                rest = handle.readline(65536)
+        except UnicodeDecodeError:
+            yield "\udc00"
+            return
+        if not line:
+            return
+        yield line

@@ -1,0 +1,284 @@
+import codecs
+import csv
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cxrtext.errors import DataError
+from cxrtext.records import BadItem, Sentence, Study, open_source, read_reports, write_sentences
+from cxrtext.records.csv_recovery import ROW_LIMIT
+from cxrtext.records.streamed_csv import PASSED_OVER
+
+CANARY = "zebrafish"
+
+
+def items(path: Path, content: bytes | str) -> list[Study | Sentence | BadItem]:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return list(open_source(path))
+
+
+def studies(found: list[Study | Sentence | BadItem]) -> list[tuple[str, str]]:
+    return [(item.study_id, item.report) for item in found if isinstance(item, Study)]
+
+
+def bad(found: list[Study | Sentence | BadItem]) -> list[BadItem]:
+    return [item for item in found if isinstance(item, BadItem)]
+
+
+def test_reports_are_those_of_read_reports(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text(
+        "x,study_id,findings,impression\n,1,NaN,Normal.\n,2,,\n\n,1,nan,Normal.\n,3,"
+        '"Clear, as\nseen; ""so"".",\n'
+    )
+    source = open_source(path)
+    assert (source.description, source.holds) == (str(path), "reports")
+    assert list(source) == read_reports(path) == list(source)
+
+
+def test_a_file_that_goes_away(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text("sentence\na\n")
+    source = open_source(path)
+    path.unlink()
+    with pytest.raises(DataError, match=r"r.csv: cannot be read \(No such file"):
+        list(source)
+    with pytest.raises(DataError, match=r"r.csv: cannot be read \(No such file"):
+        _ = source.identity
+
+
+def test_the_identity_is_the_digest_of_the_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("sentence\nClear.\n")
+    (tmp_path / "b.csv").write_text("sentence\nClear.\n")
+    (tmp_path / "c.csv").write_text("sentence\nclear.\n")
+    a, b, c = (open_source(tmp_path / f"{name}.csv").identity for name in "abc")
+    assert a == b != c
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le-mark", "utf-16-be-mark"])
+def test_marked_encodings_are_read(tmp_path: Path, encoding: str) -> None:
+    text = "study_id,report\n1,Épanchement.\n"
+    marks = {"utf-16-le-mark": codecs.BOM_UTF16_LE, "utf-16-be-mark": codecs.BOM_UTF16_BE}
+    content = marks.get(encoding, b"") + text.encode(encoding.removesuffix("-mark"))
+    assert studies(items(tmp_path / "r.csv", content)) == [("1", "Épanchement.")]
+    if encoding != "utf-8-sig":
+        (row,) = bad(items(tmp_path / "r.csv", content[:-1]))
+        assert row.item == "row 1"
+
+
+def test_rows_that_are_not_utf8_are_set_aside(tmp_path: Path) -> None:
+    content = b"study_id,report,x\n1,Clear.,\xff\n2,\xc9panchement.,\n3,Clear \xc3\xa0 droite.,\n"
+    found = items(tmp_path / "r.csv", content)
+    assert studies(found) == [("1", "Clear."), ("3", "Clear à droite.")]
+    assert bad(found) == [BadItem("row 2", "report: not UTF-8 text; save it as UTF-8")]
+
+
+def test_control_characters_survive(tmp_path: Path) -> None:
+    found = items(tmp_path / "r.csv", b"study_id,report\n1,Cl\x00ear\x07.\n2,\n")
+    assert studies(found) == [("1", "Cl\0ear\a."), ("2", "")]
+
+
+def test_rows_without_an_id_or_with_wrong_cells(tmp_path: Path) -> None:
+    content = f"study_id,report\n ,{CANARY}\nnan,b\n1,{CANARY},{CANARY}\n2\n,,\n,\n3,Clear.\n"
+    found = items(tmp_path / "r.csv", content)
+    assert studies(found) == [("3", "Clear.")]
+    assert [item.item for item in bad(found)] == ["row 1", "row 2", "row 3", "row 4"]
+    assert "empty study_id" in bad(found)[0].reason
+    assert "3 cells where the header has 2 (line 4)" in bad(found)[2].reason
+    assert CANARY not in str(bad(found))
+
+
+def test_one_study_has_one_report(tmp_path: Path) -> None:
+    content = f"study_id,report\n7,Clear.\n8,Other.\n7,Clear.\n7,{CANARY}\n8,Other.\n"
+    found = items(tmp_path / "r.csv", content)
+    assert studies(found) == [("7", "Clear."), ("8", "Other.")]
+    (second,) = bad(found)
+    assert second.item == "row 4"
+    assert "study_id of row 1, which is used" in second.reason
+    assert CANARY not in second.reason
+
+
+def test_sections_are_told_apart(tmp_path: Path) -> None:
+    content = "study_id,findings,impression\n1,a,\n1,,a\n"
+    assert [type(item) for item in items(tmp_path / "r.csv", content)] == [Study, BadItem]
+
+
+@pytest.mark.parametrize(
+    ("broken", "left", "lines"),
+    [
+        (f'2,"Open {CANARY}', ["1", "3", "4"], "line 3 was"),
+        (f'2,"Said "{CANARY}" twice."', ["1", "3", "4"], "line 3 was"),
+        (f'2,"Open {CANARY}\nsecond, {CANARY}\nthird', ["1", "3", "4"], "lines 3 to 5 were"),
+        (f'2,"Open {CANARY}\n\n{CANARY} "x"', ["1", "3", "4"], "lines 3 to 5 were"),
+    ],
+)
+@pytest.mark.parametrize("later", ["Clear.", '"Clear."', '"Clear,\nas ""seen""."'])
+def test_a_broken_quote_takes_no_other_row_along(
+    tmp_path: Path, broken: str, left: list[str], lines: str, later: str
+) -> None:
+    content = f"study_id,report\n1,a\n{broken}\n3,{later}\n4,b\n"
+    found = items(tmp_path / "r.csv", content)
+    assert [study_id for study_id, _ in studies(found)] == left
+    (row,) = bad(found)
+    assert row.item == "row 2"
+    assert "a quote is not closed" in row.reason
+    assert lines in row.reason
+    assert CANARY not in row.reason
+
+
+def test_an_unclosed_quote_in_a_large_file(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    with path.open("w") as handle:
+        handle.write('study_id,report\n0,"Open\n')
+        handle.writelines(f"{i},{'Clear. ' * 50}\n" for i in range(1, 5000))
+    found = list(open_source(path))
+    assert [item.item for item in bad(found)] == ["row 1"]
+    assert len(studies(found)) == 4999
+
+
+def test_a_row_that_is_too_long_is_set_aside(tmp_path: Path) -> None:
+    for cell in ("x" * (3 * ROW_LIMIT), '"' + "x" * ROW_LIMIT + '"'):
+        found = items(tmp_path / "r.csv", f"study_id,report\n1,{cell}\n2,Clear.\n")
+        assert studies(found) == [("2", "Clear.")]
+        assert [item.item for item in bad(found)] == ["row 1"]
+
+
+def test_ids_with_spaces_are_found_again(tmp_path: Path) -> None:
+    content = 'study_id,report\nA 1,a\nA 2,"b "c"\nA 3,d\n'
+    assert [name for name, _ in studies(items(tmp_path / "r.csv", content))] == ["A 1", "A 3"]
+
+
+def test_report_text_is_not_taken_for_an_id(tmp_path: Path) -> None:
+    broken = '"Open "quote" in\nsecond, of\n2 cm, stable\n3.5, cm\n7, as in\n2019-05, seen'
+    content = f"study_id,report\n{{}}s100,{broken}\ns102,b\n"
+    for first in ("", "s98,a\n"):
+        found = studies(items(tmp_path / "r.csv", content.format(first)))
+        assert "s102" in dict(found)
+        if first:
+            assert found == [("s98", "a"), ("s102", "b")]
+
+
+def test_ids_without_digits_are_found_again(tmp_path: Path) -> None:
+    content = 'study_id,report\nanna,a\nbeth,"b "c"\ncarl,d\n'
+    assert studies(items(tmp_path / "r.csv", content)) == [("anna", "a"), ("carl", "d")]
+
+
+def test_much_that_is_passed_over_is_said_again_and_again(tmp_path: Path) -> None:
+    content = 'study_id,report\n1,"b "c"\n' + "no row\n" * (3 * PASSED_OVER)
+    assert len(bad(items(tmp_path / "r.csv", content))) >= 3
+
+
+def test_a_table_cut_off_within_a_cell(tmp_path: Path) -> None:
+    found = items(tmp_path / "r.csv", 'study_id,report\n1,a\n2,"Lungs\nare, as se')
+    assert studies(found) == [("1", "a")]
+    assert [item.item for item in bad(found)] == ["row 2"]
+
+
+def test_sentences_of_a_table(tmp_path: Path) -> None:
+    content = (
+        "study_id,section,sentence,position\n1,findings,a,\n1,findings,b,\n1,,c,\n,,d,7\n"
+        "2,findings,,\n2,findings,nan,\n2,findings,e,2.0\n2,findings,f,third\n"
+    )
+    path = tmp_path / "s.csv"
+    found = items(path, content)
+    assert open_source(path).holds == "sentences"
+    assert found[:-1] == [
+        Sentence("1", "findings", 0, "a"),
+        Sentence("1", "findings", 1, "b"),
+        Sentence("1", "sentence", 0, "c"),
+        Sentence("4", "sentence", 7, "d"),
+        Sentence("2", "findings", 2, "e"),
+    ]
+    assert found[-1] == BadItem("row 8", "position is not a whole number; mend or empty it")
+    assert items(path, "sentence\na\na\n") == [
+        Sentence("1", "sentence", 0, "a"),
+        Sentence("2", "sentence", 0, "a"),
+    ]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_scored_sentences_are_sentences(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"s.{ending}"
+    write_sentences(path, [Sentence("1", "findings", i, "a", 2, -1.5, 0.1) for i in range(3)])
+    assert list(open_source(path)) == [Sentence("1", "findings", i, "a") for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "the file is empty"),
+        (b"\n1,2\n", "first line is empty"),
+        (b"study_id,report\n", "the table has no rows"),
+        (b"study_id,report\n\n,\n", "the table has no rows"),
+        (b"study_id;report\n1;x\n", "separated by semicolons; save the table separated by commas"),
+        (b"study_id\treport\n1\tx\n", "separated by tabs"),
+        (b"study_id,text\n1,x\n", r"no text to score; columns are .*found: study_id, text"),
+        (b"text\nx\n", r"'sentence'.*columns found: text"),
+        (b"report\nx\n", "column 'study_id' is missing; every report needs one"),
+        (b"study_id,report,report\n1,x,y\n", "'report' occurs more than once"),
+        (f"1,{CANARY} is here.\n2,x\n".encode(), "2 found, not all of them names; is the header"),
+        (b'study_id,"report\n1,x\n', "header is not readable"),
+        (b"study_id,report\xff\n1,x\n", "header is not UTF-8"),
+        ("study_id,report\n1,x\n".encode("utf-16-le"), "UTF-16 text without a byte order mark"),
+        ("study_id,report\n1,x\n".encode("utf-32"), "UTF-32"),
+        (b"\x1f\x8b\x08\x00\x00", "compressed with gzip"),
+        (b"PK\x03\x04....", "an Excel workbook or a zip archive"),
+        (b"PAR1....", "name that ends in .parquet"),
+    ],
+)
+def test_tables_that_are_refused_at_once(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "r.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=says) as error:
+        open_source(path)
+    message = str(error.value)
+    assert str(path) in message
+    assert "\n" not in message
+    assert CANARY not in message
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('",\n\r\0; '))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(ANY_TEXT, min_size=1, max_size=8))
+def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(["study_id", "report"])
+        writer.writerows((f"s{i}", text) for i, text in enumerate(texts))
+    expected = [(f"s{i}", t if t not in ("nan", "NaN") else "") for i, t in enumerate(texts)]
+    assert [(s.study_id, s.report) for s in open_source(path) if isinstance(s, Study)] == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=60) | st.text('12,"\n\r a').map(str.encode))
+def test_no_content_stops_the_reading_or_is_quoted(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "binary.csv"
+    path.write_bytes(b"study_id,report\n1,a\n" + content + b"\n7,last\n")
+    found = list(open_source(path))
+    assert found[0] == Study("1", "a", row=1)
+    assert found[-1].__class__ in (Study, BadItem)
+    for item in found:
+        if isinstance(item, Study):
+            item.report.encode()
+
+
+def test_twenty_thousand_rows_need_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    with path.open("w") as handle:
+        handle.write("study_id,report\n")
+        handle.writelines(f"{i},{i} {'The lungs are clear. ' * 40}\n" for i in range(20_000))
+    source = open_source(path)
+    tracemalloc.start()
+    count = sum(isinstance(item, Study) for item in source)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 20_000
+    assert peak < 6e6 < path.stat().st_size

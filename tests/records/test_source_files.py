@@ -1,0 +1,205 @@
+import io
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cxrtext.errors import DataError, WorkError
+from cxrtext.records import BadItem, Sentence, Study, open_source
+from cxrtext.records.report_files import FILE_LIMIT, study_id_of
+
+CANARY = "zebrafish"
+
+
+def put(path: Path, content: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("stem", "study_id"),
+    [("s50414267", "50414267"), ("50414267", "50414267"), ("s1a", "s1a"), ("s", "s"), ("s٣", "s٣")],
+)
+def test_study_ids_of_names(stem: str, study_id: str) -> None:
+    assert study_id_of(stem) == study_id
+
+
+def test_a_folder_as_mimic_has_it(tmp_path: Path) -> None:
+    put(tmp_path / "files/p10/p10000764/s57375967.txt", "FINAL REPORT\r\n Clear.\r\n")
+    put(tmp_path / "files/p10/p10000032/s53189527.txt", "")
+    put(tmp_path / "files/p10/p10000032/s50414267.TXT", b"\xef\xbb\xbfNormal.")
+    put(tmp_path / "files/p10.txt", "First.")
+    put(tmp_path / "files/p10/index.html", "no report")
+    put(tmp_path / "files/p10/._s1.txt", b"\xff")
+    source = open_source(tmp_path)
+    assert (source.holds, source.description) == ("reports", str(tmp_path))
+    found = list(source)
+    assert found == list(source)
+    assert found == [
+        Study("p10", "First.", row=1),
+        Study("50414267", "Normal.", row=2),
+        Study("53189527", "", row=3),
+        Study("57375967", "FINAL REPORT\n Clear.\n", row=4),
+    ]
+
+
+def test_the_identity_of_a_folder(tmp_path: Path) -> None:
+    put(tmp_path / "b/1.txt", "a")
+    file = put(tmp_path / "a/2.txt", "a")
+    first = open_source(tmp_path).identity
+    assert open_source(tmp_path).identity == first
+    os.utime(file, ns=(1, 1))
+    second = open_source(tmp_path).identity
+    file.rename(tmp_path / "a/3.txt")
+    assert len({first, second, open_source(tmp_path).identity}) == 3
+
+
+def test_bad_files_are_set_aside(tmp_path: Path) -> None:
+    put(tmp_path / "a.txt", CANARY.encode() + b" \xff")
+    put(tmp_path / "b.txt", b"x" * (FILE_LIMIT + 1))
+    put(tmp_path / "c.txt", b"\x1f\x8b\x08\x00")
+    put(tmp_path / "d/s1.txt", "Clear.")
+    put(tmp_path / "e/s1.txt", CANARY)
+    put(tmp_path / "f/1.txt", "Clear.")
+    put(tmp_path / "g.txt", "Épanchement.".encode("utf-16"))
+    os.mkfifo(tmp_path / "h.txt")
+    put(tmp_path / os.fsdecode(b"i\xff.txt"), "x")
+    found = list(open_source(tmp_path))
+    assert [item for item in found if isinstance(item, Study)] == [
+        Study("1", "Clear.", row=4),
+        Study("g", "Épanchement.", row=7),
+    ]
+    wrong = [item for item in found if isinstance(item, BadItem)]
+    assert [item.item for item in wrong] == [
+        "a.txt",
+        "b.txt",
+        "c.txt",
+        "e/s1.txt",
+        "h.txt",
+        "i\\udcff.txt",
+    ]
+    says = ["not UTF-8", "larger than 10 MB", "gzip", "of file 4", "not a file", "rename the file"]
+    for item, reason in zip(wrong, says, strict=True):
+        assert reason in item.reason
+    assert CANARY not in str(wrong)
+
+
+def test_links_are_not_followed_out_of_the_folder(tmp_path: Path) -> None:
+    outside = put(tmp_path / "outside/x.txt", CANARY)
+    folder = tmp_path / "in"
+    put(folder / "a/1.txt", "Clear.")
+    (folder / "2.txt").symlink_to(folder / "a/1.txt")
+    (folder / "3.txt").symlink_to(outside)
+    (folder / "4.txt").symlink_to(folder / "nowhere.txt")
+    (folder / "5").symlink_to(outside.parent)
+    (folder / "6").symlink_to(folder)
+    (tmp_path / "link").symlink_to(folder)
+    for path in (folder, tmp_path / "link"):
+        found = list(open_source(path))
+        assert [i.study_id for i in found if isinstance(i, Study)] == ["2", "1"]
+        wrong = [item for item in found if isinstance(item, BadItem)]
+        assert [item.item for item in wrong] == ["3.txt", "4.txt", "5"]
+        assert [w.reason.split(";")[0] for w in wrong] == [
+            "a link that leads out of the folder",
+            "not a file, or a link that leads nowhere",
+            "a link that leads out of the folder",
+        ]
+
+
+def test_a_very_deep_folder(tmp_path: Path) -> None:
+    put(tmp_path / "/".join(["d"] * 200) / "s5.txt", "Clear.")
+    assert list(open_source(tmp_path)) == [Study("5", "Clear.", row=1)]
+
+
+def test_one_text_file_is_one_report(tmp_path: Path) -> None:
+    path = put(tmp_path / "s50414267.txt", "Clear.\n\nNormal.")
+    assert list(open_source(str(path))) == [Study("50414267", "Clear.\n\nNormal.", row=1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.txt", b"", "the file is empty"),
+        ("a.txt", b"\xff" + CANARY.encode(), "not UTF-8"),
+        ("a.csv.gz", b"\x1f\x8b\x08", "compressed; unpack it first"),
+        ("a.tsv", b"x", "separated by commas"),
+        ("a.xlsx", b"x", "as .csv in UTF-8"),
+        ("a.json", b"[]", "JSON Lines"),
+        ("a", b"x", "ending in nothing is not read: give .csv"),
+        ("a/b.html", b"x", "no .txt file in this folder"),
+    ],
+)
+def test_paths_that_are_refused(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    put(tmp_path / name, content)
+    path = tmp_path / name.partition("/")[0]
+    with pytest.raises(DataError, match=says) as error:
+        open_source(path)
+    assert str(path) in str(error.value)
+    assert CANARY not in str(error.value)
+
+
+def test_paths_where_nothing_is(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file or folder"):
+        open_source(tmp_path / "none.csv")
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match="pipe sentences in"):
+        open_source(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match=r"cannot be read"):
+        open_source(tmp_path / ("x" * 300 + ".csv"))
+
+
+def feed(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def test_sentences_on_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    feed(monkeypatch, b'\xef\xbb\xbfClear.\n\n  \r\nNo, "as" seen. \r\n\xff' + b"\nLast")
+    source = open_source("-")
+    assert (source.description, source.holds, len(source.identity)) == (
+        "standard input",
+        "sentences",
+        64,
+    )
+    expected = [
+        Sentence("1", "sentence", 0, "Clear."),
+        Sentence("4", "sentence", 0, 'No, "as" seen.'),
+        BadItem("line 5", "not UTF-8 text; save it as UTF-8"),
+        Sentence("6", "sentence", 0, "Last"),
+    ]
+    assert list(source) == expected
+    # Two readers at once do not disturb each other, and the text lies in no file that has a name.
+    assert list(zip(source, source, strict=True)) == [(item, item) for item in expected]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_outlives_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, b"a\n" * 50_000)
+    assert sum(1 for _ in open_source("-")) == 50_000
+
+
+def test_a_line_that_is_too_long_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, b"a\n" + b"x" * 2_500_000 + b"\nb\n")
+    first, second, third = open_source("-")
+    assert isinstance(second, BadItem)
+    assert "longer than 1,000,000 characters" in second.reason
+    assert [first, third] == [Sentence(n, "sentence", 0, t) for n, t in (("1", "a"), ("3", "b"))]
+
+
+def test_standard_input_that_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    feed(monkeypatch, b" \n\n")
+    with pytest.raises(DataError, match="standard input is empty"):
+        open_source("-")
+    feed(monkeypatch, b"\x1f\x8b\x08\x00\x00")
+    with pytest.raises(DataError, match="standard input: compressed"):
+        open_source("-")
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DataError, match="closed"):
+        open_source("-")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    feed(monkeypatch, b"a\n")
+    with pytest.raises(WorkError, match="TMPDIR"):
+        open_source("-")

@@ -1,0 +1,183 @@
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cxrtext.errors import DataError
+from cxrtext.records import BadItem, Sentence, Study, open_source
+
+CANARY = "zebrafish"
+
+
+def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.binary()]
+)
+@pytest.mark.parametrize("ids", [[50, 51, 52], ["50", "51", "52"], [50.0, 51.0, 52.0]])
+def test_parquet_of_every_text_type(tmp_path: Path, kind: Any, ids: list[Any]) -> None:
+    values = [b"Clear.", None, b"nan"] if kind == pa.binary() else ["Clear.", None, "nan"]
+    path = write(
+        tmp_path / "r.parquet",
+        {
+            "image": [[1], [2], [3]],
+            "study_id": ids,
+            "findings": pa.array(values, kind),
+            "impression": pa.nulls(3),
+            "comparison": [1.5, None, float("nan")],
+        },
+    )
+    source = open_source(path)
+    assert (source.holds, len(source.identity)) == ("reports", 64)
+    found = [item for item in source if isinstance(item, Study)]
+    assert [study.study_id for study in found] == ["50", "51", "52"]
+    assert [study.sections["findings"] for study in found] == ["Clear.", "", ""]
+    assert [study.sections["comparison"] for study in found] == ["1.5", "", ""]
+    assert found[0].sections["impression"] == ""
+    assert list(source) == found
+
+
+@pytest.mark.parametrize("wrap", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_parquet_text_that_is_not_utf8(tmp_path: Path, wrap: Any) -> None:
+    broken = pa.Array.from_buffers(
+        pa.string(), 2, pa.array([b"Clear.", b"\xc9p."], pa.binary()).buffers()
+    )
+    if pa.types.is_dictionary(wrap):
+        broken = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), broken)
+    path = write(tmp_path / "r.parquet", {"study_id": [1, 2], "report": broken})
+    first, second = open_source(path)
+    assert isinstance(first, Study)
+    assert second == BadItem("row 2", "report: not UTF-8 text; save it as UTF-8")
+
+
+def test_parquet_batches_follow_each_other(tmp_path: Path) -> None:
+    count = 2100
+    path = write(
+        tmp_path / "s.parquet",
+        {"sentence": [f"s{i}" for i in range(count)], "position": list(range(count))},
+        row_group_size=700,
+    )
+    found = list(open_source(path))
+    assert found == [Sentence(str(i + 1), "sentence", i, f"s{i}") for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"study_id": [1], "text": ["x"]}, "no text to score"),
+        ({"report": ["x"]}, "'study_id' is missing"),
+        ({"study_id": pa.array([], pa.string()), "report": pa.array([], pa.string())}, "no rows"),
+        ({"study_id": [1], "report": [["x"]]}, "column 'report' holds list"),
+    ],
+)
+def test_parquet_that_is_refused_at_once(
+    tmp_path: Path, columns: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(DataError, match=says):
+        open_source(write(tmp_path / "r.parquet", columns))
+
+
+def test_damaged_parquet(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.parquet", {"study_id": [1, 2], "report": [CANARY, CANARY + "s"]})
+    content = path.read_bytes()
+    for damaged in (b"", b"PAR1", content[:-9], content[: len(content) // 2], b"text"):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"r.parquet: not a readable Parquet file"):
+            open_source(path)
+    path.write_bytes(content[:4] + bytes(60) + content[64:])
+    with pytest.raises(DataError, match="not a readable Parquet file") as error:
+        list(open_source(path))
+    assert CANARY not in str(error.value)
+
+
+def test_parquet_in_one_row_group_needs_little_memory(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "r.parquet",
+        {
+            "study_id": list(range(20_000)),
+            "report": [f"{i} {'The lungs are clear. ' * 40}" for i in range(20_000)],
+        },
+        use_dictionary=False,
+        compression="none",
+    )
+    before = pa.total_allocated_bytes()
+    arrow = 0
+    tracemalloc.start()
+    for count, _ in enumerate(open_source(path), 1):
+        if count % 1000 == 0:
+            arrow = max(arrow, pa.total_allocated_bytes() - before)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 20_000
+    assert peak < 6e6 < path.stat().st_size
+    assert arrow < 8e6
+
+
+def test_json_lines_of_reports(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    rows: list[object] = [
+        {"study_id": 1},
+        {"study_id": "2", "report": 'Clear, "as"\nseen. é', "other": [1]},
+        {"study_id": 3.0, "findings": None, "impression": "Normal."},
+        {"study_id": 4, "report": [CANARY]},
+        {"report": CANARY},
+        [CANARY],
+        {"study_id": 2, "report": CANARY},
+        {"study_id": 5, "report": "\ud800"},
+    ]
+    lines = [json.dumps(row) for row in rows]
+    path.write_bytes("\n".join([*lines, "", f'{{"{CANARY}', ""]).encode() + b'{"a": "\xff"}\n')
+    source = open_source(path)
+    found = list(source)
+    assert source.holds == "reports"
+    assert found[:3] == [
+        Study("1", row=1),
+        Study("2", 'Clear, "as"\nseen. é', row=2),
+        Study("3", sections={"findings": "", "impression": "Normal."}, row=3),
+    ]
+    wrong = [item for item in found[3:] if isinstance(item, BadItem)]
+    assert [item.item for item in wrong] == [f"line {n}" for n in (4, 5, 6, 7, 8, 10, 11)]
+    for item, says in zip(
+        wrong,
+        ["report is no text", "empty study_id", "object", "study_id of line 2", "UTF-8", "JSON"],
+        strict=False,
+    ):
+        assert says in item.reason
+    assert CANARY not in str(wrong)
+
+
+def test_json_lines_of_sentences(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(
+        '\ufeff{"sentence": "a"}\n\n{"sentence": "b", "study_id": 7, "position": 3}\r\n'
+    )
+    assert list(open_source(path)) == [
+        Sentence("1", "sentence", 0, "a"),
+        Sentence("7", "sentence", 3, "b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "the file is empty"),
+        ("\n \n", "the file is empty"),
+        ('[{"study_id": 1, "report": "x"}]\n', "line 1: not a JSON object; write one object a"),
+        ('{\n  "study_id": 1,\n  "report": "x"\n}\n', "line 1: not JSON at character"),
+        ('{"study_id": 1, "text": "x"}\n', "no text to score"),
+        ('{"report": "x"}\n', "'study_id' is missing"),
+        ("[" * 100_000, "not JSON that can be read"),
+    ],
+)
+def test_json_that_is_refused_at_once(tmp_path: Path, content: str, says: str) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(content)
+    with pytest.raises(DataError, match=says):
+        open_source(path)

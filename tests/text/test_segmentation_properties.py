@@ -1,0 +1,203 @@
+"""No character is lost, repeated or altered, whatever the text."""
+
+import html
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cxrtext.text import SECTIONS, split_sections, split_sentences
+from cxrtext.text import segmenter as segmenter_module
+from cxrtext.text.characters import normalise, without_controls
+from cxrtext.text.headings import find_headings
+from cxrtext.text.sections import divide_report
+from cxrtext.text.segmenter import PIECE_LIMIT, segment
+from cxrtext.text.sentences import divide
+
+# What reports are made of, what PySBD marks its own places with, and what once broke it.
+FRAGMENTS = [
+    "The lungs are clear. ",
+    "No effusion",
+    "heart normal",
+    "FINDINGS: ",
+    "Impression: ",
+    "IMPRESSION\n",
+    "WET READ: ___ 10:38 AM",
+    "FINAL REPORT",
+    "ADDENDUM #1:",
+    "CHEST RADIOGRAPH PERFORMED ON ___",
+    "PA AND LATERAL VIEWS OF THE CHEST:",
+    "________________",
+    "COMPARISON: ___.",
+    "Dr. Smith",
+    "approx. 3.5 cm. ",
+    "2.3 x 1.5 cm. ",
+    "T12.",
+    "a.m. ",
+    "No. 3 ",
+    "e.g. ",
+    "R. lung",
+    "? ",
+    "...",
+    "..",
+    ". . . ",
+    "1. ",
+    "2.",
+    "2) ",
+    "(3) ",
+    "- ",
+    "• ",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r",
+    "\t",
+    " ",
+    "\x00",
+    "\x0c",
+    "\x1f",
+    "\x85",
+    "\x9f",
+    "\u2028",
+    "\u2029",
+    "\ufeff",
+    "\xa0",
+    "XXXX",
+    "XXXX. ",
+    "[**name**]",
+    "[<",
+    ">]",
+    "[&lt;",
+    "&gt;]",
+    "&amp;",
+    "&amp;lt;",
+    "&#10;",
+    '"',
+    "'",
+    "“",
+    "”",
+    "(",
+    ")",
+    "[",
+    "]",
+    "[111 111]",
+    ".1 A",
+    "!",
+    "!!",
+    "?!",
+    "∯",
+    "ȸ",
+    "ȹ",
+    "♨",
+    "☝",
+    "☏☏",
+    "ƪƪƪ",
+    "∮",
+    "&ᓴ&",
+    "&⎋&",
+    "。",
+    "é",
+    "𝒳",
+]
+TEXTS = st.one_of(
+    st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join),
+    st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=4), max_size=20).map("".join),
+    st.text(max_size=200),
+)
+ANY_NUMBER = settings(max_examples=300, deadline=None)
+
+
+def visible(text: str) -> str:
+    return "".join(
+        c
+        for c in text
+        if not c.isspace() and unicodedata.category(c) != "Cc" and c not in "\u200b\ufeff"
+    )
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_sentences_and_what_is_dropped_are_the_text(text: str) -> None:
+    pieces = list(divide(text))
+    assert "".join(visible(piece.text) for piece in pieces) == visible(normalise(text))
+    assert split_sentences(text) == [piece.text for piece in pieces if piece.kept]
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_only_references_control_characters_and_field_marks_are_altered(text: str) -> None:
+    resolved = html.unescape(text)
+    unmarked = resolved.replace("[<", "  ").replace(">]", "  ")
+    if resolved == unmarked:
+        assert visible(normalise(text)) == visible(resolved)
+    assert len(visible(unmarked)) <= len(visible(normalise(text))) <= len(visible(resolved))
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_only_marks_and_text_without_a_letter_are_dropped(text: str) -> None:
+    for piece in divide(text):
+        if not piece.kept:
+            letters = "".join(c for c in piece.text if c.isalpha() and c != "X")
+            assert letters == "" or "[**" in piece.text
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_no_control_character_and_no_line_break_reaches_a_sentence(text: str) -> None:
+    for sentence in split_sentences(text):
+        assert sentence == " ".join(sentence.split()) != ""
+        assert all(unicodedata.category(c) not in ("Cc", "Zl", "Zp") for c in sentence)
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_sections_and_headings_are_the_report(text: str) -> None:
+    parts = list(divide_report(text))
+    assert "".join(visible(part.text) for part in parts) == visible(text)
+    kept = [
+        (part.section, part.text.strip()) for part in parts if part.section and part.text.strip()
+    ]
+    assert split_sections(text) == kept
+    assert {section for section, _ in kept} <= set(SECTIONS)
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_only_headings_and_printed_lines_are_dropped_from_a_report(text: str) -> None:
+    headings = find_headings(without_controls(text))
+    places = {(heading.start, heading.end) for heading in headings}
+    done = 0
+    for part in divide_report(text):
+        if part.section is None:
+            assert (done, done + len(part.text)) in places
+        done += len(part.text)
+
+
+@given(TEXTS.map(lambda text: " ".join(text.split())))
+@ANY_NUMBER
+def test_a_paragraph_is_cut_and_not_rewritten(paragraph: str) -> None:
+    sentences = segment(paragraph)
+    assert visible("".join(sentences)) == visible(paragraph)
+    assert all(0 < len(sentence) <= PIECE_LIMIT for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    "garbled",
+    [
+        ["The lungs are clear."],
+        ["The lungs are clear.", "No effusion.", "No effusion."],
+        ["", "x"],
+        [],
+    ],
+)
+def test_where_pysbd_garbles_a_text_it_is_cut_at_its_plain_ends(
+    garbled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segmenter_module, "_sentences", lambda _: garbled)
+    assert segment("The lungs are clear. No effusion. Stable tube.") == [
+        "The lungs are clear.",
+        "No effusion.",
+        "Stable tube.",
+    ]
