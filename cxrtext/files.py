@@ -1,5 +1,6 @@
 """Writing files so that a killed process leaves either the old one or the new one."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -9,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from cxrtext.errors import WorkError
 
 
 def _sync_folder(folder: Path) -> None:
@@ -84,6 +87,36 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def only_one(path: Path) -> Iterator[None]:
+    """Hold a lock on work towards a file, across processes; a killed process gives it up.
+
+    Args:
+        path: The file; the lock is ``<path>.lock`` beside it, removed at the end.
+
+    Raises:
+        WorkError: Another process holds it.
+    """
+    lock = path.with_name(path.name + ".lock")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with lock.open("a") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise WorkError(
+                    f"{path}: another process is making this file; wait for it to end"
+                ) from None
+            # The one before may have removed the file between our opening and locking it.
+            if not lock.exists() or lock.stat().st_ino != os.fstat(handle.fileno()).st_ino:
+                continue
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+            return
 
 
 def write_text(path: Path, text: str) -> None:

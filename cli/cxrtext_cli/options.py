@@ -20,6 +20,7 @@ AllowOutside = Annotated[
 MaxRejected = Annotated[
     int, typer.Option(min=0, help="How many images or rows may be bad before the run stops.")
 ]
+Offline = Annotated[bool, typer.Option("--offline", help="Never ask the hub for a language model.")]
 Model = Annotated[Path, typer.Option(help="Checkpoint folder of an image-text model.")]
 
 PLAIN_INTERVAL = 5.0

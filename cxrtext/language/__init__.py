@@ -1,15 +1,16 @@
 """Pseudo-log-likelihoods of sentences, and the language models that give them."""
 
 from cxrtext.language.corpus import Corpus, read_corpus
-from cxrtext.language.pretrain import pretrain_text
-from cxrtext.language.pretrain_settings import SHAPES
-from cxrtext.language.pretrain_summary import PretrainSummary
-from cxrtext.language.score import (
+from cxrtext.language.pretraining.pretrain import pretrain_text
+from cxrtext.language.pretraining.settings import SHAPES
+from cxrtext.language.pretraining.summary import PretrainSummary
+from cxrtext.language.scoring.score import (
     SentenceScores,
     score_sentences,
     score_sentences_detailed,
 )
-from cxrtext.language.score_reports import ScoreSummary, score_reports
+from cxrtext.language.scoring.score_reports import score_reports
+from cxrtext.language.scoring.summary import ScoreSummary
 
 __all__ = [
     "SHAPES",

@@ -1,23 +1,26 @@
-"""The sentences of a table of reports."""
+"""The sentences of some reports, in memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.errors import DataError
-from cxrtext.records import Sentence, read_reports
-from cxrtext.text import study_sentences
+from cxrtext.records import BadItem, Sentence, open_source
+from cxrtext.text import check_sections, study_sentences
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The sentences of a table of reports, by study.
+    """The sentences of some reports, by study.
 
     Args:
-        studies: The sentences of each study, in order of the table; some are empty.
+        studies: The sentences of each study, in order of the source; some are empty.  A source
+            of sentences gives each as a study of its own, unless it names its study.
+        rejected: Rows or files that could not be read, and were left out.
     """
 
     studies: list[list[Sentence]]
+    rejected: int = 0
 
     @property
     def sentences(self) -> list[Sentence]:
@@ -30,14 +33,30 @@ class Corpus:
         return sum(map(bool, self.studies))
 
 
-def read_corpus(reports: Path, sections: Sequence[str] | None = None) -> Corpus:
-    """Read a table of reports and divide every report into sentences.
+def read_corpus(reports: Path | str, sections: Sequence[str] | None = None) -> Corpus:
+    """Read reports and divide each into sentences.
+
+    Args:
+        reports: What ``open_source`` reads: a table of reports or sentences, or a folder of text
+            files.
+        sections: Sections wanted; by default those that describe the image.
 
     Raises:
-        DataError: The table cannot be read, or no report has a sentence in the wanted sections.
+        DataError: It cannot be read, or no report has a sentence in the wanted sections.
         ConfigError: A section's name is unknown.
     """
-    corpus = Corpus([study_sentences(study, sections) for study in read_reports(reports)])
+    if sections is not None:
+        check_sections(sections)
+    studies: dict[str, list[Sentence]] = {}
+    rejected = 0
+    for item in open_source(reports):
+        if isinstance(item, BadItem):
+            rejected += 1
+        elif isinstance(item, Sentence):
+            studies.setdefault(item.study_id, []).append(item)
+        else:
+            studies[item.study_id] = study_sentences(item, sections)
+    corpus = Corpus(list(studies.values()), rejected)
     if not corpus.with_text:
         raise DataError(
             f"{reports}: none of the {len(corpus.studies)} reports has text in the sections "

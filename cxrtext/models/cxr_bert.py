@@ -120,6 +120,11 @@ def read_config(path: Path) -> CheckpointConfig:
             f"{path}: hidden_size {config.hidden_size} is no multiple of "
             f"num_attention_heads {config.num_attention_heads}"
         )
+    if config.pad_token_id >= config.vocab_size:
+        raise CheckpointError(
+            f"{path}: pad_token_id {config.pad_token_id} is outside the vocabulary of "
+            f"{config.vocab_size}"
+        )
     return config
 
 
@@ -152,6 +157,20 @@ _HARMLESS = (
     "cls.seq_relationship.",
     "cls_projection_head.",
 )
+
+
+_HEAD = "cls.predictions."
+
+
+def _check_has_head(state: Mapping[str, Any], source: Path) -> None:
+    """Refuse an encoder that was saved without its head: new weights there would score noise."""
+    has_encoder = any(name.endswith("embeddings.word_embeddings.weight") for name in state)
+    if has_encoder and not any(name.startswith(_HEAD) for name in state):
+        raise CheckpointError(
+            f"{source}: holds an encoder without the masked-language-model head ({_HEAD}*), so it "
+            "cannot score sentences; take a checkpoint that was saved with its head "
+            "(BertForMaskedLM), or train one: cxrtext pretrain-text REPORTS --out DIR"
+        )
 
 
 def _names(names: list[str]) -> str:
@@ -189,11 +208,16 @@ def load_state(model: BertForMaskedLM, state: Mapping[str, Any], source: Path) -
 
     Raises:
         CheckpointError: A tensor is missing, unexpected, of another shape, not of floating point
-            or not finite.
+            or not finite, or the head is missing as a whole.
     """
-    strays = [name for name, value in state.items() if not isinstance(value, Tensor)]
+    strays = [
+        str(name)
+        for name, value in state.items()
+        if not (isinstance(name, str) and isinstance(value, Tensor))
+    ]
     if strays:
         raise CheckpointError(f"{source}: not tensors: {_names(strays)}")
+    _check_has_head(state, source)
     wanted = {name: value.shape for name, value in model.state_dict().items()}
     state = _completed(source, state, tied=bool(model.config.tie_word_embeddings))
     missing = [name for name in wanted if name not in state]

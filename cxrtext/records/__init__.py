@@ -5,6 +5,7 @@ from cxrtext.records.labels import CHEX5, read_labels
 from cxrtext.records.manifest import read_manifest
 from cxrtext.records.rejects import BadItem, Rejects
 from cxrtext.records.reports import read_reports
+from cxrtext.records.row_writer import RowWriter
 from cxrtext.records.sentences import SentenceWriter, read_sentences, write_sentences
 from cxrtext.records.sources import TextSource, open_source
 from cxrtext.records.study import ImageRecord, Sentence, Study
@@ -16,6 +17,7 @@ __all__ = [
     "Box",
     "ImageRecord",
     "Rejects",
+    "RowWriter",
     "Sentence",
     "SentenceWriter",
     "Study",

@@ -1,16 +1,13 @@
 """The table of scored sentences that ``cxrtext score-text`` writes and training reads."""
 
-import csv
 import math
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, TextIO
 
 from cxrtext.errors import DataError
-from cxrtext.files import replacing
+from cxrtext.records.row_writer import Kind, RowWriter
 from cxrtext.records.study import Sentence
 from cxrtext.records.tables import read_table
 
@@ -25,11 +22,17 @@ COLUMNS = (
 )
 """The columns that are read, in order."""
 
-WRITTEN_COLUMNS = (*COLUMNS, "log_likelihood_per_token")
+WRITTEN_COLUMNS: dict[str, Kind] = {
+    "study_id": "text",
+    "section": "text",
+    "position": "whole",
+    "sentence": "text",
+    "n_tokens": "whole",
+    "log_likelihood": "real",
+    "eta": "real",
+    "log_likelihood_per_token": "real",
+}
 """The columns that are written: the last, in nats a word piece, is for people to compare by."""
-
-ROW_GROUP = 10_000
-"""Rows that a Parquet file keeps together, and that its writer holds."""
 
 
 def _row(sentence: Sentence) -> dict[str, Any]:
@@ -37,47 +40,7 @@ def _row(sentence: Sentence) -> dict[str, Any]:
     return {**asdict(sentence), "log_likelihood_per_token": each}
 
 
-def _csv_rows(stream: TextIO) -> Callable[[dict[str, Any]], None]:
-    """Write the header, and return what writes a row."""
-    writer = csv.DictWriter(stream, WRITTEN_COLUMNS)
-    writer.writeheader()
-
-    def write(row: dict[str, Any]) -> None:
-        writer.writerow(row)
-
-    return write
-
-
-class _ParquetRows:
-    """Writes rows in groups."""
-
-    def __init__(self, path: Path, closing: ExitStack) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        whole, real = pa.int64(), pa.float64()
-        kinds = {"position": whole, "n_tokens": whole, "log_likelihood": real, "eta": real}
-        kinds["log_likelihood_per_token"] = real
-        self._schema = pa.schema([(name, kinds.get(name, pa.string())) for name in WRITTEN_COLUMNS])
-        self._rows: list[dict[str, Any]] = []
-        self._writer = closing.enter_context(pq.ParquetWriter(path, self._schema))
-        closing.callback(self.flush)
-
-    def add(self, row: dict[str, Any]) -> None:
-        self._rows.append(row)
-        if len(self._rows) >= ROW_GROUP:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write the rows held as one group."""
-        import pyarrow as pa
-
-        if self._rows:
-            self._writer.write_table(pa.Table.from_pylist(self._rows, self._schema))
-            self._rows.clear()
-
-
-class SentenceWriter:
+class SentenceWriter(RowWriter):
     """Writes scored sentences one by one; a file appears whole at the end or not at all.
 
     ::
@@ -93,46 +56,11 @@ class SentenceWriter:
     """
 
     def __init__(self, target: Path | TextIO) -> None:
-        if isinstance(target, Path) and target.suffix.lower() not in (".csv", ".parquet"):
-            raise DataError(f"{target}: a table ends in .csv or .parquet")
-        self._target = target
-        self._closing = ExitStack()
-        self._write: Callable[[dict[str, Any]], None] | None = None
-
-    def __enter__(self) -> Self:
-        target = self._target
-        with ExitStack() as closing:
-            if not isinstance(target, Path):
-                self._write = _csv_rows(target)
-                closing.callback(target.flush)
-            else:
-                temporary = closing.enter_context(replacing(target))
-                if target.suffix.lower() == ".parquet":
-                    self._write = _ParquetRows(temporary, closing).add
-                else:
-                    stream = temporary.open("w", encoding="utf-8", newline="")
-                    self._write = _csv_rows(closing.enter_context(stream))
-            self._closing = closing.pop_all()
-        return self
+        super().__init__(target, WRITTEN_COLUMNS)
 
     def add(self, sentence: Sentence) -> None:
-        """Write one sentence.
-
-        Raises:
-            ValueError: The writer is not open: use it in a ``with`` statement.
-        """
-        if self._write is None:
-            raise ValueError("the writer is not open")
-        self._write(_row(sentence))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._write = None
-        self._closing.__exit__(kind, error, trace)
+        """Write one sentence."""
+        self.write(_row(sentence))
 
 
 def write_sentences(path: Path, sentences: Iterable[Sentence]) -> None:

@@ -69,6 +69,26 @@ def _check_vocabulary(path: Path, vocabulary: dict[str, int]) -> None:
         )
 
 
+def _added_tokens(folder: Path, path: Path) -> tuple[Path, dict[str, Any]]:
+    """Tokens that were added beside the word pieces, by the file that says so."""
+    if path.name == "tokenizer.json":
+        added = _json(path).get("added_tokens")
+        tokens = [item for item in added or [] if isinstance(item, dict)]
+        return path, {str(item.get("content")): item.get("id") for item in tokens}
+    path = folder / "added_tokens.json"
+    return path, _json(path) if path.is_file() else {}
+
+
+def _check_added(path: Path, added: dict[str, Any], vocabulary: dict[str, int]) -> None:
+    """Refuse added tokens that the vocabulary lacks or has by another id: they would be lost."""
+    strays = [token for token, number in added.items() if vocabulary.get(token) != number]
+    if strays:
+        raise CheckpointError(
+            f"{path}: {len(strays)} added tokens do not stand in the vocabulary by the same id; "
+            "write them into vocab.txt, each at the line of its id"
+        )
+
+
 def make_tokenizer(vocabulary: dict[str, int], *, lowercase: bool = True) -> BertTokenizer:
     """Build BERT's tokenizer over a vocabulary of word pieces."""
     from transformers import BertTokenizer
@@ -89,7 +109,7 @@ def load_tokenizer(folder: Path) -> BertTokenizer:
 
     Raises:
         CheckpointError: There is neither, or it is no WordPiece vocabulary with BERT's special
-            tokens.
+            tokens, or tokens were added that it lacks.
     """
     fast, plain = folder / "tokenizer.json", folder / "vocab.txt"
     if plain.is_file():
@@ -101,6 +121,7 @@ def load_tokenizer(folder: Path) -> BertTokenizer:
             f"{folder}: no vocab.txt and no tokenizer.json; copy one of them there"
         )
     _check_vocabulary(path, vocabulary)
+    _check_added(*_added_tokens(folder, path), vocabulary)
     return make_tokenizer(vocabulary, lowercase=lowercase)
 
 
@@ -175,6 +196,11 @@ def vocabulary_of(tokenizer: BertTokenizer) -> list[str]:
     """Return the word pieces, by id."""
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     return sorted(vocabulary, key=vocabulary.__getitem__)
+
+
+def continues_word(tokenizer: BertTokenizer) -> list[bool]:
+    """Return by id whether a piece continues the word of the piece before it."""
+    return [piece.startswith("##") and piece != "##" for piece in vocabulary_of(tokenizer)]
 
 
 def lowercases(tokenizer: BertTokenizer) -> bool:

@@ -8,9 +8,8 @@ from transformers import BertForMaskedLM
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.language import pretrain_text, score_sentences
-from cxrtext.language.masked_training import Recipe, learning_rate
-from cxrtext.language.masking import mask_pieces
-from cxrtext.language.training_batches import SpecialIds, collate, cut_to_window, epoch_batches
+from cxrtext.language.pretraining.masked_training import Recipe, learning_rate
+from cxrtext.language.pretraining.training_batches import cut_to_window, epoch_batches
 from cxrtext.models.masked_language_model import load_masked_language_model
 
 COMMON = "The lungs are clear."
@@ -159,6 +158,8 @@ def test_a_model_trained_here_is_replaced_and_nothing_else(corpus: Path, tmp_pat
         ({"learning_rate": -1.0}, "learning_rate is -1"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
         ({"batch_tokens": 0}, "batch_tokens is 0"),
+        ({"masking": "letters"}, "masking 'letters' is not one of whole-word, piece"),
+        ({"patience": -1}, "patience is -1"),
     ],
 )
 def test_wrong_options_are_refused(
@@ -173,39 +174,6 @@ def test_one_report_is_too_little(tmp_path: Path) -> None:
     path.write_text("study_id,report\ns1,Clear.\ns2,\n")
     with pytest.raises(DataError, match="too little"):
         pretrain_text(path, tmp_path / "m", **SMALL)  # type: ignore[arg-type]
-
-
-def test_masking_has_the_shares_of_bert() -> None:
-    ids = torch.full((200, 52), 50)
-    eligible = torch.zeros_like(ids, dtype=torch.bool)
-    eligible[:, 1:51] = True
-    hidden, chosen = mask_pieces(
-        ids,
-        eligible,
-        mask_id=4,
-        vocabulary_size=10_000,
-        share=0.15,
-        generator=torch.Generator().manual_seed(0),
-    )
-    assert not bool(chosen[~eligible].any())
-    assert bool((hidden[~chosen] == 50).all())
-    assert float(chosen[eligible].float().mean()) == pytest.approx(0.15, abs=0.01)
-    assert float((hidden[chosen] == 4).float().mean()) == pytest.approx(0.8, abs=0.03)
-    assert float((hidden[chosen] == 50).float().mean()) == pytest.approx(0.1, abs=0.03)
-
-
-def test_every_sentence_has_something_to_guess() -> None:
-    ids, eligible = collate([(7,), (8, 9)], SpecialIds(pad=0, begin=2, end=3, mask=4))
-    assert ids.tolist() == [[2, 7, 3, 0], [2, 8, 9, 3]]
-    _, chosen = mask_pieces(
-        ids,
-        eligible,
-        mask_id=4,
-        vocabulary_size=10,
-        share=1e-9,
-        generator=torch.Generator().manual_seed(0),
-    )
-    assert chosen.sum(dim=1).tolist() == [1, 1]
 
 
 def test_an_epoch_has_every_sentence_once_within_the_budget() -> None:

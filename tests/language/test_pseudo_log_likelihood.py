@@ -4,7 +4,7 @@ import torch
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.language import score_sentences, score_sentences_detailed
-from cxrtext.language.batches import plan_groups
+from cxrtext.language.scoring.batches import plan_groups
 from cxrtext.models.masked_language_model import MaskedLanguageModel
 
 TEXTS = [

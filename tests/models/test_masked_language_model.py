@@ -195,7 +195,9 @@ def test_an_untied_decoder_is_its_own(tmp_path: Path, state: dict[str, Tensor]) 
         ({"num_attention_heads": 3}, "no multiple"),
         ({"vocab_size": -1}, "vocab_size"),
         ({"vocab_size": 10}, "vocabulary has"),
-        ({"vocab_size": 999_999}, "has shape"),
+        ({"vocab_size": 999_999}, "of another model"),
+        ({"vocab_size": 200}, "has shape"),
+        ({"pad_token_id": 153}, "pad_token_id 153 is outside the vocabulary"),
         ({"hidden_act": "torch.os.system"}, "hidden_act"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ({"layer_norm_eps": None}, "layer_norm_eps"),
@@ -212,6 +214,40 @@ def test_a_configuration_out_of_range_is_refused(
         return
     with pytest.raises(CheckpointError, match=message):
         load_masked_language_model(folder)
+
+
+def test_a_few_rows_without_a_word_piece_are_usual(
+    tmp_path: Path, state: dict[str, Tensor]
+) -> None:
+    rows = len(state[WORDS]) + 100
+    for name in (WORDS, "cls.predictions.bias"):
+        padding = torch.zeros(100, *state[name].shape[1:])
+        state[name] = torch.cat([state[name], padding])
+    for name in (DECODER, "cls.predictions.decoder.bias"):
+        del state[name]
+    folder = write(tmp_path / "m", state, vocab_size=rows)
+    assert load_masked_language_model(folder).model.config.vocab_size == rows
+
+
+@pytest.mark.parametrize("prefix", ["bert.", ""])
+def test_an_encoder_without_its_head_is_said_so(
+    tmp_path: Path, state: dict[str, Tensor], prefix: str
+) -> None:
+    encoder = {
+        name.replace("bert.", prefix, 1): value
+        for name, value in state.items()
+        if name.startswith("bert.")
+    }
+    with pytest.raises(CheckpointError, match=r"without the masked.*cls\.predictions\.\*.*cannot"):
+        load_masked_language_model(write(tmp_path / "m", encoder))
+
+
+def test_a_head_with_a_part_missing_is_another_matter(
+    tmp_path: Path, state: dict[str, Tensor]
+) -> None:
+    del state["cls.predictions.transform.dense.bias"]
+    with pytest.raises(CheckpointError, match=r"missing: cls\.predictions\.transform\.dense"):
+        load_masked_language_model(write(tmp_path / "m", state))
 
 
 def test_what_a_hostile_configuration_names_is_not_touched(

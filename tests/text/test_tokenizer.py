@@ -6,7 +6,7 @@ from transformers import BertTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.text import load_tokenizer, save_tokenizer, train_tokenizer
-from cxrtext.text.tokenizer import SPECIAL_TOKENS
+from cxrtext.text.tokenizer import SPECIAL_TOKENS, continues_word, make_tokenizer
 
 SENTENCES = ["The lungs are clear.", "No pneumothorax.", "Heart size is normal."] * 5
 
@@ -87,6 +87,54 @@ def test_ids_with_gaps_are_refused(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match="without gaps"):
         load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("added", "ok"),
+    [({"[MASK]": 4}, True), ({"[MASK]": 400}, False), ({"pneumothorax": 6}, False), ({}, True)],
+)
+def test_added_tokens_that_the_vocabulary_lacks_are_refused(
+    tmp_path: Path, added: dict[str, int], ok: bool
+) -> None:
+    vocabulary = {token: number for number, token in enumerate([*SPECIAL_TOKENS, "the"])}
+    tokens = [{"id": number, "content": token} for token, number in added.items()]
+    content = {"model": {"type": "WordPiece", "vocab": vocabulary}, "added_tokens": tokens}
+    fast, plain = tmp_path / "fast", tmp_path / "plain"
+    for folder in (fast, plain):
+        folder.mkdir()
+    (fast / "tokenizer.json").write_text(json.dumps(content))
+    (plain / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    (plain / "added_tokens.json").write_text(json.dumps(added))
+    for folder in (fast, plain):
+        if ok:
+            assert len(load_tokenizer(folder)) == 6
+        else:
+            with pytest.raises(CheckpointError, match="1 added tokens do not stand"):
+                load_tokenizer(folder)
+
+
+DOMAIN_WORDS = ("pneumothorax", "effusion", "cardiomegaly", "atelectasis", "consolidation")
+
+
+def test_frequent_words_of_radiology_become_single_pieces() -> None:
+    """Among many rarer words that share their letters, and with the smaller of the named sizes."""
+    sentences = []
+    for number in range(400):
+        word = DOMAIN_WORDS[number % len(DOMAIN_WORDS)]
+        rare = f"{word[:4]}{chr(97 + number % 26)}{word[-5:]}{chr(97 + number % 17)}"
+        sentences.append(f"There is no {word} at level {number} near the {rare}.")
+    tokenizer = train_tokenizer(sentences, 1000)
+    for word in DOMAIN_WORDS:
+        assert tokenizer.tokenize(word) == [word]
+        assert tokenizer.tokenize(word.upper()) == [word]
+    assert len(tokenizer.tokenize("pneumoperitoneum")) > 1
+    assert tokenizer.unk_token_id not in tokenizer("pneumoperitoneum")["input_ids"]
+
+
+def test_pieces_that_continue_a_word_are_told_from_those_that_start_one() -> None:
+    names = [*SPECIAL_TOKENS, "the", "##thorax", "#", "##"]
+    tokenizer = make_tokenizer({name: number for number, name in enumerate(names)})
+    assert continues_word(tokenizer) == [False] * 6 + [True, False, False]
 
 
 def test_too_small_a_vocabulary_is_refused() -> None:

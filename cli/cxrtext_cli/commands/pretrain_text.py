@@ -5,11 +5,28 @@ from typing import Annotated
 
 import typer
 
-from cxrtext_cli.options import AsJson, Device, duration, pick_device, print_json, progress
+from cxrtext_cli.options import (
+    AsJson,
+    Device,
+    Offline,
+    duration,
+    pick_device,
+    print_json,
+    progress,
+)
+
+SHOWN = 3
+"""Sentences with a gap that are shown."""
 
 
 def pretrain_text(
-    reports: Annotated[Path, typer.Argument(help="CSV or Parquet table of reports.")],
+    reports: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of reports or sentences (CSV, Parquet, JSON Lines), or folder of text "
+            "files."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the language model to write.")],
     base: Annotated[
         str | None,
@@ -21,11 +38,19 @@ def pretrain_text(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Passes over the corpus; chosen by its size.")
     ] = None,
+    masking: Annotated[
+        str, typer.Option(help="What is hidden together: whole-word, or piece.")
+    ] = "whole-word",
+    patience: Annotated[
+        int,
+        typer.Option(min=0, help="Stop after so many epochs without a gain on held-out text."),
+    ] = 0,
     section: Annotated[
         list[str] | None, typer.Option(help="Read these sections only; repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     device: Device = "auto",
+    offline: Offline = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a compact masked language model and its word pieces, or fine-tune one."""
@@ -40,9 +65,12 @@ def pretrain_text(
             base=base,
             size=size,
             epochs=epochs,
+            masking=masking,
+            patience=patience,
             sections=section,
             seed=seed,
             device=pick_device(device),
+            offline=offline,
             progress=update,
         )
     if as_json:
@@ -53,9 +81,14 @@ def pretrain_text(
         f"{summary.epochs} epochs over {summary.training_sentences} sentences of "
         f"{summary.with_text} reports in {duration(summary.seconds)}"
     )
+    kept = summary.kept_epoch
     typer.echo(
-        f"held-out: cross-entropy {summary.validation_loss[-1]:.3f} nats, pseudo-perplexity "
-        f"{summary.perplexity:.2f} a word piece"
-        if summary.validation_loss
-        else "nothing was held out: the corpus is too small"
+        f"held-out: cross-entropy {summary.validation_loss[kept - 1]:.3f} nats, "
+        f"pseudo-perplexity {summary.perplexity:.2f} a word piece"
     )
+    if kept < summary.epochs:
+        early = "stopped early; " if summary.stopped_early else ""
+        typer.echo(f"{early}kept epoch {kept} of {summary.epochs}, the best on held-out text")
+    for filled in summary.fill_mask[:SHOWN]:
+        words = ", ".join(f"{word.word} {word.probability:.2f}" for word in filled.words[:3])
+        typer.echo(f"{filled.template}  {words}")

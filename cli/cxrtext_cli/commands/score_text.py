@@ -1,7 +1,10 @@
 """``cxrtext score-text``."""
 
+import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -9,36 +12,143 @@ from cxrtext_cli.options import (
     AsJson,
     Device,
     MaxRejected,
+    Offline,
     duration,
     pick_device,
-    print_json,
     progress,
+    say,
 )
+
+if TYPE_CHECKING:
+    from cxrtext.language import ScoreSummary
+    from cxrtext.language.eta.report import EtaReport
+
+
+def _target(reports: str, out: str | None) -> Path | TextIO:
+    """Where the table goes: beside the input by default, to standard output for '-'."""
+    if out == "-" or (out is None and reports == "-"):
+        return sys.stdout
+    if out is not None:
+        return Path(out)
+    path = Path(reports)
+    return path.parent / ("sentences.csv" if not path.is_dir() else f"{path.name}-sentences.csv")
+
+
+def _tell(summary: "ScoreSummary", target: Path | TextIO, echo: Callable[[str], None]) -> None:
+    name = target if isinstance(target, Path) else "standard output"
+    echo(
+        f"{name}: {summary.sentences} sentences ({summary.distinct_sentences} distinct, "
+        f"{summary.tokens} word pieces) of {summary.with_text} reports in "
+        f"{duration(summary.seconds)}"
+    )
+    if summary.from_cache:
+        echo(f"distinct sentences whose score was known: {summary.from_cache}")
+    if summary.without_text:
+        echo(f"reports without text: {summary.without_text}")
+    if summary.rejected:
+        listed = f", in {target}.rejected.csv" if isinstance(target, Path) else ""
+        echo(f"rows and sentences set aside: {summary.rejected}{listed}")
+
+
+def _drawn(report: "EtaReport", plot: Path, batch_size: int) -> list[str]:
+    """Write the page or figure; what the terminal shows of it."""
+    from dataclasses import replace
+
+    from cxrtext.language.eta.page import write_eta_report
+    from cxrtext.language.eta.summary import eta_summary
+
+    report = replace(report, batch_size=batch_size)
+    return [*eta_summary(report, write_eta_report(plot, report)), f"drawn: {plot}"]
 
 
 def score_text(
-    reports: Annotated[Path, typer.Argument(help="CSV or Parquet table of reports.")],
+    reports: Annotated[
+        str,
+        typer.Argument(
+            help="Table of reports or sentences (CSV, Parquet, JSON Lines), folder of text files, "
+            "or - for sentences on standard input, one a line."
+        ),
+    ],
     model: Annotated[
-        str, typer.Option(help="Masked language model: a folder, or a hub id.")
+        str, typer.Option(help="Masked language model: a folder, or a hub id (id@revision).")
     ] = "microsoft/BiomedVLP-CXR-BERT-general",
     out: Annotated[
-        Path | None, typer.Option(help="Table to write; sentences.csv beside the reports.")
+        str | None,
+        typer.Option(
+            help="Table to write, .csv or .parquet; - for standard output. "
+            "Default: sentences.csv beside the reports."
+        ),
     ] = None,
     a: Annotated[float, typer.Option(help="Scale of the class probability, in (0, 1).")] = 0.2,
     k: Annotated[float, typer.Option(min=0.0, help="Exponent on the likelihood.")] = 0.35,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="Fit a and k to how often the same sentence recurs.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw what a and k can be judged by: .html, .png, .svg or .pdf."),
+    ] = None,
+    batch_size: Annotated[
+        int, typer.Option(min=2, help="Training batch that --plot counts false negatives in.")
+    ] = 64,
+    tokens: Annotated[
+        Path | None, typer.Option(help="Write each word piece's log-likelihood to this table too.")
+    ] = None,
     section: Annotated[
         list[str] | None, typer.Option(help="Keep these sections only; repeatable.")
     ] = None,
+    variant: Annotated[
+        str, typer.Option(help="original, or within-word-l2r (hides the rest of a word too).")
+    ] = "original",
+    precision: Annotated[
+        str, typer.Option(help="float32 (exact), bfloat16, float16 (GPU), int8 (CPU).")
+    ] = "float32",
     device: Device = "auto",
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes on the CPU, each with the model in memory.")
+    ] = 1,
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens in one forward pass; bounds the memory.")
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="File of scores that outlives the run; scores.sqlite beside the table."),
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no such file.")] = False,
+    longest: Annotated[
+        int, typer.Option(min=1, help="Word pieces of the longest sentence that is scored.")
+    ] = 500,
     max_rejected: MaxRejected = 100,
+    offline: Offline = False,
     as_json: AsJson = False,
 ) -> None:
-    """Split reports into sentences and score each one's likelihood and class probability."""
+    """Split reports into sentences and score each one's likelihood and class probability.
+
+    A stopped run goes on when it is started again; a sentence that was scored once is not
+    scored again.
+    """
     from dataclasses import asdict
+    from typing import cast
 
     from cxrtext.language import score_reports
+    from cxrtext.language.eta.page import check_target
+    from cxrtext.language.eta.summary import fit_line
+    from cxrtext.language.scoring.allocator import keep_memory
+    from cxrtext.language.scoring.masked_copies import Variant
+    from cxrtext.language.scoring.precision import Precision
 
-    target = out or reports.parent / "sentences.csv"
+    target = _target(reports, out)
+    if plot is not None:
+        check_target(plot)
+    keep_memory()
+    lines: list[str] = []
+
+    def judge(report: "EtaReport") -> None:
+        if plot is not None:
+            lines.extend(_drawn(report, plot, batch_size))
+        elif report.fit is not None:
+            lines.append(fit_line(report.fit))
+
     with progress("scoring", "sentences") as update:
         summary = score_reports(
             reports,
@@ -46,20 +156,27 @@ def score_text(
             model=model,
             a=a,
             k=k,
+            fit=fit,
             sections=section,
             device=pick_device(device),
+            offline=offline,
+            precision=cast(Precision, precision),
+            variant=cast(Variant, variant),
+            batch_tokens=batch_tokens,
+            workers=workers,
+            cache=False if no_cache else cache or True,
+            tokens=tokens,
             max_rejected=max_rejected,
+            longest=longest,
+            judge=judge,
+            on_read=lambda count: say(f"reading: {count}"),
             progress=update,
         )
+    # What a person reads stays out of a table that goes to standard output.
+    echo = typer.echo if isinstance(target, Path) else say
     if as_json:
-        print_json(asdict(summary))
+        echo(json.dumps(asdict(summary), indent=2))
         return
-    typer.echo(
-        f"{target}: {summary.sentences} sentences ({summary.distinct_sentences} distinct, "
-        f"{summary.tokens} word pieces) of {summary.with_text} reports in "
-        f"{duration(summary.seconds)}"
-    )
-    if summary.without_text:
-        typer.echo(f"reports without text: {summary.without_text}")
-    if summary.rejected:
-        typer.echo(f"sentences set aside: {summary.rejected}, in {target}.rejected.csv")
+    _tell(summary, target, echo)
+    for line in lines:
+        echo(line)

@@ -3,7 +3,7 @@
 import json
 import pickle
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import replacing, write_json
+from cxrtext.language.pretraining.history import History
 from cxrtext.text import load_tokenizer, save_tokenizer
 
 
@@ -48,16 +49,27 @@ class PretrainState:
         save_tokenizer(tokenizer, self.folder)
         write_json(self.folder / "settings.json", self.settings)
 
-    def save(self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, step: int) -> None:
-        """Keep the weights and the optimiser after a step."""
+    def save(
+        self,
+        model: BertForMaskedLM,
+        optimizer: torch.optim.Optimizer,
+        step: int,
+        history: History,
+    ) -> None:
+        """Keep the weights, the optimiser and what was measured after a step."""
+        content = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "step": step,
+            "history": {item.name: getattr(history, item.name) for item in fields(history)},
+        }
         with replacing(self._file) as temporary:
-            torch.save(
-                {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step},
-                temporary,
-            )
+            torch.save(content, temporary)
 
-    def restore(self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer) -> int:
-        """Put the saved state into the model and the optimiser.
+    def restore(
+        self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, history: History
+    ) -> int:
+        """Put the saved state into the model, the optimiser and the history.
 
         Returns:
             Steps that are done; 0 where nothing was saved.
@@ -68,11 +80,22 @@ class PretrainState:
         if not self._file.is_file():
             return 0
         try:
-            state = torch.load(self._file, map_location=model.device, weights_only=True)
+            state = torch.load(self._file, map_location="cpu", weights_only=True)
             model.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
+            for name, value in state["history"].items():
+                setattr(history, name, value)
             return int(state["step"])
-        except (pickle.UnpicklingError, RuntimeError, OSError, EOFError, ValueError, LookupError):
+        except (
+            pickle.UnpicklingError,
+            RuntimeError,
+            OSError,
+            EOFError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+        ):
             raise CheckpointError(
                 f"{self._file}: the state of the stopped run is damaged; remove {self.folder} to "
                 "start again"

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from transformers import BertForMaskedLM
 
-from cxrtext.language.masking import mask_pieces
-from cxrtext.language.score import Pieces
-from cxrtext.language.training_batches import SpecialIds, collate, epoch_batches
+from cxrtext.language.pretraining.masking import mask_words
+from cxrtext.language.pretraining.training_batches import SpecialIds, collate, epoch_batches
+from cxrtext.language.scoring.score import Pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,11 @@ def masked_loss(
 ) -> Tensor:
     """Mean cross-entropy of a batch's hidden word pieces, the only ones decoded, in nats."""
     device = model.device
-    ids, eligible = collate(sentences, special)
-    hidden_ids, chosen = mask_pieces(
+    ids, eligible, starts = collate(sentences, special)
+    hidden_ids, chosen = mask_words(
         ids,
         eligible,
+        starts,
         mask_id=special.mask,
         vocabulary_size=int(model.config.vocab_size),
         share=share,

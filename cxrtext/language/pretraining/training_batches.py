@@ -6,18 +6,27 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cxrtext.language.batches import SPECIAL
-from cxrtext.language.score import Pieces
+from cxrtext.language.scoring.batches import SPECIAL
+from cxrtext.language.scoring.score import Pieces
 
 
 @dataclass(frozen=True, slots=True)
 class SpecialIds:
-    """Ids of BERT's special tokens."""
+    """What the ids of a vocabulary mean.
+
+    Args:
+        pad: [PAD].
+        begin: [CLS].
+        end: [SEP].
+        mask: [MASK].
+        continues: Which ids continue a word, [V], or None to take every piece for a word.
+    """
 
     pad: int
     begin: int
     end: int
     mask: int
+    continues: Tensor | None = None
 
 
 def epoch_batches(
@@ -49,11 +58,12 @@ def epoch_batches(
     return [batches[place] for place in places]
 
 
-def collate(sentences: Sequence[Pieces], special: SpecialIds) -> tuple[Tensor, Tensor]:
+def collate(sentences: Sequence[Pieces], special: SpecialIds) -> tuple[Tensor, Tensor, Tensor]:
     """Pad sentences to one length, with special tokens.
 
     Returns:
-        Ids [B, T], and where there is a word piece of a sentence [B, T].
+        Ids [B, T], where there is a word piece of a sentence [B, T], and where a word starts
+        [B, T]; a sentence that starts in the middle of a word, because it was cut, starts one.
     """
     width = max(map(len, sentences)) + SPECIAL
     ids = torch.full((len(sentences), width), special.pad, dtype=torch.long)
@@ -63,7 +73,11 @@ def collate(sentences: Sequence[Pieces], special: SpecialIds) -> tuple[Tensor, T
         ids[row, 0], ids[row, length + 1] = special.begin, special.end
         ids[row, 1 : length + 1] = torch.tensor(sentence)
         eligible[row, 1 : length + 1] = True
-    return ids, eligible
+    if special.continues is None:
+        return ids, eligible, eligible
+    starts = eligible & ~special.continues[ids]
+    starts[:, 1] = True
+    return ids, eligible, starts
 
 
 def cut_to_window(sentences: Sequence[Pieces], window: int) -> list[Pieces]:

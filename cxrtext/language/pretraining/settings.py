@@ -40,6 +40,10 @@ BATCH_TOKENS = 512
 INITIAL_SCALE = 0.05
 """Standard deviation of new weights: BERT's 0.02 leaves narrow networks on a plateau for epochs."""
 
+WHOLE_WORD, PIECE = "whole-word", "piece"
+MASKINGS = (WHOLE_WORD, PIECE)
+"""What is hidden together: all pieces of a word, or each word piece for itself."""
+
 FINE_TUNING_TOKENS, FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS = 2_000_000, 5e-5, 2048
 """Defaults for a given model: tokens in all, peak of the learning rate, tokens in a batch."""
 
@@ -55,6 +59,8 @@ class PretrainSettings:
         learning_rate: At the peak.
         batch_tokens: Most tokens in a batch.
         seed: Of everything random.
+        masking: One of ``MASKINGS``.
+        patience: Epochs without a lower held-out loss after which training stops; 0 is off.
         mask_share: Share of the word pieces to guess.
         warmup: Share of the steps over which the learning rate rises.
         weight_decay: On matrices.
@@ -66,6 +72,8 @@ class PretrainSettings:
     learning_rate: float
     batch_tokens: int
     seed: int
+    masking: str = WHOLE_WORD
+    patience: int = 0
     mask_share: float = 0.15
     warmup: float = 0.06
     weight_decay: float = 0.01
@@ -121,6 +129,8 @@ def choose_settings(
     learning_rate: float | None,
     batch_tokens: int | None,
     seed: int,
+    masking: str,
+    patience: int,
 ) -> PretrainSettings:
     """Fill in the defaults of a new network, or with ``base``, a fingerprint, those of tuning."""
     if base is None:
@@ -134,6 +144,8 @@ def choose_settings(
         learning_rate=rate if learning_rate is None else learning_rate,
         batch_tokens=batch if batch_tokens is None else batch_tokens,
         seed=seed,
+        masking=masking,
+        patience=patience,
     )
 
 
@@ -146,3 +158,15 @@ def check_numbers(**numbers: float | None) -> None:
     for name, value in numbers.items():
         if value is not None and not 0 < value < math.inf:
             raise ConfigError(f"{name} is {value:g}; it must be above 0")
+
+
+def check_masking_and_patience(masking: str, patience: int) -> None:
+    """Refuse a masking without such a name, and a patience below 0.
+
+    Raises:
+        ConfigError: One is wrong.
+    """
+    if masking not in MASKINGS:
+        raise ConfigError(f"masking '{masking}' is not one of {', '.join(MASKINGS)}")
+    if patience < 0:
+        raise ConfigError(f"patience is {patience}; it must be 0 (off) or a number of epochs")

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 
+from cxrtext.language.pretraining.coverage import Coverage
+from cxrtext.language.pretraining.fill_mask import FillMask
+
 KIND = "masked-language-model"
 """What ``training.json`` says the folder holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class PretrainSummary:
-    """What a run of pre-training did; also in ``training.json``.
+    """What a run of pre-training did; also in ``training.json``, but for ``fill_mask``.
 
     Args:
         kind: ``KIND``.
@@ -21,11 +24,19 @@ class PretrainSummary:
         tokens: Word pieces of the training sentences.
         vocabulary_size: Word pieces in the vocabulary.
         parameters: Numbers in the network.
+        masking: "whole-word" or "piece".
         steps: Optimiser steps.
         epochs: Passes through the training sentences.
+        kept_epoch: The epoch of the lowest held-out loss, from 1; its weights are the result.
+        stopped_early: Whether patience ended the training.
         validation_loss: Mean cross-entropy of hidden word pieces of held-out sentences after each
-            epoch of this run, in nats.
-        perplexity: Pseudo-perplexity of held-out sentences, a word piece.
+            epoch, in nats.
+        pseudo_perplexity: Pseudo-perplexity, a word piece, of a small sample of held-out sentences
+            after each epoch.
+        perplexity: Pseudo-perplexity of held-out sentences, a word piece, of the result.
+        coverage: How the training sentences' words fall into pieces.
+        held_out_coverage: The same of the sentences held out.
+        fill_mask: What the result puts into the gaps of a few sentences of our own.
         resumed_from_step: Steps that a run that was stopped had done; 0 otherwise.
         seconds: Wall-clock time of this run.
     """
@@ -40,9 +51,16 @@ class PretrainSummary:
     tokens: int
     vocabulary_size: int
     parameters: int
+    masking: str
     steps: int
     epochs: int
+    kept_epoch: int
+    stopped_early: bool
     validation_loss: list[float]
+    pseudo_perplexity: list[float]
     perplexity: float
+    coverage: Coverage
+    held_out_coverage: Coverage
+    fill_mask: list[FillMask]
     resumed_from_step: int
     seconds: float

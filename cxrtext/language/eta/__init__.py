@@ -1,0 +1,1 @@
+"""The class probability of sentences: fitted, judged by statistics, drawn."""

@@ -1,0 +1,173 @@
+"""Fitting the scale and the exponent of the class probability to a corpus of sentences."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from cxrtext.errors import DataError
+from cxrtext.language.eta.solve import LARGEST_A, Counts, Floats, solve
+
+FEWEST_SENTENCES = 20
+"""Distinct sentences below which two numbers are not fitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class EtaFit:
+    """A fitted class probability, ``η = a · p^k``, and how well it fits.
+
+    Args:
+        a: Scale, in (0, 0.99].
+        k: Exponent on the likelihood, at least 0.
+        log_a_error: Standard error of log a, NaN where a or k stopped at the end of its range.
+        k_error: Standard error of k, likewise.
+        deviance: Poisson deviance of the repeats, summed over the occurrences.
+        null_deviance: The same for the best constant η.
+        n_sentences: Sentences in the corpus.
+        n_distinct: Distinct ones.
+        repeated: Distinct ones that occur more than once.
+    """
+
+    a: float
+    k: float
+    log_a_error: float
+    k_error: float
+    deviance: float
+    null_deviance: float
+    n_sentences: int
+    n_distinct: int
+    repeated: int
+
+    @property
+    def explained(self) -> float:
+        """The share of the deviance that the likelihood explains, 0 to 1."""
+        return 1.0 - self.deviance / self.null_deviance if self.null_deviance > 0 else 0.0
+
+
+def check_corpus(log_likelihood: Floats, count: Counts) -> None:
+    """Check one log-likelihood and one count for each distinct sentence.
+
+    Args:
+        log_likelihood: Natural log-likelihoods, finite and at most 0, [D].
+        count: How often each occurs, at least 1, [D].
+
+    Raises:
+        ValueError: The arrays differ in shape, or a value is out of range.
+    """
+    if log_likelihood.ndim != 1 or log_likelihood.shape != count.shape:
+        raise ValueError(
+            "log_likelihood and count must be vectors of one length, got shapes "
+            f"{log_likelihood.shape} and {count.shape}"
+        )
+    if not (np.isfinite(log_likelihood).all() and (log_likelihood <= 0).all()):
+        raise ValueError("log-likelihoods must be finite numbers of at most 0")
+    if not (count >= 1).all():
+        raise ValueError("counts must be at least 1")
+
+
+def _check_can_be_fitted(log_p: Floats, count: Counts) -> None:
+    def refuse(why: str) -> DataError:
+        return DataError(f"a and k cannot be fitted: {why}; give a and k instead")
+
+    if len(log_p) < FEWEST_SENTENCES:
+        raise refuse(
+            f"the corpus has {len(log_p)} distinct sentences, and at least {FEWEST_SENTENCES} "
+            "are needed"
+        )
+    repeated = count > 1
+    if not repeated.any():
+        raise refuse(f"none of the {len(log_p)} distinct sentences occurs twice")
+    if log_p.min() == log_p.max():
+        raise refuse(f"all {len(log_p)} distinct sentences have one log-likelihood")
+    if log_p[repeated].min() == log_p.max():
+        raise refuse("only sentences of the largest log-likelihood occur twice")
+
+
+def _deviance(count: Counts, eta: Floats) -> float:
+    """Poisson deviance of the repeats of each occurrence, summed over the occurrences."""
+    seen = count.astype(np.float64) - 1.0
+    expected = (float(count.sum()) - 1.0) * eta
+    ratio = np.divide(seen, expected, out=np.ones_like(seen), where=seen > 0)
+    return float(2.0 * count @ (seen * np.log(ratio) - (seen - expected)))
+
+
+def _errors(log_p: Floats, count: Counts, eta: Floats) -> tuple[float, float]:
+    """Standard errors of log a and k that hold whatever the counts' variance is (sandwich)."""
+    occurrences = count.astype(np.float64)
+    expected = (occurrences.sum() - 1.0) * eta
+    design = np.stack([np.ones_like(log_p), log_p], axis=1)
+    information = design.T @ (design * (occurrences * expected)[:, None])
+    score = design * (occurrences * (occurrences - 1.0 - expected))[:, None]
+    try:
+        bread = np.linalg.inv(information)
+    except np.linalg.LinAlgError:
+        return math.nan, math.nan
+    variance = np.diag(bread @ (score.T @ score) @ bread)
+    log_a_error, k_error = np.sqrt(np.maximum(variance, 0.0))
+    return float(log_a_error), float(k_error)
+
+
+def fit_class_probability(log_likelihood: Floats, count: Counts) -> EtaFit:
+    """Fit ``η = a · p^k`` to how often the sentences of a corpus come back.
+
+    An anchor of the loss is an occurrence of a sentence.  Each of the other N - 1 occurrences of
+    the corpus is one more of sentence i with probability π_i, so that the repeats ``n_i - 1`` have
+    mean ``(N - 1) π_i``.  Their Poisson log-likelihood under π = η, summed over anchors,
+
+        ``Σ_i n_i [ (n_i - 1) log((N - 1) η_i) - (N - 1) η_i ]``,
+
+    is concave in (log a, k) and is maximised under 0 < a ≤ 0.99 and k ≥ 0.  Why this one:
+
+    - Sentences that never occurred are not in the table.  Counting repeats over anchors needs no
+      correction for that: a sentence that was not seen has no anchor.  Under a truncated Poisson
+      the estimating equation has mean 0, so a and k are recovered.
+    - Counts of sentences are heavy-tailed: at one log p some are stock phrases and most never
+      come back.  The zero-truncated Poisson likelihood is wrong then: on 17,918 real sentences it
+      lay 5 times below the rate of repeats, 7 times among the likeliest.  With a negative binomial
+      instead, its size went to 0, where a is not determined.  The Poisson estimating equation
+      needs the mean alone to be right; the standard errors are sandwich ones.
+    - A straight line through log frequencies of sentences seen 3 times or more picks its points by
+      what it is to explain: its slope came out at 0.02 to 0.06, against 0.26 here.
+    - It weighs by expected repeats, and so fits where false negatives arise; among unlikely
+      sentences, where they are rare, the line may run below the data.  Mean η over the anchors is
+      the corpus's rate of repeats, ``Σ n_i (n_i - 1) / (N (N - 1))`` (Simpson's index), unless a
+      stopped at 0.99.
+
+    An equal sentence is always a false negative, but a paraphrase is one too: the fitted η is a
+    lower bound of the class probability, and its k says more than its a.
+
+    Args:
+        log_likelihood: Natural log-likelihood of each distinct sentence, at most 0, [D].
+        count: How often each occurs in the corpus, at least 1, [D].
+
+    Returns:
+        a, k, and how well they fit.
+
+    Raises:
+        DataError: There are too few distinct sentences, none repeats, or no finite k is best.
+        ValueError: The arrays do not fit together, or a value is out of range.
+
+    Source: Wang et al. 2023 (sample-specific debiasing), section 2.3, for η; Simpson 1949 for
+        the rate of repeats; Santos Silva and Tenreyro 2006 for Poisson against log-linear fits.
+    """
+    log_p = np.asarray(log_likelihood, dtype=np.float64)
+    count = np.asarray(count, dtype=np.int64)
+    check_corpus(log_p, count)
+    _check_can_be_fitted(log_p, count)
+    a, k = solve(log_p, count)
+    eta = np.exp(math.log(a) + k * log_p)
+    inside = k > 0.0 and a < LARGEST_A
+    log_a_error, k_error = _errors(log_p, count, eta) if inside else (math.nan, math.nan)
+    total = float(count.sum())
+    rate = float(count @ (count - 1.0)) / (total * (total - 1.0))
+    return EtaFit(
+        a=a,
+        k=k,
+        log_a_error=log_a_error,
+        k_error=k_error,
+        deviance=_deviance(count, eta),
+        null_deviance=_deviance(count, np.full_like(eta, rate)),
+        n_sentences=int(count.sum()),
+        n_distinct=len(count),
+        repeated=int((count > 1).sum()),
+    )

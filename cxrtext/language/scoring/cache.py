@@ -1,0 +1,110 @@
+"""Log-likelihoods that outlive a run: a file of scores by model and sentence."""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.errors import DataError
+
+FORMAT = 1
+"""Version of the file."""
+
+BUSY_SECONDS = 120.0
+"""How long to wait for another process that is writing."""
+
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS model (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE IF NOT EXISTS score (model INTEGER NOT NULL, sentence BLOB NOT NULL, "
+    "tokens BLOB NOT NULL, PRIMARY KEY (model, sentence)) WITHOUT ROWID",
+)
+
+
+def digest_of(pieces: Sequence[int]) -> bytes:
+    """A digest of a sentence's word pieces: no report text is kept in a cache."""
+    return hashlib.blake2b(
+        np.asarray(pieces, dtype="<i4").tobytes(), digest_size=16, person=b"cxrtext pieces"
+    ).digest()
+
+
+class ScoreCache:
+    """A SQLite file of word pieces' log-likelihoods, by what gave them and the sentence's digest.
+
+    Several processes may use one file at once: SQLite locks it for each look and each addition.
+
+    Args:
+        path: The file; made when missing.
+        identity: What a score depends on beside the sentence.
+
+    Raises:
+        DataError: The file is damaged, or is something else.
+    """
+
+    def __init__(self, path: Path, identity: str) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._base = sqlite3.connect(path, timeout=BUSY_SECONDS)
+        with self._told():
+            # At once, so that a process that starts beside this one sees all of it or nothing.
+            self._base.execute("BEGIN IMMEDIATE")
+            found = self._base.execute("PRAGMA user_version").fetchone()[0]
+            tables = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if found != (FORMAT if tables else 0):
+                raise DataError(f"{path}: no cache of scores of this version; name another file")
+            for statement in _SCHEMA:
+                self._base.execute(statement)
+            self._base.execute(f"PRAGMA user_version = {FORMAT}")
+            self._base.execute("INSERT OR IGNORE INTO model (identity) VALUES (?)", [identity])
+            self._base.commit()
+            query = "SELECT id FROM model WHERE identity = ?"
+            self._model = self._base.execute(query, [identity]).fetchone()[0]
+
+    def find(self, sentences: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
+        """Return the log-likelihoods that are there, by digest."""
+        found: dict[bytes, NDArray[np.float32]] = {}
+        with self._told():
+            for start in range(0, len(sentences), 500):
+                some = sentences[start : start + 500]
+                places = ",".join("?" * len(some))
+                query = "SELECT sentence, tokens FROM score WHERE model = ? AND sentence IN "
+                rows = self._base.execute(f"{query}({places})", [self._model, *some])
+                found.update((key, np.frombuffer(value, dtype="<f4")) for key, value in rows)
+        return found
+
+    def add(self, scores: Mapping[bytes, NDArray[np.float32]]) -> None:
+        """Keep some scores; they are in the file when this returns."""
+        rows = [
+            (self._model, key, np.asarray(value, dtype="<f4").tobytes())
+            for key, value in scores.items()
+        ]
+        with self._told(), self._base:
+            self._base.executemany("INSERT OR REPLACE INTO score VALUES (?, ?, ?)", rows)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise DataError(f"{self.path}: the cache of scores cannot be used ({error})") from None
+        except sqlite3.DatabaseError:
+            raise DataError(
+                f"{self.path}: the cache of scores is damaged, or no cache; remove it or name "
+                "another file"
+            ) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._base.close()

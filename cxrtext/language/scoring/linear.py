@@ -1,0 +1,115 @@
+"""Matrix products for inference: weights packed once, in the precision asked for."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Activation = Literal["none", "gelu", "gelu_tanh", "relu", "silu"]
+"""What follows a product; the fused forms are those of oneDNN."""
+
+POINTWISE = {
+    "none": ("none", ""),
+    "gelu": ("gelu", "none"),
+    "gelu_tanh": ("gelu", "tanh"),
+    "relu": ("relu", ""),
+    "silu": ("swish", ""),
+}
+"""oneDNN's names: operation and algorithm."""
+
+PACKED_ROWS = 1024
+"""Rows of input that packed weights are laid out for; any other number works."""
+
+
+def activate(x: Tensor, activation: Activation) -> Tensor:
+    """Apply an activation."""
+    match activation:
+        case "gelu":
+            return F.gelu(x)
+        case "gelu_tanh":
+            return F.gelu(x, approximate="tanh")
+        case "relu":
+            return F.relu(x)
+        case "silu":
+            return F.silu(x)
+        case _:
+            return x
+
+
+class PlainLinear:
+    """A product by torch's own call; for GPUs, and where oneDNN is not there.
+
+    Args:
+        weight: [N, K].
+        bias: [N].
+        dtype: The arithmetic.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> None:
+        self.weight = weight.detach().to(dtype)
+        self.bias = bias.detach().to(dtype)
+
+    def __call__(self, x: Tensor, activation: Activation = "none") -> Tensor:
+        """Map [M, K] to [M, N]."""
+        return activate(F.linear(x, self.weight, self.bias), activation)
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """Map [M, K] to [M, N] and add [M, N]."""
+        return F.linear(x, self.weight, self.bias).add_(residual)
+
+
+class PackedLinear:
+    """A product on weights that oneDNN has laid out once for its kernels.
+
+    Args:
+        weight: [N, K], on the CPU.
+        bias: [N].
+        dtype: float32 or bfloat16.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> None:
+        plain = weight.detach().to(dtype).contiguous()
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(plain, PACKED_ROWS)
+        self.bias = bias.detach().to(dtype)
+
+    def __call__(self, x: Tensor, activation: Activation = "none") -> Tensor:
+        """Map [M, K] to [M, N]."""
+        name, algorithm = POINTWISE[activation]
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(
+            x, self.weight, self.bias, name, [], algorithm
+        )
+        return y
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """Map [M, K] to [M, N] and add [M, N]."""
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, residual, self.weight, self.bias, "add")
+        return y
+
+
+Linear = PlainLinear | PackedLinear
+
+
+def can_pack(dtype: torch.dtype) -> bool:
+    """Whether oneDNN multiplies in this precision on this machine, and gets it right."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(32, 48, generator=generator)
+    bias = torch.randn(32, generator=generator)
+    x = torch.randn(5, 48, generator=generator)
+    try:
+        y = PackedLinear(weight, bias, dtype)(x.to(dtype), "gelu")
+    # These operators are torch's own for its compiler: in another version they may be gone.
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return False
+    expected = PlainLinear(weight, bias, torch.float32)(x, "gelu")
+    tolerance = 1e-4 if dtype == torch.float32 else 0.2
+    return bool((y.float() - expected).abs().max() < tolerance)
+
+
+def make_linear(weight: Tensor, bias: Tensor, dtype: torch.dtype) -> Linear:
+    """Build the fastest product for the device that the weights are on."""
+    if weight.device.type == "cpu" and can_pack(dtype):
+        return PackedLinear(weight, bias, dtype)
+    return PlainLinear(weight, bias, dtype)

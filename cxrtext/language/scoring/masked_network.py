@@ -1,0 +1,149 @@
+"""BERT arranged for one purpose: many masked copies of a sentence, each asked for one word piece.
+
+What the general network computes and this purpose does not need is left out, with the same result:
+copies of a sentence share the first layer's queries, keys and values, except for [MASK] itself; the
+last layer answers for the masked position alone; so does the projection onto the vocabulary.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import BertForMaskedLM
+
+from cxrtext.language.scoring.layers import ACTIVATIONS, Layer, Norm, layers_of, make_layer
+from cxrtext.language.scoring.linear import make_linear
+from cxrtext.language.scoring.masked_copies import MaskedCopies
+
+Observer = Callable[[int, str, Tensor], None]
+"""Called with a layer's number, the name of a product and the product's input."""
+
+
+class MaskedNetwork:
+    """A masked language model for inference on masked copies.
+
+    Args:
+        model: The network, in evaluation mode; its weights are copied as far as packing needs it.
+        layers: Its layers as ``layers`` makes them, first to last.
+        dtype: Arithmetic of everything but the embeddings and the vocabulary projection, which
+            stay float32 on the CPU: what one word piece gets decides the score.
+        observe: Looks at the input of each product; for calibration.
+    """
+
+    def __init__(
+        self,
+        model: BertForMaskedLM,
+        layers: Sequence[Layer],
+        dtype: torch.dtype,
+        observe: Observer | None = None,
+    ) -> None:
+        self.layers = layers
+        self.dtype = dtype
+        self.heads = int(model.config.num_attention_heads)
+        self.observe = observe
+        embeddings = model.bert.embeddings
+        self.words = embeddings.word_embeddings.weight.detach()
+        self.places = (
+            embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
+        ).detach()
+        self.embedding_norm = Norm(embeddings.LayerNorm, torch.float32)
+        head = model.cls.predictions
+        on_gpu = self.words.device.type != "cpu"
+        head_dtype = dtype if on_gpu else torch.float32
+        self.transform = make_linear(
+            head.transform.dense.weight, head.transform.dense.bias, head_dtype
+        )
+        self.transform_norm = Norm(head.transform.LayerNorm, head_dtype)
+        self.decode = make_linear(head.decoder.weight, head.decoder.bias, head_dtype)
+        self.activation = ACTIVATIONS[model.config.hidden_act]
+
+    @torch.inference_mode()
+    def log_probabilities(self, copies: MaskedCopies, mask_id: int) -> Tensor:
+        """Return the log-probability of each copy's word piece.
+
+        Args:
+            copies: R copies of S sentences, T tokens each.
+            mask_id: The id of [MASK].
+
+        Returns:
+            Natural logarithms, float32, [R].
+        """
+        states = self._states(copies, mask_id)
+        hidden = self.transform(states.to(self.transform.bias.dtype), self.activation)
+        logits = self.decode(self.transform_norm(hidden)).float()  # [R, V]
+        own = logits.gather(1, copies.target[:, None])[:, 0]
+        return own - logits.logsumexp(1)
+
+    def _embed(self, copies: MaskedCopies, mask_id: int) -> tuple[Tensor, Tensor]:
+        """Embeddings of every token and of [MASK] at every place; and where copies find theirs.
+
+        Returns:
+            [S · T + T, D], and rows of it, [R · T].
+        """
+        count, length = copies.base.shape
+        places = self.places[:length]
+        plain = self.words[copies.base] + places  # [S, T, D]
+        masked = self.words[mask_id] + places  # [T, D]
+        table = self.embedding_norm(torch.cat([plain.flatten(0, 1), masked])).to(self.dtype)
+        column = torch.arange(length, device=copies.base.device)
+        first = torch.where(copies.masked, count * length, copies.owner[:, None] * length)
+        return table, (first + column).flatten()
+
+    def _states(self, copies: MaskedCopies, mask_id: int) -> Tensor:
+        """The last layer's output at the masked places, [R, D]."""
+        rows, length = copies.masked.shape
+        table, index = self._embed(copies, mask_id)
+        x = table.index_select(0, index)  # [R · T, D]
+        asked = torch.arange(rows, device=x.device) * length + copies.position
+        for number, layer in enumerate(self.layers):
+            if self.observe is not None:
+                self._show(number, "input", x)
+            if number == 0:
+                # Attention mixes the copies' tokens; until then they are those of the sentence.
+                qkv = layer.qkv(table).index_select(0, index)
+            elif number == len(self.layers) - 1:
+                key_value = layer.key_value(x)
+                x = x.index_select(0, asked)
+                mixed = self._attend(layer.query(x), key_value, rows)
+                x = self._finish(number, layer, x, mixed)
+                continue
+            else:
+                qkv = layer.qkv(x)
+            width = x.shape[1]
+            query, key_value = qkv[:, :width], qkv[:, width:]
+            if number == len(self.layers) - 1:
+                query, x = query.index_select(0, asked), x.index_select(0, asked)
+            x = self._finish(number, layer, x, self._attend(query, key_value, rows))
+        return x
+
+    def _show(self, number: int, name: str, x: Tensor) -> None:
+        if self.observe is not None:
+            self.observe(number, name, x)
+
+    def _attend(self, query: Tensor, key_value: Tensor, rows: int) -> Tensor:
+        """Attention of [R · Q, D] over [R · T, 2 D]; R copies, Q queries each."""
+        width = query.shape[1]
+        size = width // self.heads
+        q = query.unflatten(0, (rows, -1)).unflatten(2, (self.heads, size)).transpose(1, 2)
+        kv = key_value.unflatten(0, (rows, -1)).unflatten(2, (2, self.heads, size))
+        k, v = kv.permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v)  # [R, heads, Q, size]
+        return mixed.transpose(1, 2).reshape(-1, width)
+
+    def _finish(self, number: int, layer: Layer, x: Tensor, mixed: Tensor) -> Tensor:
+        """A layer's second half, from the attention's result on."""
+        self._show(number, "mixed", mixed)
+        x = layer.attention_norm(layer.mix.add_to(x, mixed))
+        self._show(number, "middle", x)
+        if self.observe is not None:
+            self._show(number, "activated", layer.feed.widened(x))
+        return layer.output_norm(layer.feed.add_to(x, x))
+
+
+def make_network(
+    model: BertForMaskedLM, dtype: torch.dtype, observe: Observer | None = None
+) -> MaskedNetwork:
+    """Arrange a model for inference in float32, bfloat16 or float16."""
+    layers = [make_layer(layer, dtype, model.config.hidden_act) for layer in layers_of(model)]
+    return MaskedNetwork(model, layers, dtype, observe)

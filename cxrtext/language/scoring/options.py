@@ -1,0 +1,65 @@
+"""How a scoring run is to be done."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.language.scoring.masked_copies import Variant
+from cxrtext.language.scoring.precision import Precision
+from cxrtext.text import check_sections
+
+LONGEST_SENTENCE = 500
+"""Word pieces; text of at most 1000 characters that has more is a pasted table, and set aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreOptions:
+    """How to score; what each is stands in ``score_reports``."""
+
+    a: float
+    k: float
+    fit: bool
+    sections: tuple[str, ...] | None
+    precision: Precision
+    variant: Variant
+    batch_tokens: int | None
+    workers: int
+    max_rejected: int
+    longest: int
+    cache: Path | bool
+    tokens: Path | None
+
+    def check(self) -> None:
+        """Refuse what is out of range before any work is done.
+
+        Raises:
+            ConfigError: Something is.
+        """
+        if not 0.0 < self.a < 1.0:
+            raise ConfigError(f"a is {self.a:g}; it must lie between 0 and 1")
+        if not 0.0 <= self.k < float("inf"):
+            raise ConfigError(f"k is {self.k:g}; it must be at least 0")
+        if self.workers < 1:
+            raise ConfigError(f"workers is {self.workers}; it must be at least 1")
+        if self.longest < 1:
+            raise ConfigError(f"longest is {self.longest}; it must be at least 1")
+        if self.sections is not None:
+            check_sections(self.sections)
+
+
+def check_paths(reports: Path | str, out: Path | TextIO, tokens: Path | None) -> None:
+    """Refuse outputs that are no tables, or would replace the input or each other.
+
+    Raises:
+        DataError: One does.
+    """
+    for path in (out, tokens):
+        if not isinstance(path, Path):
+            continue
+        if path.suffix.lower() not in (".csv", ".parquet"):
+            raise DataError(f"{path}: a table of sentences or tokens ends in .csv or .parquet")
+        if str(reports) != "-" and path.exists() and path.samefile(reports):
+            raise DataError(f"{path}: is the input; name another file to write")
+    if isinstance(out, Path) and out == tokens:
+        raise DataError(f"{out}: is the table of sentences; name another file for the tokens")

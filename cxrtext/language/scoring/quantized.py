@@ -1,0 +1,225 @@
+"""Layers whose products run in 8-bit integers.
+
+Weights are symmetric, one scale a row.  Activations have one scale a tensor, fixed beforehand, so
+that a sentence's score does not depend on what it shared a batch with.  Channels that are much
+larger than the others are shrunk on the activations' side and grown in the weights, which leaves
+the product as it was (Xiao et al. 2023, SmoothQuant, eq. 3-4).
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from transformers.models.bert.modeling_bert import BertLayer
+
+from cxrtext.language.scoring.layers import ACTIVATIONS, Layer, Norm, attention_weights
+from cxrtext.language.scoring.linear import POINTWISE, Activation
+
+LEVELS = 127
+"""Largest number of a signed 8-bit integer that is used."""
+
+SMOOTHING = 0.5
+"""How much of the difficulty goes from the activations to the weights (SmoothQuant's alpha)."""
+
+
+@dataclass(slots=True)
+class Range:
+    """Least and largest value of each channel of a product's input, over the calibration.
+
+    Args:
+        least: [K].
+        largest: [K].
+    """
+
+    least: Tensor
+    largest: Tensor
+
+    def widen(self, x: Tensor) -> None:
+        """Take [M, K] into account."""
+        self.least = torch.minimum(self.least, x.amin(0))
+        self.largest = torch.maximum(self.largest, x.amax(0))
+
+    @property
+    def magnitude(self) -> Tensor:
+        """Largest absolute value of each channel, [K]."""
+        return torch.maximum(self.least.abs(), self.largest.abs()).clamp(min=1e-6)
+
+
+@dataclass(slots=True)
+class Ranges:
+    """The ranges of every product's input, by layer and name; an observer of a network."""
+
+    found: dict[tuple[int, str], Range] = field(default_factory=dict)
+
+    def __call__(self, layer: int, name: str, x: Tensor) -> None:
+        """Take an input, [M, K], into account."""
+        x = x.float()
+        if (layer, name) in self.found:
+            self.found[layer, name].widen(x)
+        else:
+            self.found[layer, name] = Range(x.amin(0), x.amax(0))
+
+
+class IntegerLinear:
+    """A product of 8-bit integers, accumulated in 32 bits.
+
+    Args:
+        weight: [N, K].
+        bias: [N].
+        scale: Of the input's integers.
+        zero: The integer that stands for 0.
+        smooth: [K], what the input's channels were divided by.
+    """
+
+    def __init__(
+        self, weight: Tensor, bias: Tensor, scale: float, zero: int, smooth: Tensor | None = None
+    ) -> None:
+        grown = weight.detach().float() if smooth is None else weight.detach().float() * smooth
+        self.scales = (grown.abs().amax(1) / LEVELS).clamp(min=1e-12)  # [N]
+        integers = (grown / self.scales[:, None]).round_().clamp_(-LEVELS, LEVELS)
+        self.weight = torch.ops.onednn.qlinear_prepack(integers.to(torch.int8), None)
+        self.zeros = torch.zeros(len(bias), dtype=torch.int64)
+        self.bias = bias.detach().float()
+        self.scale, self.zero = scale, zero
+
+    def __call__(self, x: Tensor, out: torch.dtype) -> Tensor:
+        """Map integers [M, K] to [M, N]."""
+        y: Tensor = torch.ops.onednn.qlinear_pointwise(
+            x, self.scale, self.zero, self.weight, self.scales, self.zeros, self.bias,
+            1.0, 0, out, "none", [], "",
+        )  # fmt: skip
+        return y
+
+    def to_integers(self, x: Tensor, activation: Activation, scale: float, zero: int) -> Tensor:
+        """Map integers [M, K] to activated unsigned integers [M, N] of another scale."""
+        name, algorithm = POINTWISE[activation]
+        y: Tensor = torch.ops.onednn.qlinear_pointwise(
+            x, self.scale, self.zero, self.weight, self.scales, self.zeros, self.bias,
+            scale, zero, torch.uint8, name, [], algorithm,
+        )  # fmt: skip
+        return y
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """Map integers [M, K] to [M, N] and add [M, N]."""
+        y: Tensor = torch.ops.onednn.qlinear_pointwise.binary(
+            x, self.scale, self.zero, self.weight, self.scales, self.zeros, residual, self.bias,
+            1.0, 0, residual.dtype, 1.0, 0, "add", 1.0, "none", [], "",
+        )  # fmt: skip
+        return y
+
+
+class Quantizer:
+    """Turns activations into 8-bit integers, channel by channel shrunk.
+
+    Args:
+        found: The input's range.
+        weight: [N, K], what the input is multiplied by.
+    """
+
+    def __init__(self, found: Range, weight: Tensor, dtype: torch.dtype) -> None:
+        size = weight.detach().float().abs().amax(0).clamp(min=1e-6)  # [K]
+        smooth = found.magnitude**SMOOTHING / size ** (1 - SMOOTHING)
+        self.smooth = smooth / smooth.mean()
+        self.scale = float((found.magnitude / self.smooth).amax()) / LEVELS
+        self.factor = (1.0 / (self.smooth * self.scale)).to(dtype)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map [M, K] to integers [M, K]."""
+        return x.mul(self.factor).round_().clamp_(-LEVELS, LEVELS).to(torch.int8)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedProduct:
+    """A product whose input is made integers first."""
+
+    quantize: Quantizer
+    product: IntegerLinear
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map [M, K] to [M, N]."""
+        return self.product(self.quantize(x), x.dtype)
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """Map [M, K] to [M, N] and add [M, N]."""
+        return self.product.add_to(residual, self.quantize(x))
+
+
+class QuantizedFeedForward:
+    """Widen, activate, narrow; between the two there are integers only."""
+
+    def __init__(
+        self,
+        layer: BertLayer,
+        middle: Range,
+        activated: Range,
+        activation: Activation,
+        dtype: torch.dtype,
+    ) -> None:
+        widen, narrow = layer.intermediate.dense, layer.output.dense
+        self.quantize = Quantizer(middle, widen.weight, dtype)
+        self.widen = IntegerLinear(
+            widen.weight, widen.bias, self.quantize.scale, 0, self.quantize.smooth
+        )
+        least, largest = (
+            min(0.0, float(activated.least.min())),
+            max(1e-6, float(activated.largest.max())),
+        )
+        self.scale = (largest - least) / 255
+        self.zero = round(-least / self.scale)
+        self.narrow = IntegerLinear(narrow.weight, narrow.bias, self.scale, self.zero)
+        self.activation = activation
+
+    def widened(self, x: Tensor) -> Tensor:
+        """What stands between the two, [M, 4 D], as integers."""
+        return self.widen.to_integers(self.quantize(x), self.activation, self.scale, self.zero)
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """Map [M, D] to [M, D] and add [M, D]."""
+        return self.narrow.add_to(residual, self.widened(x))
+
+
+def make_quantized_layer(
+    layer: BertLayer, number: int, ranges: Ranges, dtype: torch.dtype, hidden_act: str
+) -> Layer:
+    """Arrange one of transformers' BERT layers for inference in integers."""
+    found = {name: ranges.found[number, name] for name in ("input", "mixed", "middle", "activated")}
+    weight, bias = attention_weights(layer)
+    width = weight.shape[1]
+    mix = layer.attention.output
+    into = Quantizer(found["input"], weight, dtype)
+    mixed = Quantizer(found["mixed"], mix.dense.weight, dtype)
+
+    def part(rows: slice) -> QuantizedProduct:
+        return QuantizedProduct(
+            into, IntegerLinear(weight[rows], bias[rows], into.scale, 0, into.smooth)
+        )
+
+    return Layer(
+        qkv=part(slice(None)),
+        query=part(slice(None, width)),
+        key_value=part(slice(width, None)),
+        mix=QuantizedProduct(
+            mixed,
+            IntegerLinear(mix.dense.weight, mix.dense.bias, mixed.scale, 0, mixed.smooth),
+        ),
+        feed=QuantizedFeedForward(
+            layer, found["middle"], found["activated"], ACTIVATIONS[hidden_act], dtype
+        ),
+        attention_norm=Norm(mix.LayerNorm, dtype),
+        output_norm=Norm(layer.output.LayerNorm, dtype),
+    )
+
+
+def can_quantize() -> bool:
+    """Whether oneDNN multiplies 8-bit integers on this machine, and gets it right."""
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(32, 48, generator=generator)
+    bias, x = torch.randn(32, generator=generator), torch.randn(16, 48, generator=generator)
+    try:
+        quantize = Quantizer(Range(x.amin(0), x.amax(0)), weight, torch.float32)
+        product = IntegerLinear(weight, bias, quantize.scale, 0, quantize.smooth)
+        y = QuantizedProduct(quantize, product)(x)
+    # These operators are torch's own for its compiler: in another version they may be gone.
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return False
+    return bool((y - (x @ weight.T + bias)).abs().max() < 0.5)

@@ -1,0 +1,179 @@
+"""Scoring sentences: equal ones once, the rest in groups of equal length."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import BertTokenizer
+
+from cxrtext.errors import DataError
+from cxrtext.language.scoring.batches import plan_groups
+from cxrtext.language.scoring.masked_copies import Variant
+from cxrtext.language.scoring.precision import Precision
+from cxrtext.language.scoring.scorer import Scorer, choose_device, open_model
+from cxrtext.models.masked_language_model import DEFAULT_MODEL, MaskedLanguageModel
+from cxrtext.text.tokenizer import vocabulary_of
+
+__all__ = [
+    "Pieces",
+    "Progress",
+    "SentenceScores",
+    "choose_device",
+    "distinct",
+    "encode_pieces",
+    "score_sentences",
+    "score_sentences_detailed",
+]
+
+Progress = Callable[[int, int], None]
+"""Called with how much is done and how much there is."""
+
+Pieces = tuple[int, ...]
+"""A sentence as word-piece ids, without special tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceScores:
+    """What the language model says of some sentences.
+
+    Args:
+        log_likelihood: Pseudo-log-likelihoods, in nats, [S].
+        n_tokens: Word pieces of each, special tokens not counted, [S].
+        tokens: The word pieces of each.
+        token_log_likelihood: The log-likelihood of each word piece, in nats; each sums to
+            ``log_likelihood``.
+    """
+
+    log_likelihood: NDArray[np.float64]
+    n_tokens: NDArray[np.int64]
+    tokens: list[list[str]]
+    token_log_likelihood: list[NDArray[np.float32]]
+
+    @property
+    def log_likelihood_per_token(self) -> NDArray[np.float64]:
+        """Length-normalised: the mean over the word pieces, in nats, [S]."""
+        return self.log_likelihood / self.n_tokens
+
+
+def encode_pieces(tokenizer: BertTokenizer, sentences: Sequence[str]) -> list[Pieces]:
+    """Turn sentences into word pieces, without special tokens and without a limit of length.
+
+    Args:
+        tokenizer: The tokenizer.
+        sentences: The sentences; equal ones are encoded once and share their tuple.
+
+    Returns:
+        The word-piece ids of each; none where a sentence is empty.
+    """
+    texts = list(dict.fromkeys(sentences))
+    # The tokenizers library beneath, because transformers warns of lengths above 512.
+    encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+    pieces = {text: tuple(encoding.ids) for text, encoding in zip(texts, encodings, strict=True)}
+    return [pieces[text] for text in sentences]
+
+
+def distinct(pieces: Iterable[Pieces]) -> list[Pieces]:
+    """Return each sentence once, in order of first occurrence."""
+    return list(dict.fromkeys(pieces))
+
+
+def _scored(
+    scorer: Scorer, unique: Sequence[Pieces], progress: Progress | None
+) -> dict[Pieces, NDArray[np.float32]]:
+    known: dict[Pieces, NDArray[np.float32]] = {}
+    lengths = [len(sentence) for sentence in unique]
+    for indices in plan_groups(lengths, scorer.language.window, scorer.batch_tokens):
+        group = [unique[index] for index in indices]
+        known.update(zip(group, scorer.score(group), strict=True))
+        if progress is not None:
+            progress(len(known), len(unique))
+    return known
+
+
+def score_sentences_detailed(
+    sentences: Sequence[str],
+    model: str | Path | MaskedLanguageModel = DEFAULT_MODEL,
+    *,
+    device: str | torch.device | None = None,
+    batch_tokens: int | None = None,
+    precision: Precision = "float32",
+    variant: Variant = "original",
+    progress: Progress | None = None,
+) -> SentenceScores:
+    """Score sentences and their word pieces by their pseudo-log-likelihood.
+
+    Args:
+        sentences: The sentences, S of them.  Equal ones are scored once.  One that is longer than
+            the network's window is scored piece by piece, in the window around each.
+        model: A hub id, a model folder, or a loaded model.
+        device: Where to compute; by default the GPU where there is one, or where the loaded model
+            is.
+        batch_tokens: Tokens in one forward pass, which bounds the memory; default by device.
+        precision: Arithmetic of the network: "float32", "bfloat16", "float16" (GPU) or "int8"
+            (CPU).
+        variant: "original" hides one word piece at a time (Salazar et al. 2020);
+            "within-word-l2r" hides the rest of its word with it (Kauf and Ivanova 2023).
+        progress: Called with distinct sentences done and in all.
+
+    Returns:
+        Log-likelihoods in nats of sentences and word pieces, in the order given.
+
+    Raises:
+        DataError: A sentence has no word piece in it.
+        ConfigError: The precision or variant is unknown, or not to be had on the device.
+        CheckpointError: The model cannot be loaded, or is damaged.
+        HubError: The model is not here, and the hub cannot be reached.
+
+    Source: Salazar et al. 2020, eq. 2; Kauf and Ivanova 2023; METHOD section 1.
+    """
+    language = open_model(model, device)
+    pieces = encode_pieces(language.tokenizer, sentences)
+    for number, sentence in enumerate(pieces):
+        if not sentence:
+            raise DataError(f"sentence {number} (counted from 0) is empty; leave it out")
+    scorer = Scorer(language, precision, variant, batch_tokens)
+    known = _scored(scorer, distinct(pieces), progress)
+    values = [known[sentence] for sentence in pieces]
+    names = vocabulary_of(language.tokenizer)
+    return SentenceScores(
+        np.array([total(value) for value in values], dtype=np.float64),
+        np.array([len(sentence) for sentence in pieces], dtype=np.int64),
+        [[names[piece] for piece in sentence] for sentence in pieces],
+        values,
+    )
+
+
+def total(values: NDArray[np.float32]) -> float:
+    """The log-likelihood of a sentence: the sum over its word pieces, in float64."""
+    return float(values.sum(dtype=np.float64))
+
+
+def score_sentences(
+    sentences: Sequence[str],
+    model: str | Path | MaskedLanguageModel = DEFAULT_MODEL,
+    *,
+    device: str | torch.device | None = None,
+    batch_tokens: int | None = None,
+    precision: Precision = "float32",
+    variant: Variant = "original",
+    progress: Progress | None = None,
+) -> NDArray[np.float64]:
+    """Score sentences by their pseudo-log-likelihood.
+
+    Arguments and errors are those of ``score_sentences_detailed``.
+
+    Returns:
+        Log-likelihoods in nats, at most 0, [S].
+    """
+    return score_sentences_detailed(
+        sentences,
+        model,
+        device=device,
+        batch_tokens=batch_tokens,
+        precision=precision,
+        variant=variant,
+        progress=progress,
+    ).log_likelihood

@@ -1,0 +1,123 @@
+"""Log-likelihoods of the word pieces of sentences, under a bounded number of tokens at a time."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from cxrtext.errors import CheckpointError, ConfigError
+from cxrtext.language.scoring.batches import SPECIAL, ranges
+from cxrtext.language.scoring.masked_copies import (
+    VARIANTS,
+    SpecialIds,
+    Variant,
+    continuations,
+    masked_copies,
+)
+from cxrtext.language.scoring.precision import Precision, build_network
+from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
+from cxrtext.text.tokenizer import vocabulary_of
+
+ENGINE = 2
+"""Version of the arithmetic: scores of another one are not taken from a cache."""
+
+BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA = 4096, 65_536
+"""Default tokens in one forward pass."""
+
+
+def choose_device(device: str | torch.device | None) -> torch.device:
+    """Return the device asked for; by default the GPU where there is one."""
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(device)
+
+
+def open_model(
+    model: str | Path | MaskedLanguageModel,
+    device: str | torch.device | None = None,
+    *,
+    offline: bool = False,
+) -> MaskedLanguageModel:
+    """Return a model that is loaded already as it is, or load it; offline, never from the hub."""
+    if isinstance(model, MaskedLanguageModel):
+        if device is not None:
+            nn.Module.to(model.model, torch.device(device))
+        return model
+    return load_masked_language_model(model, device=choose_device(device), offline=offline)
+
+
+class Scorer:
+    """A language model ready to score.
+
+    Args:
+        language: The model, on its device.
+        precision: Arithmetic of the network.
+        variant: What is masked.
+        batch_tokens: Most tokens in one forward pass; default by device.
+
+    Raises:
+        ConfigError: The precision or variant is unknown, or not to be had on the device.
+    """
+
+    def __init__(
+        self,
+        language: MaskedLanguageModel,
+        precision: Precision = "float32",
+        variant: Variant = "original",
+        batch_tokens: int | None = None,
+    ) -> None:
+        if variant not in VARIANTS:
+            raise ConfigError(f"variant '{variant}' is not one of {', '.join(VARIANTS)}")
+        if batch_tokens is not None and batch_tokens < 1:
+            raise ConfigError(f"batch_tokens is {batch_tokens}; it must be at least 1")
+        self.language = language
+        self.precision, self.variant = precision, variant
+        on_gpu = language.model.device.type == "cuda"
+        self.batch_tokens = batch_tokens or (BATCH_TOKENS_CUDA if on_gpu else BATCH_TOKENS_CPU)
+        tokenizer = language.tokenizer
+        self._special = SpecialIds(
+            tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
+        )
+        self._network = build_network(language.model, self._special, precision)
+        self._continues = continuations(vocabulary_of(tokenizer)).to(language.model.device)
+
+    @property
+    def identity(self) -> str:
+        """What a score depends on beside the sentence."""
+        return f"{self.language.fingerprint} {self.precision} {self.variant} engine {ENGINE}"
+
+    def score(self, group: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
+        """Score sentences of one length.
+
+        Args:
+            group: Word pieces of each sentence, without special tokens, all of one positive
+                length.
+
+        Returns:
+            ``log P(w_t | the rest)`` of every word piece of each sentence, in nats, float32 [n].
+
+        Raises:
+            CheckpointError: The network's answer is no finite number.
+
+        Source: Salazar et al. 2020, eq. 2; Kauf and Ivanova 2023.
+        """
+        ids = torch.tensor(group, dtype=torch.long, device=self.language.model.device)
+        window = self.language.window
+        width = min(ids.shape[1], window) + SPECIAL
+        continues = self._continues[ids] if self.variant == "within-word-l2r" else None
+        parts = []
+        for rows in ranges(ids.numel(), max(1, self.batch_tokens // width)):
+            copies = masked_copies(
+                ids, range(rows.start, rows.stop), window, self._special, continues
+            )
+            parts.append(self._network.log_probabilities(copies, self._special.mask))
+        values = torch.cat(parts).clamp(max=0.0).reshape(ids.shape).cpu()
+        if not bool(values.isfinite().all()):
+            raise CheckpointError(
+                f"model '{self.language.name}' gives likelihoods that are no finite numbers in "
+                f"{self.precision}; its weights are damaged, or need float32"
+            )
+        return list(values.numpy())

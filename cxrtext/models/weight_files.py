@@ -1,0 +1,121 @@
+"""Files of weights: safetensors, and pickles that are turned into safetensors once.
+
+A pickle that has been read and checked is copied as ``model.safetensors`` into this program's own
+cache, under the SHA-256 of the pickle, and the copy is used from then on.  Neither a user's model
+folder nor the hub's cache is ever written to.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from cxrtext.errors import CheckpointError
+from cxrtext.files import replacing, sha256
+
+SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
+
+
+def cache_folder() -> Path:
+    """Return the folder of this program's own model cache, which need not exist.
+
+    Raises:
+        RuntimeError: XDG_CACHE_HOME is not set, and the user has no home.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(cache) if cache else Path.home() / ".cache") / "cxrtext" / "models"
+
+
+def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    """Read the weights of a model folder: safetensors, the copy of a pickle, or the pickle.
+
+    Returns:
+        The file they came from, and tensors by name.
+
+    Raises:
+        CheckpointError: There is no file of weights, or it cannot be read.
+    """
+    safe, pickled = folder / SAFE_WEIGHTS, folder / PICKLED_WEIGHTS
+    if safe.is_file():
+        try:
+            return safe, load_file(safe)
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(f"{safe}: not readable as safetensors ({error})") from None
+    if pickled.is_file():
+        return _read_copy(pickled) or (pickled, _read_pickle(pickled))
+    raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")
+
+
+def keep_copy(source: Path, state: Mapping[str, Tensor]) -> Path | None:
+    """Copy the tensors of a pickle into the cache as safetensors.
+
+    Args:
+        source: The pickle that they came from.
+        state: Its tensors, checked against the model.
+
+    Returns:
+        The copy, read again and found equal; None where the cache cannot be written.
+    """
+    # Tensors of a pickle may share memory, which safetensors refuses.
+    tensors = {
+        name: tensor.detach().clone(memory_format=torch.contiguous_format)
+        for name, tensor in state.items()
+    }
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        path = _copy_of(source)
+        with replacing(path) as temporary:
+            save_file(tensors, temporary, metadata={"format": "pt"})
+            _check_equal(load_file(temporary), state)
+    except (SafetensorError, OSError, RuntimeError, ValueError):
+        return None
+    return path
+
+
+def _copy_of(pickled: Path) -> Path:
+    return cache_folder() / sha256(pickled) / SAFE_WEIGHTS
+
+
+def _check_equal(copy: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
+    same = copy.keys() == state.keys() and all(
+        copy[name].dtype == tensor.dtype and torch.equal(copy[name], tensor)
+        for name, tensor in state.items()
+    )
+    if not same:
+        raise ValueError("the copy differs from the pickle")
+
+
+def _read_copy(pickled: Path) -> tuple[Path, Mapping[str, Any]] | None:
+    """The copy of a pickle in the cache; None where there is none that can be read."""
+    try:
+        if not cache_folder().is_dir():
+            return None  # saves the digest
+        path = _copy_of(pickled)
+        return (path, load_file(path)) if path.is_file() else None
+    except (SafetensorError, OSError, RuntimeError):
+        return None  # it is written again
+
+
+def _read_pickle(path: Path) -> Mapping[str, Any]:
+    """Read a pickled state with torch's restricted unpickler, which builds tensors only."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    # A damaged pickle can raise anything at all.
+    except Exception:  # noqa: BLE001
+        raise CheckpointError(
+            f"{path}: not a plain file of weights: it is damaged, or holds objects that could run "
+            "code and are not loaded; convert it to model.safetensors where you trust it"
+        ) from None
+    if not isinstance(state, Mapping):
+        raise CheckpointError(f"{path}: holds no tensors by name")
+    return state

@@ -1,0 +1,125 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cxrtext.language import (
+    PretrainSummary,
+    pretrain_text,
+    read_corpus,
+    score_sentences_detailed,
+)
+from cxrtext.language.pretraining.coverage import measure_coverage
+from cxrtext.language.pretraining.data import hold_out
+from cxrtext.language.pretraining.fill_mask import TEMPLATES, fill_masks
+from cxrtext.language.pretraining.setup import perplexity_sample
+from cxrtext.language.scoring.score import encode_pieces
+from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
+from cxrtext.text.tokenizer import make_tokenizer
+
+SECRET = "Zebulon Quill was seen here."
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PretrainSummary]:
+    folder = tmp_path_factory.mktemp("report")
+    rows = "".join(
+        f"s{n},The lungs are clear. No pleural effusion or pneumothorax. "
+        f"Heart size is {('normal', 'enlarged')[n % 2]}.{' ' + SECRET if n == 5 else ''}\n"
+        for n in range(120)
+    )
+    (folder / "reports.csv").write_text("study_id,report\n" + rows)
+    summary = pretrain_text(
+        folder / "reports.csv",
+        folder / "lm",
+        size="demo",
+        hidden=32,
+        layers=1,
+        vocabulary_size=300,
+        epochs=30,
+        learning_rate=6e-3,
+        device="cpu",
+    )
+    return folder / "lm", summary
+
+
+def test_the_report_holds_what_was_learned(folder: tuple[Path, PretrainSummary]) -> None:
+    out, summary = folder
+    report = json.loads((out / "report.json").read_text())
+    assert report["fingerprint"] == summary.fingerprint
+    assert report["masking"] == "whole-word"
+    assert [entry["epoch"] for entry in report["held_out"]] == list(range(1, 31))
+    first, last = report["held_out"][0], report["held_out"][-1]
+    for name in ("cross_entropy", "masked_perplexity", "pseudo_perplexity_of_sample"):
+        assert last[name] < 0.5 * first[name]
+    assert report["coverage"]["unknown"] == 0
+    assert 1 <= report["coverage"]["pieces_per_word"] < 1.2
+    assert report["parameters"] == summary.parameters
+    text = (out / "report.md").read_text()
+    for part in ("## Vocabulary", "whole-word masks", summary.fingerprint, *TEMPLATES):
+        assert part in text
+    assert text.count("\n| ") > 30
+
+
+def test_the_gaps_are_filled_with_what_the_corpus_says(
+    folder: tuple[Path, PretrainSummary],
+) -> None:
+    filled = {gap.template: gap.words for gap in folder[1].fill_mask}
+    assert list(filled) == list(TEMPLATES)
+    assert filled["no pleural [MASK] or pneumothorax ."][0].word == "effusion"
+    assert filled["the lungs are [MASK] ."][0].word == "clear"
+    for words in filled.values():
+        shares = [word.probability for word in words]
+        assert len(words) == 5
+        assert shares == sorted(shares, reverse=True)
+        assert 0 <= sum(shares) <= 1.001
+        assert all(word.word[0].isalnum() for word in words)
+
+
+def test_no_report_text_stands_in_the_report(folder: tuple[Path, PretrainSummary]) -> None:
+    for name in ("report.md", "report.json", "training.json"):
+        text = (folder[0] / name).read_text()
+        assert "zebulon" not in text.lower()
+        assert "was seen here" not in text
+    assert "lungs" not in (folder[0] / "training.json").read_text()
+
+
+def test_the_measurements_are_of_the_weights_that_were_written(
+    folder: tuple[Path, PretrainSummary],
+) -> None:
+    """The network changes from epoch to epoch: nothing of an earlier one may be remembered."""
+    out, summary = folder
+    loaded = load_masked_language_model(out)
+    reports = out.with_name("reports.csv")
+    sentences = hold_out(reports, read_corpus(reports), 0).validation
+    scores = score_sentences_detailed(sentences, loaded)
+    perplexity = np.exp(-scores.log_likelihood.sum() / scores.n_tokens.sum())
+    assert summary.perplexity == pytest.approx(perplexity, abs=2e-3)
+    assert summary.fill_mask == fill_masks(loaded.model, loaded.tokenizer)
+    assert len(set(summary.pseudo_perplexity)) > 20
+
+
+def test_a_template_longer_than_the_window_is_left_out(tiny: MaskedLanguageModel) -> None:
+    templates = ("[MASK] .", "the " * 40 + "[MASK] .")
+    assert [f.template for f in fill_masks(tiny.model, tiny.tokenizer, templates)] == ["[MASK] ."]
+
+
+def test_coverage_counts_words_and_their_pieces() -> None:
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "no", "pneumo", "##thor", "##ax", "."]
+    tokenizer = make_tokenizer({name: number for number, name in enumerate(names)})
+    pieces = encode_pieces(tokenizer, ["No pneumothorax.", "No zebra."])
+    coverage = measure_coverage(tokenizer, pieces)
+    assert coverage.words == 6  # no pneumothorax . no [UNK] .
+    assert coverage.pieces_per_word == pytest.approx(8 / 6, abs=1e-4)
+    assert coverage.whole == pytest.approx(4 / 6, abs=1e-4)
+    assert coverage.unknown == pytest.approx(1 / 6, abs=1e-6)
+    assert measure_coverage(tokenizer, []).words == 0
+
+
+def test_the_sample_keeps_to_its_budget_and_is_never_empty() -> None:
+    sentences = ["a", "a", "b", "c"]
+    pieces = [(1, 2), (1, 2), (3, 4, 5), (6,)]
+    assert perplexity_sample(sentences, pieces, 10, 0) == ["a", "a"]
+    assert perplexity_sample(sentences, pieces, 10, 8 + 15) == ["a", "a", "b"]
+    assert perplexity_sample(sentences, pieces, 10, 1e9) == sentences
