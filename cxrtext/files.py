@@ -1,6 +1,7 @@
 """Writing files so that a killed process leaves either the old one or the new one."""
 
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -89,6 +90,25 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def remove_temporaries(path: Path) -> None:
+    """Remove what ``replacing`` leaves of a file when its process is killed.
+
+    Args:
+        path: The file, that no other process may be writing now: see ``only_one``.
+    """
+    stem, ending = glob.escape(path.stem), glob.escape(path.suffix)
+    for left in path.parent.glob(f".{stem}.{'[0-9a-f]' * 8}.tmp{ending}"):
+        left.unlink(missing_ok=True)
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    """Whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
 @contextmanager
 def only_one(path: Path) -> Iterator[None]:
     """Hold a lock on work towards a file, across processes; a killed process gives it up.
@@ -110,7 +130,7 @@ def only_one(path: Path) -> Iterator[None]:
                     f"{path}: another process is making this file; wait for it to end"
                 ) from None
             # The one before may have removed the file between our opening and locking it.
-            if not lock.exists() or lock.stat().st_ino != os.fstat(handle.fileno()).st_ino:
+            if not _is_at(lock, handle.fileno()):
                 continue
             try:
                 yield

@@ -1,5 +1,7 @@
 """One way in for every image file: PNG, JPEG or DICOM, told apart by content."""
 
+import math
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,11 @@ from cxrtext.images.raster import JPEG_START, PNG_START, decode_raster
 
 MAX_FILE_BYTES = 2**30
 
-Window = int | tuple[float, float]
+Window = int | str | tuple[float, float]
+
+
+class OutOfMemory(ImageError):
+    """The image may be sound, but there is too little memory to decode it."""
 
 
 def read_image(path: Path, *, frame: int | None = None, window: Window | None = None) -> Floats:
@@ -27,8 +33,9 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
         path: A PNG, JPEG or DICOM file.
         frame: Which frame, from 0.  May be left out unless the file holds several.
         window: How to choose contrast in greyscale DICOM: an index into the file's own choices
-            (its VOI LUTs, then its windows), or (centre, width) in modality units.  None takes
-            the first, and where the file has none, from the 0.5th to the 99.5th percentile.
+            (its VOI LUTs, then its windows), the name that the file gives to one of them, or
+            (centre, width) in modality units.  None takes the first, and where the file has
+            none, from the 0.5th to the 99.5th percentile.
 
     Returns:
         [1, H, W] float32 in [0, 1], all finite.
@@ -38,14 +45,18 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
     """
     path = Path(path)
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ImageError(f"{_shown(path)}: is larger than 1 GiB; split it into single frames")
+        status = path.stat()
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            # A pipe or a device could be read without end; a folder is refused when it is opened.
+            raise ImageError(f"{shown(path)}: is no regular file; check the path")
+        if status.st_size > MAX_FILE_BYTES:
+            raise ImageError(f"{shown(path)}: is larger than 1 GiB; split it into single frames")
         data = path.read_bytes()
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise ImageError(f"{_shown(path)}: cannot be opened ({reason}); check the path") from None
+        raise ImageError(f"{shown(path)}: cannot be opened ({reason}); check the path") from None
     except ValueError:
-        raise ImageError(f"{_shown(path)}: is not a path; check the path") from None
+        raise ImageError(f"{shown(path)}: is not a path; check the path") from None
     return read_image_bytes(data, str(path), frame=frame, window=window)
 
 
@@ -67,25 +78,40 @@ def read_image_bytes(
         ImageError: As in `read_image`.
         ValueError: When ``window`` is a tuple of another length than 2.
     """
-    shown = _shown(name)
+    called = shown(name)
     if isinstance(window, tuple) and len(window) != 2:
-        raise ValueError("window is an index or (centre, width)")
+        raise ValueError("window is an index, a name or (centre, width)")
     try:
         with quiet():
-            image = _decode(bytes(data), frame, window)
+            image = _bounded(_decode(bytes(data), frame, window))
     except ImageError as error:
-        raise ImageError(f"{shown}: {error}") from None
-    except Exception as error:  # noqa: BLE001 - decoders raise anything on a hostile file
+        raise ImageError(f"{called}: {error}") from None
+    except MemoryError:
+        raise OutOfMemory(
+            f"{called}: needs more memory to be decoded than there is; make the image smaller"
+        ) from None
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - decoders raise anything on a hostile file
+        # Also what is no Exception: the panic of a decoder written in Rust.
         # The decoder's own words may quote the file, so only the kind of failure is told.
         raise ImageError(
-            f"{shown}: is damaged ({type(error).__name__}); copy or export the file again"
+            f"{called}: is damaged ({type(error).__name__}); copy or export the file again"
         ) from None
-    if not np.isfinite(image).all():
-        raise ImageError(f"{shown}: holds values that are no numbers; export the file again")
-    return np.ascontiguousarray(np.clip(image, 0.0, 1.0), dtype=np.float32)
+    return image
 
 
-def _shown(name: Path | str) -> str:
+def _bounded(image: Floats) -> Floats:
+    """Clip to [0, 1], without a copy where nothing sticks out."""
+    low, high = float(image.min()), float(image.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ImageError("holds values that are no numbers; export the file again")
+    inside = image if low >= 0 and high <= 1 else np.clip(image, 0.0, 1.0)
+    return np.ascontiguousarray(inside, dtype=np.float32)
+
+
+def shown(name: Path | str) -> str:
+    """Give a name as one line of an error may hold it."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(name))
 
 

@@ -1,9 +1,14 @@
+import copy
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from transformers import BertConfig, BertForMaskedLM
 
+from cxrtext.language.scoring.masked_copies import SpecialIds
 from cxrtext.models.masked_language_model import MaskedLanguageModel, fingerprint_of
 from cxrtext.text import train_tokenizer
 
@@ -48,3 +53,93 @@ def reports(tmp_path: Path) -> Path:
         "s6,No pneumothorax.,The lungs are clear.,\n"
     )
     return path
+
+
+SPECIAL = SpecialIds(begin=1, end=2, mask=3)
+
+PlainCopy = tuple[list[int], int, int]
+"""A masked sentence with special tokens, the column asked for, and the piece that stood there."""
+
+
+@pytest.fixture(scope="session")
+def special() -> SpecialIds:
+    return SPECIAL
+
+
+def copies_by_loops(
+    sentence: Sequence[int], window: int, continues: Sequence[bool] | None = None
+) -> list[PlainCopy]:
+    """The masked copies of one sentence, one word piece after the other."""
+    copies = []
+    for place, target in enumerate(sentence):
+        hidden = {place}
+        after = place + 1
+        while continues is not None and after < len(sentence) and continues[after]:
+            hidden.add(after)
+            after += 1
+        start = 0
+        if len(sentence) > window:
+            start = min(max(place - window // 2, 0), len(sentence) - window)
+        columns = range(start, min(start + window, len(sentence)))
+        pieces = [SPECIAL.mask if column in hidden else sentence[column] for column in columns]
+        copies.append(([SPECIAL.begin, *pieces, SPECIAL.end], place - start + 1, target))
+    return copies
+
+
+@pytest.fixture(scope="session")
+def plain_copies() -> Callable[..., list[PlainCopy]]:
+    return copies_by_loops
+
+
+@pytest.fixture(scope="session")
+def plain_scores() -> Callable[..., NDArray[np.float64]]:
+    """Every masked copy through the whole of transformers' network, in float64."""
+
+    def scores(
+        model: BertForMaskedLM,
+        sentence: Sequence[int],
+        window: int,
+        continues: Sequence[bool] | None = None,
+    ) -> NDArray[np.float64]:
+        exact = copy.deepcopy(model).double()
+        values = []
+        for ids, position, target in copies_by_loops(sentence, window, continues):
+            with torch.no_grad():
+                logits = exact(input_ids=torch.tensor([ids])).logits[0, position]
+            values.append(float(torch.log_softmax(logits, -1)[target]))
+        return np.array(values)
+
+    return scores
+
+
+@pytest.fixture(scope="session")
+def random_model() -> Callable[..., BertForMaskedLM]:
+    """Every parameter random, so that a bias or a norm's weight that is left out shows."""
+
+    def build(
+        layers: int = 2,
+        heads: int = 4,
+        width: int = 32,
+        vocabulary: int = 60,
+        activation: str = "gelu",
+        spread: float = 0.15,
+    ) -> BertForMaskedLM:
+        config = BertConfig(
+            vocab_size=vocabulary,
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            intermediate_size=3 * width,
+            max_position_embeddings=14,
+            hidden_act=activation,
+        )
+        model = BertForMaskedLM(config)
+        model.eval()
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for name, values in model.named_parameters():
+                center = 1.0 if name.endswith("LayerNorm.weight") else 0.0
+                values.normal_(center, spread, generator=generator)
+        return model
+
+    return build

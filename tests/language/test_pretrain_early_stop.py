@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from cxrtext.language import PretrainSummary, pretrain_run, pretrain_text
+from cxrtext.language import PretrainSummary, pretrain_text
+from cxrtext.language.pretraining import run as pretrain_run
 from cxrtext.language.pretraining.history import History
 from cxrtext.language.pretraining.masked_training import Step
 from cxrtext.models.masked_language_model import fingerprint_of, load_masked_language_model

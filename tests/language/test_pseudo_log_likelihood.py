@@ -4,7 +4,8 @@ import torch
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.language import score_sentences, score_sentences_detailed
-from cxrtext.language.scoring.batches import plan_groups
+from cxrtext.language.scoring.masked_copies import VARIANTS, MaskedCopies, Variant
+from cxrtext.language.scoring.masked_network import MaskedNetwork
 from cxrtext.models.masked_language_model import MaskedLanguageModel
 
 TEXTS = [
@@ -55,42 +56,43 @@ def test_word_pieces_are_counted_and_order_is_kept(tiny: MaskedLanguageModel) ->
     assert scores.log_likelihood[0] == scores.log_likelihood[2] != scores.log_likelihood[1]
 
 
-class Calls:
-    """Counts what reaches the network and its vocabulary head."""
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Copies and tokens of each forward pass, filled as the test goes."""
+    seen: list[tuple[int, int]] = []
+    plain = MaskedNetwork.log_probabilities
 
-    def __init__(self, language: MaskedLanguageModel) -> None:
-        self.rows, self.tokens, self.decoded = 0, [0], 0
-        self.hooks = [
-            language.model.bert.register_forward_pre_hook(self.encoder, with_kwargs=True),
-            language.model.cls.register_forward_pre_hook(self.head),
-        ]
+    def noted(network: MaskedNetwork, copies: MaskedCopies, mask_id: int) -> torch.Tensor:
+        seen.append((len(copies.masked), copies.masked.numel()))
+        return plain(network, copies, mask_id)
 
-    def encoder(self, module: object, args: object, kwargs: dict[str, torch.Tensor]) -> None:
-        self.rows += len(kwargs["input_ids"])
-        self.tokens.append(kwargs["input_ids"].numel())
-
-    def head(self, module: object, args: tuple[torch.Tensor, ...]) -> None:
-        self.decoded += args[0].shape[:-1].numel()
-
-    def close(self) -> None:
-        for hook in self.hooks:
-            hook.remove()
+    monkeypatch.setattr(MaskedNetwork, "log_probabilities", noted)
+    return seen
 
 
-def test_equal_sentences_are_scored_once_and_only_masked_places_are_decoded(
-    tiny: MaskedLanguageModel,
+def test_equal_sentences_are_scored_once(
+    tiny: MaskedLanguageModel, passes: list[tuple[int, int]]
 ) -> None:
-    calls = Calls(tiny)
     score_sentences(["No pneumothorax."] * 50 + ["The lungs are clear."] * 50, tiny)
-    calls.close()
-    assert calls.rows == calls.decoded == 3 + 5
+    assert sum(rows for rows, _ in passes) == 3 + 5
 
 
-def test_no_pass_exceeds_the_budget(tiny: MaskedLanguageModel) -> None:
-    calls = Calls(tiny)
-    score_sentences(TEXTS, tiny, batch_tokens=50)
-    calls.close()
-    assert 20 < max(calls.tokens) <= 50
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_pass_exceeds_the_budget(
+    variant: Variant, tiny: MaskedLanguageModel, passes: list[tuple[int, int]]
+) -> None:
+    long = " ".join(["no"] * 500 + ["lungs"] * 500)
+    scores = score_sentences_detailed([*TEXTS, long], tiny, batch_tokens=200, variant=variant)
+    assert scores.n_tokens[-1] == 1000
+    assert sum(rows for rows, _ in passes) == scores.n_tokens.sum()
+    assert 180 < max(tokens for _, tokens in passes) <= 200
+
+
+def test_below_one_copy_the_budget_gives_way(
+    tiny: MaskedLanguageModel, passes: list[tuple[int, int]]
+) -> None:
+    score_sentences(TEXTS, tiny, batch_tokens=1)
+    assert {rows for rows, _ in passes} == {1}
 
 
 def test_a_sentence_longer_than_the_window_is_scored_piece_by_piece(
@@ -158,10 +160,28 @@ def test_bfloat16_is_near_float32(tiny: MaskedLanguageModel) -> None:
     assert not np.array_equal(fast, exact)
 
 
-def test_groups_have_one_length_and_keep_the_budget() -> None:
-    lengths = [3, 7, 3, 3, 50, 7, 3]
-    groups = plan_groups(lengths, window=10, batch_tokens=31)
-    assert groups == [[0, 2], [3, 6], [1], [5], [4]]
-    assert plan_groups(lengths, window=10, batch_tokens=31, most=1) == [
-        [0], [2], [3], [6], [1], [5], [4]
-    ]  # fmt: skip
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_word_pieces_and_their_values_make_the_sentence(
+    variant: Variant, tiny: MaskedLanguageModel
+) -> None:
+    scores = score_sentences_detailed(TEXTS, tiny, variant=variant)
+    for number, text in enumerate(TEXTS):
+        values = scores.token_log_likelihood[number]
+        assert scores.tokens[number] == tiny.tokenizer.tokenize(text)
+        assert len(values) == scores.n_tokens[number] == len(scores.tokens[number])
+        assert values.dtype == np.float32
+        assert (values <= 0).all()
+        assert scores.log_likelihood[number] == values.sum(dtype=np.float64)
+        assert scores.log_likelihood_per_token[number] == pytest.approx(values.mean(), rel=1e-6)
+
+
+def test_within_word_hides_the_rest_of_a_word_only(tiny: MaskedLanguageModel) -> None:
+    texts = ["The lungs are clear.", "no zygomatic"]
+    one, other = (score_sentences_detailed(texts, tiny, variant=variant) for variant in VARIANTS)
+    assert one.log_likelihood[0] == pytest.approx(other.log_likelihood[0], rel=1e-6)
+    pieces = one.tokens[1]
+    assert pieces[:2] == ["no", "z"]
+    assert all(piece.startswith("##") for piece in pieces[2:])
+    changed = np.abs(one.token_log_likelihood[1] - other.token_log_likelihood[1]) > 1e-4
+    # Before the word, and at its last piece, both see the same.
+    assert changed.tolist() == [False, *[True] * (len(pieces) - 2), False]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.language import score_reports, score_sentences
@@ -44,7 +43,10 @@ def test_every_sentence_is_written_with_its_values(
     assert (meta["sentences"], meta["distinct_sentences"]) == (8, 4)
     assert meta["tokens"] == sum(r.n_tokens for r in rows)
     assert meta["rejected"] == summary.rejected == 0
+    assert (meta["fitted"], meta["variant"]) == (False, "original")
+    assert (meta["from_cache"], meta["resumed"]) == (0, 0)
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "scores.sqlite",
         f"sentences.{ending}",
         f"sentences.{ending}.meta.json",
     ]
@@ -66,43 +68,6 @@ class StopError(Exception):
     pass
 
 
-def test_a_stopped_run_goes_on_without_scoring_anything_twice(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
-) -> None:
-    rows: list[int] = []
-    scored: list[int] = []
-
-    def count(module: object, args: object, kwargs: dict[str, torch.Tensor]) -> None:
-        rows.append(len(kwargs["input_ids"]))
-
-    def stop(done: int, total: int) -> None:
-        assert total == 4
-        if done >= 2:
-            scored.append(done)
-            raise StopError
-
-    hook = tiny.model.bert.register_forward_pre_hook(count, with_kwargs=True)
-
-    whole, out = tmp_path / "whole.csv", tmp_path / "stopped.csv"
-    score_reports(reports, whole, model=tiny)
-    needed = sum(rows)
-    rows.clear()
-    with pytest.raises(StopError):
-        score_reports(reports, out, model=tiny, progress=stop)
-    assert not out.exists()
-    assert 0 < sum(rows) < needed
-    partial = tmp_path / "stopped.csv.partial"
-    assert "lungs" not in partial.read_text()
-    with partial.open("a") as handle:
-        handle.write('{"torn": -1')  # as a kill in the middle of a write leaves it
-    summary = score_reports(reports, out, model=tiny)
-    hook.remove()
-    assert sum(rows) == needed
-    assert [summary.resumed] == scored
-    assert out.read_bytes() == whole.read_bytes()
-    assert not partial.exists()
-
-
 def test_scores_of_another_model_are_not_used(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
 ) -> None:
@@ -114,7 +79,8 @@ def test_scores_of_another_model_are_not_used(
     with pytest.raises(StopError):
         score_reports(reports, out, model=tiny, progress=stop)
     other = MaskedLanguageModel(tiny.model, tiny.tokenizer, "other", "0" * 64)
-    assert score_reports(reports, out, model=other).resumed == 0
+    summary = score_reports(reports, out, model=other)
+    assert (summary.resumed, summary.from_cache) == (0, 0)
 
 
 @pytest.mark.parametrize("content", ["", "not json", "{}", "[]\n{}", '{"format": 1}\n7'])
@@ -138,6 +104,7 @@ def test_a_pasted_table_is_set_aside_and_listed(tiny: MaskedLanguageModel, tmp_p
     path.write_text("study_id,report\ns1,No pneumothorax.\ns2," + "a1 " * 200 + "\n")
     summary = score_reports(path, tmp_path / "out.csv", model=tiny, longest=100)
     assert (summary.rejected, summary.sentences) == (1, 1)
+    assert not (tmp_path / "out.csv.partial").exists()
     listed = (tmp_path / "out.csv.rejected.csv").read_text()
     assert "study s2, report 0" in listed
     assert "a1" not in listed

@@ -25,6 +25,8 @@ _SCHEMA = (
     "tokens BLOB NOT NULL, PRIMARY KEY (model, sentence)) WITHOUT ROWID",
 )
 
+_TABLES = frozenset({"model", "score"})
+
 
 def digest_of(pieces: Sequence[int]) -> bytes:
     """A digest of a sentence's word pieces: no report text is kept in a cache."""
@@ -43,27 +45,37 @@ class ScoreCache:
         identity: What a score depends on beside the sentence.
 
     Raises:
-        DataError: The file is damaged, or is something else.
+        DataError: The file is damaged, is something else, or cannot be made.
     """
 
     def __init__(self, path: Path, identity: str) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._base = sqlite3.connect(path, timeout=BUSY_SECONDS)
         with self._told():
-            # At once, so that a process that starts beside this one sees all of it or nothing.
-            self._base.execute("BEGIN IMMEDIATE")
-            found = self._base.execute("PRAGMA user_version").fetchone()[0]
-            tables = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if found != (FORMAT if tables else 0):
-                raise DataError(f"{path}: no cache of scores of this version; name another file")
-            for statement in _SCHEMA:
-                self._base.execute(statement)
-            self._base.execute(f"PRAGMA user_version = {FORMAT}")
-            self._base.execute("INSERT OR IGNORE INTO model (identity) VALUES (?)", [identity])
-            self._base.commit()
-            query = "SELECT id FROM model WHERE identity = ?"
-            self._model = self._base.execute(query, [identity]).fetchone()[0]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._base = sqlite3.connect(path, timeout=BUSY_SECONDS)
+        try:
+            with self._told():
+                self._model = self._opened(identity)
+        except BaseException:
+            self._base.close()
+            raise
+
+    def _opened(self, identity: str) -> int:
+        """Make what is missing, and return the number of the model."""
+        base = self._base
+        # At once, so that a process that starts beside this one sees all of it or nothing.
+        base.execute("BEGIN IMMEDIATE")
+        version = base.execute("PRAGMA user_version").fetchone()[0]
+        tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
+        if version != (FORMAT if tables else 0) or (tables and not tables >= _TABLES):
+            raise DataError(f"{self.path}: no cache of scores of this version; name another file")
+        for statement in _SCHEMA:
+            base.execute(statement)
+        base.execute(f"PRAGMA user_version = {FORMAT}")
+        base.execute("INSERT OR IGNORE INTO model (identity) VALUES (?)", [identity])
+        base.commit()
+        row = base.execute("SELECT id FROM model WHERE identity = ?", [identity]).fetchone()
+        return int(row[0])
 
     def find(self, sentences: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
         """Return the log-likelihoods that are there, by digest."""
@@ -90,6 +102,11 @@ class ScoreCache:
     def _told(self) -> Iterator[None]:
         try:
             yield
+        except OSError as error:
+            raise DataError(
+                f"{self.path}: the cache of scores cannot be made there ({error.strerror}); name "
+                "another file"
+            ) from None
         except sqlite3.OperationalError as error:
             raise DataError(f"{self.path}: the cache of scores cannot be used ({error})") from None
         except sqlite3.DatabaseError:

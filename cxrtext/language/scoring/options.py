@@ -59,7 +59,10 @@ def check_paths(reports: Path | str, out: Path | TextIO, tokens: Path | None) ->
             continue
         if path.suffix.lower() not in (".csv", ".parquet"):
             raise DataError(f"{path}: a table of sentences or tokens ends in .csv or .parquet")
-        if str(reports) != "-" and path.exists() and path.samefile(reports):
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder; name a file to write")
+        given = Path(reports)
+        if str(reports) != "-" and path.exists() and given.exists() and path.samefile(given):
             raise DataError(f"{path}: is the input; name another file to write")
-    if isinstance(out, Path) and out == tokens:
+    if isinstance(out, Path) and tokens and out.resolve() == tokens.resolve():
         raise DataError(f"{out}: is the table of sentences; name another file for the tokens")

@@ -8,7 +8,7 @@ from typing import TextIO
 
 import torch
 
-from cxrtext.errors import ConfigError, DataError
+from cxrtext.errors import DataError
 from cxrtext.language.eta.fit import EtaFit, fit_class_probability
 from cxrtext.language.eta.report import EtaReport
 from cxrtext.language.scoring.batches import groups_of
@@ -20,7 +20,13 @@ from cxrtext.language.scoring.scorer import Scorer
 from cxrtext.language.scoring.summary import ScoreSummary
 from cxrtext.language.scoring.text_reader import TextReader
 from cxrtext.language.scoring.work import ScoreWork, WorkText
-from cxrtext.language.scoring.workers import ScorerPlan, Scores, score_here, score_in_workers
+from cxrtext.language.scoring.workers import (
+    ScorerPlan,
+    Scores,
+    model_for_workers,
+    score_here,
+    score_in_workers,
+)
 from cxrtext.models.masked_language_model import MaskedLanguageModel
 from cxrtext.records import TextSource
 
@@ -67,7 +73,9 @@ class ScoreRun:
             self.source, work, tokenizer, options.sections, options.longest, options.max_rejected
         ).read(on_read)
         if not work.count("sentence"):
-            raise self._nothing()
+            nothing = self._nothing()
+            work.remove()
+            raise nothing
         if not work.fact("planned"):
             work.plan(self.cache)
             work.set_facts({"planned": 1})
@@ -124,11 +132,9 @@ class ScoreRun:
         workers = self.options.workers
         if workers == 1:
             return score_here(self.scorer, self._pending())
-        on_cpu = self.scorer.language.model.device.type == "cpu"
-        if isinstance(self.model, MaskedLanguageModel) or not on_cpu:
-            raise ConfigError("several workers need a model's folder or hub id, and the CPU")
+        model = model_for_workers(self.model, self.scorer.language)
         plan = ScorerPlan(
-            self.model,
+            model,
             self.options.precision,
             self.options.variant,
             self.scorer.batch_tokens,

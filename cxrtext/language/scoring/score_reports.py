@@ -10,7 +10,7 @@ from typing import TextIO
 
 import torch
 
-from cxrtext.files import only_one, write_json
+from cxrtext.files import only_one, remove_temporaries, write_json
 from cxrtext.language.eta.report import EtaReport
 from cxrtext.language.scoring.cache import ScoreCache
 from cxrtext.language.scoring.masked_copies import Variant
@@ -22,11 +22,22 @@ from cxrtext.language.scoring.score import Progress
 from cxrtext.language.scoring.scorer import Scorer, open_model
 from cxrtext.language.scoring.summary import ScoreSummary
 from cxrtext.language.scoring.work import ScoreWork
+from cxrtext.language.scoring.workers import model_for_workers
 from cxrtext.models.masked_language_model import DEFAULT_MODEL, MaskedLanguageModel
 from cxrtext.records import open_source
 
 CACHE_NAME = "scores.sqlite"
 """The cache beside the output."""
+
+META, REJECTED = ".meta.json", ".rejected.csv"
+"""What is written beside the output, by what follows its name."""
+
+
+def _claim(path: Path, written: Sequence[Path], closing: ExitStack) -> None:
+    """Lock an output, and remove what a run that was killed while writing left there."""
+    closing.enter_context(only_one(path))
+    for each in written:
+        remove_temporaries(each)
 
 
 def _open_run(
@@ -41,12 +52,17 @@ def _open_run(
     """Open the text, the model, the work file and the cache; ``closing`` closes them."""
     started = time.monotonic()
     source = open_source(reports)
+    if options.tokens is not None:
+        _claim(options.tokens, [options.tokens], closing)
     if isinstance(out, Path):
-        closing.enter_context(only_one(out))
+        beside = [out.with_name(out.name + ending) for ending in (META, REJECTED)]
+        _claim(out, [out, *beside], closing)
         place = out
     else:
         place = Path(closing.enter_context(tempfile.TemporaryDirectory())) / "stream"
     language = open_model(model, device, offline=offline)
+    if options.workers > 1:
+        model_for_workers(model, language)
     scorer = Scorer(language, options.precision, options.variant, options.batch_tokens)
     identity = {
         "source": source.identity,
@@ -55,12 +71,12 @@ def _open_run(
         "sections": options.sections,
         "longest": options.longest,
     }
-    partial = place.with_name(place.name + ".partial")
-    work = closing.enter_context(ScoreWork(partial, identity))
     cache = None
     if isinstance(options.cache, Path) or (options.cache and isinstance(out, Path)):
         path = place.with_name(CACHE_NAME) if options.cache is True else Path(options.cache)
         cache = closing.enter_context(ScoreCache(path, scorer.identity))
+    partial = place.with_name(place.name + ".partial")
+    work = closing.enter_context(ScoreWork(partial, identity))
     return ScoreRun(source, scorer, model, options, work, cache, started)
 
 
@@ -150,7 +166,7 @@ def score_reports(
         summary = run.summary(report)
         if isinstance(out, Path):
             write_rejects(out, run.work.rejected())
-            write_json(out.with_name(out.name + ".meta.json"), asdict(summary))
+            write_json(out.with_name(out.name + META), asdict(summary))
         if judge is not None:
             judge(report)
         run.work.remove()

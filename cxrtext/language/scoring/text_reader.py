@@ -91,7 +91,7 @@ class TextReader:
 
     def _reject(self, item: str, reason: str) -> None:
         if self._work.reject(item, reason) > self._max_rejected:
-            self._work.commit()
+            # Not kept: what was read since the last time is read again, when more is borne.
             raise DataError(
                 f"{self._source.description}: {self._max_rejected + 1} bad items, more than "
                 f"--max-rejected {self._max_rejected}; the last: {item}: {reason}"

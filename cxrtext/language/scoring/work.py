@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from cxrtext.errors import WorkError
 from cxrtext.language.scoring.cache import ScoreCache, digest_of
 from cxrtext.records import Sentence
 
@@ -68,16 +69,29 @@ class ScoreWork:
     Args:
         path: The file.
         identity: What the work depends on; a file of other work, or a damaged one, is thrown away.
+
+    Raises:
+        WorkError: The file cannot be used: most likely the disk is full.  Raised at the end of a
+            ``with`` statement too, for what happened within.
     """
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
         self.path = path
         self._identity = json.dumps({"format": FORMAT, **identity}, sort_keys=True)
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._base = self._opened() or self._begun()
+        try:
+            self._base = self._opened() or self._begun()
+        except sqlite3.DatabaseError as error:
+            raise self._failed(error) from None
 
-    def _connect(self) -> sqlite3.Connection:
-        base = sqlite3.connect(self.path)
+    def _failed(self, error: sqlite3.DatabaseError) -> WorkError:
+        return WorkError(
+            f"{self.path}: the work file cannot be used ({error}); make room on the disk and "
+            "start again to go on, or remove the file to begin anew"
+        )
+
+    @staticmethod
+    def _without_waiting(base: sqlite3.Connection) -> sqlite3.Connection:
         # A kill loses nothing that was handed to the system; after a power cut work starts anew.
         base.execute("PRAGMA synchronous = OFF")
         return base
@@ -85,11 +99,13 @@ class ScoreWork:
     def _opened(self) -> sqlite3.Connection | None:
         if not self.path.is_file():
             return None
-        base = self._connect()
+        base = sqlite3.connect(self.path)
         try:
             row = base.execute("SELECT value FROM fact WHERE name = 'identity'").fetchone()
-            if row is not None and row[0] == self._identity:
-                return base
+            same = row is not None and row[0] == self._identity
+            # A power cut, or another program, may have damaged what a kill cannot.
+            if same and base.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+                return self._without_waiting(base)
         except sqlite3.DatabaseError:
             pass
         base.close()
@@ -98,7 +114,7 @@ class ScoreWork:
     def _begun(self) -> sqlite3.Connection:
         self._unlink()
         self.path.touch(mode=0o600)
-        base = self._connect()
+        base = self._without_waiting(sqlite3.connect(self.path))
         base.executescript(_SCHEMA)
         with base:
             base.execute("INSERT INTO fact VALUES ('identity', ?)", [self._identity])
@@ -263,3 +279,5 @@ class ScoreWork:
         trace: TracebackType | None,
     ) -> None:
         self._base.close()
+        if isinstance(error, sqlite3.DatabaseError):
+            raise self._failed(error) from None

@@ -16,12 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cxrtext.errors import WorkError
+from cxrtext.errors import ConfigError, WorkError
 from cxrtext.language.scoring.allocator import keep_memory
 from cxrtext.language.scoring.masked_copies import Variant
 from cxrtext.language.scoring.precision import Precision
 from cxrtext.language.scoring.scorer import Scorer, open_model
 from cxrtext.language.scoring.work import WorkText
+from cxrtext.models.masked_language_model import MaskedLanguageModel
 
 Scores = dict[int, NDArray[np.float32]]
 """Word pieces' log-likelihoods by number of the text."""
@@ -85,6 +86,23 @@ def score_here(scorer: Scorer, groups: Iterable[Sequence[WorkText]]) -> Iterator
     for group in groups:
         values = scorer.score([text.pieces for text in group])
         yield {text.id: value for text, value in zip(group, values, strict=True)}
+
+
+def model_for_workers(
+    model: str | Path | MaskedLanguageModel, language: MaskedLanguageModel
+) -> str | Path:
+    """Return where workers load the model from.
+
+    Args:
+        model: What the model was asked for by.
+        language: The model, loaded.
+
+    Raises:
+        ConfigError: It was loaded by the caller, or is not on the CPU.
+    """
+    if isinstance(model, MaskedLanguageModel) or language.model.device.type != "cpu":
+        raise ConfigError("several workers need a model's folder or hub id, and the CPU")
+    return model
 
 
 def score_in_workers(

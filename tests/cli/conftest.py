@@ -1,0 +1,55 @@
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from cxrtext_cli.main import main
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def cxrtext() -> Command:
+    """The command as a user starts it, but in this process, which has torch imported already."""
+
+    def run(*arguments: str | Path, text: bytes = b"") -> CompletedProcess[str]:
+        out, err = StringIO(newline=""), StringIO()
+        terminate = signal.getsignal(signal.SIGTERM)
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            patch.setattr(sys, "argv", ["cxrtext", *map(str, arguments)])
+            patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(text)))
+            try:
+                main()
+                code = 0
+            except SystemExit as end:
+                code = int(end.code or 0)
+            finally:
+                signal.signal(signal.SIGTERM, terminate)
+        return CompletedProcess(list(map(str, arguments)), code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture
+def refused(cxrtext: Command, caplog: pytest.LogCaptureFixture) -> Callable[..., str]:
+    """Runs a command that is to be refused with exit code 2 and one line; gives the line."""
+
+    def run(*arguments: str | Path, text: bytes = b"") -> str:
+        done = cxrtext(*arguments, text=text)
+        assert done.returncode == 2, (done.stdout, done.stderr)
+        assert done.stdout == ""
+        (line,) = done.stderr.strip().splitlines()
+        assert line.startswith("error: ")
+        assert "Traceback" not in done.stderr + caplog.text
+        return line.removeprefix("error: ")
+
+    return run

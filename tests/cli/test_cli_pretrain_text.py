@@ -1,0 +1,49 @@
+"""``cxrtext pretrain-text`` on the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+def test_a_model_is_trained_told_about_and_scores(
+    cxrtext: Command, data_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "lm"
+    options = ["--size", "demo", "--epochs", "1", "--device", "cpu"]
+    done = cxrtext("pretrain-text", data_folder / "reports.csv", "--out", out, *options)
+    assert done.returncode == 0, done.stderr
+    first, second, *_ = done.stdout.splitlines()
+    assert first.startswith(f"{out}: ")
+    assert "1 epochs over " in first
+    assert "48 reports" in first
+    assert second.startswith("held-out: cross-entropy ")
+    scored = cxrtext(
+        "score-text", data_folder / "reports.csv", "--model", out, "--device", "cpu",
+        "--out", tmp_path / "s.csv", "--json",
+    )  # fmt: skip
+    assert scored.returncode == 0, scored.stderr
+    fingerprint = json.loads((out / "training.json").read_text())["fingerprint"]
+    assert json.loads(scored.stdout)["fingerprint"] == fingerprint
+
+
+def test_wrong_input_is_one_line_without_report_text(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    one, some, out = tmp_path / "one.csv", tmp_path / "some.csv", tmp_path / "lm"
+    one.write_text("study_id,report\ns1,Zebulon is well.\n")
+    some.write_text("study_id,report\n" + "".join(f"s{n},Zebulon is well.\n" for n in range(30)))
+    for arguments, says in (
+        ((one,), "one.csv: one report with text is too little"),
+        ((tmp_path / "none.csv",), "none.csv: no such file or folder"),
+        ((some, "--section", "finding"), "finding"),
+        ((some, "--size", "huge"), "huge"),
+        ((some, "--masking", "letters"), "masking 'letters' is not one of"),
+        ((some, "--base", tmp_path), f"{tmp_path}"),
+    ):
+        line = refused("pretrain-text", *arguments, "--out", out, "--device", "cpu")
+        assert says in line
+        assert "Zebulon" not in line
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["one.csv", "some.csv"]

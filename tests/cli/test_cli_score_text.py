@@ -1,0 +1,133 @@
+"""``cxrtext score-text`` as it is meant to be used."""
+
+import csv
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from cxrtext.language.scoring.scorer import Scorer
+from cxrtext.records import read_sentences
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    path = tmp_path / "reports.csv"
+    path.write_text(
+        "study_id,findings,impression\ns1,The lungs are clear.,Right pneumothorax.\n"
+        "s2,,\ns3,Left pleural effusion.,The lungs are clear.\n"
+    )
+    return path
+
+
+def test_the_table_stands_beside_the_reports(
+    cxrtext: Command, reports: Path, language_model: Path, tmp_path: Path
+) -> None:
+    done = cxrtext("score-text", reports, "--model", language_model, "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.startswith(f"{tmp_path / 'sentences.csv'}: 4 sentences (3 distinct, ")
+    assert " of 2 reports in " in first
+    assert second == "reports without text: 1"
+    assert "scoring: 3/3 sentences" in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "reports.csv", "scores.sqlite", "sentences.csv", "sentences.csv.meta.json",
+    ]  # fmt: skip
+    again = cxrtext("score-text", reports, "--model", language_model, "--device", "cpu")
+    assert "distinct sentences whose score was known: 3" in again.stdout
+    assert "scoring" not in again.stderr
+
+
+def test_every_option_reaches_the_run(
+    cxrtext: Command, reports: Path, language_model: Path, tmp_path: Path
+) -> None:
+    out, tokens, cache = tmp_path / "o.parquet", tmp_path / "t.csv", tmp_path / "cache.db"
+    done = cxrtext(
+        "score-text", reports, "--model", language_model, "--out", out, "--device", "cpu",
+        "--a", "0.4", "--k", "0.5", "--section", "impression", "--tokens", tokens,
+        "--precision", "bfloat16", "--variant", "within-word-l2r", "--cache", cache,
+        "--batch-tokens", "100", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary == json.loads((tmp_path / "o.parquet.meta.json").read_text())
+    for name, value in {
+        "a": 0.4, "k": 0.5, "fitted": False, "precision": "bfloat16",
+        "variant": "within-word-l2r", "sentences": 2, "from_cache": 0, "rejected": 0,
+    }.items():  # fmt: skip
+        assert summary[name] == value, name
+    assert {r.section for r in read_sentences(out)} == {"impression"}
+    assert tokens.exists()
+    assert cache.exists()
+    assert not (tmp_path / "scores.sqlite").exists()
+
+
+def test_standard_input_and_output(
+    cxrtext: Command, language_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = cxrtext(
+        "score-text", "-", "--model", language_model, "--device", "cpu",
+        text=b"The lungs are clear.\nLeft pleural effusion.\n",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(StringIO(done.stdout, newline="")))
+    assert [row["sentence"] for row in rows] == ["The lungs are clear.", "Left pleural effusion."]
+    assert "standard output: 2 sentences" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_fit_is_told_and_drawn(cxrtext: Command, language_model: Path, tmp_path: Path) -> None:
+    words = [
+        "left",
+        "right",
+        "small",
+        "large",
+        "basal",
+        "apical",
+        "hilar",
+        "upper",
+        "lower",
+        "mild",
+    ]
+    texts = [f"{w} {x} effusion." for w in words for x in ("pleural", "pericardial", "no")]
+    texts += texts[:9] * 3
+    path, page = tmp_path / "s.csv", tmp_path / "eta.html"
+    path.write_text("sentence\n" + "\n".join(texts) + "\n")
+    options = ["--model", language_model, "--device", "cpu", "--fit", "--no-cache"]
+    done = cxrtext("score-text", path, *options, "--out", tmp_path / "o.csv", "--plot", page)
+    assert done.returncode == 0, done.stderr
+    assert f"drawn: {page}" in done.stdout
+    assert "data:image/svg+xml" in page.read_text()
+    meta = json.loads((tmp_path / "o.csv.meta.json").read_text())
+    assert meta["fitted"] is True
+    plain = cxrtext("score-text", path, *options, "--out", tmp_path / "o.csv")
+    assert len(plain.stdout.splitlines()) == 2
+    assert f"{meta['a']:.2g}"[:4] in plain.stdout.splitlines()[1]
+    assert not (tmp_path / "scores.sqlite").exists()
+
+
+def test_an_interrupted_run_goes_on(
+    cxrtext: Command, reports: Path, language_model: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    options = ["score-text", reports, "--model", language_model, "--device", "cpu"]
+
+    def interrupt(self: Scorer, group: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scorer, "score", interrupt)
+        stopped = cxrtext(*options)
+    assert stopped.returncode == 130
+    assert "Traceback" not in stopped.stderr
+    assert not (tmp_path / "sentences.csv").exists()
+    assert (tmp_path / "sentences.csv.partial").exists()
+    done = cxrtext(*options)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "sentences.csv.partial").exists()

@@ -1,0 +1,256 @@
+"""What ``cxrtext score-text`` does with input that is wrong: one clear line, and no report text."""
+
+import csv
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from transformers import BertConfig, BertModel
+
+from cxrtext.records import Sentence, read_sentences
+
+Command = Callable[..., CompletedProcess[str]]
+Refused = Callable[..., str]
+Scored = Callable[..., tuple[list[Sentence], list[tuple[str, str]], str]]
+
+CANARY = "Zebulon"
+"""Stands in the text of every report that is wrong; it may be in no message."""
+
+
+@pytest.fixture
+def scored(
+    cxrtext: Command,
+    language_model: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> Scored:
+    """Scores a table; gives its sentences, what was set aside, and what was said."""
+
+    def run(content: bytes, *options: str) -> tuple[list[Sentence], list[tuple[str, str]], str]:
+        path, out = tmp_path / "reports.csv", tmp_path / "out.csv"
+        path.write_bytes(content)
+        done = cxrtext(
+            "score-text", path, "--model", language_model, "--out", out, "--device", "cpu", *options
+        )
+        assert done.returncode == 0, done.stderr
+        listed: list[tuple[str, str]] = []
+        rejected = tmp_path / "out.csv.rejected.csv"
+        if rejected.exists():
+            with rejected.open(newline="") as handle:
+                listed = [(row["item"], row["reason"]) for row in csv.DictReader(handle)]
+            assert f"set aside: {len(listed)}, in {rejected}" in done.stdout
+        assert "Traceback" not in done.stderr
+        for text in (done.stdout, done.stderr, caplog.text, str(listed)):
+            assert CANARY not in text
+        for path in (tmp_path / "scores.sqlite", tmp_path / "out.csv.meta.json"):
+            assert CANARY.encode() not in path.read_bytes()
+        return read_sentences(out), listed, done.stdout
+
+    return run
+
+
+def texts(rows: list[Sentence]) -> list[tuple[str, str]]:
+    return [(row.study_id, row.sentence) for row in rows]
+
+
+def test_a_row_that_is_not_utf8_is_set_aside(scored: Scored) -> None:
+    rows, listed, _ = scored(
+        b"study_id,report\ns1,Lungs are clear.\ns2,Zebulon \xe9\xff broken.\ns3,Effusion.\n"
+    )
+    assert texts(rows) == [("s1", "Lungs are clear."), ("s3", "Effusion.")]
+    assert listed == [("row 2", "report: not UTF-8 text; save it as UTF-8")]
+
+
+def test_quotes_and_line_breaks_within_fields_are_text(scored: Scored) -> None:
+    rows, listed, _ = scored(
+        b'study_id,report\r\ns1,"Lungs are ""clear"", left, right.\r\nNo\r\neffusion."\r\n'
+        b'"s2","A\n\nB."\r\n'
+    )
+    assert [row.study_id for row in rows][-1] == "s2"
+    assert '"clear", left, right.' in rows[0].sentence
+    assert listed == []
+
+
+def test_broken_rows_are_set_aside_and_the_rest_is_scored(scored: Scored) -> None:
+    rows, listed, _ = scored(
+        b'study_id,report\ns1,Clear.\ns2,"Zebulon is "not" well\ns3,Normal.\ns4,Zebulon, here.\n'
+        b",Zebulon has no id.\ns5,Done.\n"
+    )
+    assert texts(rows) == [("s1", "Clear."), ("s3", "Normal."), ("s5", "Done.")]
+    assert [item for item, _ in listed] == ["row 2", "row 4", "row 5"]
+
+
+def test_nine_thousand_empty_reports_are_counted(scored: Scored) -> None:
+    empty = b"study_id,findings,impression\n" + b"".join(b"s%d,,nan\n" % n for n in range(9000))
+    rows, listed, said = scored(empty + b"t,Clear.,\n")
+    assert (texts(rows), listed) == ([("t", "Clear.")], [])
+    assert "reports without text: 9000" in said
+
+
+def test_a_report_of_twenty_thousand_words_is_scored_in_parts(scored: Scored) -> None:
+    long = b"The lungs are clear " * 5000
+    rows, listed, _ = scored(b"study_id,report\ns1," + long + b"\ns2,Clear.\n", "--longest", "900")
+    words = " ".join(row.sentence for row in rows if row.study_id == "s1").split()
+    assert words == long.decode().split()
+    assert ("s2", "Clear.") in texts(rows)
+    assert listed == []
+
+
+def test_a_long_report_of_unknown_words_is_set_aside(scored: Scored) -> None:
+    long = b"Zebulon " * 20_000
+    rows, listed, _ = scored(
+        b"study_id,report\ns1," + long + b"\ns2,Clear.\n", "--max-rejected", "1000",
+        "--longest", "100",
+    )  # fmt: skip
+    assert texts(rows) == [("s2", "Clear.")]
+    assert len(listed) > 100
+    assert {item.split(",")[0] for item, _ in listed} == {"study s1"}
+    assert all("word pieces, where a sentence has 1 to 100" in why for _, why in listed)
+
+
+def test_control_characters_do_no_harm(scored: Scored) -> None:
+    rows, listed, _ = scored(
+        b"study_id,report\ns1,Lungs\x00 are\x07 clear\x1b[31m.\ns2,\x00\x01\x02\ns3,A\x0bB\x0c.\n"
+    )
+    assert {"s1", "s3"} <= {row.study_id for row in rows} | {item for item, _ in listed}
+    assert "are" in " ".join(row.sentence for row in rows)
+
+
+def test_a_repeated_study_is_scored_once_and_a_second_one_set_aside(scored: Scored) -> None:
+    rows, listed, _ = scored(
+        b"study_id,report\ns1,Clear.\ns1,Clear.\ns2,Normal.\ns1,Zebulon is here.\n"
+    )
+    assert texts(rows) == [("s1", "Clear."), ("s2", "Normal.")]
+    assert [item for item, _ in listed] == ["row 4"]
+    assert "a second, different report for the study_id of row 1" in listed[0][1]
+
+
+def test_too_many_bad_rows_stop_the_run(
+    refused: Refused, language_model: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "reports.csv"
+    path.write_bytes(b"study_id,report\ns1,Zebulon \xff\ns2,Zebulon \xfe\n")
+    line = refused(
+        "score-text", path, "--model", language_model, "--device", "cpu", "--max-rejected", "1"
+    )
+    assert "reports.csv: 2 bad items, more than --max-rejected 1; the last: row 2" in line
+    assert CANARY not in line
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "the file is empty"),
+        (b"study_id,report\n", "has no rows"),
+        (b"study_id,report\ns1,\ns2,nan\n", "none of the 2 reports has text in the sections"),
+        (b"study_id,indication\ns1,Zebulon\n", "none of the 1 reports has text in the sections"),
+        (b"sentence,study_id\n,\n ,\n", "has no rows"),
+        (b"sentence,study_id\n,a\n ,b\n", "there is no sentence in it"),
+        (b"report\nZebulon.\n", "column 'study_id' is missing"),
+        (b"s1,Zebulon is well.\ns2,Clear.\n", "is the header missing?"),
+        (b"study_id;report\ns1;Zebulon\n", "separated by semicolons"),
+        (b"\x1f\x8b\x08\x00Zebulon", "compressed with gzip"),
+    ],
+)
+def test_a_table_without_text_is_one_line(
+    refused: Refused, language_model: Path, tmp_path: Path, content: bytes, says: str
+) -> None:
+    path = tmp_path / "reports.csv"
+    path.write_bytes(content)
+    line = refused("score-text", path, "--model", language_model, "--device", "cpu", "--no-cache")
+    assert line.startswith(str(path))
+    assert says in line
+    assert CANARY not in line
+    assert [p.name for p in tmp_path.iterdir()] == ["reports.csv"]
+
+
+def test_standard_input_without_text_is_one_line(refused: Refused, language_model: Path) -> None:
+    for text in (b"", b"\n \n"):
+        line = refused("score-text", "-", "--model", language_model, text=text)
+        assert line == "standard input is empty; pipe sentences into it, one a line"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--a", "1.5"], "a is 1.5; it must lie between 0 and 1"),
+        (["--a", "nan"], "a is nan"),
+        (["--precision", "float8"], "precision 'float8' is not one of float32, bfloat16"),
+        (["--precision", "float16"], "float16 is for GPUs"),
+        (["--variant", "bidirectional"], "variant 'bidirectional' is not one of original"),
+        (["--section", "finding"], "finding"),
+        (["--plot", "eta.jpg"], "eta.jpg"),
+        (["--out", "sentences.xlsx"], "sentences.xlsx: a table of sentences or tokens ends in"),
+        (["--tokens", "tokens.json"], "tokens.json: a table of sentences or tokens ends in"),
+        (["--out", "reports.csv"], "reports.csv: is the input; name another file to write"),
+        (["--out", "t.csv", "--tokens", "t.csv"], "t.csv: is the table of sentences"),
+        (["--cache", "reports.csv"], "reports.csv: the cache of scores is damaged, or no cache"),
+        (["--device", "toaster"], "toaster"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_leaves_nothing(
+    refused: Refused,
+    language_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reports.csv").write_text("study_id,report\ns1,Zebulon is well.\n")
+    device = [] if "--device" in options else ["--device", "cpu"]
+    line = refused("score-text", "reports.csv", "--model", language_model, *device, *options)
+    assert says in line
+    assert CANARY not in line
+    assert [p.name for p in tmp_path.iterdir()] == ["reports.csv"]
+    assert Path("reports.csv").read_text().endswith("Zebulon is well.\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("none.csv", "no such file or folder"),
+        ("notes.docx", "a file ending in .docx is not read: give .csv"),
+        ("reports.csv.gz", "it is compressed; unpack it first"),
+        ("folder", "no .txt file in this folder"),
+    ],
+)
+def test_a_wrong_place_is_one_line(
+    refused: Refused, language_model: Path, tmp_path: Path, name: str, says: str
+) -> None:
+    path = tmp_path / name
+    if name == "folder":
+        path.mkdir()
+    elif name != "none.csv":
+        path.write_text(CANARY)
+    (tmp_path / "sentences.csv").touch()  # of an earlier run
+    line = refused("score-text", path, "--model", language_model)
+    assert line.startswith(str(path))
+    assert says in line
+
+
+@pytest.mark.parametrize("wrong", ["tokenizer", "head", "empty"])
+def test_a_wrong_model_is_one_line_and_leaves_nothing(
+    refused: Refused, language_model: Path, tmp_path: Path, wrong: str
+) -> None:
+    model, reports = tmp_path / "model", tmp_path / "reports.csv"
+    reports.write_text("study_id,report\ns1,Zebulon is well.\n")
+    shutil.copytree(language_model, model)
+    if wrong == "tokenizer":
+        (model / "tokenizer.json").unlink(missing_ok=True)
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        pieces = [*special, *(f"word{number}" for number in range(5000))]
+        (model / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    elif wrong == "head":
+        config = BertConfig.from_pretrained(model)
+        (model / "model.safetensors").unlink()
+        BertModel(config).save_pretrained(model)
+    else:
+        shutil.rmtree(model)
+        model.mkdir()
+    line = refused("score-text", reports, "--model", model, "--device", "cpu")
+    assert str(model) in line
+    assert CANARY not in line
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model", "reports.csv"]

@@ -1,0 +1,106 @@
+"""Which arithmetic can be had, and what a scorer says of itself."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from transformers import BertForMaskedLM
+
+from cxrtext.errors import ConfigError
+from cxrtext.language import score_sentences_detailed
+from cxrtext.language.scoring import precision
+from cxrtext.language.scoring.masked_copies import VARIANTS, SpecialIds, masked_copies
+from cxrtext.language.scoring.precision import build_network
+from cxrtext.language.scoring.quantized import can_quantize
+from cxrtext.language.scoring.scorer import Scorer
+from cxrtext.models.masked_language_model import MaskedLanguageModel
+
+Models = Callable[..., BertForMaskedLM]
+
+IDS = torch.randint(5, 60, (30, 6), generator=torch.Generator().manual_seed(0))
+
+
+def scores(
+    model: BertForMaskedLM, kind: Any, special: SpecialIds, ids: torch.Tensor = IDS
+) -> NDArray[np.float32]:
+    copies = masked_copies(ids, range(ids.numel()), 12, special)
+    network = build_network(model, special, kind)
+    values: NDArray[np.float32] = network.log_probabilities(copies, special.mask).numpy()
+    return values.reshape(ids.shape)
+
+
+@pytest.mark.parametrize("name", ["float64", "", "INT8"])
+def test_an_unknown_name_is_refused_with_the_known_ones(
+    name: Any, random_model: Models, special: SpecialIds
+) -> None:
+    known = "float32, bfloat16, float16, int8"
+    with pytest.raises(ConfigError, match=f"^precision '{name}' is not one of {known}$"):
+        build_network(random_model(), special, name)
+
+
+def test_float16_is_refused_on_a_cpu(random_model: Models, special: SpecialIds) -> None:
+    with pytest.raises(ConfigError, match="float16 is for GPUs; on a CPU take bfloat16 or int8"):
+        build_network(random_model(), special, "float16")
+
+
+def test_int8_is_refused_without_integer_products(
+    random_model: Models, special: SpecialIds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "can_quantize", lambda: False)
+    with pytest.raises(ConfigError, match="int8 needs a CPU .* take bfloat16 or float32"):
+        build_network(random_model(), special, "int8")
+
+
+def test_bfloat16_is_near_float32(random_model: Models, special: SpecialIds) -> None:
+    model = random_model()
+    exact, fast = scores(model, "float32", special), scores(model, "bfloat16", special)
+    assert 0 < np.abs(fast - exact).mean() < 0.03
+    assert np.abs(fast - exact).max() < 0.2
+    assert fast.dtype == np.float32
+
+
+def test_in_bfloat16_the_company_matters_no_more_than_rounding_does(
+    random_model: Models, special: SpecialIds
+) -> None:
+    # oneDNN chooses its kernel by the number of rows, and sums in another order.
+    model = random_model()
+    exact, together = scores(model, "float32", special), scores(model, "bfloat16", special)
+    alone = np.concatenate([scores(model, "bfloat16", special, row[None]) for row in IDS])
+    assert np.abs(alone - together).max() <= np.abs(together - exact).max()
+    assert np.abs(alone - together).mean() <= np.abs(together - exact).mean() / 2
+
+
+@pytest.mark.skipif(not can_quantize(), reason="no exact integer products on this processor")
+def test_int8_works_without_bfloat16_too(
+    random_model: Models, special: SpecialIds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = random_model()
+    exact = scores(model, "float32", special)
+    monkeypatch.setattr(precision, "can_pack", lambda _: False)
+    assert build_network(model, special, "int8").dtype == torch.float32
+    assert np.abs(scores(model, "int8", special) - exact).mean() < 0.1
+
+
+def test_a_scorer_is_known_by_model_precision_and_variant(tiny: MaskedLanguageModel) -> None:
+    kinds: list[Any] = ["float32", "bfloat16", *(["int8"] if can_quantize() else [])]
+    found = {Scorer(tiny, kind, variant).identity for kind in kinds for variant in VARIANTS}
+    assert len(found) == len(kinds) * 2
+    assert all(tiny.fingerprint in identity for identity in found)
+    assert Scorer(tiny, batch_tokens=50).identity == Scorer(tiny, batch_tokens=500).identity
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"variant": "l2r"}, "variant 'l2r' is not one of original, within-word-l2r"),
+        ({"batch_tokens": 0}, "batch_tokens is 0; it must be at least 1"),
+        ({"precision": "half"}, "precision 'half' is not one of float32"),
+    ],
+)
+def test_a_scorer_refuses(options: dict[str, Any], message: str, tiny: MaskedLanguageModel) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        score_sentences_detailed(["No."], tiny, **options)

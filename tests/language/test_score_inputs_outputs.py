@@ -1,0 +1,229 @@
+"""Every kind of input and output of a scoring run."""
+
+import io
+import json
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from cxrtext.errors import DataError
+from cxrtext.language import score_reports, score_sentences
+from cxrtext.language.eta.fit import fit_class_probability
+from cxrtext.language.eta.report import EtaReport
+from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.records import Sentence, read_sentences, write_table
+from cxrtext.records.tables import read_table
+
+COLUMNS = ["study_id", "findings", "impression"]
+ROWS: list[dict[str, object]] = [
+    {"study_id": "7", "findings": "The lungs are clear. No pneumothorax.", "impression": None},
+    {"study_id": "8", "findings": None, "impression": None},
+    {"study_id": "9", "findings": "Heart size is normal.", "impression": "No pneumothorax."},
+]
+EXPECTED = [
+    ("7", "findings", 0, "The lungs are clear."),
+    ("7", "findings", 1, "No pneumothorax."),
+    ("9", "findings", 0, "Heart size is normal."),
+    ("9", "impression", 0, "No pneumothorax."),
+]
+
+
+def places(rows: list[Sentence]) -> list[tuple[str, str, int, str]]:
+    return [(r.study_id, r.section, r.position, r.sentence) for r in rows]
+
+
+def write_mimic(folder: Path) -> Path:
+    for row in ROWS:
+        path = folder / "p10" / f"p{row['study_id']}" / f"s{row['study_id']}.txt"
+        path.parent.mkdir(parents=True)
+        parts = [f" {n.upper()}:\n {row[n]}\n" for n in COLUMNS[1:] if row[n]]
+        path.write_text(" " * 30 + "FINAL REPORT\n" + "\n".join(parts))
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl", "folder"])
+def test_reports_of_every_kind_give_the_same_table(
+    tiny: MaskedLanguageModel, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / f"reports.{kind}"
+    if kind == "folder":
+        write_mimic(path)
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    else:
+        write_table(path, COLUMNS, ROWS)
+    summary = score_reports(path, tmp_path / "out.csv", model=tiny)
+    rows = read_sentences(tmp_path / "out.csv")
+    assert places(rows) == EXPECTED
+    expected = score_sentences([text for *_, text in EXPECTED], tiny)
+    np.testing.assert_allclose([r.log_likelihood for r in rows], expected, rtol=1e-6)
+    assert (summary.reports, summary.with_text, summary.without_text) == (3, 2, 1)
+
+
+def test_sentences_are_taken_as_they_are(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text(
+        "sentence,study_id,other\nNo pneumothorax. The lungs are clear.,a,1\n,a,2\n"
+        "no pneumothorax.,a,3\nHeart size,b,4\n"
+    )
+    summary = score_reports(path, tmp_path / "out.csv", model=tiny)
+    assert places(read_sentences(tmp_path / "out.csv")) == [
+        ("a", "sentence", 0, "No pneumothorax. The lungs are clear."),
+        ("a", "sentence", 1, "no pneumothorax."),
+        ("b", "sentence", 0, "Heart size"),
+    ]
+    assert (summary.reports, summary.sentences) == (3, 3)
+
+
+def test_standard_input_to_a_stream(
+    tiny: MaskedLanguageModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = b"No pneumothorax.\n\nThe lungs are clear.\r\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    monkeypatch.chdir(tmp_path)
+    out = io.StringIO()
+    score_reports("-", out, model=tiny)
+    (tmp_path / "out.csv").write_text(out.getvalue(), newline="")
+    assert places(read_sentences(tmp_path / "out.csv")) == [
+        ("1", "sentence", 0, "No pneumothorax."),
+        ("3", "sentence", 0, "The lungs are clear."),
+    ]
+    assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_a_stream_gets_what_a_file_gets(
+    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
+) -> None:
+    out, cache = io.StringIO(newline=""), tmp_path / "cache.db"
+    score_reports(reports, out, model=tiny, cache=cache)
+    assert score_reports(reports, tmp_path / "out.csv", model=tiny, cache=cache).from_cache == 4
+    assert (tmp_path / "out.csv").read_bytes().decode() == out.getvalue()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_word_pieces_sum_to_the_sentence(
+    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, ending: str
+) -> None:
+    out, tokens = tmp_path / "out.csv", tmp_path / f"tokens.{ending}"
+    score_reports(reports, out, model=tiny, tokens=tokens)
+    rows = read_table(tokens, required=()).rows
+    sums: dict[tuple[str, str, str], list[float]] = {}
+    for row in rows:
+        values = sums.setdefault((row["study_id"], row["section"], row["position"]), [])
+        assert int(row["token_index"]) == len(values)
+        values.append(float(row["log_likelihood"]))
+    sentences = read_sentences(out)
+    assert list(sums) == [(r.study_id, r.section, str(r.position)) for r in sentences]
+    for sentence, values in zip(sentences, sums.values(), strict=True):
+        assert len(values) == sentence.n_tokens
+        assert sum(values) == pytest.approx(sentence.log_likelihood, abs=1e-9)
+    pieces = [row["token"] for row in rows if row["study_id"] == "s6"]
+    assert "".join(p.removeprefix("##") for p in pieces) == "nopneumothorax.thelungsareclear."
+    if ending == "parquet":
+        assert [str(t) for t in pq.read_schema(tokens).types] == [
+            "string", "string", "int64", "int64", "string", "double",
+        ]  # fmt: skip
+
+
+def write_corpus(path: Path, reports: int) -> Path:
+    """Reports of five sentences, of which 40 in all are different, the first far more often."""
+    chance = np.random.default_rng(0)
+    subjects, words = (
+        ["lungs", "heart", "effusion", "size", "clear"],
+        ["left", "right", "small", "normal"],
+    )
+    texts = [f"{s} is {w} {a}." for s in subjects for w in words for a in ("and", "or")]
+    weights = 1 / np.arange(1, len(texts) + 1)
+    with path.open("w") as handle:
+        handle.write("study_id,report\n")
+        for number in range(reports):
+            some = chance.choice(texts, 5, p=weights / weights.sum())
+            handle.write(f"s{number},{' '.join(s.capitalize() for s in some)}\n")
+    return path
+
+
+def test_a_fit_is_that_of_the_written_table(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
+    path, out = write_corpus(tmp_path / "reports.csv", 60), tmp_path / "out.csv"
+    judged: list[EtaReport] = []
+    score_reports(path, out, model=tiny, fit=True, a=0.5, k=9.0, judge=judged.append)
+    counts: dict[tuple[str, float], int] = {}
+    rows = read_sentences(out)
+    for row in rows:
+        key = (row.sentence.lower(), row.log_likelihood)
+        counts[key] = counts.get(key, 0) + 1
+    values = np.array([value for _, value in counts])
+    fit = fit_class_probability(values, np.array(list(counts.values())))
+    meta = json.loads((tmp_path / "out.csv.meta.json").read_text())
+    assert meta["fitted"] is True
+    assert (meta["a"], meta["k"]) == (pytest.approx(fit.a), pytest.approx(fit.k))
+    assert meta["a"] != 0.5
+    assert judged[0].fit is not None
+    eta = [fit.a * np.exp(fit.k * row.log_likelihood) for row in rows]
+    np.testing.assert_allclose([row.eta for row in rows], eta, rtol=1e-6)
+
+
+def test_a_corpus_too_small_to_fit_keeps_its_scores(
+    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.csv"
+    with pytest.raises(DataError, match="cannot be fitted: .*give a and k instead"):
+        score_reports(reports, out, model=tiny, fit=True, cache=False)
+    assert not out.exists()
+    assert score_reports(reports, out, model=tiny, cache=False).resumed == 4
+
+
+@pytest.mark.parametrize("which", ["out", "tokens", "link"])
+def test_the_input_is_never_written_over(
+    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, which: str
+) -> None:
+    before = reports.read_bytes()
+    (tmp_path / "link.csv").symlink_to(reports)
+    out = {"out": reports, "tokens": tmp_path / "out.csv", "link": tmp_path / "link.csv"}[which]
+    tokens = reports if which == "tokens" else None
+    with pytest.raises(DataError, match="is the input; name another file"):
+        score_reports(reports, out, model=tiny, tokens=tokens)
+    assert reports.read_bytes() == before
+
+
+def test_outputs_that_cannot_be_are_refused_before_the_work(reports: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    out = tmp_path / "out.csv"
+    (tmp_path / "sub").mkdir()
+    for target, tokens, message in (
+        (tmp_path / "folder.csv", None, r"folder\.csv: is a folder"),
+        (out, tmp_path / "folder.csv", r"folder\.csv: is a folder"),
+        (out, tmp_path / "sub" / ".." / "out.csv", "is the table of sentences; name another"),
+        (out, tmp_path / "tokens.txt", r"tokens\.txt: .*ends in \.csv or \.parquet"),
+    ):
+        with pytest.raises(DataError, match=message):
+            score_reports(reports, target, model=tmp_path / "no", tokens=tokens)
+
+
+def test_a_missing_input_is_told_whatever_lies_at_the_output(tmp_path: Path) -> None:
+    (tmp_path / "out.csv").touch()
+    with pytest.raises(DataError, match=r"none\.csv: no such file or folder"):
+        score_reports(tmp_path / "none.csv", tmp_path / "out.csv", model=tmp_path / "no")
+
+
+LITTLE = 300_000
+"""Bytes by which the memory of Python objects may grow with 2,700 more reports: 111 each.  The
+digests by which repeated study_ids are told take about 100 of them."""
+
+
+def test_memory_does_not_grow_with_the_corpus(
+    tiny: MaskedLanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cxrtext.language.scoring.work.PAGE", 100)
+    peaks = []
+    for number in (300, 300, 3000):  # the first fills caches of the interpreter
+        path = write_corpus(tmp_path / "reports.csv", number)
+        tracemalloc.start()
+        score_reports(path, tmp_path / "out.csv", model=tiny, cache=False)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert len(read_sentences(tmp_path / "out.csv")) == 15_000
+    assert peaks[2] - peaks[1] < LITTLE, peaks

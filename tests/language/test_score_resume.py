@@ -1,0 +1,297 @@
+"""A scoring run that is stopped, in whatever way, goes on and comes to the same."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cxrtext.errors import DataError, WorkError
+from cxrtext.files import only_one
+from cxrtext.language import score_reports
+from cxrtext.language.scoring import text_reader
+from cxrtext.language.scoring.text_reader import TextReader
+from cxrtext.language.scoring.work import ScoreWork
+from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.records import open_source
+from cxrtext.records.text_rows import Item
+
+WORDS = [
+    "The",
+    "lungs",
+    "are",
+    "clear",
+    "left",
+    "pleural",
+    "effusion",
+    "right",
+    "pneumothorax",
+    "no",
+    "or",
+]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Forty reports of about 90 distinct sentences, some of them repeated, one bad row."""
+    chance = np.random.default_rng(4)
+    rows = []
+    for number in range(40):
+        sentences = [" ".join(chance.choice(WORDS, int(chance.integers(2, 10)))) for _ in range(2)]
+        rows.append(f"s{number},No pneumothorax. {sentences[0]}. {sentences[1]}.")
+    rows[17] += ",one cell too many"
+    path = tmp_path / "reports.csv"
+    path.write_text("study_id,report\n" + "\n".join(rows) + "\n")
+    return path
+
+
+DRIVER = '''
+"""Runs the work in children, and kills each at a moment of its own."""
+import json, os, random, signal, sys, time
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from cxrtext.errors import WorkError
+from cxrtext.language import score_reports
+from cxrtext.language.scoring import output, run, text_reader
+from cxrtext.language.scoring.scorer import Scorer
+
+reports, whole, folder, model = map(Path, sys.argv[1:5])
+moments = json.loads(sys.argv[5])
+listing = lambda: sorted(p.name for p in folder.iterdir())
+
+
+def work(out):
+    return score_reports(reports, out, model=model, device="cpu", batch_tokens=64,
+                         tokens=out.with_name("tokens.csv"))
+
+
+def in_child(function):
+    child = os.fork()
+    if child == 0:
+        try:
+            function()
+        except BaseException as error:
+            sys.stderr.write(repr(error))
+            os._exit(1)
+        os._exit(0)
+    return child
+
+
+def slow(owner, name, sign, seconds, pipe):
+    plain = getattr(owner, name)
+    def slowed(*args, **kwargs):
+        os.write(pipe, sign)
+        time.sleep(seconds)
+        return plain(*args, **kwargs)
+    setattr(owner, name, slowed)
+
+
+def slowed_work(pipe):
+    run.COMMIT_SECONDS = text_reader.COMMIT_SECONDS = 0.01
+    slow(text_reader, "study_sentences", b"r", 0.004, pipe)
+    slow(Scorer, "score", b"s", 0.01, pipe)
+    slow(output.SentenceWriter, "add", b"w", 0.004, pipe)
+    work(folder / "out.csv")
+
+
+child = in_child(lambda: work(whole))
+assert os.waitpid(child, 0)[1] == 0
+log = []
+for sign, times, wait in moments:
+    reading, writing = os.pipe()
+    child = in_child(lambda: slowed_work(writing))
+    os.close(writing)
+    seen = 0
+    while seen < times and (got := os.read(reading, 1)):
+        seen += got == sign.encode()
+    if sign == "s" and not log[-1:] == ["refused"]:
+        try:  # this process is another than the child that is at it
+            work(folder / "out.csv")
+        except WorkError as error:
+            assert "another process is making this file" in str(error), error
+            log.append("refused")
+    time.sleep(wait)
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL, "it had ended before the kill"
+    os.close(reading)
+    log.append([sign, listing()])
+summary = None
+def last():
+    summary = work(folder / "out.csv")
+    (folder / "resumed").write_text(str(summary.resumed))
+assert os.waitpid(in_child(last), 0)[1] == 0
+print(json.dumps(log))
+'''
+
+
+def test_a_run_killed_again_and_again_comes_to_the_same_bytes(
+    corpus: Path, language_model: Path, tmp_path: Path
+) -> None:
+    chance = np.random.default_rng()  # without a seed: any moment will do
+    # While reading, while scoring, while writing; each at a time of its own.
+    moments = [
+        *(("r", int(chance.integers(1, 13)), chance.uniform(0, 0.004)) for _ in range(2)),
+        *(("s", int(chance.integers(1, 13)), chance.uniform(0, 0.02)) for _ in range(3)),
+        *(("w", int(chance.integers(1, 61)), chance.uniform(0, 0.01)) for _ in range(2)),
+    ]
+    whole, folder = tmp_path / "whole" / "out.csv", tmp_path / "killed"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, corpus, whole, folder, language_model, json.dumps(moments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, (moments, done.stderr)
+    log = json.loads(done.stdout)
+    assert "refused" in log, moments
+    states = [entry for entry in log if entry != "refused"]
+    assert [sign for sign, _ in states] == [sign for sign, *_ in moments]
+    for sign, names in states:
+        assert "out.csv" not in names
+        assert {"out.csv.lock", "out.csv.partial"} <= set(names)
+        # A kill while the table is written leaves a part of it; the next run takes that away.
+        assert sum(".tmp." in name for name in names) == (2 if sign == "w" else 0), names
+    assert int((folder / "resumed").read_text()) > 0
+    (folder / "resumed").unlink()
+    expected = ["out.csv", "out.csv.meta.json", "out.csv.rejected.csv", "scores.sqlite"]
+    assert sorted(p.name for p in folder.iterdir()) == [*expected, "tokens.csv"]
+    for name in ("out.csv", "out.csv.rejected.csv", "tokens.csv"):
+        assert (folder / name).read_bytes() == whole.with_name(name).read_bytes(), (name, moments)
+    ours, theirs = (
+        json.loads((p / "out.csv.meta.json").read_text()) for p in (folder, whole.parent)
+    )
+    for meta in (ours, theirs):
+        del meta["seconds"], meta["resumed"]
+    assert ours == theirs
+
+
+class StopError(Exception):
+    pass
+
+
+class Stopping:
+    """A source that breaks off after some items."""
+
+    def __init__(self, path: Path, after: int) -> None:
+        self._source, self._after = open_source(path), after
+        self.description, self.holds = self._source.description, self._source.holds
+        self.identity = self._source.identity
+
+    def __iter__(self) -> Iterator[Item]:
+        for number, item in enumerate(self._source):
+            if number == self._after:
+                raise StopError
+            yield item
+
+
+def read(source: object, work: ScoreWork, tiny: MaskedLanguageModel, most: int = 100) -> None:
+    TextReader(source, work, tiny.tokenizer, None, 500, most).read()  # type: ignore[arg-type]
+
+
+def content(work: ScoreWork) -> tuple[list[str], list[int], list[tuple[str, str]]]:
+    """Every line that the tables of sentences, texts and rejected items have."""
+    lines = [
+        line for line in work._base.iterdump() if line.startswith("INSERT") and "fact" not in line
+    ]
+    facts = [work.fact(name) for name in ("items", "studies", "with_text", "all_read")]
+    return lines, facts, work.rejected()
+
+
+@pytest.mark.parametrize("often", [0.0, 1e9], ids=["every item is kept", "only the end is kept"])
+def test_reading_that_was_stopped_goes_on_with_nothing_twice_or_lost(
+    tiny: MaskedLanguageModel,
+    corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    often: float,
+) -> None:
+    with ScoreWork(tmp_path / "whole", {}) as work:
+        read(open_source(corpus), work, tiny)
+        whole = content(work)
+    assert whole[1] == [40, 39, 39, 1]
+    monkeypatch.setattr(text_reader, "COMMIT_SECONDS", often)
+    for after in (0, 5, 5, 18, 39):
+        with ScoreWork(tmp_path / "w", {}) as work, pytest.raises(StopError):
+            read(Stopping(corpus, after), work, tiny)
+        with ScoreWork(tmp_path / "w", {}) as work:
+            assert work.fact("items") == (0 if often else after)
+            assert work.count("sentence") == (0 if often or not after else work.fact("studies") * 3)
+    with ScoreWork(tmp_path / "w", {}) as work:
+        read(open_source(corpus), work, tiny)
+        assert content(work) == whole
+        read(Stopping(corpus, 0), work, tiny)  # all is there: the source is not opened
+        assert content(work) == whole
+
+
+def test_more_may_be_set_aside_on_the_next_run(
+    tiny: MaskedLanguageModel, corpus: Path, tmp_path: Path
+) -> None:
+    whole, out = tmp_path / "whole" / "out.csv", tmp_path / "out.csv"
+    score_reports(corpus, whole, model=tiny)
+    with pytest.raises(
+        DataError, match="1 bad items, more than --max-rejected 0; the last: row 18"
+    ):
+        score_reports(corpus, out, model=tiny, max_rejected=0)
+    assert score_reports(corpus, out, model=tiny, max_rejected=1).rejected == 1
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_the_work_of_another_text_is_thrown_away(
+    tiny: MaskedLanguageModel, corpus: Path, tmp_path: Path
+) -> None:
+    def stop(done: int, total: int) -> None:
+        raise StopError
+
+    out = tmp_path / "out.csv"
+    with pytest.raises(StopError):
+        score_reports(corpus, out, model=tiny, progress=stop, cache=False)
+    corpus.write_text("study_id,report\ns1,The lungs are clear.\n")
+    summary = score_reports(corpus, out, model=tiny, cache=False)
+    assert (summary.resumed, summary.sentences) == (0, 1)
+    assert not out.with_name("out.csv.partial").exists()
+
+
+def test_a_run_stopped_between_the_table_and_the_end_writes_it_again(
+    tiny: MaskedLanguageModel, corpus: Path, tmp_path: Path
+) -> None:
+    def stop(report: object) -> None:
+        raise StopError
+
+    out = tmp_path / "out.csv"
+    with pytest.raises(StopError):
+        score_reports(corpus, out, model=tiny, judge=stop)
+    written = out.read_bytes()
+    out.unlink()
+    summary = score_reports(corpus, out, model=tiny)
+    assert summary.resumed == summary.distinct_sentences
+    assert out.read_bytes() == written
+
+
+def test_the_output_and_the_tokens_are_made_by_one_run_at_a_time(
+    tiny: MaskedLanguageModel, corpus: Path, tmp_path: Path
+) -> None:
+    out, tokens = tmp_path / "out.csv", tmp_path / "tokens.csv"
+    for held in (out, tokens):
+        with (
+            only_one(held),
+            pytest.raises(WorkError, match=rf"{held.name}: another process is making this file"),
+        ):
+            score_reports(corpus, out, model=tiny, tokens=tokens)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["reports.csv"]
+
+
+def test_nothing_is_left_where_there_was_nothing_to_score(
+    tiny: MaskedLanguageModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "reports.csv"
+    path.write_text("study_id,report\ns1,\n")
+    for _ in range(2):
+        with pytest.raises(DataError, match="none of the 1 reports has text"):
+            score_reports(path, tmp_path / "out.csv", model=tiny, cache=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["reports.csv"]
