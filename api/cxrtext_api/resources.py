@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from cxrtext.errors import CxrTextError, ImageError
+from cxrtext.images.isolated import ReaderPool
 from cxrtext_api.problems import NotReady
 from cxrtext_api.settings import Settings
 from cxrtext_api.workers import Workers
@@ -20,6 +21,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DECODE_THREADS = 2
+DECODE_SECONDS = 10.0
+"""Computing time that an upload may take; on the clock it may take three times as long."""
+
 REMEMBERED_IMAGES = 64
 """How many uploads are remembered as embeddings, so that a second question is quick."""
 
@@ -39,7 +43,9 @@ def load_from_settings(settings: Settings) -> "Service":
 
 
 class Resources:
-    """The service and its threads: two that read images, one that runs the model.
+    """The service and its threads: two that read or draw images, one that runs the model.
+
+    Uploads are decoded in processes of their own, which a hostile file may end without harm.
 
     Args:
         settings: The server's settings.
@@ -54,6 +60,7 @@ class Resources:
         self._service: Service | None = None
         self._loading: asyncio.Task[None] | None = None
         self._readers = Workers("read", DECODE_THREADS, settings.queue_limit)
+        self._decoders = ReaderPool(DECODE_THREADS, seconds=DECODE_SECONDS)
         self._model = Workers("model", 1, settings.queue_limit)
         self._embedded: OrderedDict[bytes, EmbeddedImage] = OrderedDict()
 
@@ -90,6 +97,7 @@ class Resources:
         """Wait for what is running, then close the service."""
         if self._loading is not None:
             await self._loading
+        self._decoders.close()
         self._readers.close()
         self._model.close()
         if self._service is not None:
@@ -118,9 +126,7 @@ class Resources:
 
     async def decode_upload(self, data: bytes) -> "Image":
         """Decode an uploaded image."""
-        from cxrtext.images import read_image_bytes
-
         try:
-            return await self.read(read_image_bytes, data, UPLOAD)
+            return await self.read(self._decoders.read_bytes, data, UPLOAD)
         except ImageError as error:
             raise ImageError(str(error).replace(f"{UPLOAD}:", UPLOAD, 1)) from None

@@ -32,12 +32,14 @@ class Display:
     Args:
         modality: A table, or (slope, intercept).
         choices: VOI LUTs, then windows, in the file's order.
+        names: What the file calls each of them; empty where it gives no name.
         function: The file's VOI LUT function.
         padding: Stored values (lowest, highest) that are no part of the picture.
     """
 
     modality: Table | tuple[float, float]
     choices: tuple[Table | ContrastWindow, ...]
+    names: tuple[str, ...]
     function: str
     padding: tuple[float, float] | None
 
@@ -60,13 +62,24 @@ def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little:
     function = str(voi.get("VOILUTFunction") or "LINEAR").strip()
     if function not in _FUNCTIONS:
         raise ImageError("VOILUTFunction is none of the standard; pass window=(centre, width)")
+    items = list(dataset.get("VOILUTSequence") or ())
     tables = [
         read_table(item.get("LUTDescriptor"), item.get("LUTData"), little=little, signed=negative)
-        for item in dataset.get("VOILUTSequence") or ()
+        for item in items
     ]
     pairs = zip(numbers(voi, "WindowCenter"), numbers(voi, "WindowWidth"), strict=False)
     windows = [ContrastWindow(centre, width, function) for centre, width in pairs]
-    return Display(modality, (*tables, *windows), function, _padding(dataset))
+    tables_names = [" ".join(_texts(item, "LUTExplanation")) for item in items]
+    windows_names = [*_texts(voi, "WindowCenterWidthExplanation"), *[""] * len(windows)]
+    names = (*tables_names, *windows_names[: len(windows)])
+    return Display(modality, (*tables, *windows), names, function, _padding(dataset))
+
+
+def _texts(dataset: "Dataset", keyword: str) -> list[str]:
+    """Read an element of one or several texts, without the blanks around them."""
+    value = dataset.get(keyword)
+    several = [value] if isinstance(value, str) else list(value or ())
+    return [str(one).strip() for one in several]
 
 
 def _modality(

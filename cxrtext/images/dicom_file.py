@@ -7,10 +7,10 @@ skipped unread.
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -23,11 +23,15 @@ IMPLICIT = "1.2.840.10008.1.2"
 DEFLATED = "1.2.840.10008.1.2.1.99"
 BIG_ENDIAN = "1.2.840.10008.1.2.2"
 RLE = "1.2.840.10008.1.2.5"
-JPEG = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (50, 51, 57, 70))
+RAW_FRAME = "1.2.840.10008.1.2.1.98"
+DEFLATED_FRAME = "1.2.840.10008.1.2.8.1"
+# 53 and 55 are progressive, retired but found in archives.
+JPEG = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (50, 51, 53, 55, 57, 70))
 JPEG_LS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (80, 81))
-JPEG_2000 = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (90, 91))
+# 201 to 203 are High-Throughput JPEG 2000.
+JPEG_2000 = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (90, 91, 201, 202, 203))
 NATIVE = frozenset({IMPLICIT, "1.2.840.10008.1.2.1", DEFLATED, BIG_ENDIAN})
-ALLOWED = NATIVE | JPEG | JPEG_LS | JPEG_2000 | {RLE}
+ALLOWED = NATIVE | JPEG | JPEG_LS | JPEG_2000 | {RLE, RAW_FRAME, DEFLATED_FRAME}
 
 MAX_INFLATED_BYTES = 2**28
 
@@ -55,6 +59,7 @@ _KEYWORDS = (
     "ModalityLUTSequence",
     "WindowCenter",
     "WindowWidth",
+    "WindowCenterWidthExplanation",
     "VOILUTFunction",
     "VOILUTSequence",
     "SharedFunctionalGroupsSequence",
@@ -110,14 +115,16 @@ def read_file(data: bytes) -> DicomFile:
         import pydicom  # noqa: F401
     except ImportError:
         raise ImageError("is a DICOM file; pip install pydicom to read it") from None
-    syntax, start = _transfer_syntax(data)
+    syntax, start = transfer_syntax(data)
     if syntax not in ALLOWED:
         raise ImageError(
-            f"has a transfer syntax {_uid_name(syntax)} that is not supported; "
+            f"has a transfer syntax {uid_name(syntax)} that is not supported; "
             "export it uncompressed"
         )
-    body = _inflate(data[start:]) if syntax == DEFLATED else data[start:]
-    dataset, place = _read_elements(body, syntax)
+    body = inflate(data[start:]) if syntax == DEFLATED else data[start:]
+    stream = BytesIO(body)
+    dataset = read_elements(stream, syntax, _KEYWORDS)
+    place = stream.tell()
     return DicomFile(syntax, dataset, _pixel_value(memoryview(body), place, syntax, dataset))
 
 
@@ -135,7 +142,12 @@ def _file_meta(data: bytes) -> Iterator[tuple[int, bytes, int]]:
         yield element, data[value:place], place
 
 
-def _transfer_syntax(data: bytes) -> tuple[str, int]:
+def transfer_syntax(data: bytes) -> tuple[str, int]:
+    """Read the transfer syntax, and where the elements that it describes begin.
+
+    Raises:
+        ImageError: When there is none.
+    """
     syntax, start = b"", 0
     for element, value, after in _file_meta(data):
         syntax = value if element == 0x0010 else syntax
@@ -145,7 +157,7 @@ def _transfer_syntax(data: bytes) -> tuple[str, int]:
     return syntax.rstrip(b"\x00 ").decode("latin-1"), start
 
 
-def _uid_name(uid: str) -> str:
+def uid_name(uid: str) -> str:
     """Name a UID of the standard; any other text could be a patient's."""
     from pydicom.uid import UID
 
@@ -153,35 +165,44 @@ def _uid_name(uid: str) -> str:
     return f"'{name}'" if name != uid else "of a private kind"
 
 
-def _inflate(body: bytes) -> bytes:
+def inflate(body: bytes, most: int | None = None) -> bytes:
+    """Inflate, but not past a bound, by default 256 MiB.
+
+    Raises:
+        ImageError: When the data are damaged, cut off or inflate to more.
+    """
+    bound = MAX_INFLATED_BYTES if most is None else most
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        inflated = inflater.decompress(body, MAX_INFLATED_BYTES)
+        inflated = inflater.decompress(body, bound)
     except zlib.error:
         raise ImageError("its deflated data is damaged; copy or export the file again") from None
     if inflater.unconsumed_tail:
-        raise ImageError(
-            f"inflates to more than {MAX_INFLATED_BYTES >> 20} MiB; export it uncompressed"
-        )
+        raise ImageError(f"inflates to more than {bound} bytes; export it uncompressed")
     if not inflater.eof:
         raise ImageError("its deflated data is cut off; copy or export the file again")
     return inflated
 
 
-def _read_elements(body: bytes, syntax: str) -> tuple["Dataset", int]:
+def read_elements(stream: BinaryIO, syntax: str, keywords: Sequence[str]) -> "Dataset":
+    """Read some elements, and stop before the pixels.
+
+    Args:
+        stream: At the first element after the file's header; left where the pixels start.
+        syntax: Transfer syntax.
+        keywords: The wanted elements.
+    """
     from pydicom.datadict import tag_for_keyword
     from pydicom.filereader import read_dataset
 
-    tags = [tag for tag in map(tag_for_keyword, _KEYWORDS) if tag is not None]
-    stream = BytesIO(body)
-    dataset = read_dataset(
+    tags = [tag for tag in map(tag_for_keyword, keywords) if tag is not None]
+    return read_dataset(
         stream,
         syntax == IMPLICIT,
         syntax != BIG_ENDIAN,
         stop_when=lambda tag, *_: tag >= _PIXEL_GROUP,
         specific_tags=list(tags),
     )
-    return dataset, stream.tell()
 
 
 def _pixel_value(body: memoryview, place: int, syntax: str, dataset: "Dataset") -> memoryview:
@@ -216,7 +237,7 @@ def _bytes_in_order(value: memoryview, dataset: "Dataset") -> memoryview:
 
 
 def _no_pixels(dataset: "Dataset") -> ImageError:
-    kind = _uid_name(str(dataset.get("SOPClassUID", "")))
+    kind = uid_name(str(dataset.get("SOPClassUID", "")))
     if kind.endswith("Storage'") and "Image" not in kind and "Segmentation" not in kind:
         return ImageError(f"is of the kind {kind}, which has no image; leave it out")
     return ImageError("holds no pixel data; export the image with its pixels")

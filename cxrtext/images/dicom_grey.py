@@ -14,7 +14,7 @@ from cxrtext.images.dicom_display import ContrastWindow, Display
 from cxrtext.images.dicom_header import PixelFormat
 from cxrtext.images.dicom_tables import Doubles, Table
 
-Choice = int | tuple[float, float] | None
+Choice = int | str | tuple[float, float] | None
 
 _LOW, _HIGH = 0.005, 0.995
 
@@ -26,8 +26,8 @@ def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: 
         stored: [H, W] whole numbers.
         pixels: The checked header.
         display: What the file says of contrast.
-        choice: An index into ``display.choices``, (centre, width), or None for the first usable
-            one and percentiles where there is none.
+        choice: An index into ``display.choices``, one of ``display.names`` in either case,
+            (centre, width), or None for the first usable one and percentiles where there is none.
 
     Returns:
         [H, W] in [0, 1].
@@ -73,9 +73,15 @@ def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None
     if isinstance(choice, tuple):
         return _own_window(choice, display.function)
     count = len(display.choices)
+    if isinstance(choice, str):
+        wanted = choice.strip().casefold()
+        named = [name.casefold() for name in display.names]
+        choice = named.index(wanted) if wanted and wanted in named else count
     if not 0 <= choice < count:
         known = f"has {count} window(s), counted from 0" if count else "has no window of its own"
-        raise ImageError(f"{known}; pass another index, (centre, width), or leave window out")
+        raise ImageError(
+            f"{known}; pass another index or name, (centre, width), or leave window out"
+        )
     chosen = display.choices[choice]
     if isinstance(chosen, ContrastWindow) and chosen.width <= 0:
         raise ImageError("its window of that index has no width; choose another or leave it out")

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from cxrtext.errors import ImageError
 from cxrtext.images.arrays import Samples
 from cxrtext.images.codestream import Codestream
 from cxrtext.images.dicom_codecs import decompress
-from cxrtext.images.dicom_file import NATIVE, RLE, DicomFile
-from cxrtext.images.dicom_frames import compressed_frame, native_frame
+from cxrtext.images.dicom_file import DEFLATED_FRAME, NATIVE, RAW_FRAME, RLE, DicomFile, inflate
+from cxrtext.images.dicom_frames import compressed_frame, frame_bits, native_frame
 from cxrtext.images.dicom_header import PixelFormat
 from cxrtext.images.dicom_rle import decompress_rle
 
@@ -35,6 +36,9 @@ def stored_values(file: DicomFile, pixels: PixelFormat, frame: int) -> tuple[Sam
         if file.syntax == RLE:
             cells = np.frombuffer(decompress_rle(data, pixels), dtype=f"<u{pixels.allocated // 8}")
             values = _from_cells(_planes_last(cells, pixels), pixels)
+        elif file.syntax in (RAW_FRAME, DEFLATED_FRAME):
+            raw = _raw_frame(data, file.syntax, pixels)
+            values = _from_cells(_native_cells(raw, 0, file, pixels), pixels)
         else:
             samples, stream = decompress(data, file.syntax, pixels)
             values = _from_codestream(samples, stream, pixels)
@@ -45,6 +49,17 @@ def stored_values(file: DicomFile, pixels: PixelFormat, frame: int) -> tuple[Sam
     if luma_first:
         return values if values.ndim == 2 else values[..., 0], False
     return values, True
+
+
+def _raw_frame(data: bytes, syntax: str, pixels: PixelFormat) -> memoryview:
+    """Take raw samples out of a fragment, where one byte of padding may follow them."""
+    needed = -(-frame_bits(pixels) // 8)
+    raw = inflate(data, needed + 2) if syntax == DEFLATED_FRAME else data
+    if not needed <= len(raw) <= needed + 1:
+        raise ImageError(
+            "its frame has another size than its header tells, or is cut off; export the file again"
+        )
+    return memoryview(raw)[:needed]
 
 
 def _planes_last(cells: Samples, pixels: PixelFormat) -> Samples:

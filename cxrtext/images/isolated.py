@@ -89,9 +89,7 @@ class ReaderPool:
                 process.end()
             self._running.clear()
 
-    def read(
-        self, path: Path, *, frame: int | None = None, window: Window | None = None
-    ) -> Floats:
+    def read(self, path: Path, *, frame: int | None = None, window: Window | None = None) -> Floats:
         """Read a stored image; see `cxrtext.images.read_image`.
 
         Raises:

@@ -150,7 +150,7 @@ class ReaderProcess:
             if rows * columns > MAX_PIXELS or rows * columns * kind.itemsize != size:
                 raise self._garbled()
             pixels = np.empty((1, rows, columns), dtype=kind)
-            self._receive_into(memoryview(pixels).cast("B"), deadline)
+            self._receive_into(pixels.data.cast("B"), deadline)
             return ReadImage(pixels, height, width)
         if size > _LONGEST_MESSAGE or status not in (REFUSED, NO_MEMORY, UNFORESEEN):
             raise self._garbled()

@@ -12,6 +12,7 @@ import resource
 import signal
 import socket
 import struct
+import sys
 import threading
 import time
 from pathlib import Path
@@ -21,7 +22,7 @@ import numpy as np
 
 from cxrtext.errors import ImageError
 from cxrtext.images.isolated_prepare import Preparation, ReadImage, prepare_image
-from cxrtext.images.read import OutOfMemory, read_image, read_image_bytes
+from cxrtext.images.read import ImageMemoryError, read_image, read_image_bytes
 
 REQUEST = struct.Struct("<LQ")
 """Bytes of JSON, bytes of an uploaded file."""
@@ -46,7 +47,7 @@ def serve(descriptor: int, parent: int, memory_bytes: int, cpu_seconds: float) -
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    _load_decoders()
+    sys.dont_write_bytecode = True  # decoders are imported when a file needs them
     _limit(memory_bytes)
     with socket.socket(fileno=descriptor) as connection:
         connection.sendall(ANSWER.pack(READY, 0, 0, 0, 0, 0))
@@ -64,19 +65,6 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_PARENT_SECONDS)
     os._exit(1)
-
-
-def _load_decoders() -> None:
-    """Import what any file may need, before limits would make an import fail."""
-    import imagecodecs._jpeg8  # noqa: PLC2701
-    import jpeg_ls
-    import openjpeg.utils
-    import pydicom.filereader
-    import rle.utils
-    from PIL import Image
-
-    _ = imagecodecs.jpeg8_decode, jpeg_ls, openjpeg, pydicom, rle
-    Image.init()
 
 
 def _limit(memory_bytes: int) -> None:
@@ -116,7 +104,7 @@ def _receive(connection: socket.socket, size: int) -> bytes | None:
 def _answer(request: dict[str, Any], data: bytes | None) -> tuple[bytes, bytes | memoryview]:
     try:
         read = _read(request, data or b"")
-    except OutOfMemory as error:
+    except ImageMemoryError as error:
         return _in_words(NO_MEMORY, str(error))
     except ImageError as error:
         return _in_words(REFUSED, str(error))
@@ -127,7 +115,7 @@ def _answer(request: dict[str, Any], data: bytes | None) -> tuple[bytes, bytes |
     pixels = np.ascontiguousarray(read.pixels)
     status = FLOATS if pixels.dtype == np.float32 else BYTES
     header = ANSWER.pack(status, pixels.nbytes, *pixels.shape[1:], read.height, read.width)
-    return header, memoryview(pixels).cast("B")
+    return header, pixels.data.cast("B")
 
 
 def _in_words(status: int, message: str) -> tuple[bytes, bytes]:

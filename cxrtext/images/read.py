@@ -18,7 +18,7 @@ MAX_FILE_BYTES = 2**30
 Window = int | str | tuple[float, float]
 
 
-class OutOfMemory(ImageError):
+class ImageMemoryError(ImageError):
     """The image may be sound, but there is too little memory to decode it."""
 
 
@@ -52,6 +52,10 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
         if status.st_size > MAX_FILE_BYTES:
             raise ImageError(f"{shown(path)}: is larger than 1 GiB; split it into single frames")
         data = path.read_bytes()
+    except MemoryError:
+        raise ImageMemoryError(
+            f"{shown(path)}: needs more memory to be read than there is; make the image smaller"
+        ) from None
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise ImageError(f"{shown(path)}: cannot be opened ({reason}); check the path") from None
@@ -87,7 +91,7 @@ def read_image_bytes(
     except ImageError as error:
         raise ImageError(f"{called}: {error}") from None
     except MemoryError:
-        raise OutOfMemory(
+        raise ImageMemoryError(
             f"{called}: needs more memory to be decoded than there is; make the image smaller"
         ) from None
     except (KeyboardInterrupt, SystemExit, GeneratorExit):

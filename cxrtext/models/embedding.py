@@ -1,7 +1,6 @@
-"""Embedding image files in batches: decoded on threads, embedded as they come."""
+"""Embedding image files in batches: decoded in other processes, embedded as they come."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -11,11 +10,11 @@ import torch
 from torch import Tensor
 
 from cxrtext.errors import ImageError
-from cxrtext.images import read_image
+from cxrtext.images.isolated import ReaderPool
+from cxrtext.images.isolated_prepare import Preparation, ReadImage
 from cxrtext.models.image_text import ImageTextModel
 
 Prepared = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
-Decoded = tuple[Prepared, tuple[int, ...]] | ImageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ def embed_prepared(model: ImageTextModel, images: Sequence[Prepared]) -> Tensor:
 
 
 def embed_files(
-    model: ImageTextModel, paths: Sequence[Path], *, batch: int = 32, threads: int = 2
+    model: ImageTextModel, paths: Sequence[Path], *, batch: int = 32, threads: int | None = None
 ) -> Iterator[EmbeddedBatch]:
     """Embed image files, in order, a batch at a time.
 
@@ -52,49 +51,33 @@ def embed_files(
         model: The model.
         paths: The images.
         batch: Images a batch; at most a few batches of pixels are held at once.
-        threads: Images decoded at the same time.
+        threads: Processes that decode; None for one a core, 0 to decode in this one.
 
     Yields:
         Batches that together name every path once, as embedded or as failed.
     """
-    preprocessing = model.spec.preprocessing
-
-    def prepare(path: Path) -> Decoded:
-        try:
-            image = read_image(path)
-            return preprocessing.prepare(image), image.shape[1:]
-        except ImageError as error:
-            return error
-
-    todo = iter(enumerate(paths))
-    pending: list[tuple[int, Future[Decoded]]] = []
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            pending.extend((row, pool.submit(prepare, path)) for row, path in islice(todo, batch))
-            while pending:
-                current, pending = pending, []
-                pending.extend(
-                    (row, pool.submit(prepare, path)) for row, path in islice(todo, batch)
-                )
-                yield _embed(model, current)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    crop = Preparation("crop", model.spec.preprocessing)
+    with ReaderPool(threads) as pool:
+        # While one batch is embedded the next is decoded.
+        read = enumerate(pool.map(paths, preparation=crop, ahead=batch))
+        while current := list(islice(read, batch)):
+            yield _embed(model, current)
 
 
-def _embed(model: ImageTextModel, futures: Sequence[tuple[int, Future[Decoded]]]) -> EmbeddedBatch:
+def _embed(
+    model: ImageTextModel, read: Sequence[tuple[int, ReadImage | ImageError]]
+) -> EmbeddedBatch:
     rows: list[int] = []
     sizes: list[tuple[int, int]] = []
     images: list[Prepared] = []
     failed: list[tuple[int, str]] = []
-    for row, future in futures:
-        result = future.result()
-        if isinstance(result, ImageError):
-            failed.append((row, str(result)))
+    for row, image in read:
+        if isinstance(image, ImageError):
+            failed.append((row, str(image)))
         else:
-            image, (height, width) = result
             rows.append(row)
-            sizes.append((height, width))
-            images.append(image)
+            sizes.append((image.height, image.width))
+            images.append(image.pixels)
     if not images:
         return EmbeddedBatch([], [], torch.empty(0, 0, model.spec.dimension), failed)
     return EmbeddedBatch(rows, sizes, embed_prepared(model, images), failed)
@@ -105,7 +88,7 @@ def embed_all(
     paths: Sequence[Path],
     *,
     batch: int = 32,
-    threads: int = 2,
+    threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> EmbeddedBatch:
     """Embed image files into memory, as one batch in float16 on the CPU."""

@@ -2,17 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from cxrtext.errors import ImageError
 from cxrtext.files import write_json
-from cxrtext.images import Preprocessing, read_image
+from cxrtext.images import Preprocessing
+from cxrtext.images.isolated import ReaderPool
+from cxrtext.images.isolated_prepare import Preparation
 from cxrtext.records import ImageRecord, Rejects
 
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -47,44 +47,13 @@ def _open(path: Path, shape: tuple[int, ...], fresh: bool) -> Pixels:
     return np.memmap(path, dtype=np.uint8, mode="w+" if fresh else "r+", shape=shape)
 
 
-def _decode(record: ImageRecord, preprocessing: Preprocessing) -> Pixels | ImageError:
-    try:
-        square = preprocessing.square(read_image(record.path))
-    except ImageError as error:
-        return error
-    pixels: Pixels = np.rint(square[0] * 255.0).astype(np.uint8)
-    return pixels
-
-
-def _in_order(
-    records: Sequence[ImageRecord], rows: Sequence[int], preprocessing: Preprocessing, threads: int
-) -> Iterator[tuple[int, Pixels | ImageError]]:
-    """Decode on several threads, a bounded number at a time."""
-    with ThreadPoolExecutor(threads) as pool:
-        todo = iter(rows)
-        pending: list[tuple[int, Future[Pixels | ImageError]]] = []
-
-        def submit(count: int) -> None:
-            for row in islice(todo, count):
-                pending.append((row, pool.submit(_decode, records[row], preprocessing)))
-
-        submit(4 * threads)
-        try:
-            while pending:
-                row, future = pending.pop(0)
-                yield row, future.result()
-                submit(1)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
 def decode_images(
     records: Sequence[ImageRecord],
     folder: Path,
     preprocessing: Preprocessing,
     rejects: Rejects,
     *,
-    threads: int = 2,
+    threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> DecodedImages:
     """Decode images into ``folder``, or open what an earlier run decoded there.
@@ -97,7 +66,7 @@ def decode_images(
         folder: Where the cache is kept.
         preprocessing: Gives the size R of the square that is kept.
         rejects: Takes the images that cannot be decoded; raises past its limit.
-        threads: Images decoded at the same time.
+        threads: Processes that decode; None for one a core, 0 to decode in this one.
         progress: Called with (done, total).
 
     Returns:
@@ -115,14 +84,18 @@ def decode_images(
     if fresh:
         write_json(described, key)
     todo = [row for row in range(count) if not done[row]]
-    for number, (row, decoded) in enumerate(
-        _in_order(records, todo, preprocessing, threads), count - len(todo) + 1
-    ):
-        if isinstance(decoded, ImageError):
-            rejects.add(records[row].name, str(decoded))
-        else:
-            pixels[row] = decoded
-            done[row] = 1
-        if progress:
-            progress(number, count)
+    if todo:
+        with ReaderPool(threads) as pool:
+            square = Preparation("square", preprocessing)
+            read = pool.map((records[row].path for row in todo), preparation=square)
+            for number, (row, image) in enumerate(
+                zip(todo, read, strict=True), count - len(todo) + 1
+            ):
+                if isinstance(image, ImageError):
+                    rejects.add(records[row].name, str(image))
+                else:
+                    pixels[row] = image.pixels[0]
+                    done[row] = 1
+                if progress:
+                    progress(number, count)
     return DecodedImages(pixels, np.asarray(done, dtype=bool))

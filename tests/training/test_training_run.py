@@ -122,10 +122,10 @@ def test_images_are_decoded_once(options: list[str], monkeypatch: pytest.MonkeyP
     config = load_config(None, [*options, "training.steps=2"])
     train(config)
 
-    def refuse(path: Path) -> None:
+    def refuse(workers: int) -> None:
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr("cxrtext.training.cache.read_image", refuse)
+    monkeypatch.setattr("cxrtext.training.cache.ReaderPool", refuse)
     assert train(config, resume=True).images == 28
 
 

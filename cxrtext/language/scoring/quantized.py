@@ -129,9 +129,9 @@ class Quantizer:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map [M, K] to unsigned integers [M, K], ``ZERO`` for 0."""
-        # Whole numbers up to 256 are exact in bfloat16 too.
-        whole = x.mul(self.factor).round_().clamp_(-LEVELS, LEVELS)
-        return whole.add_(ZERO).to(torch.uint8)
+        whole = x.mul(self.factor).round_().clamp_(-LEVELS, LEVELS).to(torch.int8)
+        # Turning the highest bit adds 128, and takes half the time of adding before the conversion.
+        return whole.view(torch.uint8).bitwise_xor_(ZERO)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,97 @@
+"""``cxrtext check-data``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cxrtext_cli.options import AllowOutside, AsJson, Stages, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from cxrtext.datasets.checking import CheckReport
+
+
+def check_data(
+    data: Annotated[Path, typer.Argument(help="Data folder, or a manifest.")],
+    out: Annotated[Path | None, typer.Option(help="Write a page: .html or .md; or .json.")] = None,
+    reports: Annotated[
+        Path | None, typer.Option(help="Reports, if not beside or in the manifest.")
+    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="Labels, if not labels.csv.")] = None,
+    boxes: Annotated[Path | None, typer.Option(help="Boxes: COCO JSON or CSV.")] = None,
+    pictures: Annotated[
+        bool, typer.Option("--pictures/--no-pictures", help="Put small pictures into the page.")
+    ] = True,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that read; one a core by default.")
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Where to keep what was seen; .check-data.sqlite by default."),
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Read every image anew; keep nothing.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+    allow_outside: AllowOutside = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look for what is wrong with a data set: images, reports, labels, boxes, splits.
+
+    Exit code 0 without errors, 1 with errors, 2 where there is nothing to check.
+    """
+    from cxrtext.datasets.checking import CheckOptions, check_ending, write_check
+    from cxrtext.datasets.checking import check_data as check
+    from cxrtext.errors import ConfigError
+
+    if cache is not None and no_cache:
+        raise ConfigError("give --cache or --no-cache, not both")
+    if out is not None:
+        check_ending(out)
+    options = CheckOptions(
+        reports=reports,
+        labels=labels,
+        boxes=boxes,
+        allow_outside=allow_outside,
+        pictures=pictures and out is not None and out.suffix.lower() != ".json",
+        workers=workers,
+        cache=cache,
+        keep_cache=not no_cache,
+    )
+    with Stages() as stages:
+        report = check(data, options, stages.show)
+    if out is not None:
+        write_check(out, report)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        _print(report)
+    if out is not None:
+        say(f"written: {out}")
+    if report.has_failed(strict=strict):
+        raise typer.Exit(1)
+
+
+def _print(report: "CheckReport") -> None:
+    from cxrtext.datasets.checking import Severity, verdict
+
+    typer.echo(report.data)
+    typer.echo("; ".join(f"{name} {count:,}" for name, count in report.summary.items()))
+    for table in report.tables[:2]:
+        typer.echo()
+        print_table([table.columns, *table.rows])
+    if report.problems:
+        typer.echo()
+        rows = [
+            (str(problem.kind.severity), f"{problem.count:,}", problem.kind.title)
+            for problem in report.problems
+        ]
+        print_table([("severity", "count", "problem"), *rows], left=3)
+    for problem in report.problems:
+        if problem.kind.severity is Severity.NOTE:
+            continue
+        typer.echo(f"\n{problem.kind.severity}: {problem.kind.title}")
+        for example in problem.examples[:3]:
+            typer.echo(f"  {example}")
+        typer.echo(f"  to do: {problem.kind.advice}")
+    typer.echo(f"\n{verdict(report)}")

@@ -1,0 +1,260 @@
+"""Reading in processes of their own: the same results, and what happens when one is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from pydicom.uid import JPEG2000Lossless, JPEGLosslessSV1, RLELossless
+
+from cxrtext.errors import ImageError, WorkError
+from cxrtext.images import Preprocessing, ReaderPool, isolated, isolated_process, read_image
+from cxrtext.images.isolated_prepare import Preparation, ReadImage
+
+Make = Callable[..., bytes]
+
+# A worker in which files of some names do what no test file can be made to do on every machine.
+PRELUDE = """
+import os, signal, time
+import cxrtext.images.isolated_worker as worker
+honest = worker.read_image
+def misbehave(path, **options):
+    if path.name == "hang": time.sleep(600)
+    if path.name == "crash": os.kill(os.getpid(), signal.SIGSEGV)
+    if path.name == "leave": os._exit(3)
+    if path.name == "raise": raise LookupError("CANARY")
+    if path.name == "starve": raise MemoryError
+    while path.name == "spin": pass
+    return honest(path, **options)
+worker.read_image = misbehave
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, make_dicom: Make) -> Path:
+    values = np.add.outer(np.arange(40), np.arange(48)).astype(np.uint16) * 40
+    for name, syntax in (("rle", RLELossless), ("ll", JPEGLosslessSV1), ("j2k", JPEG2000Lossless)):
+        (tmp_path / f"{name}.dcm").write_bytes(make_dicom(values, stored=12, syntax=syntax))
+    Image.fromarray(values.astype(np.uint8)).save(tmp_path / "grey.png")
+    (tmp_path / "none.txt").write_bytes(b"nothing")
+    return tmp_path
+
+
+@pytest.fixture
+def misbehaving(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = isolated_process._PROGRAM
+    monkeypatch.setattr(
+        isolated_process,
+        "_PROGRAM",
+        program.replace("from cxrtext", f"exec({PRELUDE!r}); from cxrtext", 1),
+    )
+
+
+def outcome(read: Callable[[], np.ndarray[tuple[int, ...], np.dtype[np.float32]]]) -> bytes | str:
+    try:
+        return read().tobytes()
+    except ImageError as error:
+        return str(error)
+
+
+def test_results_and_refusals_equal_those_of_this_process(folder: Path) -> None:
+    paths = [*sorted(folder.iterdir()), folder / "missing.png"]
+    wanted = [outcome(lambda path=path: read_image(path)) for path in paths]  # type: ignore[misc]
+    with ReaderPool(2) as pool:
+        single = [outcome(lambda path=path: pool.read(path)) for path in paths]  # type: ignore[misc]
+        several = [
+            str(one) if isinstance(one, ImageError) else one.pixels.tobytes()
+            for one in pool.map(paths * 5)
+        ]
+        sent = pool.read_bytes(paths[0].read_bytes(), "x")
+        assert not pool.lost
+    assert single == wanted
+    assert several == wanted * 5
+    np.testing.assert_array_equal(sent, read_image(paths[0]))
+    with ReaderPool(0) as here:
+        assert [outcome(lambda path=path: here.read(path)) for path in paths] == wanted  # type: ignore[misc]
+
+
+def test_frame_window_and_preparation_travel(tmp_path: Path, make_dicom: Make) -> None:
+    frames = np.stack([np.full((30, 20), 50 * i, np.uint8) for i in range(3)])
+    path = tmp_path / "frames.dcm"
+    path.write_bytes(
+        make_dicom(
+            frames,
+            WindowCenter=[64, 128],
+            WindowWidth=[128, 256],
+            WindowCenterWidthExplanation=["NARROW", "WIDE"],
+        )
+    )
+    sizes = Preprocessing(resize=16, crop=12)
+    with ReaderPool(1) as pool:
+        for window in (None, 1, "wide", (10.0, 300.0)):
+            np.testing.assert_array_equal(
+                pool.read(path, frame=1, window=window), read_image(path, frame=1, window=window)
+            )
+        image = read_image(path, frame=2)
+        (crop,) = pool.map([path], frame=2, preparation=Preparation("crop", sizes))
+        (square,) = pool.map([path], frame=2, preparation=Preparation("square", sizes))
+        with pytest.raises(ValueError, match="centre, width"):
+            pool.read(path, window=(1, 2, 3))  # type: ignore[arg-type]
+    assert isinstance(crop, ReadImage)
+    assert isinstance(square, ReadImage)
+    assert (crop.height, crop.width) == (30, 20)
+    np.testing.assert_array_equal(crop.pixels, sizes.prepare(image))
+    assert square.pixels.dtype == np.uint8
+    np.testing.assert_array_equal(square.pixels, np.rint(sizes.square(image) * 255))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "message"),
+    [
+        ("crash", "SIGSEGV", "made its reader process end (SIGSEGV)"),
+        ("leave", "exit 3", "made its reader process end (exit 3)"),
+        ("hang", "wall clock", "was not decoded within 2 s; "),
+        ("spin", "computing time", "was not decoded within 0.5 s of computing; "),
+        ("raise", "exception LookupError", "cannot be decoded; "),
+        ("starve", "memory", "needs more than 1024 MiB to be decoded; "),
+    ],
+)
+@pytest.mark.usefixtures("misbehaving")
+def test_a_lost_reader_costs_one_file(folder: Path, name: str, reason: str, message: str) -> None:
+    good, bad = folder / "rle.dcm", folder / name
+    wall = 2.0 if name == "hang" else 30.0
+    with ReaderPool(2, memory_bytes=2**30, seconds=0.5, wall_seconds=wall) as pool:
+        results = list(pool.map([good, bad, good, good, good]))
+        assert dict(pool.lost) == {reason: 1}
+        np.testing.assert_array_equal(pool.read(good), read_image(good))
+    assert [isinstance(one, ImageError) for one in results] == [False, True, False, False, False]
+    told = str(results[1])
+    assert told.startswith(f"{bad}: {message}")
+    assert "CANARY" not in told
+    assert "\n" not in told
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "wide.png"
+    Image.new("L", (9000, 9000)).save(path, compress_level=1)
+    with ReaderPool(1, memory_bytes=2**28) as pool:
+        with pytest.raises(ImageError, match=r"wide\.png: needs more than 256 MiB to be decoded"):
+            pool.read(path)
+        assert dict(pool.lost) == {"memory": 1}
+    with pytest.raises(ValueError, match="256 MiB"):
+        ReaderPool(1, memory_bytes=2**20)
+
+
+def test_an_idle_reader_that_was_killed_is_replaced(folder: Path) -> None:
+    path = folder / "grey.png"
+    with ReaderPool(1) as pool:
+        first = pool.read(path)
+        (process,) = pool._running
+        os.kill(process.pid, signal.SIGKILL)
+        process._process.wait(10)
+        np.testing.assert_array_equal(pool.read(path), first)
+        assert not pool.lost
+
+
+def test_readers_are_renewed_now_and_then(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolated, "FILES_A_PROCESS", 2)
+    with ReaderPool(1) as pool:
+        pool.read(folder / "grey.png")
+        (first,) = pool._running
+        pool.read(folder / "grey.png")
+        assert not first.alive
+        pool.read(folder / "grey.png")
+
+
+def test_a_reader_that_cannot_start_is_no_fault_of_the_image(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolated_process, "_PROGRAM", "raise SystemExit(1)")
+    with ReaderPool(1) as pool, pytest.raises(WorkError, match="did not start"):
+        pool.read(folder / "grey.png")
+    monkeypatch.setattr(sys, "executable", str(folder / "nothing"))
+    with ReaderPool(1) as pool, pytest.raises(WorkError, match="no image reader can be started"):
+        pool.read(folder / "grey.png")
+
+
+@pytest.mark.usefixtures("misbehaving")
+def test_closing_ends_what_is_running(folder: Path) -> None:
+    pool = ReaderPool(1)
+    told: list[str] = []
+
+    def read() -> None:
+        try:
+            pool.read(folder / "hang")
+        except ImageError as error:
+            told.append(str(error))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    end = time.monotonic() + 20
+    while not pool._running and time.monotonic() < end:
+        time.sleep(0.01)
+    pool.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert told
+    assert not pool.lost
+    with pytest.raises(ValueError, match="closed"):
+        pool.read(folder / "grey.png")
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+# No guard around the main script, which the readers must not run a second time.
+SCRIPT = f"""
+import sys
+from pathlib import Path
+from cxrtext.images import ReaderPool, isolated_process
+isolated_process._PROGRAM = isolated_process._PROGRAM.replace(
+    "from cxrtext", "exec({{!r}}); from cxrtext".format({PRELUDE!r}), 1)
+with ReaderPool(2) as pool:
+    good, bad = Path(sys.argv[1]), Path(sys.argv[2])
+    pool.read(good)
+    list(pool.map([good] * 20))
+    print(*[process.pid for process in pool._running], flush=True)
+    list(pool.map([bad] * 6))
+"""
+
+
+@pytest.fixture
+def parent(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(folder / "grey.png"), str(folder / "hang")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGINT])
+def test_readers_end_with_their_parent(parent: subprocess.Popen[str], kind: signal.Signals) -> None:
+    assert parent.stdout is not None
+    assert parent.stderr is not None
+    pids = [int(one) for one in parent.stdout.readline().split()]
+    assert pids
+    time.sleep(0.2)
+    parent.send_signal(kind)
+    parent.wait(10)
+    end = time.monotonic() + 10
+    while not all(map(gone, pids)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert all(map(gone, pids))
+    if kind == signal.SIGINT:
+        assert parent.stderr.read().rstrip().endswith("KeyboardInterrupt")
