@@ -11,9 +11,11 @@ import typer
 
 from cxrtext import __version__
 from cxrtext.errors import CxrTextError
+from cxrtext_cli.commands.check_data import check_data
 from cxrtext_cli.commands.classify import classify
 from cxrtext_cli.commands.evaluate import evaluate
 from cxrtext_cli.commands.ground import ground
+from cxrtext_cli.commands.import_data import import_data
 from cxrtext_cli.commands.index import index
 from cxrtext_cli.commands.phantom import phantom
 from cxrtext_cli.commands.pretrain_text import pretrain_text
@@ -40,6 +42,8 @@ app = typer.Typer(
 )
 COMMANDS: dict[Callable[..., None], str] = {
     phantom: "Draw an embedded data set: radiographs, reports, labels.",
+    import_data: "Turn DICOM files or a public set into a data folder.",
+    check_data: "Look for what is wrong with a data set.",
     pretrain_text: "Train a language model on a corpus of reports.",
     score_text: "Split reports into sentences; score their likelihood.",
     train: "Train an image-text model.",
@@ -52,8 +56,12 @@ COMMANDS: dict[Callable[..., None], str] = {
 }
 """The commands, in the order of the work, and what each does."""
 
+NAMES = {import_data: "import"}
+"""Names that are no names of functions in Python."""
+
 for function, summary in COMMANDS.items():
-    app.command(function.__name__.replace("_", "-"), short_help=summary)(function)
+    name = NAMES.get(function, function.__name__.replace("_", "-"))
+    app.command(name, short_help=summary)(function)
 
 
 def _version(wanted: bool) -> None:
@@ -90,9 +98,11 @@ def main() -> None:
             raise
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("stopped; run the same command again to go on", err=True)
-        sys.exit(STOPPED)
+    except SystemExit as end:
+        # typer makes this of an interrupt.
+        if end.code == STOPPED:
+            typer.echo("stopped; run the same command again to go on", err=True)
+        raise
     except BrokenPipeError:
         # The reader of our output went away, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

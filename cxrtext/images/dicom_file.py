@@ -161,8 +161,8 @@ def uid_name(uid: str) -> str:
     """Name a UID of the standard; any other text could be a patient's."""
     from pydicom.uid import UID
 
-    name = UID(uid).name
-    return f"'{name}'" if name != uid else "of a private kind"
+    known = UID(uid)  # takes blanks and line ends off
+    return f"'{known.name}'" if known.name != str(known) else "of a private kind"
 
 
 def inflate(body: bytes, most: int | None = None) -> bytes:

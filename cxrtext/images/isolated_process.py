@@ -28,6 +28,13 @@ from cxrtext.images.isolated_worker import (
 
 _START_SECONDS = 60.0
 _LONGEST_MESSAGE = 65536
+# glibc else returns the memory of each image to the kernel, which takes a tenth of the time.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(2**25),
+    "MALLOC_TRIM_THRESHOLD_": str(2**28),
+}
 # The path is the parent's own, so that the worker finds this package where the parent found it.
 # Not multiprocessing: its spawn runs the user's main script again, with all that this imports.
 _PROGRAM = (
@@ -87,7 +94,7 @@ class ReaderProcess:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
-                    env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                    env={**os.environ, **_ENVIRONMENT},
                 )
             except OSError as error:
                 self._socket.close()

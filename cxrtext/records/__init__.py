@@ -1,6 +1,6 @@
 """Studies, sentences, images, labels and boxes, and the files they are kept in."""
 
-from cxrtext.records.boxes import Box, write_boxes
+from cxrtext.records.boxes import Box, iter_boxes, read_boxes, write_boxes
 from cxrtext.records.labels import CHEX5, read_labels
 from cxrtext.records.manifest import read_manifest
 from cxrtext.records.rejects import BadItem, Rejects
@@ -23,7 +23,9 @@ __all__ = [
     "Study",
     "Table",
     "TextSource",
+    "iter_boxes",
     "open_source",
+    "read_boxes",
     "read_labels",
     "read_manifest",
     "read_reports",

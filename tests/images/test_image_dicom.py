@@ -131,6 +131,31 @@ def test_windows_are_chosen_by_index_or_given(make_dicom: Make) -> None:
         grey(data, window=(1, 2, 3))
 
 
+def test_windows_are_chosen_by_name(make_dicom: Make) -> None:
+    values = np.array([[0, 50, 100, 200]], dtype=np.uint8)
+    tables = lut(0, [0, 255])
+    tables[0].LUTExplanation = "Soft"
+    data = make_dicom(
+        values,
+        VOILUTSequence=tables,
+        WindowCenter=[50.5, 100.5],
+        WindowWidth=[101, 201],
+        WindowCenterWidthExplanation=["LUNG", "BONE"],
+    )
+    for name, index in (("soft", 0), (" Lung ", 1), ("BONE", 2)):
+        np.testing.assert_array_equal(grey(data, window=name), grey(data, window=index))
+    for wrong in ("", "CANARY"):
+        with pytest.raises(ImageError, match=r"has 3 window\(s\).*another index or name") as caught:
+            grey(data, window=wrong)
+        assert "CANARY" not in str(caught.value)
+    fewer = make_dicom(
+        values, WindowCenter=[50.5, 100.5], WindowWidth=[101, 201], WindowCenterWidthExplanation="A"
+    )
+    np.testing.assert_array_equal(grey(fewer, window="a"), grey(fewer, window=0))
+    with pytest.raises(ImageError, match="has 2 window"):
+        grey(fewer, window="BONE")
+
+
 def test_file_window_without_width_is_passed_over(make_dicom: Make) -> None:
     values = np.array([[0, 50, 100, 200]], dtype=np.uint8)
     data = make_dicom(values, WindowCenter=[7, 50.5], WindowWidth=[0, 101])

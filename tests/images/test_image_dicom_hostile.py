@@ -1,6 +1,7 @@
 """Damaged, cut off, oversized and unsuitable DICOM files, and random damage to all kinds."""
 
 import logging
+import os
 import struct
 import threading
 import warnings
@@ -8,6 +9,7 @@ import zlib
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import imagecodecs
 import numpy as np
@@ -152,6 +154,9 @@ def test_transfer_syntaxes_outside_the_list(make_dicom: Make) -> None:
     assert "'JPEG 2000 Part 2 Multi-component Image Compression (Lossless Only)'" in refused(mpeg)
     private = data.replace(b"1.2.840.10008.1.2.4.70", b"1.2.CANARY.CANARY.1.99")
     assert "of a private kind" in refused(private)
+    # pydicom takes blanks off a UID, and so gave what was left of a damaged one for its name
+    blank = data.replace(b"1.2.840.10008.1.2.4.70", b"1.2.840.CANARY.1.470\r\n")
+    assert "of a private kind" in refused(blank)
     element = data.index(b"\x02\x00\x10\x00UI")
     without = data[:element] + data[element + 8 + data[element + 6] :]
     assert "no transfer syntax" in refused(without)
@@ -172,6 +177,35 @@ def test_a_path_that_cannot_be_opened(tmp_path: Path, make_dicom: Make) -> None:
     named_png = folder / "image.png"
     named_png.write_bytes(make_dicom(picture()))
     assert read_image(named_png).shape == (1, 40, 48)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.dcm")
+    with pytest.raises(ImageError, match=r"pipe\.dcm: is no regular file"):
+        read_image(tmp_path / "pipe.dcm")
+
+
+class Panic(BaseException):
+    """As decoders written in Rust raise it."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [(Panic("CANARY"), r"is damaged \(Panic\)"), (MemoryError(), "needs more memory")],
+)
+def test_whatever_a_decoder_raises_becomes_one_line(
+    make_dicom: Make, monkeypatch: pytest.MonkeyPatch, raised: BaseException, message: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(imagecodecs, "jpeg8_decode", fail)
+    with pytest.raises(ImageError, match=rf"^x: {message}.*; ") as caught:
+        read_image_bytes(make_dicom(picture(), syntax=JPEGBaseline8Bit), "x")
+    assert "CANARY" not in str(caught.value)
+    monkeypatch.setattr("cxrtext.images.read._decode", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        read_image_bytes(b"", "x")
 
 
 def test_nothing_is_warned_or_logged(

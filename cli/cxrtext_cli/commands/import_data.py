@@ -1,0 +1,132 @@
+"""``cxrtext import``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cxrtext_cli.options import AsJson, MaxRejected, Stages, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from cxrtext.datasets.importing import ImportSummary
+
+
+def _shares(text: str) -> tuple[int, int, int]:
+    from cxrtext.errors import ConfigError
+
+    parts = text.split(",")
+    if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
+        raise ConfigError(f"--split is '{text}'; give three shares such as 80,10,10")
+    train, val, test = (int(part) for part in parts)
+    return train, val, test
+
+
+def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
+    """What was done, a line a count."""
+    rows = [("images kept", summary.images)]
+    rows += [(f"  {name}", count) for name, count in summary.files.items()]
+    rows += [("studies", summary.studies), ("patients", summary.patients)]
+    rows += [(f"split {name}", count) for name, count in summary.splits.items() if count]
+    rows += [(f"view {name}", count) for name, count in summary.views.items()]
+    if summary.without_patient:
+        rows.append(("images without a patient id", summary.without_patient))
+    if summary.reports is not None:
+        rows.append(("reports matched", summary.reports))
+        rows.append(("  reports without an image", summary.reports_without_study))
+        rows.append(("  studies without a report", summary.studies_without_report))
+    if summary.labelled is not None:
+        rows.append(("studies with labels", summary.labelled))
+        rows += [(f"  {name}", count) for name, count in summary.findings.items()]
+    if summary.boxes is not None:
+        rows.append(("boxes", summary.boxes))
+        rows.append(("  boxes without an image", summary.boxes_without_image))
+    rows.append(("left out", sum(summary.set_aside.values())))
+    return rows + [(f"  {kind}", count) for kind, count in summary.set_aside.items()]
+
+
+def _tell(summary: "ImportSummary", out: Path) -> None:
+    rows = _rows(summary)
+    if summary.layout == "reports":
+        rows = [("reports", summary.reports or 0), *((k, n) for k, n in rows if "left" in k)]
+    print_table([(f"{out} ({summary.layout})", "count"), *((k, str(n)) for k, n in rows)])
+    if summary.reports == 0 and summary.layout != "reports":
+        say("no report matched: their study_id must be the study's id or its accession number")
+    if summary.left_out:
+        say(f"metadata not read (name it with --keep): {', '.join(summary.left_out)}")
+    if summary.rejected_path is not None:
+        say(f"what was left out, and why: {summary.rejected_path}")
+    if summary.hashed:
+        say(
+            "ids and file names are hashes; NOT de-identified: DICOM headers, report text, what "
+            "is burnt into pixels"
+        )
+
+
+def import_data(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of DICOM files or of a public set, or a table of images.")
+    ],
+    out: Annotated[Path, typer.Option(help="Data folder to write.")],
+    layout: Annotated[
+        str,
+        typer.Option(help="auto, mimic, chexpert, nih, openi, generic, dicom or reports."),
+    ] = "auto",
+    reports: Annotated[
+        Path | None,
+        typer.Option(help="Table or folder of reports, joined by study or accession number."),
+    ] = None,
+    boxes: Annotated[
+        Path | None, typer.Option(help="Box file: COCO JSON as MS-CXR has it, or CSV.")
+    ] = None,
+    keep: Annotated[
+        str, typer.Option(help="Metadata for the manifest, such as age,sex. No other is read.")
+    ] = "",
+    hash_ids: Annotated[
+        Path | None,
+        typer.Option(
+            "--hash-ids",
+            metavar="KEYFILE",
+            help="Replace ids and file names by hashes under the key in this file; drop dates.",
+        ),
+    ] = None,
+    split: Annotated[
+        str,
+        typer.Option(help="Shares of train, val, test by patient, where the set has no split."),
+    ] = "80,10,10",
+    seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
+    require_view: Annotated[
+        bool, typer.Option("--require-view", help="Leave out images that do not say their view.")
+    ] = False,
+    copy: Annotated[
+        bool, typer.Option("--copy", help="Copy images. Default: hard links where possible.")
+    ] = False,
+    max_rejected: MaxRejected = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a folder of DICOM files, or a public set, into a data folder.
+
+    Recognised: MIMIC-CXR(-JPG) with MS-CXR, CheXpert, NIH ChestX-ray14, Open-i, a manifest, a
+    tree of DICOM files. Frontal views are kept; what is left out is listed with the reason.
+    """
+    from dataclasses import asdict
+
+    from cxrtext.datasets.importing import ImportOptions, import_folder
+
+    options = ImportOptions(
+        layout=layout,
+        keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
+        reports=reports,
+        boxes=boxes,
+        hash_key=hash_ids,
+        split=_shares(split),
+        seed=seed,
+        require_view=require_view,
+        copy=copy,
+        max_rejected=max_rejected,
+    )
+    with Stages() as stages:
+        summary = import_folder(folder, out, options, stages.show)
+    if as_json:
+        print_json(asdict(summary) | {"rejected_path": str(summary.rejected_path or "")})
+    else:
+        _tell(summary, out)

@@ -1,0 +1,95 @@
+"""Ids replaced by keyed hashes, and splits drawn from the ids of patients."""
+
+import hashlib
+import hmac
+from pathlib import Path
+
+from cxrtext.datasets.importing.found import TRAIN_OR_VAL
+from cxrtext.errors import ConfigError
+
+KEY_BYTES = 16
+"""Shortest key: with fewer bytes all could be tried."""
+KEY_LIMIT = 65_536
+DIGITS = 24
+"""Hexadecimal digits of a hashed id: 96 bits, so that no two ids share one by chance."""
+
+
+def digest(text: str) -> int:
+    """Eight bytes that stand for a text in memory."""
+    data = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
+
+
+def read_key(path: Path) -> bytes:
+    """Read the key of the hashes.
+
+    Raises:
+        ConfigError: The file cannot be read, or its key is too short or too long.
+    """
+    try:
+        with path.open("rb") as handle:
+            key = handle.read(KEY_LIMIT + 1).strip()
+    except OSError as error:
+        raise ConfigError(f"{path}: the key file cannot be read ({error.strerror})") from None
+    if not KEY_BYTES <= len(key) <= KEY_LIMIT or len(set(key)) < KEY_BYTES // 2:
+        raise ConfigError(
+            f"{path}: a key is {KEY_BYTES} to {KEY_LIMIT} bytes drawn at random; make one with: "
+            "head -c 32 /dev/urandom | base64 > KEYFILE"
+        )
+    return key
+
+
+class Ids:
+    """Gives ids as they are, or keyed hashes of them.
+
+    Args:
+        key: Of HMAC-SHA256; None leaves ids as they are.
+    """
+
+    def __init__(self, key: bytes | None) -> None:
+        self._key = key
+
+    @property
+    def hashed(self) -> bool:
+        """Whether ids are replaced."""
+        return self._key is not None
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells one key from another without giving it away; "" without a key."""
+        return self.of("key", "fingerprint") if self._key else ""
+
+    def of(self, kind: str, value: str) -> str:
+        """The id to be written.
+
+        Args:
+            kind: "study", "patient", "accession" or "file": equal values of two kinds differ.
+            value: The id in the set.
+        """
+        if self._key is None or not value:
+            return value
+        message = f"{kind}\0{value}".encode("utf-8", "surrogatepass")
+        return hmac.new(self._key, message, hashlib.sha256).hexdigest()[:DIGITS]
+
+
+def draw_split(patient: str, shares: tuple[int, int, int], seed: int, given: str = "") -> str:
+    """Draw the split of a patient from a hash, so that it depends on nothing but the arguments.
+
+    Args:
+        patient: The patient, as the manifest names it.
+        shares: Of train, val and test.
+        seed: Another seed, another split.
+        given: ``TRAIN_OR_VAL`` to draw from these two only.
+
+    Returns:
+        "train", "val" or "test".
+    """
+    train, val, test = shares
+    if given == TRAIN_OR_VAL:
+        test = 0
+        train, val = (train, val) if train + val else (1, 0)
+    key = f"cxrtext split {seed}".encode()[:64]
+    data = patient.encode("utf-8", "surrogatepass")
+    drawn = int.from_bytes(hashlib.blake2b(data, digest_size=8, key=key).digest())
+    place = drawn * (train + val + test) >> 64
+    return "train" if place < train else "val" if place < train + val else "test"

@@ -1,0 +1,166 @@
+"""Reports, labels and boxes joined to the images that were kept."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from cxrtext.datasets.importing.dicom_header import (
+    DamagedError,
+    NotDicomError,
+    read_header,
+    text_of,
+)
+from cxrtext.datasets.importing.found import FoundImage, LabelRow
+from cxrtext.datasets.importing.identity import Ids
+from cxrtext.datasets.importing.placing import ENDINGS
+from cxrtext.datasets.importing.set_aside import SetAside
+from cxrtext.datasets.importing.studies import Studies
+from cxrtext.records import BadItem, Box, RowWriter, Study
+
+Tell = Callable[[str, int, int], None]
+"""Called with a stage of the work, how much of it is done, and how much there is."""
+
+
+def write_reports(
+    path: Path,
+    reports: Iterable[Study | BadItem],
+    studies: Studies | None,
+    ids: Ids,
+    aside: SetAside,
+    tell: Tell,
+) -> tuple[int, int]:
+    """Write the reports of the studies that were kept.
+
+    Args:
+        path: The table.
+        reports: The reports of the set.
+        studies: The studies kept; None to keep every report.
+        ids: Gives the study ids to be written.
+        aside: Takes what is damaged.
+        tell: Told of the progress.
+
+    Returns:
+        Reports written, and reports that belong to no study.
+    """
+    entries = iter(reports)
+    first = next((e for e in _passing(entries, aside) if isinstance(e, Study)), None)
+    if first is None:
+        path.unlink(missing_ok=True)
+        return 0, 0
+    columns = ["study_id", *(("report",) if first.report or not first.sections else ())]
+    columns += list(first.sections)
+    kept = unknown = 0
+    with RowWriter(path, dict.fromkeys(columns, "text")) as writer:
+        for number, study in enumerate(_chain(first, _passing(entries, aside)), 1):
+            study_id = study.study_id if studies is None else studies.named(study.study_id)
+            if study_id is None:
+                unknown += 1
+            elif studies is not None and not studies.give_report(study_id):
+                aside.add(BadItem(f"report {number}", "a second report of one study; keep one"))
+            else:
+                texts = {name: study.sections.get(name, "") for name in columns[1:]}
+                if "report" in texts:
+                    texts["report"] = study.report
+                writer.write({"study_id": ids.of("study", study_id), **texts})
+                kept += 1
+            if studies is not None and number % 100 == 0:
+                tell("joining reports", min(kept, len(studies) - 1), len(studies))
+    return kept, unknown
+
+
+def _passing(entries: Iterator[Study | BadItem], aside: SetAside) -> Iterator[Study]:
+    for entry in entries:
+        if isinstance(entry, BadItem):
+            aside.add(BadItem(f"reports {entry.item}", entry.reason))
+        else:
+            yield entry
+
+
+def _chain(first: Study, rest: Iterator[Study]) -> Iterator[Study]:
+    yield first
+    yield from rest
+
+
+class LabelTable:
+    """Writes the labels of every study once.
+
+    Args:
+        writer: The table, with ``study_id`` and a column a finding.
+        studies: The studies kept.
+        ids: Gives the study ids to be written.
+    """
+
+    def __init__(self, writer: RowWriter, studies: Studies, ids: Ids) -> None:
+        self.studies = 0
+        self.findings: Counter[str] = Counter()
+        self._writer, self._known, self._ids = writer, studies, ids
+
+    def add(self, row: LabelRow) -> None:
+        """Write the labels of a study, if it was kept and had none before."""
+        study_id = self._known.named(row[0])
+        if study_id is None or not self._known.give_labels(study_id):
+            return
+        self._writer.write({"study_id": self._ids.of("study", study_id), **row[1]})
+        self.studies += 1
+        self.findings.update(name for name, value in row[1].items() if value == "1")
+
+
+class Boxes:
+    """The boxes of a set, held until their images come.
+
+    Args:
+        boxes: The boxes.
+        aside: Takes what is damaged.
+    """
+
+    def __init__(self, boxes: Iterable[Box | BadItem], aside: SetAside) -> None:
+        self.joined: list[Box] = []
+        self.count = 0
+        self._waiting: dict[str, list[Box]] = {}
+        for box in boxes:
+            if isinstance(box, BadItem):
+                aside.add(box)
+            else:
+                self._waiting.setdefault(_key(box.image), []).append(box)
+                self.count += 1
+
+    def join(self, image: FoundImage, name: str) -> None:
+        """Give an image its boxes.
+
+        Args:
+            image: The image.
+            name: Its ``image`` cell.
+        """
+        for key in (_key(image.name), _key(image.box_key)):
+            found = self._waiting.pop(key, None) if key else None
+            if found is not None:
+                width, height = found[0].width, found[0].height
+                if not (width and height):
+                    width, height = image_size(image.path)
+                self.joined += [replace(b, image=name, width=width, height=height) for b in found]
+                return
+
+
+def _key(name: str) -> str:
+    """A name without the ending of an image file: MS-CXR's boxes say .jpg, DICOM files .dcm."""
+    path = PurePosixPath(name)
+    return str(path.with_suffix("")) if path.suffix.lower() in ENDINGS else str(path)
+
+
+def image_size(path: Path) -> tuple[int, int]:
+    """Width and height as the file's header says; (0, 0) where it cannot be read."""
+    try:
+        header, _ = read_header(path)
+        return int(text_of(header, "Columns") or 0), int(text_of(header, "Rows") or 0)
+    except (DamagedError, OSError, ValueError):
+        return 0, 0
+    except NotDicomError:
+        pass
+    from PIL import Image
+
+    try:
+        with Image.open(path, formats=("PNG", "JPEG")) as picture:
+            return picture.size
+    except (OSError, ValueError, Image.DecompressionBombError):
+        return 0, 0

@@ -1,0 +1,88 @@
+"""The folder that an import writes: made by it, or nothing of it is touched."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cxrtext.datasets.importing.identity import Ids
+from cxrtext.datasets.importing.options import ImportOptions
+from cxrtext.datasets.importing.walk import NOTE, WRITTEN
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.files import write_json
+
+
+def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]:
+    """What decides the content of the folder; no paths, which may name people."""
+    noted = asdict(options)
+    for name in ("reports", "boxes", "hash_key", "max_rejected", "layout"):
+        noted.pop(name)
+    noted["keep"], noted["split"] = list(options.keep), list(options.split)
+    return {"made_by": "cxrtext import", "version": 1, "layout": layout, **noted} | {
+        "key": ids.fingerprint
+    }
+
+
+def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids: Ids) -> None:
+    """Note in a folder what it is made with, or check that a run before noted the same.
+
+    Args:
+        out: The folder: new, empty, of an earlier run, or one that holds the set itself and
+            nothing of the names that are written.
+        root: The folder of the set.
+        options: What the user chose.
+        layout: The layout that was read.
+        ids: Gives the fingerprint of the key.
+
+    Raises:
+        DataError: The folder holds something else.
+        ConfigError: Ids are to be hashed beside the files that name them.
+    """
+    if out.exists() and not out.is_dir():
+        raise DataError(f"{out}: is a file; name a folder")
+    home, parameters = out.resolve(), _parameters(options, layout, ids)
+    if ids.hashed and root.is_relative_to(home):
+        raise ConfigError(
+            f"{out}: holds the set itself, with its ids; name another folder as --out"
+        )
+    if options.hash_key is not None and options.hash_key.resolve().is_relative_to(home):
+        raise ConfigError(f"{options.hash_key}: the key would lie with the data; keep it elsewhere")
+    note = out / NOTE
+    if note.is_file():
+        _check_note(note, parameters)
+        return
+    if out.is_dir():
+        there = [entry.name for entry in out.iterdir() if not entry.name.startswith(".")]
+        taken = sorted(set(there) & set(WRITTEN))
+        if taken and root.is_relative_to(home):
+            raise DataError(f"{out / taken[0]}: would be overwritten; name another folder as --out")
+        if there and not root.is_relative_to(home):
+            raise DataError(
+                f"{out}: the folder is not empty and was not made by an import; name another"
+            )
+    write_json(note, parameters)
+
+
+def _read_note(note: Path) -> dict[str, Any]:
+    try:
+        noted = json.loads(note.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return noted if isinstance(noted, dict) else {}
+
+
+def noted_layout(out: Path) -> str:
+    """The layout that an earlier import into a folder read; "" where there was none."""
+    return str(_read_note(out / NOTE).get("layout", ""))
+
+
+def _check_note(note: Path, parameters: dict[str, Any]) -> None:
+    noted = _read_note(note)
+    if not noted:
+        raise DataError(f"{note}: not readable; remove the folder or name another")
+    other = [name for name in parameters if noted.get(name) != parameters[name]]
+    if other:
+        raise DataError(
+            f"{note}: the folder was imported with another {', '.join(other)}; name another "
+            "folder, or remove this one"
+        )

@@ -1,0 +1,157 @@
+"""The tables of public sets, plain or gzipped, read row by row; damaged rows are set aside."""
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from cxrtext.errors import DataError
+from cxrtext.records import BadItem
+from cxrtext.records.csv_recovery import RowLines
+from cxrtext.records.tables import CELL_LIMIT, cell_text
+from cxrtext.records.text_files import NOT_UTF8, open_text, read_lines, undecoded
+
+Row = tuple[str, dict[str, str]]
+"""Where a row stands ("train.csv row 17"), and its cells by column, without space around them."""
+
+
+def find_table(folder: Path, stem: str) -> Path | None:
+    """A table by its name without ending: ``.csv``, ``.csv.gz`` or ``.parquet``."""
+    for ending in (".csv", ".csv.gz", ".parquet"):
+        path = folder / (stem + ending)
+        if path.is_file():
+            return path
+    return None
+
+
+def _open(path: Path) -> io.TextIOWrapper:
+    raw: io.BufferedReader
+    if path.suffix.lower() == ".gz":
+        raw = io.BufferedReader(gzip.GzipFile(path))
+    else:
+        raw = path.open("rb")
+    return open_text(raw, str(path))
+
+
+def columns_of(path: Path) -> tuple[str, ...]:
+    """The names in the header of a table; () where there is none.
+
+    Raises:
+        DataError: The file cannot be read as text.
+    """
+    if path.suffix.lower() == ".parquet":
+        return _parquet_columns(path)
+    csv.field_size_limit(max(csv.field_size_limit(), CELL_LIMIT))
+    try:
+        with _open(path) as handle:
+            header = next(csv.reader(RowLines(read_lines(handle)), strict=True), [])
+    except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError(f"{path}: the header is not readable; copy the file again") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    return tuple(name.strip() for name in header)
+
+
+def _parquet_columns(path: Path) -> tuple[str, ...]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return tuple(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError):
+        raise DataError(f"{path}: not a readable Parquet file; copy it again") from None
+
+
+def count_rows(path: Path) -> int:
+    """About how many rows a table has: its lines, of which a quoted cell may hold several."""
+    if path.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        return int(pq.read_metadata(path).num_rows)
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
+    lines = 0
+    try:
+        with opener(path, "rb") as handle:
+            while block := handle.read(1 << 20):
+                lines += block.count(b"\n")
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        pass  # reading the rows will say so
+    return max(lines - 1, 1)
+
+
+def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | BadItem]:
+    """Give the rows of a table.
+
+    Args:
+        path: A ``.csv``, ``.csv.gz`` or ``.parquet`` file.
+        required: Columns that must be there.
+
+    Raises:
+        DataError: The file cannot be read, or a column is missing.
+    """
+    columns = columns_of(path)
+    for name in required:
+        if name not in columns:
+            # A table without a header has a patient's row where the names should be.
+            raise DataError(
+                f"{path}: column '{name}' is missing from its first line; is it the right file?"
+            )
+    if path.suffix.lower() == ".parquet":
+        yield from _parquet_rows(path)
+        return
+    try:
+        with _open(path) as handle:
+            yield from _csv_rows(path.name, columns, RowLines(read_lines(handle)))
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError(f"{path}: the compressed file is cut off or damaged; copy it again") from (
+            None
+        )
+
+
+def _parquet_rows(path: Path) -> Iterator[Row]:
+    import pyarrow.parquet as pq
+
+    number = 0
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=10_000):
+            for row in batch.to_pylist():
+                number += 1
+                cells = {name: cell_text(value).strip() for name, value in row.items()}
+                yield f"{path.name} row {number}", cells
+
+
+def _csv_rows(name: str, columns: tuple[str, ...], lines: RowLines) -> Iterator[Row | BadItem]:
+    reader = csv.reader(lines, strict=True)
+    next(reader, None)
+    number = 0
+    while True:
+        lines.begin_row()
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            number += 1
+            yield BadItem(f"{name} row {number}", "its quotes are broken; quote the cell again")
+            lines.go_back()
+            reader = csv.reader(lines, strict=True)
+            continue
+        if not any(map(str.strip, cells)):
+            continue
+        number += 1
+        yield _checked(f"{name} row {number}", columns, cells)
+
+
+def _checked(item: str, columns: tuple[str, ...], cells: list[str]) -> Row | BadItem:
+    # Rows and headers of some sets end in commas, not always equally many.
+    width = len(columns)
+    if len(cells) < width and not any(columns[len(cells) :]):
+        cells = cells + [""] * (width - len(cells))
+    if len(cells) < width or any(cells[width:]):
+        return BadItem(item, f"{len(cells)} cells where the header has {width}; mend the row")
+    if any(map(undecoded, cells)):
+        return BadItem(item, NOT_UTF8)
+    values = ("" if cell in ("nan", "NaN") else cell.strip() for cell in cells)
+    return item, dict(zip(columns, values, strict=False))

@@ -1,0 +1,104 @@
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import pytest
+import typer
+from PIL import Image
+
+from cxrtext_cli import main
+from cxrtext_cli.commands.check_data import check_data
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command, also before ``main`` lists it."""
+    if check_data in main.COMMANDS:
+        return
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(lambda: None)
+    app.command("check-data")(check_data)
+    monkeypatch.setattr(main, "app", app)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Three clean images of three patients."""
+    folder = tmp_path / "set"
+    (folder / "images").mkdir(parents=True)
+    rows = ["image,study_id,patient_id,split,view"]
+    rng = np.random.default_rng(3)
+    for name, split in (("a", "train"), ("b", "val"), ("c", "test")):
+        grey = rng.integers(0, 255, (70, 80)).astype(np.uint8)
+        Image.fromarray(grey).save(folder / f"images/{name}.png")
+        rows.append(f"images/{name}.png,s{name},p{name},{split},PA")
+    (folder / "manifest.csv").write_text("\n".join(rows))
+    reports = "study_id,report\nsa,No effusion.\nsb,Clear lungs.\nsc,Normal heart.\n"
+    (folder / "reports.csv").write_text(reports)
+    return folder
+
+
+def test_clean_folder(cxrtext: Command, data: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = cxrtext("check-data", data, "--out", page, "--workers", "1", "--strict")
+    assert done.returncode == 0, done.stderr
+    assert "No error and no warning" in done.stdout
+    assert "images read 3" in done.stdout
+    assert "reading images: 3/3" in done.stderr
+    assert f"written: {page}" in done.stderr
+    assert page.read_text().count("data:image/png") == 3
+
+
+def test_errors_fail_and_warnings_only_when_strict(cxrtext: Command, data: Path) -> None:
+    (data / "reports.csv").unlink()
+    assert cxrtext("check-data", data, "--workers", "1").returncode == 0
+    strict = cxrtext("check-data", data, "--workers", "1", "--strict")
+    assert strict.returncode == 1
+    assert "warning: data sets without reports" in strict.stdout
+    (data / "images/a.png").unlink()
+    failed = cxrtext("check-data", data / "manifest.csv", "--json")
+    assert failed.returncode == 1
+    found = json.loads(failed.stdout)
+    assert found["errors"] == 1
+    assert found["problems"][0]["code"] == "image-missing"
+    assert "error:" not in failed.stderr
+
+
+def test_second_run_reads_nothing_again(
+    cxrtext: Command, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cxrtext("check-data", data, "--no-cache").returncode == 0
+    assert not (data / ".check-data.sqlite").exists()
+    assert cxrtext("check-data", data).returncode == 0
+    database = sqlite3.connect(data / ".check-data.sqlite")
+    assert database.execute("SELECT count(*) FROM facts").fetchone() == (3,)
+    database.close()
+
+    def read_anew(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("cxrtext.datasets.checking.processes._Process", read_anew)
+    assert cxrtext("check-data", data).returncode == 0
+    with pytest.raises(AssertionError):
+        cxrtext("check-data", data, "--no-cache")
+
+
+def test_pictures_can_be_left_out(cxrtext: Command, data: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    assert cxrtext("check-data", data, "--out", page, "--no-pictures").returncode == 0
+    assert "left out on request" in page.read_text()
+    assert "base64" not in page.read_text()
+
+
+def test_wrong_input_is_refused(refused: Callable[..., str], data: Path, tmp_path: Path) -> None:
+    assert "no such file or folder" in refused("check-data", tmp_path / "gone")
+    assert "holds no manifest.csv" in refused("check-data", data / "images")
+    assert "ends in .html, .md, .json" in refused("check-data", data, "--out", "page.pdf")
+    assert "not both" in refused("check-data", data, "--no-cache", "--cache", tmp_path / "c")
+    assert "no such file" in refused("check-data", data, "--labels", tmp_path / "gone.csv")
+    assert "a table ends in" in refused("check-data", data / "images/a.png")

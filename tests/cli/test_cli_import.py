@@ -1,0 +1,81 @@
+"""``cxrtext import`` as a user meets it."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+Command = Callable[..., CompletedProcess[str]]
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def hospital(cxrtext: Command, tmp_path: Path) -> Path:
+    """A tree of DICOM files and a table of reports beside it."""
+    done = cxrtext("phantom", tmp_path / "set", "--studies", "4", "--size", "64", "--format",
+                   "dicom")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    shutil.move(tmp_path / "set/images", tmp_path / "tree/ward")
+    (tmp_path / "tree/readme.txt").write_text("no image")
+    return tmp_path
+
+
+def test_a_tree_of_dicom_files(cxrtext: Command, hospital: Path) -> None:
+    out = hospital / "data"
+    command = ("import", hospital / "tree", "--out", out, "--keep", "age, sex",
+               "--reports", hospital / "set/reports.csv")  # fmt: skip
+    done = cxrtext(*command)
+    assert done.returncode == 0, done.stderr
+    said = {" ".join(line.split()) for line in done.stdout.splitlines()}
+    assert {"images kept 4", "linked 4", "studies 4", "reports matched 4", "left out 1",
+            "no DICOM file 1"} <= said  # fmt: skip
+    assert f"what was left out, and why: {out}/import.rejected.csv" in done.stderr
+    assert "PHANTOM^" not in done.stdout + done.stderr
+    again = cxrtext(*command, "--json")
+    assert json.loads(again.stdout)["images"] == 4
+    header = (out / "manifest.csv").read_text().splitlines()[0]
+    assert header == "image,study_id,patient_id,split,view,age,sex"
+
+
+def test_hashed_ids(cxrtext: Command, hospital: Path) -> None:
+    (hospital / "key").write_text("0123456789abcdefghij")
+    done = cxrtext("import", hospital / "tree", "--out", hospital / "data", "--hash-ids",
+                   hospital / "key")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "NOT de-identified: DICOM headers, report text" in done.stderr
+    assert "PHANTOM" not in (hospital / "data/manifest.csv").read_text()
+
+
+def test_reports_that_match_nothing_get_a_hint(cxrtext: Command, hospital: Path) -> None:
+    (hospital / "r.csv").write_text("study_id,report\nother,Clear.\n")
+    done = cxrtext("import", hospital / "tree", "--out", hospital / "data", "--reports",
+                   hospital / "r.csv")  # fmt: skip
+    assert "no report matched" in done.stderr
+
+
+def test_reports_alone(cxrtext: Command, hospital: Path) -> None:
+    done = cxrtext("import", hospital / "set/reports.csv", "--out", hospital / "texts")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-3:] == ["left", "out", "0"]
+    assert "images" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--split", "80,20"], "--split is '80,20'; give three shares such as 80,10,10"),
+        (["--split", "a,b,c"], "--split is 'a,b,c'"),
+        (["--keep", "name"], "--keep name: the dicom layout has no such metadata; it has: age, "),
+        (["--hash-ids", "nowhere"], "nowhere: the key file cannot be read"),
+        (["--layout", "x"], "--layout 'x' is not one of auto, mimic"),
+        (["--layout", "nih"], "holds no set of the layout nih"),
+        (["--reports", "nowhere.csv"], "nowhere.csv: no such file"),
+    ],
+)
+def test_wrong_options_are_one_line(
+    refused: Refused, hospital: Path, options: list[str], says: str
+) -> None:
+    assert says in refused("import", hospital / "tree", "--out", hospital / "data", *options)

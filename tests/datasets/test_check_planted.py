@@ -1,0 +1,354 @@
+"""A data folder with one fault of every kind: each is found, and a clean folder is clean."""
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.uid import UID, ExplicitVRLittleEndian
+
+from cxrtext.datasets.checking import CheckOptions, CheckReport, Problem, check_data
+
+SECRET = "Zebulon Quisenberry has a pleural effusion."
+"""Report text and a name: nothing of it may be told."""
+
+Rows = list[dict[str, object]]
+
+
+def pixels(seed: int, height: int = 96, width: int = 96) -> np.ndarray:
+    """Blurred noise: every seed another picture, its outline too."""
+    coarse = np.random.default_rng(seed).integers(40, 215, (8, 8)).astype(np.uint8)
+    return np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC))
+
+
+def save_table(path: Path, rows: Rows) -> None:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, columns, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def save_dicom(path: Path, grey: np.ndarray, view: str = "PA", modality: str = "DX") -> None:
+    """8-bit values that come out of the reader as they are."""
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID = UID("1.2.840.10008.5.1.4.1.1.1.1")
+    meta.MediaStorageSOPInstanceUID = UID("1.2.3")
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
+    file.SOPClassUID, file.SOPInstanceUID = meta.MediaStorageSOPClassUID, "1.2.3"
+    file.PatientName = "Quisenberry^Zebulon"
+    file.Modality, file.ViewPosition = modality, view
+    file.Rows, file.Columns = grey.shape
+    file.SamplesPerPixel, file.PhotometricInterpretation = 1, "MONOCHROME2"
+    file.BitsAllocated, file.BitsStored, file.HighBit = 8, 8, 7
+    file.PixelRepresentation = 0
+    file.WindowCenter, file.WindowWidth = "128", "256"
+    file.PixelData = grey.tobytes()
+    file.save_as(path, enforce_file_format=True)
+
+
+def clean_tables(folder: Path) -> tuple[Rows, Rows, Rows]:
+    """Twelve images of twelve patients, written; their rows."""
+    (folder / "images").mkdir(parents=True)
+    manifest: Rows = []
+    reports: Rows = []
+    labels: Rows = []
+    for i in range(12):
+        name = f"images/clean{i:02d}.png"
+        Image.fromarray(pixels(i)).save(folder / name)
+        row = {"image": name, "study_id": f"s{i}", "patient_id": f"p{i}"}
+        split = ("train", "train", "val", "test")[i % 4]
+        manifest.append({**row, "split": split, "view": ("PA", "AP")[i % 2], "age": 40 + i})
+        text = f"No effusion is seen on this image. The heart measures {i} cm."
+        reports.append({"study_id": f"s{i}", "findings": text, "impression": "Normal chest."})
+        labels.append({"study_id": f"s{i}", "Edema": i % 2, "Pneumonia": (-1, 0, 1, "")[i % 4]})
+    return manifest, reports, labels
+
+
+def save_boxes(path: Path, boxes: list[dict[str, object]]) -> None:
+    names = list(dict.fromkeys(str(box["image"]) for box in boxes))
+    images = [
+        {"id": i, "file_name": name, "width": 96, "height": 96} for i, name in enumerate(names)
+    ]
+    annotations = [
+        {"image_id": names.index(str(box["image"])), "category_id": 1, **box} for box in boxes
+    ]
+    content = {
+        "images": images,
+        "annotations": annotations,
+        "categories": [{"id": 1, "name": "Edema"}],
+    }
+    path.write_text(json.dumps(content))
+
+
+def write_clean(folder: Path) -> Path:
+    manifest, reports, labels = clean_tables(folder)
+    save_table(folder / "manifest.csv", manifest)
+    save_table(folder / "reports.csv", reports)
+    save_table(folder / "labels.csv", labels)
+    box: dict[str, object] = {
+        "image": "images/clean01.png",
+        "bbox": [10, 10, 20, 20],
+        "label_text": "Edema.",
+    }
+    save_boxes(folder / "boxes.json", [box])
+    return folder
+
+
+def _images_with_faults(folder: Path) -> Rows:
+    """Rows of images, each with a fault."""
+    images = folder / "images"
+    saved: dict[str, np.ndarray] = {
+        "dark": np.clip(pixels(20) // 12, 0, 255),
+        "bright": 235 + pixels(21) // 12,
+        "constant": np.full((96, 96), 70),
+        "blank": 120 + pixels(22) // 100,
+        "long": pixels(23, 96, 300),
+        "small": pixels(24, 40, 40),
+        "lateral": pixels(25),
+        "splits": pixels(2),
+        "patients": pixels(26),
+        "patients2": pixels(26),
+        "studies": pixels(27),
+        "within": pixels(28),
+        "within2": pixels(28),
+    }
+    for name, grey in saved.items():
+        Image.fromarray(grey.astype(np.uint8)).save(images / f"{name}.png")
+    save_dicom(images / "studies.dcm", pixels(27))
+    save_dicom(images / "ct.dcm", pixels(29), modality="CT")
+    save_dicom(images / "header-lateral.dcm", pixels(30), view="LL")
+    save_dicom(images / "view-differs.dcm", pixels(31), view="AP")
+    big = Image.fromarray(pixels(0)).resize((150, 150), Image.Resampling.BICUBIC)
+    big.save(images / "near.jpg", quality=90)
+    whole = (images / "clean00.png").read_bytes()
+    (images / "cut.png").write_bytes(whole[: len(whole) // 2])
+    (images / "text.png").write_text(SECRET)
+    (images / "folder.png").mkdir()
+    rows: Rows = [
+        {"image": f"images/{name}", "study_id": f"t-{name}", "split": "train", "view": "PA"}
+        for name in (
+            *(f"{name}.png" for name in saved),
+            *("studies.dcm", "ct.dcm", "header-lateral.dcm", "view-differs.dcm"),
+            *("near.jpg", "cut.png", "text.png", "folder.png", "gone.png"),
+        )
+    ]
+    changes: dict[str, dict[str, object]] = {
+        "lateral.png": {"view": "Lateral"},
+        "patients2.png": {"view": ""},
+        "within.png": {"study_id": "t-within", "patient_id": "w"},
+        "within2.png": {"study_id": "t-within", "patient_id": "w"},
+        "studies.png": {"patient_id": "u"},
+        "studies.dcm": {"patient_id": "u"},
+    }
+    for row in rows:
+        name = str(row["image"]).removeprefix("images/")
+        row["patient_id"] = f"q-{name}"
+        row["age"] = "50"
+        row.update(changes.get(name, {}))
+    return rows
+
+
+def write_faulty(folder: Path) -> Path:
+    manifest, reports, labels = clean_tables(folder)
+    manifest += _images_with_faults(folder)
+    (folder.parent / "outside.png").write_bytes((folder / "images/clean00.png").read_bytes())
+    named: dict[str, object] = {"study_id": "x", "patient_id": "x", "split": "train", "view": "PA"}
+    for i in range(5):
+        Image.fromarray(pixels(50 + i)).save(folder / f"images/row{i}.png")
+    manifest += [
+        {**named, "image": "../outside.png"},
+        {**named, "image": ""},
+        {**named, "image": "images/row0.png", "study_id": ""},
+        {**named, "image": "images/clean00.png"},
+        {**named, "image": "images/row1.png", "split": "dev", "study_id": "x1"},
+        {**named, "image": "images/row2.png", "split": "", "patient_id": "", "study_id": "x2"},
+        {**named, "image": "images/row3.png", "patient_id": "p3", "study_id": "x3"},
+        {**named, "image": "images/row4.png", "patient_id": "p9", "study_id": "s4", "split": ""},
+    ]
+    save_table(folder / "manifest.csv", manifest)
+    with (folder / "manifest.csv").open("a", encoding="utf-8") as handle:
+        handle.write(f"too,few\n{SECRET}\n")
+    with (folder / "manifest.csv").open("ab") as handle:
+        handle.write(b"images/\xe9.png,s,p,train,PA,3\n")
+    reports[3] |= {"findings": "", "impression": ""}
+    reports[4] |= {"findings": "Normal.", "impression": ""}
+    reports[5] |= {"findings": "word " * 1600}
+    reports[6] |= {"findings": "12345", "impression": ""}
+    reports[7] |= {"findings": SECRET, "impression": ""}
+    reports[8] |= {"findings": SECRET.upper(), "impression": ""}
+    reports += [{"study_id": "nobody", "findings": SECRET}, {"study_id": "s1", "findings": SECRET}]
+    save_table(folder / "reports.csv", reports)
+    labels[0] |= {"Edema": SECRET}
+    labels += [{"study_id": "nobody", "Edema": 0}, {"study_id": "", "Edema": 0}]
+    labels += [{**labels[1]}, {"study_id": "s2", "Edema": 1, "Pneumonia": 0}]
+    for row in labels:
+        row["Pneumothorax"] = ""
+    save_table(folder / "labels.csv", labels)
+    fine: dict[str, object] = {
+        "image": "images/clean01.png",
+        "bbox": [10, 10, 20, 20],
+        "label_text": SECRET,
+    }
+    boxes: list[dict[str, object]] = [
+        fine,
+        {**fine, "bbox": [80, 10, 40, 20]},
+        {**fine, "bbox": [-9, 10, 40, 20]},
+        {**fine, "bbox": [10, 10, 0, 20]},
+        {**fine, "bbox": [10, 10, "wide", 20]},
+        {**fine, "bbox": [10, 10]},
+        {**fine, "label_text": ""},
+        {**fine, "image": "images/nowhere.png"},
+        {**fine, "image": "images/near.jpg"},
+    ]
+    save_boxes(folder / "boxes.json", boxes)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> CheckReport:
+    folder = write_faulty(tmp_path_factory.mktemp("planted") / "set")
+    return check_data(folder, CheckOptions(pictures=True, workers=2))
+
+
+Find = Callable[[str], Problem]
+
+
+@pytest.fixture
+def find(report: CheckReport) -> Find:
+    by_code = {problem.kind.code: problem for problem in report.problems}
+    return by_code.__getitem__
+
+
+PLANTED = {
+    "manifest-row": (3, "row 43 has 2 cells"),
+    "empty-image": (1, "row 36"),
+    "empty-study": (1, "row 37"),
+    "image-listed-twice": (1, "images/clean00.png (rows 1 and 38)"),
+    "image-outside": (1, "row 35"),
+    "unknown-split": (1, "row 39"),
+    "patient-in-two-splits": (1, "rows 4 (test) and 41 (train)"),
+    "study-of-two-patients": (1, "rows 5 and 42"),
+    "no-patients": (1, "1 of 45 rows"),
+    "no-split": (2, "2 of 45 rows"),
+    "missing-metadata": (2, "view: 1 of 45"),
+    "image-missing": (1, "images/gone.png"),
+    "image-unreadable": (3, "images/cut.png"),
+    "image-constant": (1, "images/constant.png"),
+    "image-blank": (1, "images/blank.png"),
+    "image-dark": (1, "images/dark.png"),
+    "image-bright": (1, "images/bright.png"),
+    "odd-shape": (1, "images/long.png"),
+    "image-small": (1, "images/small.png"),
+    "view-lateral": (2, "images/lateral.png"),
+    "view-unknown": (1, "images/patients2.png"),
+    "view-differs": (1, "images/view-differs.dcm"),
+    "other-modality": (1, "images/ct.dcm"),
+    "same-image-in-two-splits": (1, "images/clean02.png (row 3) = images/splits.png"),
+    "same-image-of-two-patients": (1, "images/patients.png"),
+    "same-image-of-two-studies": (1, "same pixels"),
+    "same-image-twice": (1, "same file"),
+    "near-duplicates-apart": (1, "images/clean00.png (row 1) ~ images/near.jpg"),
+    "report-empty": (1, "row 4"),
+    "report-short": (2, "row 5"),
+    "report-long": (1, "row 6 (16"),
+    "report-without-sentence": (1, "row 7"),
+    "report-repeated": (2, "row 9 = row 8"),
+    "report-row": (1, "row 14"),
+    "report-without-study": (1, "row 13 of the reports"),
+    "label-value": (1, "row 1, column Edema"),
+    "label-row": (1, "row 14 has an empty study_id"),
+    "label-without-study": (1, "row 13"),
+    "labels-twice": (1, "rows 2 and 15"),
+    "labels-contradict": (1, "rows 3 and 16"),
+    "label-one-sided": (1, "Pneumothorax: 0 positive, 0 negative"),
+    "box-outside": (2, "annotation 2 (images/clean01.png)"),
+    "box-size": (1, "annotation 4"),
+    "box-unreadable": (2, "annotation 5"),
+    "box-without-phrase": (1, "annotation 7"),
+    "box-without-image": (1, "annotation 8: images/nowhere.png"),
+    "box-image-resized": (1, "annotation 9 (images/near.jpg)"),
+}
+
+
+@pytest.mark.parametrize("code", PLANTED)
+def test_each_planted_fault_is_found(find: Find, code: str) -> None:
+    count, example = PLANTED[code]
+    problem = find(code)
+    assert problem.count == count, problem.examples
+    assert any(example in shown for shown in problem.examples), problem.examples
+
+
+def test_nothing_else_is_found(report: CheckReport) -> None:
+    joined = {"study-without-report", "study-without-label"}
+    assert {problem.kind.code for problem in report.problems} == set(PLANTED) | joined
+
+
+def test_no_report_text_and_no_name_is_told(report: CheckReport) -> None:
+    told = json.dumps(report.to_dict())
+    for word in ("Zebulon", "Quisenberry", "ZEBULON"):
+        assert word not in told
+
+
+def test_suspicious_images_are_shown(report: CheckReport) -> None:
+    assert report.picture_groups is not None
+    shown = {group.title: group.pictures for group in report.picture_groups}
+    assert [p.name for p in shown["lateral views"]] == [
+        "images/lateral.png",
+        "images/header-lateral.dcm",
+    ]
+    assert len(shown["images with the same content"]) == 6
+    assert all(p.png.startswith(b"\x89PNG") for group in shown.values() for p in group)
+
+
+def test_clean_folder_is_clean(tmp_path: Path) -> None:
+    report = check_data(write_clean(tmp_path / "set"), CheckOptions(workers=1))
+    assert report.problems == []
+    assert not report.has_failed(strict=True)
+    assert report.picture_groups is None
+    assert report.summary == {
+        "rows of the manifest": 12,
+        "images listed": 12,
+        "images read": 12,
+        "images missing": 0,
+        "images unreadable": 0,
+        "studies": 12,
+        "patients": 12,
+        "reports": 12,
+        "reports with text": 12,
+        "sentences": 36,
+        "boxes": 1,
+        "images with boxes": 1,
+        "different phrases": 1,
+    }
+    tables = report.to_dict()["tables"]
+    assert {"finding": "Pneumonia", "1": "3", "0": "3", "−1": "3", "blank": "3", "other": "0"} in (
+        tables["Labels"]
+    )
+
+
+def test_phantoms_are_clean(tmp_path: Path) -> None:
+    from cxrtext.phantom import write_phantoms
+
+    write_phantoms(tmp_path / "set", studies=40, size=64, seed=1, image_format="dicom", workers=1)
+    report = check_data(tmp_path / "set", CheckOptions(workers=1))
+    assert not report.has_failed()
+    assert report.to_dict()["tables"]["Formats"] == [{"format": "DICOM", "images": "40"}]
+    assert "of 16 bits" in report.to_dict()["tables"]["Depth and colour"][0]["encoding"]
+
+
+@pytest.mark.data
+@pytest.mark.skipif("CXRTEXT_TEST_DATA" not in os.environ, reason="CXRTEXT_TEST_DATA is not set")
+def test_real_images_have_no_error() -> None:
+    folder = Path(os.environ["CXRTEXT_TEST_DATA"]) / "cxr"
+    options = CheckOptions(boxes=folder / "lung_boxes.csv", keep_cache=False)
+    report = check_data(folder / "manifest.csv", options)
+    assert not report.has_failed()
+    assert report.summary["images read"] == 162
+    assert report.summary["boxes"] == 324

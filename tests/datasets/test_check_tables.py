@@ -1,0 +1,151 @@
+"""Tables that are wrong as a whole, and the rows of Parquet."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
+from cxrtext.datasets.checking.box_files import read_boxes
+from cxrtext.datasets.checking.report import histogram
+from cxrtext.datasets.checking.rows import BadRow, Rows
+from cxrtext.errors import DataError
+from cxrtext.records import write_table
+
+
+def write_folder(folder: Path, **tables: str) -> Path:
+    """Two images of two studies, and other files as text."""
+    (folder / "images").mkdir(parents=True)
+    rng = np.random.default_rng(5)
+    for name in "ab":
+        grey = rng.integers(0, 255, (70, 80)).astype(np.uint8)
+        Image.fromarray(grey).save(folder / f"images/{name}.png")
+    manifest = "image,study_id,patient_id,view\nimages/a.png,s1,p1,PA\nimages/b.png,s2,p2,PA\n"
+    files = {"manifest.csv": manifest, "reports.csv": "study_id,report\ns1,Clear.\ns2,Clear lungs."}
+    files |= {name.replace("_", "."): text for name, text in tables.items()}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def check(folder: Path) -> tuple[CheckReport, dict[str, list[str]]]:
+    report = check_data(folder, CheckOptions(workers=1, keep_cache=False))
+    return report, {problem.kind.code: problem.examples for problem in report.problems}
+
+
+@pytest.mark.parametrize(
+    ("tables", "code", "says"),
+    [
+        ({"reports_csv": "study_id,text\ns1,Clear."}, "reports-unusable", "no text"),
+        ({"reports_csv": "sentence\nClear."}, "reports-unusable", "holds sentences"),
+        ({"reports_csv": "study_id,report\nz,Clear."}, "no-report-joined", "1 reports"),
+        (
+            {"reports_csv": "study_id,report\ns1,Clear."},
+            "study-without-report",
+            "row 2 of the manifest",
+        ),
+        ({"labels_csv": "study,Edema\ns1,1"}, "labels-unusable", "'study_id' is missing"),
+        ({"labels_csv": "study_id,Gout\ns1,1\ns2,0"}, "no-known-finding", "labels.csv"),
+        ({"labels_csv": "study_id,Edema\nz,1\ny,0"}, "no-label-joined", "2 rows"),
+        ({"labels_csv": "study_id,Edema\ns1,1,1"}, "label-row", "has 3 cells"),
+        ({"boxes_json": "{"}, "boxes-unusable", "not readable JSON"),
+        ({"boxes_json": "[]"}, "boxes-unusable", "no list 'images'"),
+        ({"boxes_csv": "image,x,y,w\na,1,1,1"}, "boxes-unusable", "'h' is missing"),
+        ({"boxes_csv": "image,x,y,w,h\na.png,60,1,40,4"}, "box-outside", "row 1 (images/a.png)"),
+    ],
+)
+def test_fault_of_a_whole_table(
+    tmp_path: Path, tables: dict[str, str], code: str, says: str
+) -> None:
+    report, problems = check(write_folder(tmp_path / "set", **tables))
+    assert says in problems[code][0]
+    assert report.has_failed() == (code != "study-without-report")
+    assert report.summary["images read"] == 2
+
+
+def test_no_reports_at_all_is_a_warning(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "set")
+    (folder / "reports.csv").unlink()
+    report, problems = check(folder)
+    assert "no-reports" in problems
+    assert report.has_failed(strict=True)
+    assert not report.has_failed()
+
+
+def test_reports_in_the_manifest_and_empty_splits(tmp_path: Path) -> None:
+    manifest = (
+        "image,study_id,patient_id,split,report\n"
+        "images/a.png,s1,p1,train,No effusion.\nimages/b.png,s2,p2,train,\n"
+    )
+    folder = write_folder(tmp_path / "set", manifest_csv=manifest)
+    (folder / "reports.csv").unlink()
+    report, problems = check(folder)
+    assert problems["empty-split"] == ["val", "test"]
+    assert problems["report-empty"] == ["row 2"]
+    assert report.summary["reports"] == 2
+
+
+@pytest.mark.parametrize(
+    ("manifest", "says"),
+    [
+        ("image,study\na,b\n", "column 'study_id' is missing"),
+        ("image,study_id\n", "has no rows"),
+        ("image,study_id,image\na,b,c\n", "occurs more than once"),
+        ("", "column 'image' is missing"),
+        ("a/b.png,s1,Clear lungs.\n", "3 columns found, not all of them names"),
+    ],
+)
+def test_manifest_of_no_use_is_refused(tmp_path: Path, manifest: str, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        check(write_folder(tmp_path / "set", manifest_csv=manifest))
+
+
+def test_nothing_to_check_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"holds no manifest\.csv"):
+        check_data(tmp_path)
+    with pytest.raises(DataError, match="no such file or folder"):
+        check_data(tmp_path / "gone")
+    with pytest.raises(DataError, match="no such file"):
+        check_data(write_folder(tmp_path / "set"), CheckOptions(boxes=tmp_path / "gone.json"))
+
+
+def test_parquet_rows(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    write_table(path, ["a", "b"], [{"a": "x", "b": 1.0}, {"a": None, "b": float("nan")}])
+    rows = Rows(path)
+    assert rows.columns == ("a", "b")
+    assert list(rows) == [(1, {"a": "x", "b": "1"}), (2, {"a": "", "b": ""})]
+    path.write_bytes(b"PAR1 damaged")
+    with pytest.raises(DataError, match="not a readable Parquet file"):
+        Rows(path)
+
+
+def test_csv_goes_on_past_bad_rows(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(b'a,b\n1,2\n\n1\n"x"y,2\n\xff,2\nnan,4\n')
+    good = [item for item in Rows(path) if not isinstance(item, BadRow)]
+    bad = [item for item in Rows(path) if isinstance(item, BadRow)]
+    assert good == [(1, {"a": "1", "b": "2"}), (5, {"a": "", "b": "4"})]
+    assert [item.row for item in bad] == [2, 3, 4]
+
+
+def test_boxes_of_odd_json(tmp_path: Path) -> None:
+    path = tmp_path / "boxes.json"
+    content = {"images": [7], "annotations": [None, {"bbox": [1, 2, 3, float("inf")]}]}
+    path.write_text(json.dumps(content))
+    assert [(box.where, box.bbox, box.image) for box in read_boxes(path)] == [
+        ("annotation 1", None, None),
+        ("annotation 2", None, None),
+    ]
+
+
+def test_histogram_counts_every_value() -> None:
+    for values in ([1, 2, 3], [5, 5, 5], [0.5], list(range(1000)), [0.1, 0.9, 0.9]):
+        drawn = histogram("values", values)
+        assert drawn is not None
+        assert sum(drawn.counts) == len(values)
+        assert len(drawn.edges) == len(drawn.counts) + 1 <= 22
+        assert drawn.median == float(np.median(values))
+    assert histogram("nothing", []) is None

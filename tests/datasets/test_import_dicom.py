@@ -1,0 +1,287 @@
+import csv
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.sequence import Sequence
+from pydicom.uid import UID, ExplicitVRLittleEndian
+
+from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.images import read_image
+from cxrtext.records import read_manifest
+
+CANARY = "CANARY^Zebulon"
+"""The patient's name in every header; it may be in no table and no message."""
+DATA = os.environ.get("CXRTEXT_TEST_DATA")
+
+
+def load_table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as handle:
+        return list(csv.DictReader(handle))
+
+
+def save_dicom(path: Path, number: int = 1, *, preamble: bool = True, **elements: Any) -> None:
+    """A radiograph of 8 by 8 pixels; None as a value leaves an element out."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID = UID("1.2.840.10008.5.1.4.1.1.1")
+    meta.MediaStorageSOPInstanceUID = UID(f"1.2.3.{number}")
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
+    values = {
+        "SOPClassUID": "1.2.840.10008.5.1.4.1.1.1",
+        "SOPInstanceUID": f"1.2.3.{number}",
+        "StudyInstanceUID": f"1.2.9.{number}",
+        "AccessionNumber": f"ACC{number}",
+        "PatientID": f"MRN{number}",
+        "PatientName": CANARY,
+        "PatientAge": "061Y",
+        "PatientSex": "F",
+        "PatientBirthDate": "19600102",
+        "StudyDate": "20210304",
+        "Modality": "CR",
+        "ViewPosition": "PA",
+        "SamplesPerPixel": 1,
+        "PhotometricInterpretation": "MONOCHROME2",
+        "Rows": 8,
+        "Columns": 8,
+        "BitsAllocated": 16,
+        "BitsStored": 12,
+        "HighBit": 11,
+        "PixelRepresentation": 0,
+        "PixelData": np.full((8, 8), number, "<u2").tobytes(),
+    }
+    for keyword, value in {**values, **elements}.items():
+        if value is not None:
+            setattr(file, keyword, value)
+    file.save_as(path, enforce_file_format=True)
+    if not preamble:
+        path.write_bytes(path.read_bytes()[132:])
+
+
+def load(
+    folder: Path, **options: Any
+) -> tuple[ImportSummary, list[dict[str, str]], dict[str, str]]:
+    """Import into a folder beside; what was counted, the manifest, and why files were left out."""
+    out = folder.parent / "out"
+    summary = import_folder(folder, out, ImportOptions(**options))
+    rejected = out / "import.rejected.csv"
+    why = {row["item"]: row["reason"] for row in load_table(rejected)} if rejected.exists() else {}
+    for path in out.glob("*.*"):
+        assert b"Zebulon" not in path.read_bytes()
+    return summary, load_table(out / "manifest.csv"), why
+
+
+def test_frontal_views_are_chosen_and_the_rest_is_listed_with_the_reason(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    code = Dataset()
+    code.CodeValue, code.CodeMeaning = "272479007", "postero-anterior"
+    save_dicom(tree / "a/1/IM1", 1)
+    save_dicom(tree / "a/2/no.ending", 2, preamble=False, ViewPosition="AP_PORTABLE")
+    save_dicom(tree / "b/3.dcm", 3, ViewPosition="LL")
+    save_dicom(tree / "b/4.dcm", 4, ViewPosition=None, SeriesDescription="W Chest lat.")
+    save_dicom(tree / "b/5.dcm", 5, ViewPosition=None, SeriesDescription="Thorax p.a.")
+    save_dicom(tree / "b/6.dcm", 6, ViewPosition="", ViewCodeSequence=Sequence([code]))
+    save_dicom(tree / "b/7.dcm", 7, ViewPosition=None)
+    save_dicom(tree / "b/8.dcm", 8, Modality="CT")
+    save_dicom(tree / "b/9.dcm", 9, SOPClassUID="1.2.840.10008.5.1.4.1.1.11.1", Modality="PR")
+    save_dicom(tree / "b/10.dcm", 10, PresentationIntentType="FOR PROCESSING")
+    save_dicom(tree / "b/11.dcm", 11, BodyPartExamined="KNEE")
+    save_dicom(tree / "b/12.dcm", 12, NumberOfFrames="2")
+    save_dicom(tree / "b/13.dcm", 13, PixelData=None)
+    save_dicom(tree / "b/14.dcm", 1)
+    save_dicom(tree / "b/15.dcm", 15, ViewPosition="LLD")
+    save_dicom(tree / "b/16.dcm", 16, StudyInstanceUID=None, AccessionNumber=None)
+    (tree / "DICOMDIR").write_bytes(b"anything")
+    (tree / "notes.txt").write_text("Zebulon was here")
+    (tree / "b/cut.dcm").write_bytes((tree / "a/1/IM1").read_bytes()[:200])
+    summary, rows, why = load(tree)
+    assert [(row["image"], row["view"]) for row in rows] == [
+        ("images/a/1/IM1", "PA"),
+        ("images/a/2/no.ending", "AP"),
+        ("images/b/5.dcm", "PA"),
+        ("images/b/6.dcm", "PA"),
+        ("images/b/7.dcm", ""),
+    ]
+    assert why["b/3.dcm"] == why["b/4.dcm"] == "lateral view"
+    assert why["b/8.dcm"] == "another modality than CR, DX or DR"
+    assert why["b/9.dcm"].startswith("no image in it")
+    assert why["b/10.dcm"] == "raw detector data (for processing)"
+    assert why["b/11.dcm"] == "another body part"
+    assert why["b/12.dcm"] == "several frames in one file"
+    assert why["b/13.dcm"] == "holds no pixel data; export the image with its pixels"
+    assert why["b/14.dcm"] == "the same SOPInstanceUID as a file before"
+    assert why["b/15.dcm"].startswith("other view")
+    assert why["b/16.dcm"] == "no study id; give every image one"
+    assert why["DICOMDIR"] == "DICOMDIR"
+    assert why["notes.txt"] == "no DICOM file"
+    assert (summary.images, summary.studies, summary.patients) == (5, 5, 5)
+    assert summary.views == {"AP": 1, "PA": 3, "not said": 1}
+    for record in read_manifest(tmp_path / "out/manifest.csv"):
+        assert read_image(record.path).shape == (1, 8, 8)
+    assert list(rows[0]) == ["image", "study_id", "patient_id", "split", "view"]
+    assert rows[0]["study_id"] == "1.2.9.1"
+
+
+def test_images_without_a_view_can_be_refused(tmp_path: Path) -> None:
+    save_dicom(tmp_path / "tree/1", 1)
+    save_dicom(tmp_path / "tree/2", 2, ViewPosition=None)
+    summary, rows, why = load(tmp_path / "tree", require_view=True)
+    assert [row["image"] for row in rows] == ["images/1"]
+    assert why == {"2": "no view information"}
+    assert summary.damaged == 0
+
+
+def test_only_named_metadata_is_read(tmp_path: Path) -> None:
+    save_dicom(tmp_path / "tree/1", 1, ImagerPixelSpacing=["0.2", "0.2"])
+    rows = load(tmp_path / "tree", keep=("age", "sex", "date", "spacing"))[1]
+    assert rows[0] | {"split": ""} == {
+        "image": "images/1",
+        "study_id": "1.2.9.1",
+        "patient_id": "MRN1",
+        "split": "",
+        "view": "PA",
+        "age": "61",
+        "sex": "F",
+        "date": "2021",
+        "spacing": "0.2",
+    }
+    with pytest.raises(ConfigError, match="--keep PatientName: the dicom layout has no such"):
+        import_folder(tmp_path / "tree", tmp_path / "x", ImportOptions(keep=("PatientName",)))
+
+
+def test_reports_are_joined_by_study_or_accession_number(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for number in (1, 2, 3):
+        save_dicom(tree / str(number), number)
+    # One number for the studies of two patients: its report belongs to neither.
+    save_dicom(tree / "4", 4, AccessionNumber="SHARED")
+    save_dicom(tree / "5", 5, AccessionNumber="SHARED")
+    reports = tmp_path / "reports.csv"
+    reports.write_text(
+        "study_id,report\n1.2.9.1,By study.\nacc2,By accession.\nSHARED,Whose?\nother,No.\n"
+        "ACC1,Second of the first.\n"
+    )
+    summary, _, why = load(tree, reports=reports)
+    assert load_table(tmp_path / "out/reports.csv") == [
+        {"study_id": "1.2.9.1", "report": "By study."},
+        {"study_id": "1.2.9.2", "report": "By accession."},
+    ]
+    assert (summary.reports, summary.reports_without_study) == (2, 2)
+    assert summary.studies_without_report == 3
+    assert why == {"report 5": "a second report of one study; keep one"}
+
+
+def test_hashed_ids_leave_no_id_and_no_name(tmp_path: Path) -> None:
+    tree, key = tmp_path / "tree", tmp_path / "key"
+    save_dicom(tree / "MRN1_Zebulon/IM1.dcm", 1, PatientAge="093Y")
+    save_dicom(tree / "MRN1_Zebulon/IM2.dcm", 2, PatientID="MRN1")
+    save_dicom(tree / "MRN1_Zebulon/IM3.dcm", 3, ViewPosition="LL")
+    (tmp_path / "reports.csv").write_text("study_id,report\nACC2,Clear.\n")
+    key.write_bytes(b"0123456789abcdefghij\n")
+    options: dict[str, Any] = {"hash_key": key, "keep": ("age", "accession")}
+    summary, rows, why = load(tree, reports=tmp_path / "reports.csv", **options)
+    assert summary.hashed
+    assert rows[0]["patient_id"] == rows[1]["patient_id"] != rows[0]["study_id"]
+    assert rows[0]["age"] == "90"
+    reports = load_table(tmp_path / "out/reports.csv")
+    assert [row["study_id"] for row in reports] == [rows[1]["study_id"]]
+    said = [*(p.name for p in (tmp_path / "out").rglob("*")), str(rows), str(why), str(reports)]
+    assert not any(word in text for word in ("MRN", "Zebulon", "1.2.9", "ACC") for text in said)
+    assert all(len(row["study_id"]) == 24 for row in rows)
+    # Another key gives other hashes, and does not go into the same folder.
+    key.write_bytes(b"another key, as long as it takes")
+    with pytest.raises(DataError, match="was imported with another key"):
+        import_folder(tree, tmp_path / "out", ImportOptions(**options))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"short", "16 to"), (b"a" * 40, "drawn at random"), (None, "be read")]
+)
+def test_a_poor_key_is_refused(tmp_path: Path, content: bytes | None, says: str) -> None:
+    save_dicom(tmp_path / "tree/1", 1)
+    if content is not None:
+        (tmp_path / "key").write_bytes(content)
+    with pytest.raises(ConfigError, match=says):
+        import_folder(tmp_path / "tree", tmp_path / "o", ImportOptions(hash_key=tmp_path / "key"))
+    with pytest.raises(ConfigError, match="dates are dropped"):
+        import_folder(
+            tmp_path / "tree", tmp_path / "o", ImportOptions(hash_key=tmp_path, keep=("date",))
+        )
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
+    tree, outside = tmp_path / "tree", tmp_path / "outside"
+    save_dicom(tree / "1", 1)
+    save_dicom(outside / "2", 2)
+    (tree / "link").symlink_to(outside / "2")
+    (tree / "folder").symlink_to(outside)
+    (tree / "loop").symlink_to(tree / "loop")
+    _, rows, why = load(tree)
+    assert [row["image"] for row in rows] == ["images/1"]
+    assert set(why) == {"link", "folder", "loop"}
+
+
+def test_hostile_files_are_set_aside(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    save_dicom(tree / "1", 1)
+    good = (tree / "1").read_bytes()
+    generator = np.random.default_rng(0)
+    for number in range(60):
+        data = np.frombuffer(good[: int(generator.integers(140, len(good)))], np.uint8).copy()
+        places = generator.integers(132, len(data), 5)
+        data[places] = generator.integers(0, 256, len(places))
+        (tree / f"x{number}").write_bytes(data.tobytes())
+    (tree / os.fsdecode(b"caf\xe9")).write_bytes(good)
+    (tree / "line\nbreak").write_bytes(good)
+    (tree / "end ").write_bytes(good.replace(b"1.2.3.1", b"1.2.3.9"))
+    summary, rows, why = load(tree, max_rejected=1000)
+    assert rows[0]["image"] == "images/1"
+    assert "rename the file" in why["line\\nbreak"]
+    assert "rename the file" in why["end "]
+    assert summary.damaged >= 5
+    assert all("\n" not in text for text in why.values())
+
+
+def test_too_many_damaged_files_stop_the_import_and_are_listed(tmp_path: Path) -> None:
+    save_dicom(tmp_path / "tree/1", 1)
+    for number in range(5):
+        save_dicom(tmp_path / f"tree/2{number}", 2, StudyInstanceUID="", AccessionNumber="")
+    with pytest.raises(DataError, match="3 bad items, more than --max-rejected 2; the last: 2"):
+        load(tmp_path / "tree", max_rejected=2)
+    assert len(load_table(tmp_path / "out/import.rejected.csv")) == 3
+    assert not (tmp_path / "out/manifest.csv").exists()
+
+
+def test_a_tree_without_radiographs_says_what_it_holds(tmp_path: Path) -> None:
+    save_dicom(tmp_path / "tree/1", 1, Modality="CT")
+    with pytest.raises(DataError, match="no frontal radiograph was found .another modality.*: 1"):
+        load(tmp_path / "tree")
+
+
+def test_phantoms_come_back(tmp_path: Path) -> None:
+    from cxrtext.phantom import write_phantoms
+
+    write_phantoms(tmp_path / "set", studies=6, size=64, image_format="dicom", workers=1)
+    shutil.copytree(tmp_path / "set/images", tmp_path / "tree")
+    summary, rows, _ = load(tmp_path / "tree", reports=tmp_path / "set/reports.csv")
+    assert (summary.images, summary.reports) == (6, 6)
+    views = [row["view"] for row in load_table(tmp_path / "set/manifest.csv")]
+    assert [row["view"] for row in rows] == views
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA, reason="CXRTEXT_TEST_DATA is not set")
+def test_the_real_files(tmp_path: Path) -> None:
+    shutil.copytree(Path(DATA or ".") / "dicom", tmp_path / "tree")
+    summary, rows, why = load(tmp_path / "tree")
+    assert [row["image"] for row in rows] == ["images/cr_chest_mono1_15bit_j2k.dcm"]
+    assert "holds no pixel data" in why["cr_chest_header_only_japanese.dcm"]
+    assert "without its file header" in why["bad_no_file_meta.dcm"]
+    assert why["ot_deflated.dcm"] == "another modality than CR, DX or DR"
+    assert summary.damaged == 2

@@ -1,0 +1,230 @@
+"""The data folder that is written: splits, names, reruns; and manifests as sets."""
+
+import json
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cxrtext.datasets.importing import LAYOUTS, ImportOptions, import_folder
+from cxrtext.datasets.importing.identity import draw_split
+from cxrtext.datasets.importing.views import LATERAL, OTHER, read_view
+from cxrtext.errors import ConfigError, DataError, WorkError
+from cxrtext.evaluation.data_folder import read_data_folder
+from cxrtext.files import only_one
+from cxrtext.records import read_boxes, read_table
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_data_folder_comes_back(data_folder: Path, tmp_path: Path) -> None:
+    summary = import_folder(data_folder, tmp_path / "out", ImportOptions(keep=("age",)))
+    before, after = read_data_folder(data_folder), read_data_folder(tmp_path / "out")
+    assert summary.layout == "generic"
+    assert [(r.name, r.study_id, r.split) for r in before.records] == [
+        (r.name, r.study_id, r.split) for r in after.records
+    ]
+    assert after.sentences == before.sentences
+    assert after.labels == before.labels
+    assert after.records[0].metadata == {"view": "", "age": "40"}
+
+
+def test_the_same_command_gives_the_same_bytes_and_moves_nothing(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    for copy in (False, True):
+        out = tmp_path / f"out{copy}"
+        first = import_folder(data_folder, out, ImportOptions(copy=copy))
+        assert first.files == {"copied" if copy else "linked": 48}
+        image = out / "images/s00.png"
+        kept, inode = contents(out), image.stat().st_ino
+        (out / "images/s01.png").unlink()
+        assert import_folder(data_folder, out, ImportOptions(copy=copy)) == first
+        assert contents(out) == kept
+        assert image.stat().st_ino == inode
+        assert image.samefile(data_folder / "images/s00.png") is not copy
+
+
+def test_without_hard_links_images_are_copied(
+    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert import_folder(data_folder, tmp_path / "out").files == {"copied": 48}
+    assert import_folder(data_folder, tmp_path / "out").files == {"copied": 48}
+
+
+def test_folders_of_others_are_left_alone(data_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.txt").write_text("years of work")
+    with pytest.raises(DataError, match="not empty and was not made by an import"):
+        import_folder(data_folder, out)
+    with pytest.raises(DataError, match="manifest.csv: would be overwritten|labels.csv: would"):
+        import_folder(data_folder, data_folder)
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="is a file; name a folder"):
+        import_folder(data_folder, tmp_path / "file")
+    assert contents(out) == {"thesis.txt": b"years of work"}
+
+
+def test_another_import_does_not_go_into_the_same_folder(data_folder: Path, tmp_path: Path) -> None:
+    import_folder(data_folder, tmp_path / "out")
+    with pytest.raises(DataError, match="was imported with another seed"):
+        import_folder(data_folder, tmp_path / "out", ImportOptions(seed=1))
+    with only_one(tmp_path / "out/manifest.csv"), pytest.raises(WorkError, match="another process"):
+        import_folder(data_folder, tmp_path / "out")
+    (tmp_path / "out/import.json").write_text("{")
+    with pytest.raises(DataError, match="import.json: not readable"):
+        import_folder(data_folder, tmp_path / "out")
+
+
+def test_a_hashed_import_has_no_place_beside_the_originals(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "set"
+    shutil.copytree(data_folder, folder)
+    (tmp_path / "key").write_bytes(b"0123456789abcdefghij")
+    with pytest.raises(ConfigError, match="holds the set itself"):
+        import_folder(folder, tmp_path, ImportOptions(hash_key=tmp_path / "key"))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "key").rename(tmp_path / "out/key")
+    with pytest.raises(ConfigError, match="the key would lie with the data"):
+        import_folder(folder, tmp_path / "out", ImportOptions(hash_key=tmp_path / "out/key"))
+
+
+def write_set(tmp_path: Path, table: str, *images: str) -> Path:
+    folder = tmp_path / "set"
+    for name in images:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"\x89PNG")
+    (folder / "manifest.csv").write_text(table)
+    return folder
+
+
+def test_a_manifest_is_normalised(tmp_path: Path) -> None:
+    folder = write_set(
+        tmp_path,
+        "image,study_id,patient_id,split,view,Edema,report\n"
+        "a.png,s1,p1,Training,antero-posterior,1.0,Text.\n"
+        "images/a.png,s2,p2,valid,PA,,\n"
+        "b.png,s3,p2,test,PA,,\n"
+        "b.png,s3,p3,test,Lateral,,\n"
+        "../secret.png,s4,p4,test,PA,,\n"
+        "/etc/passwd,s4,p4,test,PA,,\n"
+        "a.png,s5,p1,train,PA,,\n"
+        "c.png,s6,p6,later,PA,,\n"
+        "c.png,s6,p6,test,PA,often,\n"
+        "c.png,,p6,test,PA,,\n"
+        "c.png,s7\n"
+        'c.png,"s8" broken,p8,test,PA,,\n'
+        "c.png,s9,p9,,PA,0,\n",
+        "a.png", "images/a.png", "b.png", "c.png",
+    )  # fmt: skip
+    (tmp_path / "secret.png").write_bytes(b"\x89PNG")
+    summary = import_folder(folder, tmp_path / "out")
+    rows = read_table(tmp_path / "out/manifest.csv").rows
+    assert [(row["image"], row["split"], row["view"]) for row in rows][:2] == [
+        ("images/a.png", "train", "AP"),
+        ("images/images/a.png", "val", "PA"),
+    ]
+    assert rows[2]["image"] == "images/c.png"
+    assert len(rows) == 3
+    assert (summary.damaged, summary.set_aside["lateral view"]) == (
+        9 + 3,
+        1,
+    )  # the reports of three rows too
+    assert summary.findings == {"Edema": 1}
+    reasons = {
+        row["item"]: row["reason"] for row in read_table(tmp_path / "out/import.rejected.csv").rows
+    }
+    assert reasons["b.png"] == "its patient is in the split val too; keep one"
+    assert "lies outside the folder" in reasons["manifest.csv row 5"]
+    assert "lies outside the folder" in reasons["manifest.csv row 6"]
+    assert "Edema: a label is 1, 0, -1 or blank" in reasons["manifest.csv row 9"]
+    assert "its quotes are broken" in reasons["manifest.csv row 12"]
+    assert read_table(tmp_path / "out/reports.csv").rows[0] == {"study_id": "s1", "report": "Text."}
+
+
+def test_a_table_is_a_set_too_and_boxes_may_come_from_elsewhere(tmp_path: Path) -> None:
+    folder = write_set(tmp_path, "image,study_id\na.png,s1\nb.png,s2\n", "a.png", "b.png")
+    (folder / "manifest.csv").rename(folder / "mine.csv")
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text(
+        "image,label_text,x,y,w,h,width,height\na.png,Here.,1,2,3,4,9,9\nz.png,No.,1,2,3,4,9,9\n"
+        "a.png,Wrong.,1,2,0,4,9,9\n"
+    )
+    options = ImportOptions(boxes=boxes, split=(100, 0, 0))
+    summary = import_folder(folder / "mine.csv", tmp_path / "out", options)
+    assert (summary.boxes, summary.boxes_without_image, summary.damaged) == (1, 1, 1)
+    assert read_boxes(tmp_path / "out/boxes.json")[0].image == "images/a.png"
+    assert summary.splits == {"train": 2, "val": 0, "test": 0}
+
+
+def test_what_is_not_recognised_is_one_line_that_lists_what_is(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/notes.docx").write_bytes(b"x")
+    with pytest.raises(DataError) as caught:
+        import_folder(tmp_path / "set", tmp_path / "out")
+    assert all(f"{name}: " in str(caught.value) for name in LAYOUTS)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(DataError, match="holds no set of the layout nih"):
+        import_folder(tmp_path / "set", tmp_path / "out", ImportOptions(layout="nih"))
+    with pytest.raises(ConfigError, match="--layout 'mimik' is not one of auto, mimic"):
+        import_folder(tmp_path / "set", tmp_path / "out", ImportOptions(layout="mimik"))
+    with pytest.raises(DataError, match="no such folder"):
+        import_folder(tmp_path / "none", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_sentences_are_no_reports(data_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("sentence\nClear.\n")
+    with pytest.raises(DataError, match="holds sentences; give reports"):
+        import_folder(data_folder, tmp_path / "out", ImportOptions(reports=tmp_path / "s.csv"))
+
+
+def test_splits_are_drawn_by_patient_in_the_shares_asked_for() -> None:
+    drawn = Counter(draw_split(f"p{n}", (80, 10, 10), 0) for n in range(5000))
+    assert 3900 < drawn["train"] < 4100
+    assert 420 < drawn["val"] < 580
+    assert draw_split("p1", (1, 1, 1), 7) == draw_split("p1", (1, 1, 1), 7)
+    assert len({draw_split("p1", (1, 1, 1), seed) for seed in range(20)}) == 3
+    assert {draw_split(f"p{n}", (0, 0, 5), 0) for n in range(9)} == {"test"}
+
+
+@pytest.mark.parametrize("shares", [(0, 0, 0), (-1, 1, 1)])
+def test_wrong_shares(data_folder: Path, tmp_path: Path, shares: tuple[int, int, int]) -> None:
+    with pytest.raises(ConfigError, match="--split is"):
+        import_folder(data_folder, tmp_path / "out", ImportOptions(split=shares))
+
+
+@pytest.mark.parametrize(
+    ("text", "view"),
+    [
+        ("PA", "PA"), ("ap", "AP"), ("AP_PORTABLE", "AP"), ("P.A.", "PA"), ("AP SUPINE", "AP"),
+        ("postero-anterior", "PA"), ("ANTEROPOSTERIOR", "AP"), ("Frontal", "frontal"),
+        ("LL", LATERAL), ("LATERAL", LATERAL), ("Chest Lat.", LATERAL), ("left lateral", LATERAL),
+        ("XTABLE LATERAL", LATERAL), ("LLD", OTHER), ("AP RLD", OTHER), ("LAO", OTHER),
+        ("AP AXIAL", OTHER), ("SWIMMERS", OTHER), ("Left lateral decubitus", OTHER),
+        ("", ""), ("CHEST", ""), ("Chest PA and lateral", ""), ("Paul", ""), ("AP/PA", "frontal"),
+    ],
+)  # fmt: skip
+def test_spellings_of_views(text: str, view: str) -> None:
+    assert read_view(text) == view
+
+
+def test_the_note_holds_no_path(data_folder: Path, tmp_path: Path) -> None:
+    import_folder(data_folder, tmp_path / "out")
+    noted = (tmp_path / "out/import.json").read_text()
+    assert str(tmp_path) not in noted
+    assert json.loads(noted)["layout"] == "generic"

@@ -1,0 +1,285 @@
+"""Public sets in miniature, of invented people, in the layouts that they come in."""
+
+import csv
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation.data_folder import read_data_folder
+from cxrtext.records import Box, read_boxes, read_labels
+
+
+def load_table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as handle:
+        return list(csv.DictReader(handle))
+
+
+def save_picture(path: Path, seed: int = 0, size: int = 64) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 255, (size, size)).astype(np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+def save_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.DictWriter(handle, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def load(folder: Path, **options: Any) -> tuple[ImportSummary, list[dict[str, str]]]:
+    """Import into a folder beside; what was counted, and the manifest.  It must read as a whole."""
+    out = folder.parent / "out"
+    summary = import_folder(folder, out, ImportOptions(**options))
+    data = read_data_folder(out)
+    assert all(record.path.is_file() for record in data.records)
+    return summary, load_table(out / "manifest.csv")
+
+
+def mimic(root: Path, ending: str = ".jpg") -> Path:
+    """Three patients, four studies; one lateral, one image that is not there."""
+    images = [
+        ("aa-1", "10000032", "50414267", "PA", "train"),
+        ("aa-2", "10000032", "50414267", "LATERAL", "train"),
+        ("bb-1", "10000764", "57375967", "AP", "validate"),
+        ("cc-1", "11000011", "51967845", "", "test"),
+        ("dd-1", "11000011", "51967846", "AP", "test"),
+    ]
+    rows = []
+    for number, (dicom_id, subject, study, view, split) in enumerate(images):
+        rows.append(
+            {"dicom_id": dicom_id, "subject_id": subject, "study_id": study,
+             "ViewPosition": view, "split": split, "Rows": "64"}
+        )  # fmt: skip
+        if dicom_id != "dd-1":
+            folder = root / f"files/p{subject[:2]}/p{subject}"
+            save_picture(folder / f"s{study}/{dicom_id}{ending}", number)
+            (folder / f"s{study}.txt").write_text(f"FINDINGS: Study {number} is clear.")
+    save_table(root / "mimic-cxr-2.0.0-metadata.csv", rows)
+    save_table(root / "mimic-cxr-2.0.0-split.csv", rows)
+    labels = [
+        {"subject_id": s, "study_id": t, "Edema": "1.0", "Pneumonia": "-1.0", "No Finding": ""}
+        for s, t in (("10000032", "50414267"), ("10000764", "57375967"), ("9", "9"))
+    ]
+    save_table(root / "mimic-cxr-2.0.0-chexpert.csv", labels)
+    return root
+
+
+def test_mimic_with_its_split_reports_and_labels(tmp_path: Path) -> None:
+    root = mimic(tmp_path / "set")
+    summary, rows = load(root)
+    assert [(row["study_id"], row["patient_id"], row["split"], row["view"]) for row in rows] == [
+        ("50414267", "10000032", "train", "PA"),
+        ("57375967", "10000764", "val", "AP"),
+        ("51967845", "11000011", "test", ""),
+    ]
+    assert rows[0]["image"] == "images/files/p10/p10000032/s50414267/aa-1.jpg"
+    assert (summary.reports, summary.studies_without_report, summary.labelled) == (3, 0, 2)
+    assert summary.findings == {"Edema": 2}
+    labels = read_labels(tmp_path / "out/labels.csv")
+    assert (labels["50414267"]["Edema"], labels["50414267"]["Pneumonia"]) == (1, -1)
+    assert summary.set_aside == {
+        "lateral view": 1,
+        "listed, but the image file is not there": 1,
+    }
+
+
+def test_mimic_of_dicom_files_and_gzipped_tables(tmp_path: Path) -> None:
+    root = mimic(tmp_path / "set", ".png")
+    for name in ("metadata", "split", "chexpert"):
+        path = root / f"mimic-cxr-2.0.0-{name}.csv"
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    for path in root.rglob("*.png"):
+        path.rename(path.with_suffix(".dcm"))
+    _, rows = load(root, keep=("rows",))
+    assert [row["image"].rpartition("/")[2] for row in rows] == ["aa-1.dcm", "bb-1.dcm", "cc-1.dcm"]
+    assert rows[0]["rows"] == "64"
+
+
+def test_mimic_in_place(tmp_path: Path) -> None:
+    root = mimic(tmp_path / "set")
+    summary = import_folder(root, root)
+    assert summary.files == {"left in place": 3}
+    rows = load_table(root / "manifest.csv")
+    assert rows[0]["image"] == "files/p10/p10000032/s50414267/aa-1.jpg"
+    assert import_folder(root, root) == summary
+
+
+@pytest.mark.parametrize("name", ["metadata", "split"])
+def test_mimic_without_a_table(tmp_path: Path, name: str) -> None:
+    root = mimic(tmp_path / "set")
+    (root / f"mimic-cxr-2.0.0-{name}.csv").unlink()
+    with pytest.raises(DataError, match=f"mimic-cxr-2.0.0-{name}.csv .* is missing; MIMIC-CXR-JPG"):
+        import_folder(root, tmp_path / "out")
+
+
+def test_ms_cxr_boxes_are_joined_by_dicom_id(tmp_path: Path) -> None:
+    root = mimic(tmp_path / "set")
+    coco = {
+        "images": [
+            {"id": 7, "file_name": "aa-1.jpg", "width": 3056, "height": 2544},
+            {"id": 8, "file_name": "zz-9.jpg", "width": 3056, "height": 2544},
+        ],
+        "categories": [{"id": 3, "name": "Edema"}],
+        "annotations": [
+            {"id": 1, "image_id": 7, "category_id": 3, "bbox": [1, 2, 30, 40], "label_text": "A."},
+            {"id": 2, "image_id": 8, "category_id": 3, "bbox": [1, 2, 30, 40], "label_text": "B."},
+            {"id": 3, "image_id": 5, "category_id": 3, "bbox": [1, 2, 30, 40], "label_text": "C."},
+        ],
+    }
+    (root / "MS_CXR_Local_Alignment_v1.1.0.json").write_text(json.dumps(coco))
+    summary, rows = load(root)
+    assert (summary.boxes, summary.boxes_without_image, summary.damaged) == (1, 1, 1)
+    assert read_boxes(tmp_path / "out/boxes.json") == [
+        Box(rows[0]["image"], 3056, 2544, "Edema", "A.", (1, 2, 30, 40))
+    ]
+
+
+def test_chexpert(tmp_path: Path) -> None:
+    root = tmp_path / "CheXpert-v1.0-small"
+    base = {"Sex": "Female", "Age": "58", "AP/PA": "AP", "Edema": "", "Pleural Effusion": ""}
+    place = "CheXpert-v1.0-small/train/patient00001/study1"
+    train = [
+        {"Path": f"{place}/view1_frontal.jpg", "Frontal/Lateral": "Frontal", **base,
+         "Edema": "1.0"},
+        {"Path": f"{place}/view2_lateral.jpg", "Frontal/Lateral": "Lateral", **base, "AP/PA": ""},
+        {"Path": f"{place}/view3_frontal.jpg", "Frontal/Lateral": "Frontal", **base},
+        {"Path": "../../etc/passwd", "Frontal/Lateral": "Frontal", **base},
+        {"Path": f"{place}/view9_frontal.jpg", "Frontal/Lateral": "Frontal", **base},
+        {"Path": "x/patient00002/study1/view1_frontal.jpg", "Frontal/Lateral": "Frontal", **base,
+         "Edema": "maybe"},
+    ]  # fmt: skip
+    valid = [{"Path": "valid/patient64541/study1/view1_frontal.jpg",
+              "Frontal/Lateral": "Frontal", **base, "AP/PA": "PA"}]  # fmt: skip
+    save_table(root / "train.csv", train)
+    save_table(root / "valid.csv", valid)
+    for name in (
+        "train/patient00001/study1/view1_frontal",
+        "train/patient00001/study1/view3_frontal",
+        "train/patient00002/study1/view1_frontal",
+        "valid/patient64541/study1/view1_frontal",
+    ):
+        save_picture(root / f"{name}.jpg")  # fmt: skip
+    summary, rows = load(root, keep=("age", "sex"))
+    assert [tuple(row.values()) for row in rows] == [
+        ("images/train/patient00001/study1/view1_frontal.jpg",
+         "patient00001-study1", "patient00001", "train", "AP", "58", "F"),
+        ("images/train/patient00001/study1/view3_frontal.jpg",
+         "patient00001-study1", "patient00001", "train", "AP", "58", "F"),
+        ("images/valid/patient64541/study1/view1_frontal.jpg",
+         "patient64541-study1", "patient64541", "val", "PA", "58", "F"),
+    ]  # fmt: skip
+    assert summary.set_aside == {
+        "damaged or wrong": 2,
+        "lateral view": 1,
+        "listed, but the image file is not there": 1,
+    }
+    assert load_table(tmp_path / "out/labels.csv") == [
+        {"study_id": "patient00001-study1", "Edema": "1", "Pleural Effusion": ""},
+        {"study_id": "patient64541-study1", "Edema": "", "Pleural Effusion": ""},
+    ]
+
+
+def test_indiana(tmp_path: Path) -> None:
+    root = tmp_path / "set"
+    reports = {"MeSH": "normal", "indication": "Cough.", "comparison": "", "impression": "Normal."}
+    save_table(root / "indiana_reports.csv", [
+        {"uid": uid, **reports, "findings": "XXXX, clear."} for uid in ("1", "2", "3")
+    ])  # fmt: skip
+    save_table(root / "indiana_projections.csv", [
+        {"uid": "1", "filename": "1_IM-0001-4001.dcm.png", "projection": "Frontal"},
+        {"uid": "1", "filename": "1_IM-0001-3001.dcm.png", "projection": "Lateral"},
+        {"uid": "2", "filename": "2_IM-0652-1001.dcm.png", "projection": "Frontal"},
+    ])  # fmt: skip
+    for name in ("1_IM-0001-4001", "1_IM-0001-3001", "2_IM-0652-1001"):
+        save_picture(root / f"images/images_normalized/{name}.dcm.png")
+    summary, rows = load(root)
+    assert [row["image"].rpartition("/")[2] for row in rows] == [
+        "1_IM-0001-4001.dcm.png", "2_IM-0652-1001.dcm.png"
+    ]  # fmt: skip
+    assert (summary.reports, summary.reports_without_study) == (2, 1)
+    assert load_table(tmp_path / "out/reports.csv")[0] == {
+        "study_id": "1", "findings": "XXXX, clear.", "impression": "Normal.",
+        "indication": "Cough.", "comparison": "",
+    }  # fmt: skip
+    # The reports alone are a set too.
+    summary = import_folder(root / "indiana_reports.csv", tmp_path / "texts")
+    assert (summary.layout, summary.reports, summary.images) == ("reports", 3, 0)
+    assert not (tmp_path / "texts/manifest.csv").exists()
+
+
+def nih(root: Path) -> Path:
+    header = (
+        "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,"
+        "View Position,OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y],\n"
+    )
+    rows = [
+        "00000001_000.png,Cardiomegaly|Effusion,0,1,058Y,M,PA,2682,2749,0.143,0.143,",
+        "00000001_001.png,No Finding,1,1,058Y,M,AP,2682,2749,0.143,0.143",
+        "00000002_000.png,Pleural_Thickening,0,2,81,F,PA,2500,2048,0.171,0.171,",
+        "00000003_000.png,Broken Heart,0,3,81,F,PA,2500,2048,0.171,0.171,",
+        "00000004_000.png,No Finding,0,4",
+    ]
+    root.mkdir()
+    (root / "Data_Entry_2017.csv").write_text(header + "\n".join(rows) + "\n")
+    (root / "BBox_List_2017.csv").write_text(
+        "Image Index,Finding Label,Bbox [x,y,w,h],,,\n"
+        "00000001_000.png,Effusion,225.08,547.01,86.7,79.1,,,\n"
+        "00000009_000.png,Infiltrate,225.08,547.01,86.7,79.1,,,\n"
+    )
+    for number, name in enumerate(("00000001_000", "00000001_001", "00000002_000")):
+        save_picture(root / f"images_00{number % 2 + 1}/images/{name}.png", number)
+    return root
+
+
+def test_nih(tmp_path: Path) -> None:
+    root = nih(tmp_path / "set")
+    (root / "test_list.txt").write_text("00000002_000.png\n")
+    summary, rows = load(root, keep=("age",))
+    assert [(row["study_id"], row["patient_id"], row["view"], row["age"]) for row in rows] == [
+        ("00000001_000", "1", "PA", "58"),
+        ("00000001_001", "1", "AP", "58"),
+        ("00000002_000", "2", "PA", "81"),
+    ]
+    assert rows[0]["split"] == rows[1]["split"] != "test"
+    assert rows[2]["split"] == "test"
+    assert summary.damaged == 2
+    labels = load_table(tmp_path / "out/labels.csv")
+    assert {name for name, value in labels[0].items() if value == "1"} == {
+        "Cardiomegaly", "Pleural Effusion"
+    }  # fmt: skip
+    assert labels[1]["No Finding"] == labels[2]["Pleural Thickening"] == "1"
+    assert len(labels[0]) == 16
+    assert (summary.boxes, summary.boxes_without_image) == (1, 1)
+    (box,) = read_boxes(tmp_path / "out/boxes.json")
+    assert (box.finding, box.width, box.bbox[0]) == ("Pleural Effusion", 1024, 225.08)
+
+
+def test_metadata_that_a_set_does_not_have(tmp_path: Path) -> None:
+    root = nih(tmp_path / "set")
+    with pytest.raises(ConfigError, match="the nih layout has no such metadata; it has: age, sex"):
+        import_folder(root, tmp_path / "out", ImportOptions(keep=("height",)))
+
+
+@pytest.mark.parametrize("make", [mimic, nih])
+def test_ids_of_public_sets_can_be_hashed(tmp_path: Path, make: Any) -> None:
+    root = make(tmp_path / "set")
+    (tmp_path / "key").write_bytes(b"0123456789abcdefghij")
+    plain = import_folder(root, tmp_path / "plain")
+    hashed, rows = load(root, hash_key=tmp_path / "key")
+    assert (hashed.images, hashed.reports, hashed.labelled, hashed.boxes) == (
+        plain.images, plain.reports, plain.labelled, plain.boxes
+    )  # fmt: skip
+    assert all(len(row["study_id"]) == 24 for row in rows)
+    said = str(rows) + "".join(str(path) for path in (tmp_path / "out").rglob("*"))
+    assert not any(name in said for name in ("10000032", "50414267", "00000001"))
