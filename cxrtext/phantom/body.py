@@ -33,6 +33,9 @@ class Body:
         rib_drop: How far a posterior rib falls towards its side.
         scapula: How far the shoulder blades overlap the lungs.
         bend: Sideways bend of the spine; positive to the patient's left.
+        rest: v of the domes if neither were raised; the heart stands on them.
+        wobble: Small irregularities of the ribs, about standard normal, [22].
+        cartilage: How far the costal cartilages are calcified, 0 to 1.
         state: What is to be seen.
         anteroposterior: Whether the rays came from the front (AP).
     """
@@ -54,12 +57,18 @@ class Body:
     rib_drop: float
     scapula: float
     bend: float
+    rest: tuple[float, float]
+    wobble: tuple[float, ...]
+    cartilage: float
     state: State
     anteroposterior: bool
 
 
 HEARTS = ((0.400, 0.482), (0.555, 0.595), (0.600, 0.660), (0.660, 0.730))
-"""Cardiothoracic ratios by grade of cardiomegaly, lowest and highest."""
+"""Cardiothoracic ratios by grade of cardiomegaly, lowest and highest, at difficulty 0."""
+
+GAP = 0.052
+"""How much of the gap between normal and enlarged hearts a difficulty of 1 closes."""
 
 
 def _bend(generator: np.random.Generator, spine: str) -> float:
@@ -68,14 +77,32 @@ def _bend(generator: np.random.Generator, spine: str) -> float:
     return {"scoliosis right": -size, "scoliosis left": size}.get(spine, 0.1 * (size - 0.03))
 
 
-def _heart(generator: np.random.Generator, state: State, anteroposterior: bool) -> float:
+def _heart(
+    generator: np.random.Generator, state: State, anteroposterior: bool, difficulty: float
+) -> float:
     low, high = HEARTS[state.cardiomegaly]
+    half = 0.5 * GAP * min(difficulty, 1.25)
+    if state.cardiomegaly == 0:
+        high += half
+    elif state.cardiomegaly == 1:
+        low -= half
     place = float(generator.uniform(0.0, 0.75))
     if anteroposterior:
         place += 0.25
-    if state.volume == "high":
+    if state.volume == "high" or state.emphysema:
         place *= 0.4
     return low + (high - low) * place
+
+
+Pair = tuple[float, float]
+
+
+def _domes(study: np.random.Generator, state: State, dome: float) -> tuple[Pair, Pair]:
+    """V of both domes as they are, and as they were before one was raised."""
+    rest = dome, dome + float(study.uniform(0.012, 0.032))
+    lift = float(study.uniform(0.075, 0.105))
+    raised = (lift * (state.diaphragm == "right"), lift * (state.diaphragm == "left"))
+    return (rest[0] - raised[0], rest[1] - raised[1]), rest
 
 
 def sample_body(
@@ -85,6 +112,7 @@ def sample_body(
     *,
     sex: str,
     anteroposterior: bool,
+    difficulty: float = 1.0,
 ) -> Body:
     """Draw a body.
 
@@ -94,39 +122,46 @@ def sample_body(
         state: What is to be seen.
         sex: "F" or "M".
         anteroposterior: Whether the view is AP rather than PA.
+        difficulty: How near the hearts of neighbouring grades are to each other.
 
     Returns:
-        The body; findings change nothing of it but the heart's width.
+        The body; of the findings only cardiomegaly, emphysema and a raised dome change it.
     """
+    wide = state.volume == "high" or state.emphysema > 0
     chest = float(patient.uniform(0.335, 0.385)) - (0.012 if sex == "F" else 0.0)
     fat = float(patient.gamma(4.0, 0.011)) + 0.02
     breast = float(patient.uniform(0.25, 1.0)) if sex == "F" else 0.0
     pitch = float(patient.uniform(0.071, 0.079))
     heart_right = float(patient.uniform(0.30, 0.38))
-    knob = float(patient.uniform(0.036, 0.046))
+    knob = float(patient.uniform(0.034, 0.044))
     bend = _bend(patient, state.spine)
     breath = {"normal": 0.0, "low": -0.075, "high": 0.05}[state.volume]
+    breath = max(breath, (-1.0, 0.035, 0.055)[state.emphysema])
     breath += float(study.uniform(-0.015, 0.015)) - (0.012 if anteroposterior else 0.0)
     dome = 0.735 + breath + float(patient.uniform(-0.01, 0.01))
-    flat = 0.045 if state.volume == "high" else 0.0
+    apex = float(study.uniform(0.085, 0.115))
+    domes, rest = _domes(study, state, dome)
     return Body(
-        chest=chest + (0.006 if state.volume == "high" else 0.0),
-        apex=float(study.uniform(0.085, 0.115)),
-        domes=(dome, dome + float(study.uniform(0.012, 0.032))),
-        angle=float(patient.uniform(0.105, 0.13)) - flat,
+        chest=chest + (0.006 if wide else 0.0),
+        apex=apex,
+        domes=domes,
+        angle=float(patient.uniform(0.105, 0.13)) - (0.045 if wide else 0.0),
         fat=fat,
         breast=breast,
-        heart=_heart(study, state, anteroposterior),
+        heart=_heart(study, state, anteroposterior, difficulty),
         heart_right=heart_right,
-        knob=knob + (0.014 if state.aorta == "tortuous" else 0.0),
-        turn=float(study.normal(0.0, 0.007)),
+        knob=knob + (0.012 if state.aorta == "tortuous" else 0.0),
+        turn=float(study.normal(0.0, 0.009)),
         tilt=float(np.clip(study.normal(0.0, 0.018), -0.05, 0.05)),
-        zoom=float(study.uniform(0.97, 1.07)),
+        zoom=float(study.uniform(1.03, 1.14)),
         shift=(float(study.normal(0.0, 0.011)), float(study.uniform(-0.015, 0.02))),
         rib_pitch=pitch * (0.94 if state.volume == "low" else 1.0),
-        rib_drop=float(patient.uniform(0.09, 0.125)),
+        rib_drop=float(patient.uniform(0.105, 0.13)) * (0.82 if wide else 1.0),
         scapula=float(study.uniform(0.0, 0.3)) + (0.5 if anteroposterior else 0.0),
         bend=bend,
+        rest=rest,
+        wobble=tuple(patient.standard_normal(22).tolist()),
+        cartilage=float(patient.uniform(0.0, 1.0)) ** 2,
         state=state,
         anteroposterior=anteroposterior,
     )

@@ -13,13 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from cxrtext.phantom.population import (
-    LOBE_PAIRS,
-    VALUES,
-    State,
-    probability,
-    unchanged_probability,
-)
+from cxrtext.phantom.chances import probability, unchanged_probability
+from cxrtext.phantom.population import LOBE_PAIRS, VALUES, State
 
 GRADES = ("no", "mild", "moderate", "severe")
 SIZES = ("no", "small", "moderate", "large", "tension")
@@ -31,28 +26,61 @@ class Claim:
 
     Args:
         name: Its name, such as "effusion: small right".
-        allowed: Pairs of an axis and the indices of its allowed values.
+        allowed: Pairs of an axis and the indices of its allowed values, sorted by axis.
+        negated: Whether the claim is that some axis has another value: "A or B" is "not neither".
+        atoms: The claims that were joined to it; empty for a plain one.
     """
 
     name: str
     allowed: tuple[tuple[str, frozenset[int]], ...] = ()
+    negated: bool = False
+    atoms: tuple["Claim", ...] = ()
 
     def __and__(self, other: "Claim") -> "Claim":
-        """Both claims at once."""
+        """Both claims at once, whatever their order; neither may be negated.
+
+        What one claim says already is not named again, so that a class has one name.
+
+        Raises:
+            ValueError: One of them is negated, or two different claims have one name.
+        """
+        if self.negated or other.negated:
+            raise ValueError(f"'{self.name}' and '{other.name}' cannot be joined: one is negated")
         merged = dict(self.allowed)
         for axis, indices in other.allowed:
             merged[axis] = merged.get(axis, indices) & indices
-        return Claim(f"{self.name} + {other.name}", tuple(merged.items()))
+        own, others = self.atoms or (self,), other.atoms or (other,)
+        atoms = {atom.name: atom for atom in (*own, *others)}
+        if any(atoms[atom.name] != atom for atom in own):
+            raise ValueError(f"'{self.name}' and '{other.name}' name two claims alike")
+        kept = [
+            atom
+            for name, atom in sorted(atoms.items())
+            if not any(
+                more.implies(atom) and (of < name or not atom.implies(more))
+                for of, more in atoms.items()
+                if of != name
+            )
+        ]
+        if len(kept) == 1:
+            return kept[0]
+        name = " + ".join(atom.name for atom in kept)
+        return Claim(name, tuple(sorted(merged.items())), atoms=tuple(kept))
+
+    def implies(self, other: "Claim") -> bool:
+        """Whether, neither being negated, the other claim is true wherever this one is."""
+        own = dict(self.allowed)
+        return all(axis in own and own[axis] <= indices for axis, indices in other.allowed)
 
     def holds(self, state: State) -> bool:
         """Whether the claim is true of a state."""
-        return all(
+        return self.negated != all(
             VALUES[axis].index(getattr(state, axis)) in indices for axis, indices in self.allowed
         )
 
 
 UNCHANGED = Claim("unchanged")
-"""The study has an earlier one with the same five findings."""
+"""The study has an earlier one with the same findings (``prevalence.CHANGING``)."""
 
 
 @cache
@@ -64,7 +92,7 @@ def rho(claim: Claim) -> float:
     for axis, indices in claim.allowed:
         masks[axis] = np.zeros(len(VALUES[axis]))
         masks[axis][list(indices)] = 1.0
-    return probability(masks)
+    return 1.0 - probability(masks) if claim.negated else probability(masks)
 
 
 def where(name: str, axis: str, true: Callable[[Any], bool]) -> Claim:
@@ -186,17 +214,6 @@ def pneumonia_on(side: str, grade: int | None = None) -> Claim:
 
 
 @cache
-def clear_lung(side: str) -> Claim:
-    """No pneumonia on one side and no edema."""
-    claim = where(
-        f"pneumonia: none {side}",
-        "pneumonia",
-        lambda value: all(lobe_side(lobe) != side for lobe in value[1]),
-    )
-    return Claim(f"lung clear: {side}", (claim & none("edema")).allowed)
-
-
-@cache
 def pneumothorax(side: str | None, grade: int | None = None, place: str | None = None) -> Claim:
     """A pneumothorax, its side, size and place said or not (None); "both" is also each side's."""
     words = [SIZES[grade]] if grade else []
@@ -222,12 +239,3 @@ def no_pneumothorax(side: str) -> Claim:
     return where(
         f"pneumothorax: none {side}", "pneumothorax", lambda value: value[1] not in (side, "both")
     )
-
-
-LUNGS_CLEAR = Claim("lungs clear", (none("edema") & none("pneumonia")).allowed)
-NOTHING_ACUTE = Claim(
-    "nothing acute",
-    all_of(map(none, ("edema", "effusion", "pneumonia", "pneumothorax"))).allowed,
-)
-NORMAL = Claim("normal study", all_of(map(none, VALUES)).allowed)
-"""Every axis has its normal value."""

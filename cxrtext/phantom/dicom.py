@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cxrtext.phantom.scanners import SCANNERS, site
 from cxrtext.phantom.shapes import Map
 from cxrtext.phantom.studies import PhantomStudy
 
@@ -26,9 +27,10 @@ def _uid(*parts: object) -> str:
 
 
 def save_dicom(path: Path, picture: Map, study: PhantomStudy, seed: int) -> None:
-    """Write a picture as 12 bits stored in 16; its window shows the picture as drawn.
+    """Write a picture as 12, 14, 15 or 16 bits stored in 16; its window shows it as drawn.
 
-    About one study in five is MONOCHROME1, where high values are dark.
+    About one study in five is MONOCHROME1, where high values are dark.  One in four has a second,
+    harder window after the first.
 
     Args:
         path: The file.
@@ -41,8 +43,11 @@ def save_dicom(path: Path, picture: Map, study: PhantomStudy, seed: int) -> None
 
     generator = study.sitter.stream(8)
     low, high = int(generator.integers(0, 500)), int(generator.integers(3000, 4096))
-    modality = "CR" if study.sitter.view == "AP" else "DX"
     inverted = bool(generator.random() < 0.2)
+    bits = (12, 12, 12, 14, 15, 16)[int(generator.integers(6))]
+    low, high = low << (bits - 12), high << (bits - 12)
+    two_windows = bool(generator.random() < 0.25)
+    modality = "CR" if study.sitter.view == "AP" else "DX"
     meta = FileMetaDataset()
     meta.MediaStorageSOPClassUID = UID(CLASSES[modality])
     meta.MediaStorageSOPInstanceUID = UID(_uid(seed, study.number, "instance"))
@@ -58,10 +63,14 @@ def save_dicom(path: Path, picture: Map, study: PhantomStudy, seed: int) -> None
     _describe_device(file, study, modality)
     file.SamplesPerPixel = 1
     file.PhotometricInterpretation = "MONOCHROME1" if inverted else "MONOCHROME2"
-    file.BitsAllocated, file.BitsStored, file.HighBit = 16, 12, 11
+    file.BitsAllocated, file.BitsStored, file.HighBit = 16, bits, bits - 1
     file.PixelRepresentation = 0
     # With the linear function of PS3.3 C.11.2.1.2 this shows low as black and high as white.
-    file.WindowCenter, file.WindowWidth = str((low + high + 1) / 2), str(high - low + 1)
+    centre, width = (low + high + 1) / 2, high - low + 1
+    file.WindowCenter, file.WindowWidth = str(centre), str(width)
+    if two_windows:
+        file.WindowCenter, file.WindowWidth = [str(centre)] * 2, [str(width), str(width * 3 // 4)]
+        file.WindowCenterWidthExplanation = ["NORMAL", "HARDER"]
     file.RescaleIntercept, file.RescaleSlope, file.RescaleType = "0", "1", "US"
     file.PresentationLUTShape = "INVERSE" if inverted else "IDENTITY"
     file.PixelData = stored.tobytes()
@@ -91,7 +100,9 @@ def _describe_device(file: "FileDataset", study: PhantomStudy, modality: str) ->
     file.ViewPosition = study.sitter.view
     file.PatientOrientation = ["L", "F"]
     file.Laterality = ""
-    file.BurnedInAnnotation = "NO"
+    burnt = SCANNERS[site(study.sitter.patient_key)].text
+    file.BurnedInAnnotation = "YES" if burnt else "NO"
+    file.StationName = f"SITE{site(study.sitter.patient_key)}"
     file.LossyImageCompression = "00"
     spacing = f"{DETECTOR / file.Rows:.6g}"
     file.ImagerPixelSpacing = [spacing, spacing]

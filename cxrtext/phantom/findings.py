@@ -5,38 +5,16 @@ spread, so that neighbouring grades differ by look and not by name alone.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cxrtext.phantom.anatomy import Anatomy, Lung, lung_radius
+from cxrtext.phantom.effects import Effect, pick, pixel_path
 from cxrtext.phantom.shapes import Map, blob, bump, ramp, strokes, texture
 from cxrtext.phantom.vessels import HILA
 
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """One finding at one place.
-
-    Args:
-        finding: Its CheX5 name.
-        part: Where: a lobe, "right", "left", or "heart".
-        delta: What it adds to the attenuation, [size, size].
-        extent: What its box surrounds, [size, size], compared with a part of its maximum.
-    """
-
-    finding: str
-    part: str
-    delta: Map
-    extent: Map
-
-    def box(self) -> tuple[float, float, float, float]:
-        """x, y, w, h in pixels around where the extent passes 0.3 of its maximum."""
-        inside = self.extent > 0.3 * float(self.extent.max())
-        columns, rows = np.flatnonzero(inside.any(axis=0)), np.flatnonzero(inside.any(axis=1))
-        x, y = int(columns[0]), int(rows[0])
-        return float(x), float(y), float(columns[-1] + 1 - x), float(rows[-1] + 1 - y)
-
+Floats = NDArray[np.float64]
 
 LOBE_PLACES = {
     "right upper lobe": (0.56, 0.28, 0.125, 0.105),
@@ -49,58 +27,50 @@ LOBE_PLACES = {
 """Centre across (share of the chest's half width) and down (lung height), and radii."""
 
 
-def _pick(generator: np.random.Generator, *ranges: tuple[float, float]) -> list[float]:
-    """One number of each range."""
-    return [float(generator.uniform(low, high)) for low, high in ranges]
-
-
 def edema(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
     """Haze around both hila, spreading with the grade, with septal lines from the second on."""
     grade, lean = anatomy.body.state.edema
-    noise = texture(generator, anatomy.size, (7, 14, 28, 56), 0.75)
-    strength, reach = _pick(
+    strength, reach = pick(
         generator,
         ((0, 0), (0.10, 0.15), (0.21, 0.28), (0.34, 0.44))[grade],
         ((1, 1), (0.125, 0.15), (0.155, 0.18), (0.19, 0.23))[grade],
     )
+    if not grade:
+        return
+    noise = texture(generator, anatomy.size, (7, 14, 28, 56), 0.75)
     for lung in (anatomy.right, anatomy.left):
-        lines = _septal_lines(anatomy, lung, generator) if grade > 1 else 0.0
-        if not grade:
-            continue
+        levels = generator.uniform(0.60, 0.76, size=9)
+        lines = _septal_lines(anatomy, lung, levels) if grade > 1 else np.float32(0.0)
         share = 1.0 if not lean else (1.2 if lean == lung.side else 0.62)
         across, down = HILA[lung.side]
-        haze = blob(lung.lateral, anatomy.v, (across + 0.055, down + 0.06), (reach, reach * 1.25))
-        haze *= np.clip(1.0 + 0.28 * noise, 0.2, 2.0) * np.clip(1.4 - lung.radius**4, 0.0, 1.0)
+        radii = (1.3 * reach, 1.6 * reach)
+        haze = blob(lung.lateral, anatomy.v, (across + 0.055, down + 0.06), radii)
+        # Cut off where it would be too faint to be seen, so that it ends inside its box.
+        haze = np.clip(1.3 * haze - 0.3, 0.0, 1.0)
+        away = lung.radius * lung.radius
+        haze *= np.clip(1.4 - away * away, 0.0, 1.0)
+        smooth = np.maximum(lung.chest * haze, lung.chest * lines * 4.0)
+        haze *= np.clip(1.0 + 0.28 * noise, 0.2, 2.0)
         delta = lung.chest * (strength * share * haze + lines)
-        smooth = lung.chest * haze
         yield Effect("Edema", lung.side, np.asarray(delta, np.float32), smooth)
 
 
-def _septal_lines(anatomy: Anatomy, lung: Lung, generator: np.random.Generator) -> Map:
+def _septal_lines(anatomy: Anatomy, lung: Lung, levels: Floats) -> Map:
     """Short lines across the lung's edge near its base (Kerley B)."""
     pixels = anatomy.size * anatomy.body.zoom
     lines = []
-    for level in generator.uniform(0.60, 0.76, size=9):
+    for level in levels:
         outer = anatomy.body.chest - 0.008
         ends = [(outer, level), (outer - 0.035, level + 0.006)]
-        lines.append((_pixel_path(anatomy, lung, ends), 0.0028 * pixels, 1.0))
+        lines.append((pixel_path(anatomy, lung, ends), 0.0028 * pixels, 1.0))
     return np.float32(0.12) * strokes(anatomy.size, lines)
-
-
-def _pixel_path(
-    anatomy: Anatomy, lung: Lung, path: list[tuple[float, float]]
-) -> list[tuple[float, float]]:
-    """A path in distance from the midline and v, as columns and rows."""
-    points = np.asarray(path, np.float64)
-    columns, rows = anatomy.to_pixels(lung.sign * points[:, 0], points[:, 1])
-    return list(zip(columns.tolist(), rows.tolist(), strict=True))
 
 
 def effusion(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
     """Fluid below a meniscus that rises towards the chest wall."""
     body = anatomy.body
     for lung, grade in zip((anatomy.right, anatomy.left), body.state.effusion, strict=True):
-        level, rise, density = _pick(
+        level, rise, density = pick(
             generator,
             ((0, 0), (0.02, 0.045), (-0.12, -0.055), (-0.36, -0.22))[grade],
             (0.065, 0.095),
@@ -111,10 +81,19 @@ def effusion(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effec
         dome = body.domes[0 if lung.side == "right" else 1]
         wall = np.clip(body.chest - lung.lateral, 0.0, 1.0)
         middle = np.clip(lung.lateral - 0.04, 0.0, 1.0)
-        surface = dome + level - rise * (np.exp(-wall / 0.05) + 0.35 * np.exp(-middle / 0.05))
+        inner = 0.35 * np.exp(-middle / 0.05) if grade > 1 else 0.0
+        surface = dome + level - rise * (np.exp(-wall / 0.05) + inner)
         depth = np.clip((anatomy.v - surface) / 0.07, 0.0, 1.0) ** np.float32(0.6)
         fluid = np.asarray(lung.chest * depth, np.float32)
-        yield Effect("Pleural Effusion", lung.side, np.float32(density) * fluid, fluid)
+        delta = np.float32(density) * fluid * _depth(lung)
+        seen = delta * anatomy.open * (1.0 - 0.55 * anatomy.heart)
+        yield Effect("Pleural Effusion", lung.side, delta, np.asarray(seen, np.float32))
+
+
+def _depth(lung: Lung) -> Map:
+    """How much air there is to replace: less near the chest wall, 0 to 1."""
+    thick = np.sqrt(np.clip(1.0 - lung.radius * lung.radius, 0.0, 1.0))
+    return np.minimum(0.40 + 0.75 * thick, 1.0)
 
 
 def pneumonia(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
@@ -124,10 +103,10 @@ def pneumonia(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effe
         lung = anatomy.left if lobe.startswith(("left", "lingula")) else anatomy.right
         noise = texture(generator, anatomy.size, (7, 14, 28, 56), 0.55)
         patch = _patch(anatomy, lung, lobe, noise, generator)
-        density = _pick(generator, ((0.21, 0.27), (0.30, 0.38), (0.40, 0.50))[grade - 1])[0]
-        delta = density * patch * np.clip(1.0 + 0.16 * noise, 0.4, 1.6)
+        density = pick(generator, ((0.21, 0.27), (0.30, 0.38), (0.40, 0.50))[grade - 1])[0]
+        delta = density * patch * _depth(lung) * np.clip(1.0 + 0.16 * noise, 0.4, 1.6)
         if grade == 3:
-            delta = delta * (1.0 - 0.32 * _air_bronchograms(anatomy, lung, lobe, generator))
+            delta = delta * (1.0 - 0.22 * _air_bronchograms(anatomy, lung, lobe, generator))
         yield Effect("Pneumonia", lobe, np.asarray(delta, np.float32), patch)
 
 
@@ -165,7 +144,7 @@ def _air_bronchograms(
     for spread in generator.normal(0.0, 0.045, size=(4, 2)):
         path = [start, ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)]
         path.append((end[0] + spread[0], end[1] + spread[1]))
-        lines.append((_pixel_path(anatomy, lung, path), 0.006 * pixels, 1.0))
+        lines.append((pixel_path(anatomy, lung, path), 0.006 * pixels, 1.0))
     return strokes(anatomy.size, lines)
 
 
@@ -177,9 +156,11 @@ def pneumothorax(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[t
         outside it.
     """
     grade, side, place = anatomy.body.state.pneumothorax
+    if not grade:
+        return
     for lung in (anatomy.right, anatomy.left):
         inward = _retraction(anatomy, lung, place, grade, generator)
-        lucency, line_strength = _pick(generator, (0.12, 0.16), (0.15, 0.21))
+        lucency, line_strength = pick(generator, (0.12, 0.16), (0.15, 0.21))
         if side not in (lung.side, "both"):
             continue
         pixel = anatomy.pixel
@@ -212,7 +193,11 @@ def _retraction(
         case _:
             return _collapse(anatomy, lung, 0.70 - 0.08 * size if grade < 4 else 0.46 - 0.08 * size)
     radius = lung_radius(body, lung.lateral, anatomy.v, inset=inset, lowered=lowered)
-    return (1.0 - radius) * np.float32(0.26)
+    inward = (1.0 - radius) * np.float32(0.26)
+    if place == "apical":
+        # The lung lies against the wall again further down.
+        inward = inward + 0.35 * np.clip(anatomy.v - np.float32(0.36 + 0.05 * size), 0.0, 1.0)
+    return inward
 
 
 def _collapse(anatomy: Anatomy, lung: Lung, scale: float) -> Map:

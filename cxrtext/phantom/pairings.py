@@ -4,29 +4,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cxrtext.phantom import claims
+from cxrtext.phantom.chest_claims import LUNGS_CLEAR
 from cxrtext.phantom.population import State
 from cxrtext.phantom.wording import Statement, Voice
 
 PHRASES: dict[str, tuple[str, ...]] = {
     "heart failure": (
-        "{adj} pulmonary edema with cardiomegaly, consistent with heart failure.",
-        "Cardiomegaly with {adj} pulmonary edema.",
+        "{adj} [pulmonary |]edema with cardiomegaly[, {mean} [congestive |]heart failure|].",
+        "[Cardiomegaly|Enlarged heart|Cardiac enlargement] [with|and] {adj} [pulmonary"
+        " |interstitial |]edema.",
         "Findings of congestive heart failure with {adj} edema.",
     ),
     "heart failure graded": (
-        "{first} cardiomegaly with {adj} pulmonary edema.",
+        "{first} [cardiomegaly|cardiac enlargement] [with|and] {adj} [pulmonary"
+        " |interstitial |]edema.",
         "{first} cardiomegaly and {adj} pulmonary edema, consistent with heart failure.",
     ),
     "heart effusion": (
-        "{first} cardiomegaly with a {adj} {side} pleural effusion.",
+        "{first} [cardiomegaly|cardiac enlargement] [with|and] a {adj} {side} [pleural |]effusion.",
         "{first} enlargement of the heart and a {adj} {side} pleural effusion.",
     ),
     "heart effusions": (
-        "{first} cardiomegaly with {adj} bilateral pleural effusions.",
+        "{first} cardiomegaly [with|and] {adj} bilateral [pleural |]effusions.",
         "{first} cardiac enlargement and {adj} effusions on both sides.",
     ),
     "edema effusions": (
-        "{first} pulmonary edema with {adj} bilateral pleural effusions.",
+        "{first} [pulmonary |interstitial |]edema [with|and] {adj} bilateral [pleural |]effusions.",
         "{first} edema and {adj} pleural effusions on both sides.",
     ),
     "edema alone": (
@@ -34,7 +37,8 @@ PHRASES: dict[str, tuple[str, ...]] = {
         "{first} edema, no pleural effusion.",
     ),
     "effusion pneumonia": (
-        "{adj} {side} pleural effusion with adjacent consolidation in the {lobe}.",
+        "{adj} {side} pleural effusion [with adjacent|and associated|with]"
+        " [consolidation|airspace disease|infiltrate] in the {lobe}.",
         "Consolidation in the {lobe} with a {adj} {side} parapneumonic effusion.",
     ),
     "effusions graded": (
@@ -53,29 +57,27 @@ PHRASES: dict[str, tuple[str, ...]] = {
         "{adj} {side} lung consolidation.",
         "{adj} consolidation in the {side} lung, suggestive of pneumonia.",
     ),
-    "heart aorta": (
-        "The heart size and mediastinal contours are normal.",
-        "The cardiomediastinal silhouette is normal.",
-        "Cardiac and mediastinal contours are within normal limits.",
-    ),
     "heart tortuous": (
-        "The heart is normal in size with a tortuous aorta.",
+        "The heart is [normal in size|not enlarged] with a [mildly |]tortuous [thoracic |]aorta.",
         "Normal heart size, tortuous aorta.",
     ),
     "heart calcified": (
-        "The heart is normal in size with a calcified aortic arch.",
+        "The heart is [normal in size|not enlarged] with [a calcified aortic"
+        " arch|atherosclerotic calcification of the aorta].",
         "Normal heart size, calcified aorta.",
     ),
     "volume clear low": (
-        "Low lung volumes without focal consolidation or edema.",
+        "Low lung volumes without [focal consolidation or edema|focal airspace"
+        " disease|acute infiltrate].",
         "Lung volumes are low, but the lungs are clear.",
     ),
     "volume clear high": (
-        "Hyperinflated but clear lungs.",
+        "[Hyperinflated|Hyperexpanded] but clear lungs.",
         "The lungs are hyperinflated and clear.",
     ),
     "volume clear normal": (
-        "The lungs are well expanded and clear.",
+        "[The l|L]ungs are [well expanded|well inflated|normally aerated|well-aerated]"
+        " and clear[ bilaterally|].",
         "Well inflated, clear lungs.",
     ),
 }
@@ -177,13 +179,12 @@ def _of_pneumonia(voice: Voice, state: State) -> Iterator[Pairing]:
 
 
 def heart_and_aorta(voice: Voice, state: State) -> Statement:
-    """That the heart is not enlarged, and what the aorta is like."""
-    kind = "aorta" if state.aorta == "normal" else state.aorta
+    """That the heart is not enlarged, and what the aorta, which is not normal, is like."""
     claim = claims.none("cardiomegaly") & claims.exactly("aorta", state.aorta)
-    return Statement(voice.say(PHRASES, f"heart {kind}"), claim)
+    return Statement(voice.say(PHRASES, f"heart {state.aorta}"), claim)
 
 
 def clear_and_volume(voice: Voice, state: State) -> Statement:
     """That the lungs are clear, and how well expanded they are."""
-    claim = claims.LUNGS_CLEAR & claims.exactly("volume", state.volume)
+    claim = LUNGS_CLEAR & claims.exactly("volume", state.volume)
     return Statement(voice.say(PHRASES, f"volume clear {state.volume}"), claim)

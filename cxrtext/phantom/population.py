@@ -1,24 +1,10 @@
-"""The population: which findings a study has, where and how severe, and how often.
+"""What can be seen in a study: the axes of its state and their values.
 
-A study's state is drawn along a small tree of conditional tables, so that every statement about
-it has an exactly computable probability:
-
-    age group → cardiomegaly → edema → effusion → pneumonia
-    age group → pneumothorax, aorta, spine, lung volume
-
-Places and severities follow falling, Zipf-like weights, which makes the tail of finding × place ×
-severity long.  Right and left are the patient's.
+How often each value occurs is in ``prevalence``.  Right and left are the patient's.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
 
 LOBES = (
     "right lower lobe",
@@ -43,16 +29,11 @@ LOBE_PAIRS = (
 )
 """Places of a pneumonia in two lobes, the commonest first."""
 
-GROUPS = ((18, 44), (45, 64), (65, 92))
-"""Age groups in years, both ends included."""
+BASES = ("left base", "right base", "both bases")
+"""Places of an atelectasis, the commonest first."""
 
-GROUP_SHARE: Floats = np.array([0.30, 0.35, 0.35])
-GRADE_SHARE = (0.46, 0.34, 0.20)
-KEEP = 0.35
-"""Probability that a later study of a patient repeats the findings of the one before."""
-
-STUDY_COUNT: Floats = np.array([0.50, 0.25, 0.15, 0.10])
-"""Probabilities of 1, 2, 3 and 4 studies a patient."""
+RIBS = (6, 7, 5, 8, 4)
+"""Ribs that break, the commonest first."""
 
 
 def _pneumonias() -> list[tuple[int, tuple[str, ...]]]:
@@ -79,6 +60,19 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "aorta": ("normal", "tortuous", "calcified"),
     "spine": ("straight", "degenerative", "scoliosis right", "scoliosis left"),
     "volume": ("normal", "low", "high"),
+    "atelectasis": ((0, ""), *((g, b) for b in BASES for g in (1, 2))),
+    "nodule": ((0, ""), *((g, lobe) for lobe in LOBES for g in (1, 2, 3))),
+    "granuloma": ("", *LOBES),
+    "emphysema": (0, 1, 2),
+    "fibrosis": (0, 1, 2),
+    "hernia": (0, 1, 2),
+    "diaphragm": ("", "right", "left"),
+    "fracture": (("", 0), *((side, rib) for side in ("right", "left") for rib in RIBS)),
+    "tube": ("", "good", "low", "high"),
+    "line": ("", "right ij", "left ij", "right picc", "left picc", "right subclavian"),
+    "pacemaker": ("", "left single", "left dual", "right dual"),
+    "drain": ("", "right", "left"),
+    "wires": (False, True),
 }
 """Every value that each axis of a study's state can take; the first is the normal one."""
 
@@ -96,6 +90,19 @@ class State:
         aorta: "normal", "tortuous" or "calcified".
         spine: "straight", "degenerative", "scoliosis right" or "scoliosis left".
         volume: "normal", "low" or "high".
+        atelectasis: Grade 0 to 2 (1 linear, 2 a basal opacity), and the base.
+        nodule: Grade 0 to 3 (below 1 cm, 1 to 3 cm, a mass above 3 cm), and the lobe.
+        granuloma: The lobe of a calcified granuloma, "" without.
+        emphysema: Grade 0 to 2; hyperinflated, flat domes, few vessels above.
+        fibrosis: Grade 0 to 2 of basal reticular lines.
+        hernia: Hiatal: 0, small 1, large 2.
+        diaphragm: The side of an elevated hemidiaphragm, "" without.
+        fracture: Side and number of a broken rib.
+        tube: Endotracheal: "", tip in a good place, too low (right main bronchus), too high.
+        line: Central venous: "" or where it enters; its tip is in the superior vena cava.
+        pacemaker: "" or the side of its box, and one or two leads.
+        drain: The side of a chest tube.
+        wires: Sternotomy wires.
     """
 
     cardiomegaly: int = 0
@@ -106,6 +113,19 @@ class State:
     aorta: str = "normal"
     spine: str = "straight"
     volume: str = "normal"
+    atelectasis: tuple[int, str] = (0, "")
+    nodule: tuple[int, str] = (0, "")
+    granuloma: str = ""
+    emphysema: int = 0
+    fibrosis: int = 0
+    hernia: int = 0
+    diaphragm: str = ""
+    fracture: tuple[str, int] = ("", 0)
+    tube: str = ""
+    line: str = ""
+    pacemaker: str = ""
+    drain: str = ""
+    wires: bool = False
 
     def places(self) -> tuple[tuple[str, str], ...]:
         """Every (finding, part) that is there; the parts are those of the boxes."""
@@ -118,6 +138,30 @@ class State:
         for side in ("right", "left"):
             if self.pneumothorax[1] in (side, "both"):
                 places.append(("Pneumothorax", side))
+        return tuple(places)
+
+    def further_places(self) -> tuple[tuple[str, str, str], ...]:
+        """Every (axis, finding, part) beside the five findings; spine and aorta have no place."""
+        base, sides = self.atelectasis[1], ("right", "left")
+        places = [
+            ("atelectasis", "Atelectasis", side)
+            for side in sides
+            if base in (BASES[2], f"{side} base")
+        ]
+        places += [("nodule", "Lung Lesion", self.nodule[1])] if self.nodule[0] else []
+        places += [("granuloma", "Granuloma", self.granuloma)] if self.granuloma else []
+        places += [("emphysema", "Emphysema", side) for side in sides if self.emphysema]
+        places += [("fibrosis", "Fibrosis", side) for side in sides if self.fibrosis]
+        places += [("hernia", "Hiatal Hernia", "hiatus")] if self.hernia else []
+        places += (
+            [("diaphragm", "Elevated Hemidiaphragm", self.diaphragm)] if self.diaphragm else []
+        )
+        places += [("fracture", "Fracture", self.fracture[0])] if self.fracture[1] else []
+        places += [("tube", "Endotracheal Tube", "trachea")] if self.tube else []
+        places += [("line", "Central Line", self.line.split()[0])] if self.line else []
+        places += [("pacemaker", "Pacemaker", self.pacemaker.split()[0])] if self.pacemaker else []
+        places += [("drain", "Chest Tube", self.drain)] if self.drain else []
+        places += [("wires", "Sternotomy Wires", "sternum")] if self.wires else []
         return tuple(places)
 
     def labels(self) -> dict[str, int]:
@@ -133,153 +177,3 @@ class State:
     def is_normal(self) -> bool:
         """Whether every axis has its normal value."""
         return self == State()
-
-
-def _row(prevalence: float, weights: Sequence[float]) -> Floats:
-    """Probabilities of "none" and of each other value, the latter in proportion to ``weights``."""
-    share = np.asarray(weights, dtype=np.float64)
-    return np.concatenate([[1.0 - prevalence], prevalence * share / share.sum()])
-
-
-def _edema(cardiomegaly: int) -> Floats:
-    prevalence = (0.12, 0.28, 0.42, 0.58)[cardiomegaly]
-    lean = {"": 0.7, "right": 0.19, "left": 0.11}
-    return _row(prevalence, [GRADE_SHARE[g - 1] * lean[s] for g, s in VALUES["edema"][1:]])
-
-
-def _effusion(cardiomegaly: int, edema: tuple[int, str]) -> Floats:
-    prevalence = min(0.155 + 0.05 * cardiomegaly + 0.12 * edema[0], 0.62)
-    both = 0.45 if edema[0] else 0.16
-    size = (0.0, 0.48, 0.32, 0.20)
-    weights = []
-    for right, left in VALUES["effusion"][1:]:
-        if right and left:
-            nearness = (1.0, 0.28, 0.06)[abs(right - left)]
-            weights.append(both * size[right] * size[left] * nearness * 2.4)
-        else:
-            share = 0.56 if right else 0.44
-            weights.append((1 - both) * share * size[right or left])
-    return _row(prevalence, weights)
-
-
-def _pneumonia(effusion: tuple[int, int]) -> Floats:
-    prevalence = 0.25 if any(effusion) else 0.20
-    places = [(lobe,) for lobe in LOBES], list(LOBE_PAIRS)
-    weight = {place: 0.76 / (rank + 1.4) for rank, place in enumerate(places[0])}
-    pairs = {place: 0.20 / (rank + 1.4) for rank, place in enumerate(places[1])}
-    return _row(
-        prevalence,
-        [
-            (weight | pairs)[place] * GRADE_SHARE[grade - 1]
-            for grade, place in VALUES["pneumonia"][1:]
-        ],
-    )
-
-
-def _pneumothorax(group: int) -> Floats:
-    grade_share = (0.0, 0.44, 0.34, 0.16, 0.06)
-    place_share = {
-        "apical": 0.55,
-        "lateral": 0.27,
-        "basilar": 0.18,
-        "apicolateral": 1,
-        "tension": 1,
-    }
-    side_share = {"right": 0.53, "left": 0.44, "both": 0.06}
-    weights = [
-        grade_share[grade] * place_share[place] * side_share[side]
-        for grade, side, place in VALUES["pneumothorax"][1:]
-    ]
-    return _row((0.18, 0.16, 0.14)[group], weights)
-
-
-@cache
-def tables() -> dict[str, Floats]:
-    """The conditional tables, by axis.
-
-    Returns:
-        ``cardiomegaly`` [G, C], ``edema`` [C, E], ``effusion`` [C, E, F], ``pneumonia`` [F, P],
-        and ``pneumothorax``, ``aorta``, ``spine``, ``volume`` [G, ·]: G age groups, the others in
-        the order of ``VALUES``; each sums to 1 over its last axis.
-    """
-    groups = range(len(GROUPS))
-
-    def by_group(row: Callable[[int], Floats]) -> Floats:
-        return np.stack([row(group) for group in groups])
-
-    return {
-        "cardiomegaly": by_group(lambda g: _row((0.11, 0.22, 0.31)[g], GRADE_SHARE)),
-        "edema": np.stack([_edema(c) for c in VALUES["cardiomegaly"]]),
-        "effusion": np.stack(
-            [[_effusion(c, e) for e in VALUES["edema"]] for c in VALUES["cardiomegaly"]]
-        ),
-        "pneumonia": np.stack([_pneumonia(f) for f in VALUES["effusion"]]),
-        "pneumothorax": by_group(_pneumothorax),
-        "aorta": by_group(lambda g: _row((0.02, 0.14, 0.36)[g], (0.6, 0.4))),
-        "spine": by_group(lambda g: _row((0.05, 0.15, 0.34)[g], (0.62, 0.25, 0.13))),
-        "volume": by_group(lambda g: _row((0.13, 0.20, 0.26)[g], (0.64, 0.36))),
-    }
-
-
-def _draw(generator: np.random.Generator, axis: str, row: Floats) -> Any:
-    place = int(np.searchsorted(np.cumsum(row), generator.random(), side="right"))
-    return VALUES[axis][min(place, len(row) - 1)]
-
-
-def draw_findings(generator: np.random.Generator, group: int) -> State:
-    """Draw the five findings and the lung volume of one study of a patient of an age group."""
-    table = tables()
-    cardiomegaly = _draw(generator, "cardiomegaly", table["cardiomegaly"][group])
-    edema = _draw(generator, "edema", table["edema"][cardiomegaly])
-    row = table["effusion"][cardiomegaly, VALUES["edema"].index(edema)]
-    effusion = _draw(generator, "effusion", row)
-    row = table["pneumonia"][VALUES["effusion"].index(effusion)]
-    return State(
-        cardiomegaly=cardiomegaly,
-        edema=edema,
-        effusion=effusion,
-        pneumonia=_draw(generator, "pneumonia", row),
-        pneumothorax=_draw(generator, "pneumothorax", table["pneumothorax"][group]),
-        volume=_draw(generator, "volume", table["volume"][group]),
-    )
-
-
-def draw_frame(generator: np.random.Generator, group: int) -> tuple[str, str]:
-    """Draw what stays with a patient: the aorta and the spine."""
-    table = tables()
-    return (
-        _draw(generator, "aorta", table["aorta"][group]),
-        _draw(generator, "spine", table["spine"][group]),
-    )
-
-
-def probability(masks: dict[str, Floats], power: int = 1) -> float:
-    """Probability that a random study's value lies in the mask of every axis.
-
-    Args:
-        masks: One vector of 0 and 1 an axis, in the order of ``VALUES``; no vector: any value.
-        power: 2 gives the probability that two independent studies of one patient agree.
-
-    Returns:
-        The exact probability, summed along the tree.
-    """
-    full = {axis: masks.get(axis, np.ones(len(values))) for axis, values in VALUES.items()}
-    table = {axis: values**power for axis, values in tables().items()}
-    of_effusion = table["pneumonia"] @ full["pneumonia"]
-    of_edema = table["effusion"] @ (full["effusion"] * of_effusion)
-    of_cardiomegaly = (table["edema"] * of_edema) @ full["edema"]
-    of_group = table["cardiomegaly"] @ (full["cardiomegaly"] * of_cardiomegaly)
-    for axis in ("pneumothorax", "aorta", "spine", "volume"):
-        if power == 1 or axis == "pneumothorax":
-            of_group = of_group * (table[axis] @ full[axis])
-    return float(GROUP_SHARE @ of_group)
-
-
-@cache
-def unchanged_probability() -> float:
-    """Probability that a random study has an earlier one with the same five findings.
-
-    The last patient of a set may lack studies; that is not counted.
-    """
-    later = 1.0 - 1.0 / float(STUDY_COUNT @ np.arange(1, len(STUDY_COUNT) + 1))
-    return later * (KEEP + (1.0 - KEEP) * probability({}, power=2))

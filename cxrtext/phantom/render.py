@@ -1,33 +1,33 @@
 """From a study's state to the picture: attenuation, scatter, noise, exposure."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
-from cxrtext.phantom.anatomy import Anatomy, hila, lay_out, soft_tissue
+from cxrtext.phantom.anatomy import Anatomy, lay_out
 from cxrtext.phantom.body import Body, sample_body
 from cxrtext.phantom.bones import bones
-from cxrtext.phantom.findings import (
-    Effect,
-    edema,
-    effusion,
-    mediastinal_shift,
-    pneumonia,
-    pneumothorax,
-)
+from cxrtext.phantom.chronic import CHRONIC, pruned
+from cxrtext.phantom.devices import DEVICES
+from cxrtext.phantom.effects import DROWNING, Effect, soften
+from cxrtext.phantom.findings import edema, effusion, mediastinal_shift, pneumonia, pneumothorax
+from cxrtext.phantom.lesions import LESIONS
 from cxrtext.phantom.population import State
-from cxrtext.phantom.shapes import Map, blur, glow, strokes
+from cxrtext.phantom.scanners import SCANNERS, expose, finish, marker, site
+from cxrtext.phantom.shapes import Map
+from cxrtext.phantom.tissue import hila, soft_tissue
 from cxrtext.phantom.vessels import vessels
 
-LETTERS: dict[str, list[list[tuple[float, float]]]] = {
-    "L": [[(0, 0), (0, 1), (0.6, 1)]],
-    "R": [
-        [(0, 1), (0, 0), (0.55, 0), (0.62, 0.25), (0.5, 0.5), (0, 0.5)],
-        [(0.25, 0.5), (0.65, 1)],
-    ],
+FINDINGS: dict[int, tuple[str, Callable[[Anatomy, np.random.Generator], Iterator[Effect]]]] = {
+    3: ("edema", edema),
+    4: ("effusion", effusion),
+    5: ("pneumonia", pneumonia),
+    **dict(enumerate((LESIONS | CHRONIC | DEVICES).items(), start=10)),
 }
-"""The strokes of the side markers, in letter heights."""
+"""The number of each finding's stream, the axis of the state, and what draws it."""
+
+NORMAL = State()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ class Sitter:
         view: "AP" or "PA".
         patient_key: Seed of what all the patient's studies share.
         study_key: Seed of everything else.
+        difficulty: How faint the findings are and how much their severity spreads; at 0 they
+            stand out as in a textbook.
     """
 
     state: State
@@ -62,6 +64,7 @@ class Sitter:
     view: str
     patient_key: tuple[int, ...]
     study_key: tuple[int, ...]
+    difficulty: float = 1.0
 
     def stream(self, number: int) -> np.random.Generator:
         """An own source of randomness for each part of the picture."""
@@ -75,10 +78,50 @@ class Sitter:
             self.state,
             sex=self.sex,
             anteroposterior=self.view == "AP",
+            difficulty=self.difficulty,
         )
 
 
-def attenuation(sitter: Sitter, size: int) -> tuple[Map, list[Effect]]:
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What a picture is made of.
+
+    Args:
+        total: Attenuation, [size, size], in arbitrary units (air 0, lung about 0.4, abdomen about
+            1.3).
+        clean: The same without the findings that lie over the anatomy.
+        effects: One a finding and place.
+    """
+
+    total: Map
+    clean: Map
+    effects: list[Effect]
+
+
+def _effects(sitter: Sitter, anatomy: Anatomy, marks: Map) -> tuple[list[Effect], Map]:
+    """Every finding, and what is left of the vessels among them.
+
+    Every finding has its own stream, so that it is the same whatever else is there.
+    """
+    effects = [Effect("Cardiomegaly", "heart", np.zeros_like(anatomy.u), anatomy.heart)]
+    if not anatomy.body.state.cardiomegaly:
+        effects.clear()
+    for effect, kept in pneumothorax(anatomy, sitter.stream(2)):
+        effects.append(effect)
+        marks = marks * kept
+    # Each axis has its stream, whether the others are normal or not.
+    for number, (axis, finding) in FINDINGS.items():
+        if getattr(anatomy.body.state, axis) != getattr(NORMAL, axis):
+            effects += finding(anatomy, sitter.stream(number))
+    effects = soften(effects, sitter.stream(9), sitter.difficulty)
+    for effect in effects:
+        if effect.finding in DROWNING:
+            # Vessels drown in what surrounds them.
+            marks = marks * (1.0 - np.clip(np.float32(1.5) * effect.delta, 0.0, 0.85))
+    return effects, marks
+
+
+def attenuation(sitter: Sitter, size: int) -> Layers:
     """The attenuation seen by each pixel, and the findings in it.
 
     Args:
@@ -86,74 +129,43 @@ def attenuation(sitter: Sitter, size: int) -> tuple[Map, list[Effect]]:
         size: Pixels along each side.
 
     Returns:
-        [size, size] in arbitrary units (air 0, lung about 0.4, abdomen about 1.4), and one effect
-        a finding and place.
+        The picture before its exposure.
     """
     state, body = sitter.state, sitter.body()
     shift = mediastinal_shift(state.effusion, state.pneumothorax)
     anatomy = lay_out(body, size, shift)
-    effects = [Effect("Cardiomegaly", "heart", np.zeros_like(anatomy.u), anatomy.heart)]
-    if not state.cardiomegaly:
-        effects.clear()
     fullness = (0.0, 0.55, 0.8, 1.0)[state.edema[0]]
-    lung_marks = vessels(anatomy, sitter.stream(1), fullness) + hila(anatomy) * (1 + 0.3 * fullness)
-    lung_marks = lung_marks * (1.0 - 0.6 * anatomy.heart_depth)
-    for effect, kept in pneumothorax(anatomy, sitter.stream(2)):
-        effects.append(effect)
-        lung_marks = lung_marks * kept
-    effects += edema(anatomy, sitter.stream(3))
-    for opacity in chain(effusion(anatomy, sitter.stream(4)), pneumonia(anatomy, sitter.stream(5))):
-        effects.append(opacity)
-        # Vessels drown in what surrounds them.
-        lung_marks = lung_marks * (1.0 - np.clip(1.5 * opacity.delta, 0.0, 0.85))
-    total = soft_tissue(anatomy, shift) + bones(anatomy) + lung_marks
+    marks = vessels(anatomy, sitter.stream(1), fullness) + hila(anatomy) * (1 + 0.3 * fullness)
+    marks = pruned(anatomy, marks * (1.0 - 0.6 * anatomy.heart_depth) * anatomy.open)
+    tissue = soft_tissue(anatomy, sitter.stream(24), shift) + bones(anatomy)
+    effects, kept = _effects(sitter, anatomy, marks)
+    letter = marker(SCANNERS[site(sitter.patient_key)], sitter.stream(6), size)
+    clean = tissue + marks
+    total = tissue + kept
+    # Beside the heart an opacity takes its border away; behind it little is seen.
+    seen = anatomy.open * (1.0 - 0.55 * anatomy.heart)
     for effect in effects:
-        total += effect.delta * anatomy.open
-    return np.maximum(total, 0.0) + _marker(anatomy, sitter.stream(6)), effects
+        total += effect.delta if effect.over_all else effect.delta * seen
+    return Layers(np.maximum(total, 0.0) + letter, clean, effects)
 
 
-def _marker(anatomy: Anatomy, generator: np.random.Generator) -> Map:
-    """The lead letter that marks a side of the patient."""
-    letter = "R" if generator.random() < 0.5 else "L"
-    column = 0.07 if letter == "R" else 0.90
-    x, y = column + float(generator.uniform(-0.02, 0.02)), float(generator.uniform(0.05, 0.10))
-    size = anatomy.size
-    tall = 0.042 * size
-    lines = [
-        ([(x * size + px * tall, y * size + py * tall) for px, py in path], 0.008 * size, 1.0)
-        for path in LETTERS[letter]
-    ]
-    return np.float32(1.3) * strokes(size, lines)
-
-
-def expose(total: Map, generator: np.random.Generator, size: int) -> Map:
-    """Turn attenuation into grey values: scatter, quantum noise, the exposure curve.
+def paint(sitter: Sitter, size: int) -> tuple[Map, list[Effect]]:
+    """Draw one radiograph.
 
     Args:
-        total: Attenuation, [size, size].
-        generator: The source of randomness.
+        sitter: Who is drawn.
         size: Pixels along each side.
 
     Returns:
-        [size, size] in [0, 1], bright where much is absorbed.
+        [size, size] in [0, 1], and the findings with the masks of what they changed.
     """
-    scatter, dose, centre, width = (
-        float(generator.uniform(low, high))
-        for low, high in ((0.03, 0.10), (0.004, 0.011), (0.86, 0.98), (0.21, 0.27))
-    )
-    light = np.exp(np.float32(-2.2) * total)
-    light = light + np.float32(scatter) * glow(np.minimum(light, 0.4), 0.035)
-    # Quanta are counted on the detector, so a coarser picture holds more of them a pixel.
-    grain = generator.standard_normal((size, size), dtype=np.float32)
-    sharpness = np.float32(dose * size / 512)
-    if size >= 384:
-        # The scintillator spreads light over neighbouring pixels.
-        grain = blur(grain, 1.0) * np.float32(3.0)
-    seen = light + grain * sharpness * np.sqrt(light)
-    density = np.log(np.maximum(seen, 1e-4)) / np.float32(-2.2)
-    value = 1.0 / (1.0 + np.exp((np.float32(centre) - density) / np.float32(width)))
-    dark = 1.0 / (1.0 + np.exp((centre + 0.05) / width))
-    return np.asarray(np.clip((value - dark) / (1.0 - dark), 0.0, 1.0), np.float32)
+    layers = attenuation(sitter, size)
+    scanner = SCANNERS[site(sitter.patient_key)]
+    noise = 0.6 + 0.4 * sitter.difficulty
+    if sitter.view == "AP":
+        noise *= 1.25  # portable machines give a lower dose
+    picture = expose(layers.total, layers.clean, scanner, sitter.stream(7), noise)
+    return finish(picture, scanner, sitter.stream(23), sitter.view), layers.effects
 
 
 def draw(sitter: Sitter, size: int) -> tuple[Map, list[PlacedBox]]:
@@ -166,6 +178,10 @@ def draw(sitter: Sitter, size: int) -> tuple[Map, list[PlacedBox]]:
     Returns:
         [size, size] in [0, 1], and the findings' boxes.
     """
-    total, effects = attenuation(sitter, size)
-    boxes = [PlacedBox(effect.finding, effect.part, effect.box()) for effect in effects]
-    return expose(total, sitter.stream(7), size), boxes
+    picture, effects = paint(sitter, size)
+    return picture, placed_boxes(effects)
+
+
+def placed_boxes(effects: list[Effect]) -> list[PlacedBox]:
+    """The boxes round the findings."""
+    return [PlacedBox(effect.finding, effect.part, effect.box()) for effect in effects]

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFilter
 
 Map = NDArray[np.floating[Any]]
 """A picture or a mask, [size, size]; 32 bit where speed matters."""
-Stroke = tuple[Sequence[tuple[float, float]], float, float]
+Stroke = tuple[Sequence[Sequence[float]], float, float]
 """Points (column, row) and width in pixels, and strength in (0, 1]."""
+Polygon = tuple[NDArray[np.float64], float]
+"""Corners (column, row) in pixels, [K, 2], and strength in [0, 1]."""
 
 
 def ramp(distance: Map, width: float) -> Map:
@@ -34,15 +36,39 @@ def ramp(distance: Map, width: float) -> Map:
 
 def bump(distance: Map, width: float) -> Map:
     """A Gaussian of a signed distance, 1 where it is 0."""
-    return np.asarray(np.exp(-((distance * np.float32(1.0 / width)) ** 2)))
+    x = distance * np.float32(1.0 / width)
+    return np.asarray(np.exp(-(x * x)))
 
 
 def blob(u: Map, v: Map, centre: tuple[float, float], radii: tuple[float, float]) -> Map:
     """A Gaussian spot, 1 at its centre."""
-    return np.exp(
-        -(((u - centre[0]) / np.float32(radii[0])) ** 2)
-        - ((v - centre[1]) / np.float32(radii[1])) ** 2
-    )
+    across = (u - np.float32(centre[0])) * np.float32(1.0 / radii[0])
+    down = (v - np.float32(centre[1])) * np.float32(1.0 / radii[1])
+    return np.asarray(np.exp(-(across * across) - down * down))
+
+
+def window(u: Map, v: Map, across: tuple[float, float], down: tuple[float, float]) -> Any:
+    """The part of a grid that holds a rectangle of body coordinates.
+
+    Args:
+        u: Body coordinate across, [size, size].
+        v: Body coordinate down, [size, size].
+        across: Lowest and highest u.
+        down: Lowest and highest v.
+
+    Returns:
+        Rows and columns, as an index.
+    """
+    low, high = v[:, [0, -1]].min(axis=1), v[:, [0, -1]].max(axis=1)
+    left, right = u[[0, -1]].min(axis=0), u[[0, -1]].max(axis=0)
+    places = []
+    for inside in (
+        (high >= down[0]) & (low <= down[1]),
+        (right >= across[0]) & (left <= across[1]),
+    ):
+        touched = np.flatnonzero(inside)
+        places.append(slice(int(touched[0]), int(touched[-1]) + 1) if touched.size else slice(0, 0))
+    return tuple(places)
 
 
 def texture(
@@ -59,13 +85,24 @@ def texture(
     Returns:
         [size, size], mean about 0 and standard deviation about 1.
     """
-    total = np.zeros((size, size), np.float32)
+    # The octaves are added on a grid twice as fine as the last one, then enlarged at once.
+    side = min(2 * cells[-1], size)
+    total = np.zeros((side, side), np.float32)
     for octave, count in enumerate(cells):
         grid = generator.standard_normal((count, count), dtype=np.float32)
-        smooth = Image.fromarray(grid).resize((size, size), Image.Resampling.BICUBIC)
+        smooth = Image.fromarray(grid).resize((side, side), Image.Resampling.BICUBIC)
         total += np.float32(fall**octave) * np.asarray(smooth)
     norm = np.sqrt(sum(fall ** (2 * octave) for octave in range(len(cells))))
-    return total * np.float32(1.3 / norm)
+    large = Image.fromarray(total * np.float32(1.3 / norm))
+    return np.asarray(large.resize((size, size), Image.Resampling.BILINEAR))
+
+
+def _reduced(canvas: Image.Image, factor: int) -> Map:
+    """A canvas at the size wanted; a large one is softened, as a focal spot does."""
+    small = canvas.reduce(factor)
+    if small.width >= 384:
+        small = small.filter(ImageFilter.GaussianBlur(0.0017 * small.width))
+    return np.asarray(small, np.float32) / np.float32(255.0)
 
 
 def strokes(size: int, lines: Sequence[Stroke]) -> Map:
@@ -78,7 +115,7 @@ def strokes(size: int, lines: Sequence[Stroke]) -> Map:
     Returns:
         [size, size], 0 to 1.
     """
-    factor = max(2, min(4, 1024 // size))
+    factor = max(2, min(3, 512 // size))
     canvas = Image.new("L", (size * factor, size * factor))
     pen = ImageDraw.Draw(canvas)
     for points, width, strength in lines:
@@ -87,24 +124,41 @@ def strokes(size: int, lines: Sequence[Stroke]) -> Map:
         shade = int(255 * strength * min(thick, 1.0))
         path = [(x * factor, y * factor) for x, y in points]
         pen.line(path, fill=shade, width=max(1, round(thick)), joint="curve")
-    return np.asarray(canvas.reduce(factor), np.float32) / np.float32(255.0)
+    return _reduced(canvas, factor)
 
 
-def glow(image: Map, sigma: float) -> Map:
-    """Blur widely, on a coarse copy.
+def polygons(size: int, shapes: Sequence[Polygon]) -> Map:
+    """Fill polygons with smooth edges; where they cross, the later one stays.
+
+    Args:
+        size: Pixels along each side.
+        shapes: In pixels of the result.
+
+    Returns:
+        [size, size], 0 to 1.
+    """
+    factor = max(2, min(3, 512 // size))
+    canvas = Image.new("L", (size * factor, size * factor))
+    pen = ImageDraw.Draw(canvas)
+    for points, strength in shapes:
+        pen.polygon((points * factor).ravel().tolist(), fill=round(255 * strength))
+    return _reduced(canvas, factor)
+
+
+def coarse(image: Map, cells: int) -> Map:
+    """What is left of an image when details smaller than a cell are smoothed away.
 
     Args:
         image: [size, size].
-        sigma: Standard deviation, as a share of the side.
+        cells: Cells along each side.
 
     Returns:
         [size, size].
     """
-    side, coarse = image.shape[0], 64
+    side = image.shape[0]
     small = Image.fromarray(np.asarray(image, np.float32))
-    small = small.resize((coarse, coarse), Image.Resampling.BOX)
-    soft = Image.fromarray(blur(np.asarray(small), sigma * coarse))
-    return np.asarray(soft.resize((side, side), Image.Resampling.BICUBIC))
+    small = small.resize((cells, cells), Image.Resampling.BOX)
+    return np.asarray(small.resize((side, side), Image.Resampling.BICUBIC))
 
 
 def blur(image: Map, sigma: float) -> Map:

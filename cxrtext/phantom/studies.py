@@ -4,15 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cxrtext.phantom.population import (
-    GROUP_SHARE,
-    GROUPS,
-    KEEP,
-    STUDY_COUNT,
-    State,
-    draw_findings,
-    draw_frame,
-)
+from cxrtext.phantom.chances import draw_findings, draw_frame
+from cxrtext.phantom.population import VALUES, State
+from cxrtext.phantom.prevalence import CHANGING, GROUP_SHARE, GROUPS, KEEP, STUDY_COUNT
 from cxrtext.phantom.render import Sitter
 from cxrtext.phantom.report import Report, write_report
 
@@ -29,7 +23,7 @@ class PhantomStudy:
         age: In years.
         sitter: Who is drawn: state, sex, view and seeds.
         prior: Whether the patient has an earlier study.
-        unchanged: Whether that one showed the same five findings.
+        unchanged: Whether that one showed the same, the lung volume apart.
         report: What is written about it.
     """
 
@@ -52,13 +46,14 @@ def _splits(generator: np.random.Generator, patients: int) -> list[str]:
 
 
 def _same_findings(first: State, second: State) -> bool:
-    axes = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")
-    return all(getattr(first, axis) == getattr(second, axis) for axis in axes)
+    return all(getattr(first, axis) == getattr(second, axis) for axis in CHANGING)
 
 
 def _view(generator: np.random.Generator, state: State) -> str:
     """Sicker people are more often imaged lying or sitting, from the front."""
     burden = state.cardiomegaly + 2 * state.edema[0] + sum(state.effusion) + state.pneumonia[0]
+    if state.tube:
+        return "AP"
     return "AP" if generator.random() < 0.25 + 0.06 * min(burden, 9) else "PA"
 
 
@@ -76,14 +71,15 @@ def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStud
     group = int(generator.choice(len(GROUPS), p=GROUP_SHARE))
     age = int(generator.integers(GROUPS[group][0], GROUPS[group][1], endpoint=True))
     sex = "F" if generator.random() < 0.47 else "M"
-    aorta, spine = draw_frame(generator, group)
+    frame = draw_frame(generator, group)
+    emphysema = VALUES["emphysema"].index(frame["emphysema"])
     studies: list[PhantomStudy] = []
     for index in range(first, first + count):
         before = studies[-1].sitter.state if studies else None
-        state = draw_findings(generator, group)
+        state = draw_findings(generator, group, emphysema)
         if before and generator.random() < KEEP:
             state = replace(before, volume=state.volume)
-        state = replace(state, aorta=aorta, spine=spine)
+        state = replace(state, **frame)
         unchanged = before is not None and _same_findings(before, state)
         view = _view(generator, state)
         report = write_report(
@@ -91,8 +87,8 @@ def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStud
             state,
             age=age,
             sex=sex,
-            prior=before is not None,
-            unchanged=unchanged,
+            before=before,
+            same=unchanged,
         )
         studies.append(
             PhantomStudy(

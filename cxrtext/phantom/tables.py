@@ -8,6 +8,7 @@ from typing import Any
 
 from cxrtext.phantom.claims import rho
 from cxrtext.phantom.render import PlacedBox
+from cxrtext.phantom.report_labels import CHEXPERT, labels_from_state, labels_from_statements
 from cxrtext.phantom.studies import PhantomStudy
 from cxrtext.records import CHEX5, Box, write_boxes, write_table
 
@@ -87,8 +88,29 @@ def _boxes(
 ) -> Iterator[Box]:
     for study, name in zip(studies, names, strict=True):
         for box in placed[study.study_id]:
-            sentence = study.report.evidence(box.finding, box.part)
+            try:
+                sentence = study.report.evidence(box.finding, box.part)
+            except LookupError:
+                if box.finding in CHEX5:
+                    raise
+                continue  # reports leave out some of the other findings; a box wants a phrase
             yield Box(name, size, size, box.finding, sentence, box.bbox)
+
+
+def _write_labels(out: Path, studies: Sequence[PhantomStudy]) -> None:
+    """What each study shows, 1 or 0, and in a second table what its report says of it."""
+    names = (*CHEX5, *(name for name in CHEXPERT if name not in CHEX5))
+    shown: list[dict[str, Any]] = []
+    said: list[dict[str, Any]] = []
+    for study in studies:
+        ids = {"study_id": study.study_id, "patient_id": study.patient_id}
+        statements = (*study.report.findings, *study.report.impression)
+        shown.append(ids | labels_from_state(study.sitter.state))
+        told = labels_from_statements(statements)
+        said.append(ids | told)
+    columns = ["study_id", "patient_id", *names]
+    write_table(out / "labels.csv", columns, shown)
+    write_table(out / "labels_from_reports.csv", columns, said)
 
 
 def write_tables(
@@ -115,11 +137,7 @@ def write_tables(
     reports = [_report_row(study) for study in studies]
     write_table(out / "reports.csv", list(reports[0]), reports)
     labels = [study.sitter.state.labels() for study in studies]
-    rows = [
-        {"study_id": study.study_id, "patient_id": study.patient_id, **label}
-        for study, label in zip(studies, labels, strict=True)
-    ]
-    write_table(out / "labels.csv", ["study_id", "patient_id", *CHEX5], rows)
+    _write_labels(out, studies)
     boxes = list(_boxes(studies, names, placed, size))
     write_boxes(out / "boxes.json", boxes)
     truth = list(truth_rows(studies))

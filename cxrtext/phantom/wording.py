@@ -1,18 +1,13 @@
-"""Claims in words."""
+"""The five findings in words."""
 
-import re
-from bisect import bisect
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import accumulate
 
 import numpy as np
 
 from cxrtext.phantom import claims
-from cxrtext.phantom.background import INCIDENTAL
 from cxrtext.phantom.claims import Claim
-from cxrtext.phantom.phrases import FINDINGS, NEGATIONS, SYNONYMS
+from cxrtext.phantom.grammar import choose, fill
+from cxrtext.phantom.phrases import FINDINGS, SYNONYMS
 from cxrtext.phantom.population import State
 
 
@@ -24,30 +19,16 @@ class Statement:
         text: The sentence, with its full stop.
         claim: What it says.
         shows: The (finding, part) pairs that it speaks of as present.
+        parts: The statements that were joined to it; empty for a plain one.
+        change: An axis, and what the words say of it beside the study before: "new", "same",
+            "more", "less" or "gone"; empty where they say nothing of it.
     """
 
     text: str
     claim: Claim
     shows: tuple[tuple[str, str], ...] = ()
-
-
-@cache
-def _steps(count: int) -> list[float]:
-    """Cumulative probabilities of ``count`` ranks, each with weight 1 / (rank + 2)."""
-    weights = [1.0 / (rank + 2) for rank in range(count)]
-    return [total / sum(weights) for total in accumulate(weights)]
-
-
-def choose(generator: np.random.Generator, options: Sequence[str]) -> str:
-    """Pick one, the first most often."""
-    place = bisect(_steps(len(options)), generator.random())
-    return options[min(place, len(options) - 1)]
-
-
-def fill(template: str, **slots: str) -> str:
-    """Fill a phrasing's slots, mend "a" before a vowel, and begin with a capital."""
-    text = re.sub(r"\b([Aa])(?= [aeiou])", r"\1n", template.format(**slots))
-    return text[0].upper() + text[1:]
+    parts: tuple["Statement", ...] = ()
+    change: tuple[str, str] = ("", "")
 
 
 def other_side(side: str) -> str:
@@ -66,44 +47,18 @@ class Voice:
         """True with the given probability."""
         return float(self.generator.random()) < probability
 
+    def number(self, low: float, high: float, digits: int = 0) -> str:
+        """A measurement within bounds."""
+        value = low + (high - low) * float(self.generator.random())
+        return f"{value:.{digits}f}"
+
     def say(self, phrases: dict[str, tuple[str, ...]], kind: str, **slots: str) -> str:
         """One of the phrasings of a kind, its slots filled."""
-        return fill(choose(self.generator, phrases[kind]), **slots)
+        return fill(self.generator, choose(self.generator, phrases[kind]), **slots)
 
     def word(self, kind: str) -> str:
         """A word for a grade, a size or a place."""
         return choose(self.generator, SYNONYMS[kind])
-
-    def absent(self, *axes: str, side: str = "") -> Statement:
-        """That none of the axes' findings is there, on one side or on both ("")."""
-        kind = " ".join(axes)
-        if side:
-            claim = {
-                "effusion": claims.no_effusion,
-                "pneumothorax": claims.no_pneumothorax,
-                "lung": claims.clear_lung,
-            }[kind](side)
-            return Statement(self.say(NEGATIONS, f"{kind} side", side=side), claim)
-        if kind == "pneumonia edema":
-            return Statement(self.say(NEGATIONS, kind), claims.LUNGS_CLEAR)
-        return Statement(self.say(NEGATIONS, kind), claims.all_of(map(claims.none, axes)))
-
-    def nothing_acute(self) -> Statement:
-        """That none of the acute findings is there."""
-        return Statement(self.say(NEGATIONS, "acute"), claims.NOTHING_ACUTE)
-
-    def normal(self) -> Statement:
-        """That nothing at all is there."""
-        return Statement(self.say(NEGATIONS, "normal"), claims.NORMAL)
-
-    def unchanged(self) -> Statement:
-        """That the findings are those of the study before."""
-        return Statement(self.say(INCIDENTAL, "unchanged"), claims.UNCHANGED)
-
-    def incidental(self, axis: str, value: str) -> Statement:
-        """What the aorta, the spine or the lung volume is like."""
-        text = self.say(INCIDENTAL, f"{axis} {value}")
-        return Statement(text, claims.exactly(axis, value))
 
     def present(self, axis: str, state: State, full: bool) -> list[Statement]:
         """That a finding is there.
@@ -223,5 +178,7 @@ class Voice:
         if grade == 3 or self.chance(0.2):
             text = self.say(FINDINGS, "pneumothorax sized", adj=adj, side=side)
             return Statement(text, claims.pneumothorax(side, grade), shows)
-        text = self.say(FINDINGS, "pneumothorax", adj=adj, side=side, place=place)
+        width = self.number(*((3, 12), (12, 28))[grade - 1])
+        slots = {"adj": adj, "side": side, "place": place, "width": width}
+        text = self.say(FINDINGS, "pneumothorax", **slots)
         return Statement(text, claims.pneumothorax(side, grade, place), shows)

@@ -9,23 +9,23 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from PIL import Image
-
 from cxrtext.errors import DataError, WorkError
-from cxrtext.files import replacing, write_json
-from cxrtext.phantom.render import PlacedBox, draw
+from cxrtext.files import write_json
+from cxrtext.phantom.pictures import SUFFIXES, Job, draw_chunk, image_name
+from cxrtext.phantom.render import PlacedBox
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
 from cxrtext.phantom.tables import PhantomSummary, write_tables
 
 ImageFormat = Literal["png", "dicom"]
-SUFFIXES = {"png": ".png", "dicom": ".dcm"}
-VERSION = 1
+VERSION = 2
 """Raised whenever the same parameters would give other images or reports."""
+
+MOST_DIFFICULT = 3.0
+"""The highest difficulty; there most findings drown in the noise."""
 
 CHUNK = 8
 """Images that a process draws at a time; after Ctrl-C the chunks begun are finished."""
@@ -34,45 +34,20 @@ BOXES = "phantom.boxes.jsonl"
 """What has been drawn, a line an image, so that an interrupted run can go on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What a process needs to know to draw images."""
-
-    out: Path
-    size: int
-    seed: int
-    image_format: str
-
-
-def image_name(study: PhantomStudy, image_format: str) -> str:
-    """The ``image`` cell of the manifest."""
-    return f"images/{study.study_id}{SUFFIXES[image_format]}"
-
-
-def _write_image(job: Job, study: PhantomStudy) -> list[PlacedBox]:
-    picture, boxes = draw(study.sitter, job.size)
-    with replacing(job.out / image_name(study, job.image_format)) as temporary:
-        if job.image_format == "png":
-            Image.fromarray(np.round(picture * 255.0).astype(np.uint8)).save(temporary)
-        else:
-            from cxrtext.phantom.dicom import save_dicom
-
-            save_dicom(temporary, picture, study, job.seed)
-    return boxes
-
-
-def _draw_chunk(job: Job, studies: list[PhantomStudy]) -> list[tuple[str, list[PlacedBox]]]:
-    return [(study.study_id, _write_image(job, study)) for study in studies]
-
-
 def _ignore_interrupt() -> None:
     # Ctrl-C reaches every process of the terminal; only the first one acts on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _check(studies: int, size: int, seed: int, image_format: str, workers: int | None) -> None:
+def _check(job: Job, studies: int, workers: int | None) -> None:
+    size, seed, image_format = job.size, job.seed, job.image_format
     if studies < 1:
         raise DataError(f"studies is {studies}; it must be 1 or more")
+    if not 0.0 <= job.difficulty <= MOST_DIFFICULT:
+        raise DataError(
+            f"difficulty is {job.difficulty}; it must be from 0 to {MOST_DIFFICULT:g}, where 0 "
+            "makes findings stand out"
+        )
     if not 64 <= size <= 1024:
         raise DataError(f"size is {size}; it must be from 64 to 1024 pixels")
     if seed < 0:
@@ -150,14 +125,14 @@ def _uninterrupted() -> Iterator[None]:
 def _drawing(job: Job, chunks: list[list[PhantomStudy]], workers: int) -> Iterator[Iterable[Any]]:
     """Give an iterable over the drawn chunks, in any order; on an error stop the processes."""
     if workers == 1 or len(chunks) == 1:
-        yield (_draw_chunk(job, chunk) for chunk in chunks)
+        yield (draw_chunk(job, chunk) for chunk in chunks)
         return
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(
         min(workers, len(chunks)), mp_context=context, initializer=_ignore_interrupt
     )
     try:
-        futures = [pool.submit(_draw_chunk, job, chunk) for chunk in chunks]
+        futures = [pool.submit(draw_chunk, job, chunk) for chunk in chunks]
         yield (future.result() for future in as_completed(futures))
     except BrokenProcessPool:
         raise WorkError(
@@ -213,6 +188,8 @@ def write_phantoms(
     size: int = 512,
     seed: int = 0,
     image_format: ImageFormat = "png",
+    difficulty: float = 1.0,
+    masks: bool = False,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PhantomSummary:
@@ -228,7 +205,10 @@ def write_phantoms(
         studies: How many studies, one frontal image each.
         size: Pixels along each side of an image, 64 to 1024.
         seed: Any whole number from 0.
-        image_format: "png", 8 bit, or "dicom", 12 bit.
+        image_format: "png", 8 bit, or "dicom", 12 to 16 bit.
+        difficulty: How faint the findings are against noise and anatomy, and how much they
+            spread, 0 to 3.  At 0 they stand out; at 1 those of the first grade are subtle.
+        masks: Whether to write what each finding covers, ``masks/<study>_<finding>_<part>.png``.
         workers: Processes; by default as many as there are cores.
         progress: Called with the images done and the images in all.
 
@@ -238,18 +218,21 @@ def write_phantoms(
     Raises:
         DataError: A parameter is out of its range, or the folder holds something else.
     """
-    _check(studies, size, seed, image_format, workers)
+    job = Job(out, size, seed, image_format, difficulty, masks)
+    _check(job, studies, workers)
     parameters = {
         "version": VERSION,
         "studies": studies,
         "size": size,
         "seed": seed,
         "image_format": image_format,
+        "difficulty": float(difficulty),
+        "masks": masks,
     }
     _claim_folder(out, parameters)
     planned = draw_studies(studies, seed)
-    job = Job(out, size, seed, image_format)
-    (out / "images").mkdir(exist_ok=True)
+    for folder in ("images", "masks") if masks else ("images",):
+        (out / folder).mkdir(exist_ok=True)
     boxes = _draw_missing(job, planned, workers or _cores(), progress)
     names = [image_name(study, image_format) for study in planned]
     return write_tables(out, planned, names, boxes, size)

@@ -216,7 +216,8 @@ def gone(pid: int) -> bool:
 
 # No guard around the main script, which the readers must not run a second time.
 SCRIPT = f"""
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 from pathlib import Path
 from cxrtext.images import ReaderPool, isolated_process
 isolated_process._PROGRAM = isolated_process._PROGRAM.replace(

@@ -4,8 +4,11 @@ from collections import Counter, defaultdict
 import pysbd
 import pytest
 
-from cxrtext.phantom.claims import LUNGS_CLEAR, NORMAL, UNCHANGED, Claim, none, rho
-from cxrtext.phantom.population import VALUES, probability, tables
+from cxrtext.phantom.chances import probability
+from cxrtext.phantom.chest_claims import LUNGS_CLEAR, NORMAL, OTHERWISE_CLEAR
+from cxrtext.phantom.claims import UNCHANGED, Claim, none, rho
+from cxrtext.phantom.population import VALUES
+from cxrtext.phantom.prevalence import tables
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
 from cxrtext.records import CHEX5
 
@@ -91,8 +94,9 @@ def test_rho_by_hand_and_over_whole_axes() -> None:
     for axis, values in VALUES.items():
         parts = [rho(Claim(f"value {i}", ((axis, frozenset([i])),))) for i in range(len(values))]
         assert sum(parts) == pytest.approx(1.0), axis
-    assert rho(NORMAL) < rho(LUNGS_CLEAR) < rho(none("edema"))
-    assert rho(none("edema") & none("pneumonia")) == pytest.approx(rho(LUNGS_CLEAR))
+    assert rho(NORMAL) < rho(LUNGS_CLEAR) < rho(OTHERWISE_CLEAR) < rho(none("edema"))
+    clear = none("edema") & none("pneumonia") & none("atelectasis")
+    assert rho(clear) == pytest.approx(rho(OTHERWISE_CLEAR))
 
 
 def test_one_name_stands_for_one_claim(studies: list[PhantomStudy]) -> None:
@@ -112,7 +116,7 @@ def test_classes_have_a_long_tail(studies: list[PhantomStudy]) -> None:
         for statement in statements
     )
     ordered = sorted(counts.values(), reverse=True)
-    assert sum(ordered[:20]) > 0.6 * sum(ordered)
+    assert sum(ordered[:20]) > 0.45 * sum(ordered)
     assert sum(count < 0.001 * sum(ordered) for count in ordered) > 0.5 * len(ordered)
 
 
@@ -125,8 +129,8 @@ def test_wording_varies_within_a_class(studies: list[PhantomStudy]) -> None:
         if statement.claim == none("pneumothorax")
     )
     common = texts.most_common()
-    assert len(common) == 5
-    assert common[0][1] > 1.5 * common[-1][1]
+    assert len(common) > 20
+    assert common[0][1] > 20 * common[-1][1]
 
 
 def test_every_finding_is_spoken_of_with_its_side(studies: list[PhantomStudy]) -> None:
@@ -151,6 +155,7 @@ def test_reports_without_findings_deny_them(studies: list[PhantomStudy]) -> None
             for _, statements in study.report.sections()
             for statement in statements
             for name, _ in statement.shows
+            if name in CHEX5
         }
         present = {name for name, value in study.sitter.state.labels().items() if value}
         assert shown == present

@@ -11,15 +11,25 @@ import numpy as np
 import pydicom
 import pytest
 from PIL import Image
+from pydicom.multival import MultiValue
 
 import cxrtext.phantom
 from cxrtext.errors import DataError
-from cxrtext.phantom import Sitter, draw_phantom, write, write_phantoms
-from cxrtext.phantom.render import PlacedBox
+from cxrtext.phantom import Sitter, write, write_phantoms
+from cxrtext.phantom.effects import Effect
+from cxrtext.phantom.pictures import mask_name
+from cxrtext.phantom.render import paint
 from cxrtext.phantom.shapes import Map
 from cxrtext.records import CHEX5, read_labels, read_manifest, read_reports, read_table
 
-TABLES = ("manifest.csv", "reports.csv", "labels.csv", "boxes.json", "truth.csv")
+TABLES = (
+    "manifest.csv",
+    "reports.csv",
+    "labels.csv",
+    "labels_from_reports.csv",
+    "boxes.json",
+    "truth.csv",
+)
 COUNT = 36
 
 
@@ -103,13 +113,15 @@ def test_boxes_have_their_sentence_and_lie_in_the_image(folder: Path) -> None:
         study_id = study_of[names[box["image_id"]]]
         sections = texts[study_id]
         assert box["label_text"] in sections["findings"] + " " + sections["impression"]
-        assert labels[study_id][kinds[box["category_id"]]] == 1
-        boxed.add((study_id, kinds[box["category_id"]]))
+        kind = kinds[box["category_id"]]
+        if kind in CHEX5:
+            assert labels[study_id][kind] == 1
+            boxed.add((study_id, kind))
         x, y, w, h = box["bbox"]
         assert min(x, y) >= 0
         assert min(w, h) >= 1
         assert max(x + w, y + h) <= 64
-    present = {(s, name) for s, row in labels.items() for name, value in row.items() if value}
+    present = {(s, name) for s, row in labels.items() for name in CHEX5 if row[name]}
     assert boxed == present
 
 
@@ -140,16 +152,38 @@ def test_second_run_draws_only_what_is_missing(
     log.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:20])
     drawn: list[int] = []
 
-    def counting(sitter: Sitter, size: int) -> tuple[Map, list[PlacedBox]]:
+    def counting(sitter: Sitter, size: int) -> tuple[Map, list[Effect]]:
         drawn.append(sitter.study_key[-1])
-        return draw_phantom(sitter, size)
+        return paint(sitter, size)
 
-    monkeypatch.setattr("cxrtext.phantom.write.draw", counting)
+    monkeypatch.setattr("cxrtext.phantom.pictures.paint", counting)
     write_phantoms(out, studies=12, size=64, seed=1, workers=1)
     assert drawn == [4, 11]
     assert digest(out) == before
     write_phantoms(out, studies=12, size=64, seed=1, workers=1)
     assert len(drawn) == 2
+
+
+def test_difficulty_and_masks_are_noted_and_kept(tmp_path: Path) -> None:
+    out = tmp_path / "set"
+    write_phantoms(out, studies=8, size=64, seed=2, workers=1, difficulty=0.5, masks=True)
+    note = json.loads((out / "phantom.json").read_text())
+    assert (note["difficulty"], note["masks"]) == (0.5, True)
+    names = set()
+    for text in (out / "phantom.boxes.jsonl").read_text().splitlines()[1:]:
+        line = json.loads(text)
+        for box in line["boxes"]:
+            name = mask_name(line["study_id"], box["finding"], box["part"])
+            names.add(name)
+            with Image.open(out / name) as image:
+                left, top, right, bottom = image.getbbox() or (0, 0, 0, 0)
+            assert [left, top, right - left, bottom - top] == box["bbox"]
+    assert {f"masks/{path.name}" for path in (out / "masks").iterdir()} == names
+    assert names
+    plain = tmp_path / "plain"
+    write_phantoms(plain, studies=8, size=64, seed=2, workers=2)
+    assert (plain / "reports.csv").read_bytes() == (out / "reports.csv").read_bytes()
+    assert (plain / "labels.csv").read_bytes() == (out / "labels.csv").read_bytes()
 
 
 def test_an_interrupt_leaves_a_set_that_goes_on(
@@ -211,8 +245,10 @@ def test_ctrl_c_stops_all_processes(tmp_path: Path) -> None:
     assert errors.strip().endswith("KeyboardInterrupt")
 
 
-@pytest.mark.parametrize("changed", [{"seed": 4}, {"size": 65}, {"studies": 35}])
-def test_other_parameters_are_refused(folder: Path, changed: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "changed", [{"seed": 4}, {"size": 65}, {"studies": 35}, {"difficulty": 0.5}, {"masks": True}]
+)
+def test_other_parameters_are_refused(folder: Path, changed: dict[str, float]) -> None:
     parameters = {"studies": COUNT, "size": 64, "seed": 3} | changed
     with pytest.raises(DataError, match="other parameters"):
         write_phantoms(folder, **parameters)  # type: ignore[arg-type]
@@ -235,6 +271,8 @@ def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
         ({"size": 1025}, "size is 1025"),
         ({"seed": -1}, "seed is -1"),
         ({"workers": 0}, "workers is 0"),
+        ({"difficulty": -0.1}, "difficulty is -0.1"),
+        ({"difficulty": float("nan")}, "difficulty is nan"),
         ({"image_format": "tiff"}, "'tiff'"),
     ],
 )
@@ -254,7 +292,11 @@ def test_small_sets(tmp_path: Path, count: int, splits: int) -> None:
 
 def window(file: pydicom.FileDataset) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """The linear window of DICOM PS3.3 C.11.2.1.2, as [H, W] in [0, 1]."""
-    centre, width = float(file.WindowCenter), float(file.WindowWidth)
+    # The first window shows the picture as drawn.
+    centre, width = (
+        float(value[0] if isinstance(value, MultiValue) else value)
+        for value in (file.WindowCenter, file.WindowWidth)
+    )
     shown = (file.pixel_array.astype(float) - (centre - 0.5)) / (width - 1.0) + 0.5
     shown = np.clip(shown, 0.0, 1.0)
     return 1.0 - shown if file.PhotometricInterpretation == "MONOCHROME1" else shown
@@ -264,15 +306,16 @@ def test_dicom_shows_the_same_picture(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "dicom"
     write_phantoms(out, studies=COUNT, size=64, seed=3, image_format="dicom", workers=1)
     records = read_manifest(out / "manifest.csv")
-    kinds, uids = set(), set()
+    kinds, uids, bits = set(), set(), set()
     with (folder / "manifest.csv").open() as handle:
         pngs = [row["image"] for row in csv.DictReader(handle)]
     for record, png in zip(records, pngs, strict=True):
         file = pydicom.dcmread(record.path)
         kinds.add(file.PhotometricInterpretation)
         uids.add(file.SOPInstanceUID)
-        assert (file.BitsStored, file.BitsAllocated, file.HighBit) == (12, 16, 11)
-        assert file.pixel_array.max() < 4096
+        bits.add(file.BitsStored)
+        assert (file.BitsAllocated, file.HighBit) == (16, file.BitsStored - 1)
+        assert file.pixel_array.max() < 2**file.BitsStored
         assert str(file.PatientName) == f"PHANTOM^{int(record.patient_id[1:]):04d}"
         assert (file.PatientSex, file.ViewPosition) == (
             record.metadata["sex"],
@@ -284,6 +327,7 @@ def test_dicom_shows_the_same_picture(folder: Path, tmp_path: Path) -> None:
         with Image.open(folder / png) as image:
             assert window(file) * 255.0 == pytest.approx(np.asarray(image, float), abs=0.7)
     assert kinds == {"MONOCHROME1", "MONOCHROME2"}
+    assert bits == {12, 14, 15, 16}
     assert len(uids) == COUNT
     for name in ("reports.csv", "labels.csv", "truth.csv"):
         assert (out / name).read_bytes() == (folder / name).read_bytes()

@@ -1,0 +1,154 @@
+"""What a report says of the study before, and sentences joined into one.
+
+Words of comparison carry no class: they are true of the patient's history, not of the image.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from cxrtext.phantom.claims import none
+from cxrtext.phantom.grammar import expand, mend, uncapitalised
+from cxrtext.phantom.negation_phrases import GONE
+from cxrtext.phantom.population import VALUES, State
+from cxrtext.phantom.wording import Statement, Voice
+
+TOLD = 0.5
+"""Probability that a sentence on a finding compares it with the study before, where it can."""
+
+GONE_TOLD = 0.25
+"""Probability that a report tells of what is no longer there, by axis."""
+
+_SINCE = (
+    "[|| since the prior [study|examination|exam]| from prior| compared to [the |]prior"
+    "| in the interval| since the [previous|last] [study|radiograph|examination]]"
+)
+BEHIND = {
+    "same": f", [unchanged{_SINCE}|stable{_SINCE}|similar to prior|not significantly changed"
+    f"{_SINCE}|as before]",
+    "new": ", [new[| since the prior [study|examination]| from prior]|not seen on the prior"
+    " [study|examination|radiograph]|which is new]",
+    "more": f", [increased{_SINCE}|worse{_SINCE}|progressed{_SINCE}]",
+    "less": f", [decreased{_SINCE}|improved{_SINCE}]",
+}
+BEFORE = {
+    "same": "[Stable|Unchanged|Persistent|Redemonstrated]",
+    "new": "[New|Interval development of|Newly seen]",
+    "more": "[Worsening|Increasing|Increased|Progressive]",
+    "less": "[Improving|Decreasing|Improved|Decreased]",
+}
+"""Words behind and before what is compared."""
+
+_NOUN_PHRASES = re.compile(
+    r"mild|slight|minimal|moderate(ly)?|severe|marked|massive|small|tiny|trace|large|early|florid|"
+    r"extensive|bilateral|right|left|cardiomegaly|enlarged|pulmonary|faint|subtle|patchy|dense|"
+    r"hazy|multifocal|linear|streaky|platelike|subsegmental|bibasilar|scoliosis|emphysema|hiatal|"
+    r"calcified|elevated|consolidation|pneumonia|opacity|atelectasis|rll|lll|rul|lul|rml|lingula"
+)
+"""First words of sentences that are noun phrases if they hold no verb."""
+
+_VERBS = re.compile(
+    r"\b(is|are|seen|suggests?|was|may|could|reflects|represent|appears?|has|obscures|contains|"
+    r"terminates|ends|projects|silhouettes|should|recommended|involve|possibly)\b"
+)
+
+
+def _severity(axis: str, value: Any) -> tuple[int, Any]:
+    """How severe a value is, and what must agree for two severities to be compared."""
+    if axis == "cardiomegaly":
+        return value, ""
+    if axis == "effusion":
+        return sum(value), (value[0] > 0, value[1] > 0)
+    if axis in ("edema", "pneumonia", "pneumothorax", "atelectasis"):
+        return value[0], value[1] if axis != "edema" else ""
+    return 0, value
+
+
+def change(axis: str, state: State, before: State | None) -> str:
+    """How an axis compares with the study before: "gone", "" where it does not, or as words do."""
+    if before is None:
+        return ""
+    now, then, normal = getattr(state, axis), getattr(before, axis), VALUES[axis][0]
+    if now == normal:
+        return "gone" if then != normal else ""
+    if then == normal:
+        return "new"
+    if now == then:
+        return "same"
+    (grade, place), (old_grade, old_place) = _severity(axis, now), _severity(axis, then)
+    if place != old_place or grade == old_grade:
+        return ""
+    if axis == "effusion" and {n < t for n, t in zip(now, then, strict=True) if n != t} != {
+        grade < old_grade
+    }:
+        return ""
+    return "more" if grade > old_grade else "less"
+
+
+def compare(
+    voice: Voice, said: list[Statement], axis: str, state: State, before: State | None
+) -> list[Statement]:
+    """Now and then say how a finding compares with the study before."""
+    kind = change(axis, state, before)
+    # A sentence on one of several places may not be what has grown.
+    if not kind or (kind in ("more", "less") and len(said) > 1):
+        return said
+    return [_compared(voice, one, axis, kind) if voice.chance(TOLD) else one for one in said]
+
+
+def gone(voice: Voice, axes: Iterable[str], state: State, before: State | None) -> list[Statement]:
+    """Now and then tell of what the study before showed and this one does not."""
+    said = []
+    for axis in axes:
+        if before is not None and change(axis, state, before) == "gone" and voice.chance(GONE_TOLD):
+            value = getattr(before, axis)
+            side = value[1] if axis == "pneumothorax" else value
+            side = side if side in ("right", "left") else ""
+            text = voice.say(GONE, axis, side=side)
+            said.append(Statement(text, none(axis), change=(axis, "gone")))
+    return said
+
+
+def _compared(voice: Voice, statement: Statement, axis: str, kind: str) -> Statement:
+    text = statement.text[:-1]
+    words = text.lower().replace(",", " ").split()
+    bare = bool(_NOUN_PHRASES.fullmatch(words[0])) and not _VERBS.search(text)
+    if words[0] in ("new", "status", "interval") or "recommend" in text.lower() or ";" in text:
+        return statement
+    if bare and voice.chance(0.6):
+        text = expand(voice.generator, BEFORE[kind]) + " " + uncapitalised(text)
+    elif len(words) < 13:
+        text += expand(voice.generator, BEHIND[kind])
+    else:
+        return statement
+    return replace(statement, text=mend(text + "."), change=(axis, kind))
+
+
+JOINED = 0.2
+"""Probability that two neighbouring sentences on what is normal become one."""
+
+
+def join_some(voice: Voice, said: list[Statement]) -> list[Statement]:
+    """Join some neighbours that tell of nothing present."""
+    kept: list[Statement] = []
+    for statement in said:
+        last = kept[-1] if kept else None
+        if last and _plain(last) and _plain(statement) and voice.chance(JOINED):
+            kept[-1] = _join(voice, last, statement)
+        else:
+            kept.append(statement)
+    return kept
+
+
+def _plain(statement: Statement) -> bool:
+    """Whether a sentence may be joined: short, of nothing present, of this study alone."""
+    few = len(statement.text) < 70 and bool(statement.claim.allowed) and not statement.change[1]
+    return few and not (statement.shows or statement.parts or statement.claim.negated)
+
+
+def _join(voice: Voice, first: Statement, second: Statement) -> Statement:
+    bare = second.text.startswith("No ") and not _VERBS.search(second.text)
+    link = expand(voice.generator, "[, |, with | and |; ]" if bare else "[, and | and |; ]")
+    text = first.text[:-1] + link + uncapitalised(second.text)
+    return Statement(text, first.claim & second.claim, parts=(first, second))

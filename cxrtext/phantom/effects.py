@@ -1,0 +1,125 @@
+"""A finding as what it adds to the attenuation, and how faint it is made.
+
+A finding changes nothing outside its box but what scattered light and the edge filter carry there.
+The exceptions change the body itself: cardiomegaly, emphysema (hyperinflation), a raised dome, and
+the shift of the mediastinum by much fluid or a tension pneumothorax.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.phantom.anatomy import Anatomy, Lung
+from cxrtext.phantom.shapes import Map
+
+Path = list[tuple[float, float]]
+EDGE = 0.15
+"""A finding's mask is where its extent passes this share of its maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One finding at one place.
+
+    Args:
+        finding: Its name, as in the boxes and labels.
+        part: Where: a lobe, "right", "left", "heart", "trachea", "sternum" or "hiatus".
+        delta: What it adds to the attenuation, [size, size].
+        extent: What its box surrounds, [size, size], compared with a part of its maximum.
+        over_all: Whether heart and mediastinum do not hide it.
+    """
+
+    finding: str
+    part: str
+    delta: Map
+    extent: Map
+    over_all: bool = False
+
+    def mask(self) -> NDArray[np.bool_]:
+        """Where the finding is, [size, size]."""
+        return np.asarray(self.extent > EDGE * float(self.extent.max()))
+
+    def box(self) -> tuple[float, float, float, float]:
+        """x, y, w, h in pixels around the mask."""
+        inside = self.mask()
+        columns, rows = np.flatnonzero(inside.any(axis=0)), np.flatnonzero(inside.any(axis=1))
+        x, y = int(columns[0]), int(rows[0])
+        return float(x), float(y), float(columns[-1] + 1 - x), float(rows[-1] + 1 - y)
+
+
+FADING = (
+    "Pneumothorax",
+    "Edema",
+    "Pleural Effusion",
+    "Pneumonia",
+    "Atelectasis",
+    "Lung Lesion",
+    "Granuloma",
+    "Emphysema",
+    "Fibrosis",
+    "Hiatal Hernia",
+    "Fracture",
+)
+"""What the difficulty makes fainter; devices are as dense as ever."""
+
+STEADY = {"Pleural Effusion": 0.45, "Hiatal Hernia": 0.5, "Edema": 0.8, "Fracture": 0.5}
+"""How much less than others some findings are made fainter."""
+
+DROWNING = ("Edema", "Pleural Effusion", "Pneumonia", "Atelectasis", "Lung Lesion")
+"""Opacities in which vessels are lost."""
+
+
+def soften(
+    effects: Sequence[Effect], generator: np.random.Generator, difficulty: float
+) -> list[Effect]:
+    """Make findings fainter, and spread how faint they are.
+
+    Args:
+        effects: As drawn at difficulty 0.
+        generator: The source of randomness; each finding uses its own number.
+        difficulty: 0 leaves them as they are.
+
+    Returns:
+        The same, with other strengths.
+    """
+    spread = np.clip(generator.standard_normal(len(FADING)), -1.6, 1.6)
+    softened = []
+    for effect in effects:
+        if difficulty and effect.finding in FADING:
+            luck = float(spread[FADING.index(effect.finding)])
+            scale = difficulty * STEADY.get(effect.finding, 1.0)
+            gain = float(np.exp(scale * (-0.42 + 0.26 * luck)))
+            effect = replace(effect, delta=effect.delta * np.float32(gain))
+        softened.append(effect)
+    return softened
+
+
+def pick(generator: np.random.Generator, *ranges: tuple[float, float]) -> list[float]:
+    """One number of each range."""
+    return [float(generator.uniform(low, high)) for low, high in ranges]
+
+
+def pixel_path(anatomy: Anatomy, lung: Lung, path: Sequence[tuple[float, float]]) -> Path:
+    """A path in distance from the midline and v, as columns and rows."""
+    return body_path(anatomy, [(lung.sign * across, v) for across, v in path])
+
+
+def body_path(anatomy: Anatomy, path: Sequence[tuple[float, float]]) -> Path:
+    """A path in body coordinates, as columns and rows."""
+    points = np.asarray(path, np.float64)
+    columns, rows = anatomy.to_pixels(points[:, 0], points[:, 1])
+    return list(zip(columns.tolist(), rows.tolist(), strict=True))
+
+
+def grown(image: Map, size: int) -> Map:
+    """The image spread by a small margin, so that a thin line's mask is not cut to pieces."""
+    reach = max(1, round(0.004 * size))
+    spread = np.array(image)
+    for axis in (0, 1):
+        before = np.moveaxis(spread.copy(), axis, 0)
+        after = np.moveaxis(spread, axis, 0)
+        np.maximum(after[reach:], before[:-reach], out=after[reach:])
+        np.maximum(after[:-reach], before[reach:], out=after[:-reach])
+    return spread

@@ -1,0 +1,155 @@
+"""A contact sheet: every finding beside the same patients without it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from cxrtext.errors import DataError
+from cxrtext.files import replacing
+from cxrtext.phantom.population import State
+from cxrtext.phantom.render import Sitter, draw
+
+ROWS: tuple[tuple[str, tuple[State, ...]], ...] = (
+    ("Cardiomegaly", tuple(State(cardiomegaly=g) for g in (1, 2, 3))),
+    ("Edema", (State(edema=(1, "")), State(edema=(2, "right")), State(edema=(3, "")))),
+    (
+        "Pleural Effusion",
+        (State(effusion=(1, 0)), State(effusion=(0, 2)), State(effusion=(3, 1))),
+    ),
+    (
+        "Pneumonia",
+        (
+            State(pneumonia=(1, ("right lower lobe",))),
+            State(pneumonia=(2, ("left upper lobe",))),
+            State(pneumonia=(3, ("right middle lobe",))),
+        ),
+    ),
+    (
+        "Pneumothorax",
+        (
+            State(pneumothorax=(1, "right", "apical")),
+            State(pneumothorax=(2, "left", "lateral")),
+            State(pneumothorax=(4, "right", "tension")),
+        ),
+    ),
+    (
+        "Atelectasis",
+        (
+            State(atelectasis=(1, "right base")),
+            State(atelectasis=(1, "both bases")),
+            State(atelectasis=(2, "left base")),
+        ),
+    ),
+    (
+        "Lung Lesion",
+        tuple(
+            State(nodule=(grade, lobe))
+            for grade, lobe in ((1, "right upper lobe"), (2, "lingula"), (3, "right lower lobe"))
+        ),
+    ),
+    (
+        "Granuloma",
+        tuple(
+            State(granuloma=lobe)
+            for lobe in ("left upper lobe", "right middle lobe", "right upper lobe")
+        ),
+    ),
+    ("Emphysema", (State(emphysema=1), State(emphysema=2), State(emphysema=2))),
+    ("Fibrosis", (State(fibrosis=1), State(fibrosis=2), State(fibrosis=2))),
+    ("Hiatal Hernia", (State(hernia=1), State(hernia=2), State(hernia=2))),
+    (
+        "Elevated Hemidiaphragm",
+        (State(diaphragm="right"), State(diaphragm="left"), State(diaphragm="right")),
+    ),
+    (
+        "Fracture",
+        tuple(State(fracture=(s, rib)) for s, rib in (("right", 6), ("left", 7), ("left", 4))),
+    ),
+    ("Endotracheal Tube", (State(tube="good"), State(tube="low"), State(tube="high"))),
+    (
+        "Central Line",
+        (State(line="right ij"), State(line="left picc"), State(line="right subclavian")),
+    ),
+    (
+        "Pacemaker",
+        tuple(State(pacemaker=kind) for kind in ("left dual", "left single", "right dual")),
+    ),
+    ("Chest Tube", (State(drain="right"), State(drain="left"), State(drain="right"))),
+    ("Sternotomy Wires", (State(wires=True), State(wires=True), State(wires=True))),
+    (
+        "scoliosis, aorta",
+        (
+            State(spine="scoliosis right"),
+            State(aorta="tortuous", spine="degenerative"),
+            State(aorta="calcified", spine="scoliosis left"),
+        ),
+    ),
+)
+"""The name of each row, and the states of its positives."""
+
+LABEL = 14
+"""Height of a label in pixels."""
+
+Tile = Image.Image
+
+
+def _tile(sitter: Sitter, size: int, label: str, *, boxes: bool) -> Tile:
+    picture, placed = draw(sitter, size)
+    grey = np.round(picture * 255.0).astype(np.uint8)
+    tile = Image.new("RGB", (size, size + LABEL), (24, 24, 24))
+    tile.paste(Image.fromarray(grey), (0, LABEL))
+    pen = ImageDraw.Draw(tile)
+    pen.text((4, 1), label, fill=(235, 235, 235), font=ImageFont.load_default_imagefont())
+    if boxes:
+        for box in placed:
+            x, y, w, h = box.bbox
+            # Two pixels away, so that the outline of a small box does not hide what is in it.
+            top = max(y - 2, 0) + LABEL
+            pen.rectangle((x - 2, top, x + w + 1, y + h + 1 + LABEL), outline=(255, 196, 0))
+    return tile
+
+
+def _row(name: str, states: tuple[State, ...], seed: int, size: int, difficulty: float) -> Tile:
+    """Positives and negatives by turns."""
+    tiles = []
+    for column, state in enumerate(states):
+        sex, view = "MF"[column % 2], ("PA", "AP", "PA")[column % 3]
+        key = sum(map(ord, name))
+        sitter = Sitter(
+            state, sex, view, (seed, 6, key, column), (seed, 7, key, column), difficulty
+        )
+        empty = replace(sitter, state=State())
+        tiles.append(_tile(sitter, size, f"{name} {column + 1}", boxes=True))
+        tiles.append(_tile(empty, size, "same patient without", boxes=False))
+    row = Image.new("RGB", (sum(tile.width for tile in tiles), tiles[0].height))
+    for column, tile in enumerate(tiles):
+        row.paste(tile, (column * size, 0))
+    return row
+
+
+def write_gallery(path: Path, *, size: int = 256, seed: int = 0, difficulty: float = 1.0) -> None:
+    """Write a contact sheet: one row a finding, three positives, each beside its negative.
+
+    Boxes are outlined thinly on the positives.
+
+    Args:
+        path: The picture; its name ends in ``.png``.
+        size: Pixels along each side of a tile, 64 to 512.
+        seed: Any whole number from 0.
+        difficulty: How faint the findings are.
+
+    Raises:
+        DataError: The name does not end in ``.png``, or the size is out of its range.
+    """
+    if path.suffix.lower() != ".png":
+        raise DataError(f"{path}: the gallery is a PNG picture; give a name that ends in .png")
+    if not 64 <= size <= 512:
+        raise DataError(f"size is {size}; a tile of the gallery has from 64 to 512 pixels")
+    rows = [_row(name, states, seed, size, difficulty) for name, states in ROWS]
+    sheet = Image.new("RGB", (rows[0].width, sum(row.height for row in rows)))
+    for number, row in enumerate(rows):
+        sheet.paste(row, (0, number * row.height))
+    with replacing(path) as temporary:
+        sheet.save(temporary, format="PNG")

@@ -1,0 +1,168 @@
+"""Atelectasis, nodules and masses, granulomas, hiatal hernias and broken ribs."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cxrtext.phantom.anatomy import Anatomy, Lung
+from cxrtext.phantom.bones import rib_path, rib_polygons
+from cxrtext.phantom.effects import Effect, grown, pick, pixel_path
+from cxrtext.phantom.findings import LOBE_PLACES
+from cxrtext.phantom.shapes import Map, polygons, ramp, strokes, window
+from cxrtext.phantom.tissue import lung_of
+
+
+def atelectasis(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
+    """Lines across a lung's base, or from the second grade on a wedge above its dome."""
+    grade, base = anatomy.body.state.atelectasis
+    for lung in (anatomy.right, anatomy.left):
+        count, wedge = int(generator.integers(1, 4)), pick(generator, (0.30, 0.38), (0.07, 0.10))
+        places = generator.uniform((0.34, 0.80, 0.09, -0.02), (0.62, 0.92, 0.16, 0.045), (3, 4))
+        if not grade or base not in ("both bases", f"{lung.side} base"):
+            continue
+        lines = strokes(
+            anatomy.size, [_plate(anatomy, lung, row) for row in places.tolist()[:count]]
+        )
+        delta = np.float32(0.24) * lines * lung.chest
+        extent = grown(delta, anatomy.size)
+        if grade == 2:
+            opacity = _wedge(anatomy, lung, wedge[1])
+            delta = delta + np.float32(wedge[0]) * opacity
+            extent = np.maximum(extent * 4.0, opacity)
+        yield Effect("Atelectasis", lung.side, np.asarray(delta, np.float32), extent)
+
+
+def _plate(
+    anatomy: Anatomy, lung: Lung, row: list[float]
+) -> tuple[list[tuple[float, float]], float, float]:
+    """One band of airless lung."""
+    across, down, long, slope = row
+    body = anatomy.body
+    dome = body.domes[0 if lung.side == "right" else 1]
+    start = across * body.chest
+    v = body.apex + down * (dome - body.apex) + 0.012
+    path = [(start, v), (start + long / 2, v + slope * 0.4), (start + long, v + slope)]
+    pixels = anatomy.size * body.zoom
+    return pixel_path(anatomy, lung, path), 0.0065 * pixels, 1.0
+
+
+def _wedge(anatomy: Anatomy, lung: Lung, tall: float) -> Map:
+    """A basal opacity, highest beside the heart."""
+    above = lung.floor - anatomy.v
+    reach = np.float32(tall) * np.clip(1.45 - lung.lateral / np.float32(0.24), 0.0, 1.0)
+    inside = ramp(reach - above, 0.045) * ramp(lung.lateral - 0.03, 0.03)
+    return np.asarray(lung.chest * inside, np.float32)
+
+
+def nodule(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
+    """A ball below 1 cm, of 1 to 3 cm, or a lobulated mass above 3 cm."""
+    grade, lobe = anatomy.body.state.nodule
+    share, away, down, density, bumps = pick(
+        generator, (0.0, 1.0), (-1.0, 1.0), (-1.0, 1.0), (0.9, 1.1), (0.0, 6.28)
+    )
+    if not grade:
+        return
+    smallest, largest = ((0.0085, 0.0118), (0.0135, 0.031), (0.039, 0.062))[grade - 1]
+    radius = smallest + (largest - smallest) * share
+    yield _ball(
+        anatomy,
+        lobe,
+        "Lung Lesion",
+        (away, down),
+        radius,
+        density * (0.20, 0.27, 0.40)[grade - 1],
+        0.05 * grade * float(np.cos(bumps)),
+    )
+
+
+def _ball(
+    anatomy: Anatomy,
+    lobe: str,
+    finding: str,
+    offset: tuple[float, float],
+    radius: float,
+    density: float,
+    lobes: float = 0.0,
+) -> Effect:
+    """A ball in a lobe: what rays pass through of it is half an ellipse."""
+    lung, body = lung_of(anatomy, lobe), anatomy.body
+    across, down, wide, tall = LOBE_PLACES[lobe]
+    span = body.domes[0 if lung.side == "right" else 1] - body.apex
+    centre = (
+        min(across * body.chest + 0.6 * wide * offset[0], body.chest - radius - 0.015),
+        body.apex + min(down, 0.84) * span + 0.45 * tall * offset[1],
+    )
+    mask = np.zeros_like(anatomy.u)
+    lateral = sorted(lung.sign * (centre[0] + way * 1.5 * radius) for way in (-1, 1))
+    part = window(
+        anatomy.u,
+        anatomy.v,
+        (lateral[0], lateral[1]),
+        (centre[1] - 1.5 * radius, centre[1] + 1.5 * radius),
+    )
+    du = (lung.lateral[part] - np.float32(centre[0])) * np.float32(1.0 / radius)
+    dv = (anatomy.v[part] - np.float32(centre[1])) * np.float32(1.0 / radius)
+    r2 = du * du + dv * dv
+    if lobes:
+        r2 = r2 * (
+            1.0 + np.float32(lobes) * np.cos(np.float32(3.0) * np.arctan2(dv, du) + 9 * lobes)
+        )
+    edge = np.float32(max(0.25, 1.3 * anatomy.pixel / radius))
+    thick = 0.45 + 0.55 * np.sqrt(np.maximum(1.0 - r2, 0.0))
+    mask[part] = ramp(1.0 - np.sqrt(r2), float(edge)) * thick
+    return Effect(finding, lobe, np.float32(density) * mask, mask)
+
+
+def granuloma(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
+    """A small, dense, sharp spot of calcium."""
+    lobe = anatomy.body.state.granuloma
+    radius, away, down = pick(generator, (0.0055, 0.0085), (-1.0, 1.0), (-1.0, 1.0))
+    if lobe:
+        yield _ball(anatomy, lobe, "Granuloma", (away, down), radius, 0.52)
+
+
+def hernia(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
+    """Stomach behind the heart: a rounded opacity with an air-fluid level."""
+    grade = anatomy.body.state.hernia
+    across, density, level = pick(generator, (0.0, 0.03), (0.11, 0.15), (-0.25, 0.15))
+    if not grade:
+        return
+    radius = (0.058, 0.088)[grade - 1]
+    centre = across, anatomy.body.rest[1] - 0.35 * radius - 0.01
+    du = (anatomy.u - np.float32(centre[0])) * np.float32(1.0 / (1.15 * radius))
+    dv = (anatomy.v - np.float32(centre[1])) * np.float32(1.0 / radius)
+    r = np.sqrt(du * du + dv * dv)
+    inside = ramp(1.0 - r, 0.22)
+    air = ramp(0.93 - r, 0.20) * ramp(level - dv, 0.06)
+    delta = inside * np.float32(density) - air * np.float32(density + 0.05)
+    yield Effect("Hiatal Hernia", "hiatus", np.asarray(delta, np.float32), inside, over_all=True)
+
+
+def fracture(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
+    """A break in a rib's arc: a dark gap, and the part beyond it out of line."""
+    side, rib = anatomy.body.state.fracture
+    place, step = pick(generator, (1.02, 1.30), (0.0085, 0.0125))
+    if not side:
+        return
+    sign, number = (-1.0 if side == "right" else 1.0), rib - 1
+    whole = np.linspace(place - 0.02, place + 0.24, 8)
+    moved = step * (1.0 - np.linspace(0.0, 1.0, 8))
+    before = polygons(anatomy.size, rib_polygons(anatomy, [(number, sign)], whole))
+    beyond = np.linspace(place + 0.01, place + 0.24, 8)
+    after = polygons(anatomy.size, rib_polygons(anatomy, [(number, sign)], beyond, moved))
+    u, v = rib_path(anatomy.body, number, sign, np.array([place]))
+    callus = ((anatomy.u - np.float32(u[0])) ** 2 + (anatomy.v - np.float32(v[0])) ** 2) ** 0.5
+    bright = np.float32(0.03) * ramp(0.018 - callus, 0.012)
+    delta = np.asarray(np.float32(0.19) * (after - before) + bright, np.float32)
+    extent = np.maximum(before, after)
+    yield Effect("Fracture", side, delta, extent, over_all=True)
+
+
+LESIONS = {
+    "atelectasis": atelectasis,
+    "nodule": nodule,
+    "granuloma": granuloma,
+    "hernia": hernia,
+    "fracture": fracture,
+}
+"""What draws each axis of a state."""

@@ -1,0 +1,222 @@
+"""How often each finding occurs: the conditional tables of the population.
+
+A study's state is drawn along a small tree, so that every statement about it has an exactly
+computable probability:
+
+    age group → cardiomegaly → edema → effusion → pneumonia
+                               edema → tube → line
+                                       effusion → atelectasis
+                                       effusion, pneumothorax → drain
+    age group → pneumothorax, nodule, diaphragm
+    age group → aorta, spine, granuloma, fibrosis, hernia, fracture, pacemaker, wires
+    age group → emphysema → lung volume
+
+A chest tube lies only where there is air or fluid.  The third and fourth lines, lung volume apart,
+stay with a patient.  Places and severities follow falling, Zipf-like weights, which makes the tail
+of finding × place × severity long.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.phantom.population import BASES, LOBE_PAIRS, LOBES, RIBS, VALUES
+
+Floats = NDArray[np.float64]
+
+GROUPS = ((18, 44), (45, 64), (65, 92))
+"""Age groups in years, both ends included."""
+
+GROUP_SHARE: Floats = np.array([0.30, 0.35, 0.35])
+GRADE_SHARE = (0.46, 0.34, 0.20)
+KEEP = 0.35
+"""Probability that a later study of a patient repeats the findings of the one before."""
+
+STUDY_COUNT: Floats = np.array([0.50, 0.25, 0.15, 0.10])
+"""Probabilities of 1, 2, 3 and 4 studies a patient."""
+
+FRAME = (
+    "aorta",
+    "spine",
+    "granuloma",
+    "emphysema",
+    "fibrosis",
+    "hernia",
+    "fracture",
+    "pacemaker",
+    "wires",
+)
+"""The axes that stay with a patient."""
+
+CHANGING = (
+    "cardiomegaly",
+    "edema",
+    "effusion",
+    "pneumonia",
+    "pneumothorax",
+    "atelectasis",
+    "nodule",
+    "diaphragm",
+    "tube",
+    "line",
+    "drain",
+)
+"""The axes that a later study may show otherwise; the lung volume is always drawn anew."""
+
+
+def _row(prevalence: float, weights: Sequence[float]) -> Floats:
+    """Probabilities of "none" and of each other value, the latter in proportion to ``weights``."""
+    share = np.asarray(weights, dtype=np.float64)
+    return np.concatenate([[1.0 - prevalence], prevalence * share / share.sum()])
+
+
+def _edema(cardiomegaly: int) -> Floats:
+    prevalence = (0.12, 0.28, 0.42, 0.58)[cardiomegaly]
+    lean = {"": 0.7, "right": 0.19, "left": 0.11}
+    return _row(prevalence, [GRADE_SHARE[g - 1] * lean[s] for g, s in VALUES["edema"][1:]])
+
+
+def _effusion(cardiomegaly: int, edema: tuple[int, str]) -> Floats:
+    prevalence = min(0.155 + 0.05 * cardiomegaly + 0.12 * edema[0], 0.62)
+    both = 0.45 if edema[0] else 0.16
+    size = (0.0, 0.48, 0.32, 0.20)
+    weights = []
+    for right, left in VALUES["effusion"][1:]:
+        if right and left:
+            nearness = (1.0, 0.28, 0.06)[abs(right - left)]
+            weights.append(both * size[right] * size[left] * nearness * 2.4)
+        else:
+            share = 0.56 if right else 0.44
+            weights.append((1 - both) * share * size[right or left])
+    return _row(prevalence, weights)
+
+
+def _pneumonia(effusion: tuple[int, int]) -> Floats:
+    prevalence = 0.25 if any(effusion) else 0.20
+    places = [(lobe,) for lobe in LOBES], list(LOBE_PAIRS)
+    weight = {place: 0.76 / (rank + 1.4) for rank, place in enumerate(places[0])}
+    pairs = {place: 0.20 / (rank + 1.4) for rank, place in enumerate(places[1])}
+    return _row(
+        prevalence,
+        [
+            (weight | pairs)[place] * GRADE_SHARE[grade - 1]
+            for grade, place in VALUES["pneumonia"][1:]
+        ],
+    )
+
+
+def _pneumothorax(group: int) -> Floats:
+    grade_share = (0.0, 0.44, 0.34, 0.16, 0.06)
+    place_share = {
+        "apical": 0.55,
+        "lateral": 0.27,
+        "basilar": 0.18,
+        "apicolateral": 1,
+        "tension": 1,
+    }
+    side_share = {"right": 0.53, "left": 0.44, "both": 0.06}
+    weights = [
+        grade_share[grade] * place_share[place] * side_share[side]
+        for grade, side, place in VALUES["pneumothorax"][1:]
+    ]
+    return _row((0.18, 0.16, 0.14)[group], weights)
+
+
+def _atelectasis(effusion: tuple[int, int]) -> Floats:
+    """Commoner, and then mostly beside it, where there is fluid."""
+    base = dict(zip(BASES, (0.44, 0.30, 0.26), strict=True))
+    for side, grade in zip(("right", "left"), effusion, strict=True):
+        base[f"{side} base"] *= 2.5 if grade else 1.0
+    grade_share = (0.0, 0.68, 0.32)
+    weights = [base[place] * grade_share[grade] for grade, place in VALUES["atelectasis"][1:]]
+    return _row(0.17 if any(effusion) else 0.075, weights)
+
+
+def _tube(edema: tuple[int, str]) -> Floats:
+    return _row((0.025, 0.05, 0.10, 0.17)[edema[0]], (0.74, 0.15, 0.11))
+
+
+def _line(tube: str) -> Floats:
+    return _row(0.70 if tube else 0.055, (0.34, 0.13, 0.26, 0.10, 0.17))
+
+
+def _drain(effusion: tuple[int, int], pneumothorax: tuple[int, str, str]) -> Floats:
+    """On a side with air or more than a little fluid, on one side at a time."""
+    weights = []
+    for side, grade in zip(("right", "left"), effusion, strict=True):
+        air = pneumothorax[0] if pneumothorax[1] in (side, "both") else 0
+        weights.append(0.07 * (grade > 1) + (0.0, 0.14, 0.26, 0.34, 0.38)[air])
+    return np.array([1.0 - sum(weights), *weights])
+
+
+def _nodule(group: int) -> Floats:
+    place = {lobe: 1.0 / (rank + 1.4) for rank, lobe in enumerate(LOBES)}
+    grade_share = (0.0, 0.55, 0.31, 0.14)
+    weights = [grade_share[grade] * place[lobe] for grade, lobe in VALUES["nodule"][1:]]
+    return _row((0.018, 0.045, 0.065)[group], weights)
+
+
+def _fracture(group: int) -> Floats:
+    rank = {rib: 1.0 / (place + 1.5) for place, rib in enumerate(RIBS)}
+    side_share = {"right": 0.48, "left": 0.52}
+    weights = [side_share[side] * rank[rib] for side, rib in VALUES["fracture"][1:]]
+    return _row((0.02, 0.035, 0.055)[group], weights)
+
+
+def _volume(group: int, emphysema: int) -> Floats:
+    if emphysema:
+        high = (0.0, 0.75, 1.0)[emphysema]
+        return np.array([1.0 - high, 0.0, high])
+    return _row((0.13, 0.19, 0.23)[group], (0.70, 0.30))
+
+
+_BY_GROUP: dict[str, tuple[tuple[float, float, float], tuple[float, ...]]] = {
+    "cardiomegaly": ((0.11, 0.22, 0.31), GRADE_SHARE),
+    "aorta": ((0.02, 0.14, 0.36), (0.6, 0.4)),
+    "spine": ((0.05, 0.15, 0.34), (0.62, 0.25, 0.13)),
+    "granuloma": ((0.025, 0.05, 0.06), tuple(1.0 / (r + 1.6) for r in range(len(LOBES)))),
+    "emphysema": ((0.004, 0.05, 0.10), (0.65, 0.35)),
+    "fibrosis": ((0.006, 0.02, 0.05), (0.66, 0.34)),
+    "hernia": ((0.004, 0.02, 0.055), (0.68, 0.32)),
+    "diaphragm": ((0.015, 0.025, 0.04), (0.66, 0.34)),
+    "pacemaker": ((0.002, 0.018, 0.07), (0.3, 0.6, 0.1)),
+    "wires": ((0.006, 0.045, 0.10), (1.0,)),
+}
+"""Probability of another value than the normal one by age group, and the others' weights."""
+
+
+@cache
+def tables() -> dict[str, Floats]:
+    """The conditional tables, by axis.
+
+    Returns:
+        ``edema`` [C, E], ``effusion`` [C, E, F], ``pneumonia`` [F, P], ``atelectasis`` [F, A],
+        ``tube`` [E, T], ``line`` [T, L], ``drain`` [F, X, D], ``volume`` [G, M, V] (M for
+        emphysema) and [G, ·] for the others: G age groups, the rest in the order of ``VALUES``;
+        each sums to 1 over its last axis.
+    """
+    groups = range(len(GROUPS))
+
+    def of(axis: str, row: Callable[[Any], Floats]) -> Floats:
+        return np.stack([row(value) for value in (VALUES[axis] if axis else groups)])
+
+    named = {
+        axis: np.stack([_row(shares[g], weights) for g in groups])
+        for axis, (shares, weights) in _BY_GROUP.items()
+    }
+    return named | {
+        "edema": of("cardiomegaly", _edema),
+        "effusion": of("cardiomegaly", lambda c: of("edema", lambda e: _effusion(c, e))),
+        "pneumonia": of("effusion", _pneumonia),
+        "atelectasis": of("effusion", _atelectasis),
+        "tube": of("edema", _tube),
+        "line": of("tube", _line),
+        "drain": of("effusion", lambda f: of("pneumothorax", lambda x: _drain(f, x))),
+        "pneumothorax": of("", _pneumothorax),
+        "nodule": of("", _nodule),
+        "fracture": of("", _fracture),
+        "volume": of("", lambda g: of("emphysema", lambda m: _volume(g, m))),
+    }

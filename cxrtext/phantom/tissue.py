@@ -1,0 +1,156 @@
+"""Attenuation of everything soft: chest wall, lungs, heart, airways, abdomen, breasts, hila."""
+
+import numpy as np
+
+from cxrtext.phantom.anatomy import Anatomy, Lung
+from cxrtext.phantom.body import Body
+from cxrtext.phantom.shapes import Map, blob, bump, ramp, texture, window
+
+CARINA = 0.335
+"""v of the lower end of the trachea."""
+
+
+def soft_tissue(anatomy: Anatomy, generator: np.random.Generator, shift: float = 0.0) -> Map:
+    """Attenuation of everything but bones and lung vessels.
+
+    Args:
+        anatomy: The body on its grid.
+        generator: The source of randomness of bowel gas and of the lungs' fine texture.
+        shift: How far heart and mediastinum are pushed to the patient's left.
+
+    Returns:
+        [size, size].
+    """
+    body, u, v = anatomy.body, anatomy.u, anatomy.v
+    a = np.abs(u)
+    rim = np.sqrt(np.clip((body.chest + body.fat + 0.03 - a) * np.float32(1 / 0.14), 0.0, 1.0))
+    thick = 0.88 + 1.1 * body.fat + np.float32(0.14) * v
+    total = thick * (0.58 + 0.40 * np.maximum(rim, ramp(0.25 - v, 0.2)))
+    # A turned chest shows one lung through more of the muscles than the other.
+    total += np.float32(body.turn * 2.2) * u * np.float32(1.0 / body.chest)
+    belly, gas = _belly(anatomy, generator)
+    shade = anatomy.open
+    grain = texture(generator, anatomy.size, (11, 23, 47), 0.8)
+    radius = anatomy.left.radius
+    depth = np.sqrt(np.clip(1.0 - radius * radius, 0.0, 1.0))
+    lucency = (0.17 + 0.34 * depth + 0.05 * ramp(0.45 - anatomy.left.height, 0.9)) * shade
+    total -= (anatomy.right.chest + anatomy.left.chest) * (lucency - np.float32(0.017) * grain)
+    total += belly - gas
+    covered = np.clip(belly * 8.0, 0.0, 1.0)
+    total += (0.13 + 0.05 * ramp(0.4 - v, 0.3)) * anatomy.middle * (1.0 - 0.75 * covered)
+    heart = 0.15 * anatomy.heart + 0.32 * anatomy.heart_depth
+    total += heart * (1.0 - 0.9 * anatomy.middle) * (1.0 - covered)
+    # Behind the breastbone the heart's upper border does not show.
+    low = ramp(v - np.float32(body.rest[1] - 0.24), 0.26)
+    total += 0.10 * low * anatomy.middle * (1.0 - covered)
+    _great_vessels(anatomy, total, shift)
+    _airways(anatomy, total, shift)
+    _breasts(body, anatomy, total)
+    return np.asarray(total * anatomy.trunk, np.float32)
+
+
+def _belly(anatomy: Anatomy, generator: np.random.Generator) -> tuple[Map, Map]:
+    """What lies below the domes, and the gas in it.
+
+    Lung lies behind and in front of the upper part of a dome, so it thickens gradually.
+    """
+    belly, gas = np.zeros_like(anatomy.v), np.zeros_like(anatomy.v)
+    bowel = texture(generator, anatomy.size, (6, 13, 26), 0.7)
+    bubble = [float(x) for x in generator.uniform((0.4, 0.85, 0.02), (1.1, 1.2, 0.07))]
+    top = min(anatomy.body.domes)
+    part = window(anatomy.u, anatomy.v, (-1.0, 1.0), (top - 0.05, 2.0))
+    a, v = np.abs(anatomy.u[part]), anatomy.v[part]
+    side = ramp(anatomy.body.chest + 0.05 - a, 0.16)
+    for lung in (anatomy.right, anatomy.left):
+        below = v - lung.floor[part]
+        edge = ramp(below, max(0.012, 1.4 * anatomy.pixel)) * ramp(lung.lateral[part], 0.07)
+        deep = np.clip(below * np.float32(1 / 0.17), 0.0, 1.0)
+        thick = 0.13 + (0.21 if lung.side == "right" else 0.17) * deep * (2.0 - deep)
+        belly[part] += edge * side * thick
+        if lung.side == "left":
+            stomach = _stomach(anatomy, part, bubble)
+            colon = np.clip(bowel[part] - 0.75, 0.0, 1.2) * ramp(below - 0.05, 0.06)
+            gas[part] += edge * side * (stomach + 0.09 * colon)
+        else:
+            colon = np.clip(bowel[part] - 0.9, 0.0, 1.0) * ramp(below - 0.16, 0.08)
+            gas[part] += edge * side * 0.07 * colon
+    return belly, gas
+
+
+def _stomach(anatomy: Anatomy, part: tuple[slice, slice], bubble: list[float]) -> Map:
+    """The gas bubble below the left dome: rounded above, cut off by the fluid below."""
+    strength, wide, drop = bubble
+    centre = 0.145, anatomy.body.domes[1] + 0.05
+    du = (anatomy.u[part] - np.float32(centre[0])) * np.float32(1.0 / (0.062 * wide))
+    dv = (anatomy.v[part] - np.float32(centre[1])) * np.float32(1.0 / 0.034)
+    inside = ramp(1.0 - np.sqrt(du * du + dv * dv), 0.55)
+    level = ramp(drop * 0.4 + 0.012 - dv * 0.034, 0.02)
+    return np.asarray(np.float32(0.17 * strength) * inside * level)
+
+
+def _great_vessels(anatomy: Anatomy, total: Map, shift: float) -> None:
+    """The descending aorta's edge beside the spine, and the paraspinal lines."""
+    body = anatomy.body
+    part = window(anatomy.u, anatomy.v, (-0.12, 0.16), (0.2, 0.95))
+    u, v = anatomy.u[part] - np.float32(shift * 0.4), anatomy.v[part]
+    wind = 0.020 if body.state.aorta == "tortuous" else 0.0
+    bow = np.float32(0.010 + wind) * np.sin(np.float32(np.pi) * (v - 0.25) * np.float32(1 / 0.6))
+    edge = np.float32(0.052 + 0.2 * body.knob) - np.float32(0.025) * (v - 0.3) + bow
+    aorta = ramp(edge - u, 0.010) * ramp(u + 0.01, 0.03)
+    total[part] += 0.075 * aorta * ramp(v - 0.27, 0.04) * ramp(0.90 - v, 0.2)
+    spine = u - _bend(body, v)
+    stripe = ramp(0.050 + 0.008 * v - np.abs(spine), 0.008) * ramp(v - 0.35, 0.2)
+    total[part] += 0.03 * stripe
+
+
+def _bend(body: Body, v: Map) -> Map:
+    """How far the spine stands to the patient's left at each level."""
+    wave = np.sin(np.float32(np.pi * 1.25) * v - np.float32(0.35))
+    return np.asarray(np.float32(body.bend) * wave)
+
+
+def _airways(anatomy: Anatomy, total: Map, shift: float) -> None:
+    """Lucency of the trachea, the carina and the main bronchi."""
+    part = window(anatomy.u, anatomy.v, (-0.17, 0.19), (-0.1, 0.5))
+    u = anatomy.u[part] - np.float32(shift + anatomy.body.turn * 0.5)
+    v = anatomy.v[part]
+    drift = np.float32(0.012) * ramp(v - 0.2, 0.22)
+    edge = max(0.007, 1.2 * anatomy.pixel)
+    tube = ramp(0.0175 - np.abs(u + drift), edge) * ramp(CARINA - v, 0.012)
+    for sign, slope, length in ((-1.0, 1.15, 0.075), (1.0, 0.72, 0.10)):
+        along = (u + np.float32(0.012)) * np.float32(sign)
+        across = (v - np.float32(0.338)) - np.float32(slope) * along
+        half = 0.0145 - 0.03 * np.clip(along, 0.0, 0.1)
+        wall = ramp(half - np.abs(across) * np.float32(1.0 / np.hypot(1.0, slope)), edge)
+        reach = ramp(along + 0.012, 0.01) * ramp(length - along, 0.05)
+        tube = np.maximum(tube, 0.85 * wall * reach)
+    total[part] -= (0.17 - 0.07 * ramp(v - 0.30, 0.1)) * tube
+
+
+def _breasts(body: Body, anatomy: Anatomy, total: Map) -> None:
+    if not body.breast:
+        return
+    part = window(anatomy.u, anatomy.v, (-1.0, 1.0), (0.45, 0.95))
+    u, v = anatomy.u[part], anatomy.v[part]
+    for sign in (-1.0, 1.0):
+        du = (u * np.float32(sign) - np.float32(0.62 * body.chest)) * np.float32(1 / 0.175)
+        low = 0.665 + 0.035 * body.breast + 0.008 * sign
+        dv = (v - np.float32(low)) * np.float32(1 / 0.15)
+        r = np.sqrt(du * du + np.where(dv > 0, 1.8, 1.0).astype(np.float32) * dv * dv)
+        fall = np.clip(1.0 - r * r * r, 0.0, 1.0) * ramp((1.0 - r) * 0.15, 0.02)
+        total[part] += np.float32(0.15 * body.breast) * fall
+
+
+def hila(anatomy: Anatomy) -> Map:
+    """Attenuation of the hila, [size, size]; the left one stands a little higher."""
+    total = np.zeros_like(anatomy.u)
+    part = window(anatomy.u, anatomy.v, (-0.2, 0.2), (0.25, 0.65))
+    u, v = anatomy.u[part], anatomy.v[part]
+    both = blob(u, v, (-0.085, 0.435), (0.026, 0.050)) + blob(u, v, (0.088, 0.415), (0.026, 0.045))
+    total[part] = 0.075 * both + 0.05 * bump(np.abs(u) - 0.075, 0.03) * bump(v - 0.45, 0.1)
+    return total
+
+
+def lung_of(anatomy: Anatomy, place: str) -> Lung:
+    """The lung that a lobe or side belongs to."""
+    return anatomy.left if place.startswith(("left", "lingula")) else anatomy.right

@@ -1,0 +1,169 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cxrtext.errors import DataError
+from cxrtext.phantom.effects import FADING, Effect
+from cxrtext.phantom.gallery import ROWS, write_gallery
+from cxrtext.phantom.population import State
+from cxrtext.phantom.render import Sitter, attenuation, paint
+from cxrtext.phantom.scanners import SCANNERS, site
+from cxrtext.phantom.shapes import Map
+
+SIZE = 160
+BODILY = ("Cardiomegaly", "Emphysema", "Elevated Hemidiaphragm")
+"""Findings that change the body itself, and so more than their box."""
+
+LOCAL = [
+    pytest.param(name, state, id=f"{name} {number}")
+    for name, states in ROWS[:-1]
+    if name not in BODILY
+    for number, state in enumerate(states)
+    # Much fluid and a tension pneumothorax push the mediastinum aside.
+    if max(state.effusion) < 3 and state.pneumothorax[0] < 4
+]
+
+
+def sitter(state: State, number: int = 0, difficulty: float = 1.0) -> Sitter:
+    view = "AP" if number % 2 else "PA"
+    return Sitter(state, "MF"[number % 2], view, (0, 1, number), (0, 2, number), difficulty)
+
+
+def boxed(effects: list[Effect]) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    inside = np.zeros((SIZE, SIZE), bool)
+    for effect in effects:
+        x, y, w, h = (int(value) for value in effect.box())
+        inside[y : y + h, x : x + w] = True
+    return inside
+
+
+def change(who: Sitter) -> tuple[Map, list[Effect]]:
+    """How much each pixel differs from the same patient's without findings."""
+    picture, effects = paint(who, SIZE)
+    without, _ = paint(replace(who, state=State()), SIZE)
+    return np.abs(picture - without), effects
+
+
+@pytest.mark.parametrize(("name", "state"), ROWS[:-1], ids=[name for name, _ in ROWS[:-1]])
+def test_every_row_shows_its_finding(name: str, state: tuple[State, ...]) -> None:
+    for one in state:
+        effects = attenuation(sitter(one), 128).effects
+        assert {effect.finding for effect in effects} == {name}
+        assert len({effect.part for effect in effects}) == len(effects)
+
+
+@pytest.mark.parametrize(("name", "state"), LOCAL)
+@pytest.mark.parametrize("number", [0, 1])
+def test_little_changes_outside_the_boxes(name: str, state: State, number: int) -> None:
+    difference, effects = change(sitter(state, number))
+    inside = boxed(effects)
+    assert difference[inside].max() > 0.03
+    # Scattered light and the edge filter reach a little further than the finding.
+    assert difference[~inside].max() < (0.16 if name == "Edema" else 0.09)
+    assert difference[inside].sum() > 0.7 * difference.sum()
+
+
+@pytest.mark.parametrize(("name", "state"), LOCAL)
+def test_boxes_fit_the_pixels_that_change(name: str, state: State) -> None:
+    difference, effects = change(sitter(state, difficulty=0.0))
+    if len(effects) > 1:
+        pytest.skip("two boxes share the changed pixels")
+    x, y, w, h = effects[0].box()
+    changed = difference > 0.04
+    columns, rows = np.flatnonzero(changed.any(axis=0)), np.flatnonzero(changed.any(axis=1))
+    wide = min(x + w, columns[-1] + 1) - max(x, columns[0])
+    tall = min(y + h, rows[-1] + 1) - max(y, rows[0])
+    both = wide * tall
+    area = (columns[-1] + 1 - columns[0]) * (rows[-1] + 1 - rows[0])
+    assert both / (area + w * h - both) > 0.4
+
+
+@pytest.mark.parametrize("name", ["Emphysema", "Elevated Hemidiaphragm"])
+def test_findings_of_the_body_change_most_inside_their_boxes(name: str) -> None:
+    state = dict(ROWS)[name][1]
+    difference, effects = change(sitter(state))
+    inside = boxed(effects)
+    assert difference[inside].mean() > 1.5 * difference[~inside].mean()
+
+
+@pytest.mark.parametrize("name", [name for name in FADING if name != "Emphysema"])
+def test_difficulty_makes_findings_fainter(name: str) -> None:
+    state = dict(ROWS)[name][0]
+
+    def strength(difficulty: float) -> float:
+        amounts = []
+        for number in range(8):
+            effects = attenuation(sitter(state, number, difficulty), 96).effects
+            amounts.append(float(sum(np.abs(effect.delta).sum() for effect in effects)))
+        return float(np.mean(amounts))
+
+    easy, usual, hard = strength(0.0), strength(1.0), strength(2.0)
+    assert easy > usual > hard
+    assert usual > 0.4 * easy
+
+
+def test_findings_do_not_depend_on_each_other() -> None:
+    alone = attenuation(sitter(State(nodule=(3, "left upper lobe"))), 128).effects
+    both = attenuation(
+        sitter(State(nodule=(3, "left upper lobe"), fibrosis=2, drain="right", wires=True)), 128
+    ).effects
+    [first] = alone
+    [second] = [effect for effect in both if effect.finding == "Lung Lesion"]
+    assert np.array_equal(first.delta, second.delta)
+
+
+def test_endotracheal_tube_ends_where_the_state_says() -> None:
+    tips = {}
+    for place in ("high", "good", "low"):
+        [effect] = attenuation(sitter(State(tube=place)), SIZE).effects
+        _, y, _, h = effect.box()
+        tips[place] = y + h
+    assert tips["high"] < tips["good"] - 5
+    assert tips["good"] < tips["low"] - 5
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_raised_dome_lies_higher_than_the_other(side: str) -> None:
+    body = sitter(State(diaphragm=side)).body()
+    right, left = body.domes
+    assert (right < left - 0.04) if side == "right" else (left < right - 0.02)
+    plain = sitter(State()).body()
+    assert plain.domes == body.rest
+    assert plain.heart == body.heart
+
+
+def test_sites_differ_and_stay_with_the_patient() -> None:
+    sites = [site((0, 3, number)) for number in range(200)]
+    assert set(sites) == set(range(len(SCANNERS)))
+    assert sites == [site((0, 3, number)) for number in range(200)]
+    assert max(np.bincount(sites)) < 100
+
+
+def test_gallery_has_a_row_a_finding(tmp_path: Path) -> None:
+    path = tmp_path / "sheet.png"
+    write_gallery(path, size=64, seed=1)
+    with Image.open(path) as image:
+        assert image.mode == "RGB"
+        assert image.width == 6 * 64
+        assert image.height == len(ROWS) * (64 + 14)
+        pixels = np.asarray(image).astype(int)
+    # The boxes are the only colour.
+    yellow = (pixels[:, :, 0] - pixels[:, :, 2]) > 60
+    assert yellow[:, :64].any()
+    assert not yellow[:, 64:128].any()
+    again = tmp_path / "again.png"
+    write_gallery(again, size=64, seed=1)
+    assert again.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "message"),
+    [("sheet.jpg", 64, "ends in .png"), ("sheet.png", 600, "size is 600")],
+)
+def test_wrong_galleries(tmp_path: Path, name: str, size: int, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        write_gallery(tmp_path / name, size=size)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,414 @@
+import itertools
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cxrtext.phantom import background, chest_phrases, device_phrases, negation_phrases, phrases
+from cxrtext.phantom.chances import draw_findings, draw_frame, probability, unchanged_probability
+from cxrtext.phantom.chest_claims import (
+    NOTHING_ACUTE,
+    basal_opacity,
+    clear_lung,
+    nodule,
+    some,
+)
+from cxrtext.phantom.claims import Claim, none, pneumonia, rho, where
+from cxrtext.phantom.comparing import change
+from cxrtext.phantom.description import OMITTED
+from cxrtext.phantom.grammar import expand, fill, listed, misspell, uncapitalised
+from cxrtext.phantom.pairings import PHRASES
+from cxrtext.phantom.population import VALUES, State
+from cxrtext.phantom.prevalence import CHANGING, FRAME, GROUPS, tables
+from cxrtext.phantom.report_labels import (
+    CHEXPERT,
+    labels_from_state,
+    labels_from_statements,
+    said,
+)
+from cxrtext.phantom.stock_words import MISSPELLINGS
+from cxrtext.phantom.studies import PhantomStudy, draw_studies
+from cxrtext.phantom.tables import write_tables
+from cxrtext.phantom.wording import Statement
+from cxrtext.records import CHEX5, read_labels, read_table
+from cxrtext.text import split_sentences
+
+COUNT = 4000
+
+
+@pytest.fixture(scope="module")
+def studies() -> list[PhantomStudy]:
+    return draw_studies(COUNT, seed=23)
+
+
+def statements(study: PhantomStudy) -> tuple[Statement, ...]:
+    return (*study.report.findings, *study.report.impression)
+
+
+def parts(statement: Statement) -> tuple[Statement, ...]:
+    return statement.parts or (statement,)
+
+
+def test_every_axis_is_drawn_once() -> None:
+    assert {*CHANGING, *FRAME, "volume"} == set(VALUES)
+    assert not set(CHANGING) & set(FRAME)
+    generator = np.random.default_rng(0)
+    assert set(draw_frame(generator, 1)) == set(FRAME)
+
+
+def test_probability_of_what_goes_together() -> None:
+    """Each pair of axes along the tree, against frequencies among independent draws."""
+    generator = np.random.default_rng(5)
+    count = 20000
+    states = []
+    for group in generator.choice(len(GROUPS), size=count, p=[0.30, 0.35, 0.35]):
+        frame = draw_frame(generator, int(group))
+        found = draw_findings(generator, int(group), VALUES["emphysema"].index(frame["emphysema"]))
+        states.append({axis: getattr(found, axis) for axis in VALUES} | frame)
+    pairs = [
+        ("drain", "effusion"),
+        ("drain", "pneumothorax"),
+        ("tube", "edema"),
+        ("tube", "cardiomegaly"),
+        ("line", "tube"),
+        ("line", "effusion"),
+        ("atelectasis", "effusion"),
+        ("emphysema", "volume"),
+        ("fibrosis", "pacemaker"),
+        ("nodule", "emphysema"),
+        ("pneumothorax", "wires"),
+    ]
+    for first, second in pairs:
+        masks = {axis: np.arange(len(VALUES[axis])) > 0 for axis in (first, second)}
+        both = probability({axis: mask.astype(float) for axis, mask in masks.items()})
+        normal = {axis: VALUES[axis][0] for axis in (first, second)}
+        seen = sum(all(state[a] != normal[a] for a in normal) for state in states) / count
+        assert abs(both - seen) < 4.5 * (both * (1 - both) / count) ** 0.5 + 1e-4, (first, second)
+
+
+def test_probability_is_the_sum_over_single_states() -> None:
+    parts_of = ("effusion", "pneumothorax", "drain")
+    total = 0.0
+    for indices in itertools.product(*(range(len(VALUES[axis])) for axis in parts_of)):
+        masks = {
+            axis: np.eye(len(VALUES[axis]))[i] for axis, i in zip(parts_of, indices, strict=True)
+        }
+        total += probability(masks)
+    assert total == pytest.approx(1.0)
+
+
+def test_unchanged_is_as_frequent_as_computed(studies: list[PhantomStudy]) -> None:
+    observed = sum(study.unchanged for study in studies) / COUNT
+    assert observed == pytest.approx(unchanged_probability(), abs=0.03)
+
+
+def test_chest_tubes_lie_where_there_is_air_or_fluid(studies: list[PhantomStudy]) -> None:
+    sides = Counter(study.sitter.state.drain for study in studies)
+    assert sides["right"] > 20
+    assert sides["left"] > 20
+    for study in studies:
+        state = study.sitter.state
+        if state.drain:
+            fluid = state.effusion[("right", "left").index(state.drain)]
+            assert fluid > 1 or state.pneumothorax[1] in (state.drain, "both")
+
+
+def test_emphysema_is_never_with_low_volumes(studies: list[PhantomStudy]) -> None:
+    volumes = {s.sitter.state.volume for s in studies if s.sitter.state.emphysema}
+    assert volumes == {"normal", "high"}
+
+
+def test_what_stays_with_a_patient(studies: list[PhantomStudy]) -> None:
+    for one, next_one in itertools.pairwise(studies):
+        if one.patient_id == next_one.patient_id:
+            for axis in FRAME:
+                assert getattr(one.sitter.state, axis) == getattr(next_one.sitter.state, axis)
+
+
+def test_further_prevalences() -> None:
+    for axis in OMITTED:
+        assert 0.008 < rho(some(axis)) < 0.16, axis
+    assert 0.12 < probability({axis: np.eye(len(VALUES[axis]))[0] for axis in VALUES}) < 0.20
+
+
+def test_a_claim_on_either_of_two_is_the_union() -> None:
+    state = State(pneumonia=(1, ("right lower lobe",)))
+    claim = basal_opacity("right")
+    assert claim.holds(state)
+    assert claim.holds(State(atelectasis=(2, "both bases")))
+    assert not claim.holds(State(atelectasis=(1, "right base")))
+    assert not basal_opacity("left").holds(state)
+    lung = pneumonia(("right lower lobe",), None)
+    collapse = where(
+        "collapse", "atelectasis", lambda v: v[0] == 2 and v[1] in ("right base", "both bases")
+    )
+    union = rho(lung) + rho(collapse) - rho(lung & collapse)
+    assert rho(claim) == pytest.approx(union)
+    with pytest.raises(ValueError, match="negated"):
+        claim & lung
+
+
+def test_joined_claims_are_named_once() -> None:
+    claim = none("effusion") & none("edema")
+    assert claim.name == "edema: none + effusion: none"
+    assert claim == none("edema") & none("effusion")
+    assert claim & NOTHING_ACUTE == NOTHING_ACUTE
+    twice = where("same again", "edema", lambda value: value[0] == 0)
+    assert (none("edema") & twice) == (twice & none("edema"))
+    assert len((none("edema") & twice).allowed) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "right", "left"),
+    [
+        (State(), True, True),
+        (State(nodule=(1, "right upper lobe")), False, True),
+        (State(granuloma="lingula"), True, False),
+        (State(atelectasis=(1, "both bases")), False, False),
+        (State(fibrosis=1), False, False),
+        (State(edema=(1, "")), False, False),
+        (State(pneumonia=(2, ("lingula",))), True, False),
+        (State(hernia=2, emphysema=1), True, True),
+    ],
+)
+def test_which_lung_is_clear(state: State, right: bool, left: bool) -> None:
+    assert clear_lung("right").holds(state) == right
+    assert clear_lung("left").holds(state) == left
+
+
+def test_equal_claims_have_one_name(studies: list[PhantomStudy]) -> None:
+    names: dict[tuple[object, bool], set[str]] = {}
+    for study in studies:
+        for statement in statements(study):
+            key = (statement.claim.allowed, statement.claim.negated)
+            names.setdefault(key, set()).add(statement.claim.name)
+    assert [found for found in names.values() if len(found) > 1] == []
+    assert len(names) > 400
+
+
+def test_comparisons_are_true_of_the_patients_history(studies: list[PhantomStudy]) -> None:
+    kinds: Counter[str] = Counter()
+    before: PhantomStudy | None = None
+    for study in studies:
+        if before and before.patient_id != study.patient_id:
+            before = None
+        for statement in (part for whole in statements(study) for part in parts(whole)):
+            axis, kind = statement.change
+            if kind:
+                kinds[kind] += 1
+                then = before.sitter.state if before else None
+                assert change(axis, study.sitter.state, then) == kind
+            else:
+                assert not re.search(
+                    r"\b([Ss]table since|worse since|[Ii]ncreased from)", statement.text
+                )
+        before = study
+    assert set(kinds) == {"same", "new", "more", "less", "gone"}
+    assert min(kinds.values()) > 20
+
+
+@pytest.mark.parametrize(
+    ("axis", "now", "then", "kind"),
+    [
+        ("effusion", (2, 0), (0, 0), "new"),
+        ("effusion", (2, 0), (2, 0), "same"),
+        ("effusion", (2, 1), (1, 1), "more"),
+        ("effusion", (2, 1), (1, 2), ""),
+        ("effusion", (2, 0), (0, 1), ""),
+        ("effusion", (1, 1), (3, 2), "less"),
+        ("pneumonia", (1, ("lingula",)), (2, ("lingula",)), "less"),
+        ("pneumonia", (1, ("lingula",)), (2, ("right lower lobe",)), ""),
+        ("edema", (3, "right"), (1, ""), "more"),
+        ("tube", "low", "good", ""),
+        ("tube", "", "good", "gone"),
+        ("tube", "", "", ""),
+    ],
+)
+def test_change(axis: str, now: object, then: object, kind: str) -> None:
+    states = [State(**{axis: value}) for value in (now, then)]  # type: ignore[arg-type]
+    assert change(axis, states[0], states[1]) == kind
+    assert change(axis, states[0], None) == ""
+
+
+def test_findings_are_left_out_as_often_as_documented(studies: list[PhantomStudy]) -> None:
+    there: Counter[str] = Counter()
+    told: Counter[str] = Counter()
+    for study in studies:
+        shown = {place for statement in statements(study) for place in statement.shows}
+        axes = {
+            axis: (finding, part) for axis, finding, part in study.sitter.state.further_places()
+        }
+        there.update(list(axes))
+        told.update(axis for axis, place in axes.items() if place in shown)
+    assert set(there) == set(OMITTED)
+    for axis, share in OMITTED.items():
+        spread = (share * (1 - share) / there[axis]) ** 0.5
+        assert abs(1 - told[axis] / there[axis] - share) < 4.5 * spread, axis
+
+
+def test_sentences_are_well_formed(studies: list[PhantomStudy]) -> None:
+    for study in studies:
+        for text in (s.text for s in statements(study)):
+            assert re.fullmatch(r"[A-Z0-9][^\[\]{}|]*[^ ,;.]\.", text), text
+            assert "  " not in text
+            assert not re.search(r" [,.;]|,,|\b(\w+) \1\b|\b[Aa] [aeiou]|is (may|could)\b", text), (
+                text
+            )
+
+
+def test_the_librarys_own_splitter_finds_the_sentences(studies: list[PhantomStudy]) -> None:
+    for study in studies[:800]:
+        for _, sentences in study.report.sections():
+            texts = [statement.text for statement in sentences]
+            assert split_sentences(" ".join(texts)) == texts
+
+
+def test_every_phrasing_can_be_filled() -> None:
+    names = (
+        "adj adv side other lobe second place width base mm cm rib line leads degrees first right "
+        "left list"
+    )
+    slots = dict.fromkeys(re.findall(r"\w+", names), "x")
+    generator = np.random.default_rng(0)
+    tables_of_words = (
+        phrases.FINDINGS,
+        phrases.SYNONYMS,
+        PHRASES,
+        chest_phrases.CHEST,
+        chest_phrases.MORE_INCIDENTAL,
+        device_phrases.DEVICES,
+        device_phrases.LINES,
+        negation_phrases.NEGATIONS,
+        negation_phrases.ITEMS,
+        negation_phrases.GONE,
+        {"list": negation_phrases.LISTS},
+        background.INCIDENTAL,
+    )
+    for table in tables_of_words:
+        for templates in table.values():
+            for template in templates:
+                assert template.count("[") == template.count("]"), template
+                for _ in range(10):
+                    assert not set(expand(generator, template, **slots)) & set("[]{}|"), template
+
+
+def test_grammar() -> None:
+    generator = np.random.default_rng(3)
+    made = Counter(fill(generator, "[a|b [c|d]|] {adj} tube.", adj="old") for _ in range(600))
+    assert set(made) == {"An old tube.", "B c old tube.", "B d old tube.", "Old tube."}
+    assert made["An old tube."] > made["Old tube."]
+    with pytest.raises(KeyError):
+        fill(generator, "{nothing}")
+    assert listed(generator, ["a"], "or") == "a"
+    assert listed(generator, ["a", "b"], "or") == "a or b"
+    assert {listed(generator, list("abc"), "or") for _ in range(30)} == {"a, b or c", "a, b, or c"}
+    assert [uncapitalised(t) for t in ("Small.", "PICC.", "No.")] == ["small.", "PICC.", "no."]
+
+
+def test_the_pen_slips_rarely() -> None:
+    generator = np.random.default_rng(1)
+    texts = [misspell(generator, "Small pleural effusion.") for _ in range(20000)]
+    slips = Counter(text for text in texts if text != "Small pleural effusion.")
+    assert 60 < sum(slips.values()) < 190
+    assert "Small pleural effussion." in slips
+    for word, wrong in MISSPELLINGS.items():
+        assert word not in wrong
+
+
+def test_variety_is_that_of_real_reports(studies: list[PhantomStudy]) -> None:
+    counts = Counter(s.text for study in studies[:3000] for s in statements(study))
+    total = counts.total()
+    assert 14_000 < total < 21_000
+    assert 0.33 < len(counts) / total < 0.48
+    assert 0.28 < sum(count for _, count in counts.most_common(100)) / total < 0.42
+    assert 0.25 < sum(count == 1 for count in counts.values()) / total < 0.40
+
+
+@pytest.mark.parametrize(
+    ("text", "claim", "labels"),
+    [
+        ("Right lower lobe pneumonia.", pneumonia(("right lower lobe",), None), {"Pneumonia": 1}),
+        (
+            "Opacity in the lingula may represent pneumonia or atelectasis.",
+            pneumonia(("lingula",), None),
+            {"Lung Opacity": 1, "Pneumonia": -1, "Atelectasis": -1},
+        ),
+        ("Pneumonia cannot be excluded.", pneumonia((), None), {"Pneumonia": -1}),
+        (
+            "Left basal opacity could be atelectasis or pneumonia.",
+            basal_opacity("left"),
+            {"Lung Opacity": 1, "Atelectasis": -1, "Pneumonia": -1},
+        ),
+        ("No focal consolidation.", none("pneumonia"), {"Consolidation": 0}),
+        ("The lungs are clear.", none("pneumonia"), {}),
+        ("Mass in the lingula.", nodule("lingula", 3), {"Lung Lesion": 1}),
+        (
+            "Opacity which may represent pneumonia in the appropriate clinical setting.",
+            pneumonia((), None),
+            {"Lung Opacity": 1, "Pneumonia": -1},
+        ),
+    ],
+)
+def test_what_a_sentence_says(text: str, claim: Claim, labels: dict[str, int]) -> None:
+    assert said(Statement(text, claim)) == labels
+
+
+def test_labels_of_a_report() -> None:
+    pneumonia_1 = Statement("Pneumonia.", pneumonia((), None))
+    maybe = Statement("Opacity suspicious for pneumonia.", pneumonia((), None))
+    no_fluid = Statement("No pleural effusion.", none("effusion"))
+    tube = Statement("Endotracheal tube in place.", some("tube"))
+    labels = labels_from_statements([maybe, no_fluid, tube])
+    assert tuple(labels) == CHEXPERT
+    assert labels["Pneumonia"] == -1
+    assert labels_from_statements([maybe, pneumonia_1])["Pneumonia"] == 1
+    assert labels["Pleural Effusion"] == 0
+    assert labels["Support Devices"] == 1
+    assert labels["Edema"] is None
+    assert labels["No Finding"] is None
+    assert labels_from_statements([no_fluid, tube])["No Finding"] == 1
+    both = Statement("x", none("effusion"), parts=(no_fluid, pneumonia_1))
+    assert said(both) == {"Pleural Effusion": 0, "Pneumonia": 1}
+
+
+def test_labels_of_reports_agree_with_the_states(studies: list[PhantomStudy]) -> None:
+    hedged: Counter[str] = Counter()
+    for study in studies:
+        state = study.sitter.state
+        shown, told = labels_from_state(state), labels_from_statements(statements(study))
+        assert {name: shown[name] for name in CHEX5} == state.labels()
+        for name in CHEX5:
+            if told[name] in (0, 1):
+                assert shown[name] == told[name], name
+            hedged[name] += told[name] == -1
+            hedged[f"{name} said"] += told[name] == 1
+    for name in ("Edema", "Pleural Effusion", "Pneumonia"):
+        assert hedged[name] > 10
+        assert hedged[f"{name} said"] > 100
+
+
+def test_tables_of_labels(tmp_path: Path, studies: list[PhantomStudy]) -> None:
+    few = studies[:300]
+    names = [f"images/{study.study_id}.png" for study in few]
+    write_tables(tmp_path, few, names, {study.study_id: [] for study in few}, 64)
+    shown = read_labels(tmp_path / "labels.csv", CHEXPERT)
+    told = read_labels(tmp_path / "labels_from_reports.csv", CHEXPERT)
+    columns = read_table(tmp_path / "labels.csv").columns
+    assert columns[2 : 2 + len(CHEX5)] == CHEX5
+    assert set(columns[2:]) == set(CHEXPERT)
+    assert list(shown) == list(told) == [study.study_id for study in few]
+    assert {value for row in shown.values() for value in row.values()} == {0, 1}
+    assert {value for row in told.values() for value in row.values()} == {0, 1, -1, None}
+    assert read_labels(tmp_path / "labels.csv") == {
+        study.study_id: study.sitter.state.labels() for study in few
+    }
+
+
+def test_tables_are_conditional_on_their_axes() -> None:
+    shapes = {axis: table.shape for axis, table in tables().items()}
+    size = {axis: len(values) for axis, values in VALUES.items()}
+    assert shapes["drain"] == (size["effusion"], size["pneumothorax"], size["drain"])
+    assert shapes["line"] == (size["tube"], size["line"])
+    assert shapes["volume"] == (len(GROUPS), size["emphysema"], size["volume"])
