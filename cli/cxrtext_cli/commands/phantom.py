@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cxrtext_cli.options import AsJson, print_json, progress
+from cxrtext_cli.options import AsJson, print_json, progress, say
 
 
 class ImageFormat(StrEnum):
@@ -53,6 +53,7 @@ def phantom(
         raise typer.BadParameter("name a folder to write, or a picture with --gallery")
     if gallery is not None:
         write_gallery(gallery, size=min(size, 512), seed=seed, difficulty=difficulty)
+        say(f"gallery: {gallery}")
     if out is None:
         return
     with progress("drawing", "images") as update:
