@@ -87,7 +87,7 @@ def _describe_study(file: "FileDataset", study: PhantomStudy, seed: int) -> None
     file.StudyInstanceUID = _uid(seed, study.number, "study")
     file.SeriesInstanceUID = _uid(seed, study.number, "series")
     file.StudyID = study.study_id
-    file.AccessionNumber = study.study_id.upper()
+    file.AccessionNumber = study.study_id
     file.StudyDate, file.StudyTime = "", ""
     file.ReferringPhysicianName = ""
     file.SeriesNumber, file.InstanceNumber = "1", "1"

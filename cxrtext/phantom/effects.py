@@ -29,6 +29,7 @@ class Effect:
         delta: What it adds to the attenuation, [size, size].
         extent: What its box surrounds, [size, size], compared with a part of its maximum.
         over_all: Whether heart and mediastinum do not hide it.
+        severity: From 0, the mildest of its kind, to 1; the difficulty leaves severe ones seen.
     """
 
     finding: str
@@ -36,6 +37,7 @@ class Effect:
     delta: Map
     extent: Map
     over_all: bool = False
+    severity: float = 0.0
 
     def mask(self) -> NDArray[np.bool_]:
         """Where the finding is, [size, size]."""
@@ -64,8 +66,19 @@ FADING = (
 )
 """What the difficulty makes fainter; devices are as dense as ever."""
 
-STEADY = {"Pleural Effusion": 0.45, "Hiatal Hernia": 0.5, "Edema": 0.8, "Fracture": 0.5}
-"""How much less than others some findings are made fainter."""
+FAINTNESS = {
+    "Pleural Effusion": 1.1,
+    "Edema": 1.3,
+    "Pneumonia": 0.8,
+    "Pneumothorax": 0.7,
+    "Hiatal Hernia": 0.45,
+    "Fracture": 0.45,
+}
+"""How much more or less than others some findings are made fainter."""
+
+MEAN, SPREAD, SPARED = -1.0, 0.45, 0.75
+"""Logarithm of the strength that a difficulty of 1 leaves of a mild finding, its spread, and the
+share of the mean that the severest are spared."""
 
 DROWNING = ("Edema", "Pleural Effusion", "Pneumonia", "Atelectasis", "Lung Lesion")
 """Opacities in which vessels are lost."""
@@ -89,8 +102,9 @@ def soften(
     for effect in effects:
         if difficulty and effect.finding in FADING:
             luck = float(spread[FADING.index(effect.finding)])
-            scale = difficulty * STEADY.get(effect.finding, 1.0)
-            gain = float(np.exp(scale * (-0.42 + 0.26 * luck)))
+            scale = difficulty * FAINTNESS.get(effect.finding, 1.0)
+            mean = MEAN * (1.0 - SPARED * effect.severity)
+            gain = float(np.exp(scale * (mean + SPREAD * luck)))
             effect = replace(effect, delta=effect.delta * np.float32(gain))
         softened.append(effect)
     return softened

@@ -52,7 +52,10 @@ def edema(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
         smooth = np.maximum(lung.chest * haze, lung.chest * lines * 4.0)
         haze *= np.clip(1.0 + 0.28 * noise, 0.2, 2.0)
         delta = lung.chest * (strength * share * haze + lines)
-        yield Effect("Edema", lung.side, np.asarray(delta, np.float32), smooth)
+        severity = (grade - 1) / 2
+        yield Effect(
+            "Edema", lung.side, np.asarray(delta, np.float32), smooth, severity=severity
+        )
 
 
 def _septal_lines(anatomy: Anatomy, lung: Lung, levels: Floats) -> Map:
@@ -87,7 +90,8 @@ def effusion(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effec
         fluid = np.asarray(lung.chest * depth, np.float32)
         delta = np.float32(density) * fluid * _depth(lung)
         seen = delta * anatomy.open * (1.0 - 0.55 * anatomy.heart)
-        yield Effect("Pleural Effusion", lung.side, delta, np.asarray(seen, np.float32))
+        extent = np.asarray(seen, np.float32)
+        yield Effect("Pleural Effusion", lung.side, delta, extent, severity=(grade - 1) / 2)
 
 
 def _depth(lung: Lung) -> Map:
@@ -107,7 +111,8 @@ def pneumonia(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effe
         delta = density * patch * _depth(lung) * np.clip(1.0 + 0.16 * noise, 0.4, 1.6)
         if grade == 3:
             delta = delta * (1.0 - 0.22 * _air_bronchograms(anatomy, lung, lobe, generator))
-        yield Effect("Pneumonia", lobe, np.asarray(delta, np.float32), patch)
+        severity = (grade - 1) / 2
+        yield Effect("Pneumonia", lobe, np.asarray(delta, np.float32), patch, severity=severity)
 
 
 def _patch(
@@ -171,7 +176,10 @@ def pneumothorax(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[t
         delta = line_strength * line * inset - lucency * gap
         if grade >= 3:
             delta = delta + (0.10, 0.22)[grade - 3] * lung.chest * kept
-        effect = Effect("Pneumothorax", lung.side, np.asarray(delta, np.float32), gap)
+        severity = (grade - 1) / 3
+        effect = Effect(
+            "Pneumothorax", lung.side, np.asarray(delta, np.float32), gap, severity=severity
+        )
         yield effect, np.asarray(1.0 - lung.chest * (1.0 - kept), np.float32)
 
 

@@ -21,7 +21,7 @@ from cxrtext.phantom.studies import PhantomStudy, draw_studies
 from cxrtext.phantom.tables import PhantomSummary, write_tables
 
 ImageFormat = Literal["png", "dicom"]
-VERSION = 2
+VERSION = 3
 """Raised whenever the same parameters would give other images or reports."""
 
 MOST_DIFFICULT = 3.0

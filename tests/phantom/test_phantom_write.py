@@ -46,7 +46,13 @@ def digest(folder: Path) -> dict[str, bytes]:
 
 
 def test_public_surface() -> None:
-    assert cxrtext.phantom.__all__ == ["PhantomSummary", "Sitter", "draw_phantom", "write_phantoms"]
+    assert cxrtext.phantom.__all__ == [
+        "PhantomSummary",
+        "Sitter",
+        "draw_phantom",
+        "write_gallery",
+        "write_phantoms",
+    ]
 
 
 def test_two_processes_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
