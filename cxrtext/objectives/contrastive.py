@@ -1,41 +1,15 @@
 """InfoNCE and the debiased contrastive loss, one loss an anchor.
 
-``scores`` is [A, C]: anchors in rows, candidates in columns, already multiplied by γ².  An entry of
-−inf is no candidate and is not counted.  Everything is computed in log space, so that the losses
-stay finite and accurate for |score| up to 200 in float32.
+Everything is computed in log space and relative to the positive, so that the losses stay finite and
+accurate for |score| up to 200 in float32.
 """
-
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-
-def _positive_scores(scores: Tensor, positive: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The scores of the positives [A], and ``scores`` with them turned into −inf [A, C]."""
-    if scores.ndim != 2:
-        raise ValueError(f"scores must be [anchors, candidates], got shape {tuple(scores.shape)}")
-    anchors, candidates = scores.shape
-    if positive is None:
-        if anchors > candidates:
-            raise ValueError(
-                f"{anchors} anchors and {candidates} candidates have no diagonal of positives; "
-                "pass positive=, the column of each row's positive"
-            )
-        positive = torch.arange(anchors, device=scores.device)
-    if positive.shape != (anchors,):
-        raise ValueError(f"positive must be [{anchors}], got shape {tuple(positive.shape)}")
-    column = positive[:, None]
-    chosen = scores.gather(1, column).squeeze(1)
-    return chosen, scores.scatter(1, column, -torch.inf)
-
-
-def _log_sum(values: Tensor) -> Tensor:
-    """``log Σ exp`` over the last dimension; −inf with a zero gradient for a row of −inf."""
-    empty = torch.isneginf(values).all(dim=-1, keepdim=True)
-    total = torch.logsumexp(values.masked_fill(empty, 0.0), dim=-1)
-    return total.masked_fill(empty.squeeze(-1), -torch.inf)
+from cxrtext.objectives.correction import Corrected, corrected_negatives
+from cxrtext.objectives.rows import Rows, full_precision, log_sum, split_rows
 
 
 def info_nce(scores: Tensor, positive: Tensor | None = None) -> Tensor:
@@ -46,43 +20,15 @@ def info_nce(scores: Tensor, positive: Tensor | None = None) -> Tensor:
         positive: [A], the column of each row's positive; by default the diagonal.
 
     Returns:
-        [A], one loss an anchor, in nats.
+        [A], one loss an anchor, in nats; 0 for a row without negatives
+        (:func:`~cxrtext.objectives.without_negatives` tells which).
 
     Raises:
-        ValueError: The shapes do not fit.
+        ValueError: The shapes do not fit, or a positive is −inf.
 
     Source: Wang et al. 2023 (sample-specific debiasing), eq. 3.
     """
-    chosen, negatives = _positive_scores(scores, positive)
-    return F.softplus(_log_sum(negatives) - chosen)
-
-
-@dataclass(frozen=True, slots=True)
-class _Correction:
-    """``log(N g)`` before the floor, the floor, and where the floor holds; each [A]."""
-
-    estimate: Tensor
-    floor: Tensor
-    floored: Tensor
-
-
-def _corrected_negatives(
-    negatives: Tensor, in_class: Tensor, eta: Tensor | float, gamma_sq: Tensor | float
-) -> _Correction:
-    eta = torch.as_tensor(eta, dtype=negatives.dtype, device=negatives.device)
-    if not bool(((eta >= 0) & (eta < 1)).all()):
-        raise ValueError("eta must lie in [0, 1)")
-    gamma = torch.as_tensor(gamma_sq, dtype=negatives.dtype, device=negatives.device).detach()
-    count = (~torch.isneginf(negatives)).sum(dim=1).to(negatives.dtype)
-    floor = count.log() - gamma
-    marginal = _log_sum(negatives)
-    # log of (N η pos) / neg: the part of the negatives that the correction takes away
-    taken = count.log() + torch.log(eta) + in_class - marginal
-    possible = (taken < 0) & torch.isfinite(marginal)
-    # log(1 − e^taken) without cancellation; the inner where keeps NaN out of the gradient
-    rest = torch.log(-torch.expm1(torch.where(possible, taken, -1.0)))
-    estimate = torch.where(possible, marginal + rest - torch.log1p(-eta), -torch.inf)
-    return _Correction(estimate, floor, estimate <= floor)
+    return F.softplus(log_sum(split_rows(scores, positive).negatives))
 
 
 def debiased(
@@ -101,21 +47,19 @@ def debiased(
         scores: [A, C], anchors in rows, scaled by γ².
         eta: Class probability of each anchor [A], or one for all; in [0, 1).
         gamma_sq: γ², the largest possible score.
-        extra: [A, M], scaled scores of extra positives; ``pos`` inside g is then their mean.
+        extra: [A, M], scaled scores of extra positives; ``pos`` inside g is then their mean.  −inf
+            is none, but a row must have one.
         positive: [A], the column of each row's positive; by default the diagonal.
 
     Returns:
         [A], one loss an anchor, in nats.
 
     Raises:
-        ValueError: The shapes do not fit, or eta lies outside [0, 1).
+        ValueError: The shapes do not fit, a positive is −inf, or eta lies outside [0, 1).
 
     Source: Wang et al. 2023 (sample-specific debiasing), eq. 6-8 and figure 5.
     """
-    chosen, negatives = _positive_scores(scores, positive)
-    correction = _corrected_negatives(negatives, _mean_positive(chosen, extra), eta, gamma_sq)
-    bounded = torch.where(correction.floored, correction.floor, correction.estimate)
-    return F.softplus(bounded - chosen)
+    return F.softplus(_corrected(split_rows(scores, positive), eta, gamma_sq, extra).log_ratio)
 
 
 def debiased_floored(
@@ -129,16 +73,28 @@ def debiased_floored(
 
     Returns:
         [A], boolean; its mean is worth logging, since a floored anchor learns from no negative.
+        An anchor without negatives is not counted as floored.
     """
-    chosen, negatives = _positive_scores(scores.detach(), positive)
+    rows = split_rows(scores.detach(), positive)
     extra = None if extra is None else extra.detach()
-    return _corrected_negatives(negatives, _mean_positive(chosen, extra), eta, gamma_sq).floored
+    return _corrected(rows, eta, gamma_sq, extra).floored
 
 
-def _mean_positive(chosen: Tensor, extra: Tensor | None) -> Tensor:
-    """``log`` of the mean of ``e^score`` over the extra positives, or the positive itself."""
+def _corrected(
+    rows: Rows, eta: Tensor | float, gamma_sq: Tensor | float, extra: Tensor | None
+) -> Corrected:
+    in_class = _mean_positive(rows.positive, extra)
+    return corrected_negatives(rows, log_sum(rows.negatives), eta, gamma_sq, in_class)
+
+
+def _mean_positive(chosen: Tensor, extra: Tensor | None) -> Tensor | None:
+    """``log`` of the mean of ``e^score`` over the extra positives, minus the positive's score."""
     if extra is None:
-        return chosen
+        return None
     if extra.ndim != 2 or extra.shape[0] != chosen.shape[0] or extra.shape[1] == 0:
         raise ValueError(f"extra must be [{chosen.shape[0]}, M], got shape {tuple(extra.shape)}")
-    return torch.logsumexp(extra, dim=1) - torch.log(extra.new_tensor(extra.shape[1]))
+    relative = full_precision(extra, "extra").to(chosen.dtype) - chosen[:, None]
+    count = (~torch.isneginf(relative)).sum(dim=1)
+    if bool((count == 0).any()):
+        raise ValueError("extra has a row of -inf alone; give each anchor a positive")
+    return torch.logsumexp(relative, dim=1) - count.to(relative.dtype).log()

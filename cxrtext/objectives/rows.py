@@ -1,0 +1,170 @@
+"""What every objective does first to a score matrix: check it, and find each row's positive.
+
+``scores`` is [A, C]: anchors in rows, candidates in columns, already multiplied by γ².  An entry of
+−inf is no candidate and is not counted.  Half-precision scores, as autocast gives them, are
+converted to float32 here, so that no later exponential or logarithm is taken in half precision.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def full_precision(values: Tensor, name: str) -> Tensor:
+    """``values`` in float32 if they came in half precision; otherwise as they are.
+
+    Raises:
+        ValueError: They are not floating point.
+    """
+    if not values.is_floating_point():
+        raise ValueError(f"{name} must be floating point, got {values.dtype}")
+    return values.float() if values.dtype in _HALVES else values
+
+
+def first_row(mask: Tensor) -> int:
+    """The index of the first row that holds a True, for an error message."""
+    return int(mask.reshape(len(mask), -1).any(dim=1).nonzero()[0])
+
+
+def positive_columns(scores: Tensor, positive: Tensor | None) -> Tensor:
+    """The column of each row's positive, [A]; by default the diagonal.
+
+    Raises:
+        ValueError: The shapes do not fit, or a column does not exist.
+    """
+    if scores.ndim != 2:
+        raise ValueError(f"scores must be [anchors, candidates], got shape {tuple(scores.shape)}")
+    anchors, candidates = scores.shape
+    if positive is None:
+        if anchors > candidates:
+            raise ValueError(
+                f"{anchors} anchors and {candidates} candidates have no diagonal of positives; "
+                "pass positive=, the column of each row's positive"
+            )
+        return torch.arange(anchors, device=scores.device)
+    if positive.shape != (anchors,):
+        raise ValueError(f"positive must be [{anchors}], got shape {tuple(positive.shape)}")
+    if positive.dtype != torch.long:
+        raise ValueError(f"positive must hold int64 columns, got {positive.dtype}")
+    outside = (positive < 0) | (positive >= candidates)
+    if bool(outside.any()):
+        row = first_row(outside)
+        raise ValueError(
+            f"positive[{row}] is {int(positive[row])}, but there are {candidates} candidates"
+        )
+    return positive
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Scores seen from the positive.
+
+    Args:
+        positive: The positive's score, [A].
+        negatives: The other scores minus the positive's, [A, C]; −inf at the positive itself and
+            where there is no candidate.  Subtracting first keeps small losses accurate.
+        count: How many negatives a row has, [A], of the type of the scores.
+    """
+
+    positive: Tensor
+    negatives: Tensor
+    count: Tensor
+
+
+def split_rows(scores: Tensor, positive: Tensor | None) -> Rows:
+    """Separate each row's positive from its negatives.
+
+    Raises:
+        ValueError: The shapes do not fit, or a positive is −inf.
+    """
+    column = positive_columns(scores, positive)[:, None]
+    scores = full_precision(scores, "scores")
+    chosen = scores.gather(1, column)
+    missing = torch.isneginf(chosen)
+    if bool(missing.any()):
+        raise ValueError(f"the positive of row {first_row(missing)} is -inf, so no candidate")
+    negatives = scores.scatter(1, column, -torch.inf) - chosen
+    count = (~torch.isneginf(negatives)).sum(dim=1).to(scores.dtype)
+    return Rows(chosen.squeeze(1), negatives, count)
+
+
+def without(scores: Tensor, same: Tensor, positive: Tensor | None = None) -> Tensor:
+    """``scores`` with −inf where ``same`` marks a negative, [A, C]; the positives stay.
+
+    Raises:
+        ValueError: The shapes do not fit, or ``same`` is not boolean.
+    """
+    column = positive_columns(scores, positive)[:, None]
+    check_mask(scores, same)
+    return scores.masked_fill(same.scatter(1, column, value=False), -torch.inf)
+
+
+def check_mask(scores: Tensor, same: Tensor) -> None:
+    """Refuse a mask that is not boolean or not of the shape of the scores."""
+    if same.shape != scores.shape or same.dtype != torch.bool:
+        raise ValueError(
+            f"same must be boolean {tuple(scores.shape)}, got {same.dtype} {tuple(same.shape)}"
+        )
+
+
+def without_negatives(
+    scores: Tensor, positive: Tensor | None = None, same: Tensor | None = None
+) -> Tensor:
+    """Tell which anchors have no negative: their loss is 0 and teaches nothing.
+
+    Args:
+        scores: [A, C]; −inf is no candidate.
+        positive: [A], the column of each row's positive; by default the diagonal.
+        same: [A, C], boolean, the negatives that are to be removed, as ``remove_negatives`` takes
+            them; for ``fair``, where clusters differ.
+
+    Returns:
+        [A], boolean; a trainer may warn where its mean is not small.
+
+    Raises:
+        ValueError: The shapes do not fit, or a positive is −inf.
+    """
+    scores = scores.detach() if same is None else without(scores.detach(), same, positive)
+    return split_rows(scores, positive).count == 0
+
+
+def log_sum(values: Tensor) -> Tensor:
+    """``log Σ exp`` over the last dimension; −inf with a zero gradient for a row of −inf."""
+    empty = torch.isneginf(values).all(dim=-1, keepdim=True)
+    total = torch.logsumexp(values.masked_fill(empty, 0.0), dim=-1)
+    return total.masked_fill(empty.squeeze(-1), -torch.inf)
+
+
+def log_weights(logits: Tensor, present: Tensor) -> Tensor:
+    """``log`` of weights ∝ ``e^logits`` whose mean over the present entries of a row is 1.
+
+    Args:
+        logits: [A, C]; what stands at absent entries is not read.
+        present: [A, C], boolean.
+
+    Returns:
+        [A, C], −inf where absent.
+    """
+    logits = logits.masked_fill(~present, -torch.inf)
+    total = log_sum(logits)
+    total = total.masked_fill(torch.isneginf(total), 0.0)  # a row without any entry
+    count = present.sum(dim=-1).to(logits.dtype)
+    return logits + (count.log() - total)[..., None]
+
+
+def surprisal(scores: Tensor) -> Tensor:
+    """``−log softmax`` of each row, accurate where it is small, [A, C]; 0 where no candidate.
+
+    ``logsumexp − score`` rounds a loss below 1e-7 to 0 in float32.  Only a row's highest entry can
+    be that sure, so that entry alone is computed without the difference.
+    """
+    absent = torch.isneginf(scores)
+    top, column = scores.max(dim=-1, keepdim=True)
+    known = torch.where(absent, 0.0, scores)
+    plain = torch.logsumexp(scores - top, dim=-1, keepdim=True) - (known - top)
+    others = log_sum(scores.scatter(-1, column, -torch.inf) - top)[..., None]
+    sure = torch.nn.functional.softplus(others)
+    return torch.where(absent, 0.0, plain.scatter(-1, column, sure))

@@ -1,0 +1,139 @@
+"""Each objective, four ways: loops, gradcheck, cold temperature, autocast (limits: by family)."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from cxrtext import objectives
+from tests.objectives.objective_cases import Case, cases, draw_scores, worst_error
+
+NAMES = sorted(cases(8, 14.0))
+COLD = 1e-4
+"""Largest relative error of float32 that any objective may have."""
+
+
+def aligned(n: int, scale: float, seed: int = 0) -> Tensor:
+    """Scores of a trained model: high on the diagonal."""
+    scores = draw_scores(n, 0.5 * scale, seed)
+    return scores.float().fill_diagonal_(0.9 * scale).double()
+
+
+def test_the_public_surface() -> None:
+    contract = {
+        "class_probability",
+        "info_nce",
+        "debiased",
+        "remove_negatives",
+        "resample_negatives",
+        "reweight_negatives",
+        "hard_negative",
+        "positive_debiased",
+        "supervised",
+        "alignment_uniformity",
+        "y_aware",
+        "conditional_alignment",
+        "conditional_uniformity",
+        "weakly_supervised",
+        "fair",
+        "cclk_weakly_supervised",
+        "cclk_fair",
+        "cclk_hard_negative",
+        "kernels",
+        "symmetric",
+    }
+    beside = {
+        "Clusters",
+        "cclk_floored",
+        "debiased_floored",
+        "hard_negative_floored",
+        "kmeans",
+        "positive_debiased_floored",
+        "remove_by_text",
+        "same_labels",
+        "without_negatives",
+    }
+    assert set(objectives.__all__) == contract | beside
+    assert all(hasattr(objectives, name) for name in objectives.__all__)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seed", range(3))
+def test_float64_equals_the_loop(name: str, seed: int) -> None:
+    case = cases(12, 3.0, seed)[name]
+    scores = draw_scores(12, 3.0, seed)
+    found = case.ours(scores)
+    assert found.flatten().tolist() == pytest.approx(case.loop(scores), rel=1e-6)
+    assert found.dtype == torch.float64
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients(name: str) -> None:
+    case = cases(8, 3.0)[name]
+    scores = draw_scores(8, 3.0).requires_grad_()
+    assert torch.autograd.gradcheck(case.ours, (scores,))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", [1.0, 14.0, 100.0, 200.0])
+@pytest.mark.parametrize("draw", [draw_scores, aligned])
+def test_float32_is_near_the_loop_and_its_gradient_a_number(
+    name: str, scale: float, draw: object
+) -> None:
+    assert callable(draw)
+    for seed in range(3):
+        case: Case = cases(16, scale, seed)[name]
+        scores: Tensor = draw(16, scale, seed)
+        assert worst_error(case, scores) < COLD
+        single = scores.float().requires_grad_()
+        losses = case.ours(single)
+        losses.sum().backward()
+        assert torch.isfinite(losses).all()
+        assert single.grad is not None
+        assert torch.isfinite(single.grad).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", [14.0, 200.0])
+def test_float32_gradients_are_near_those_of_float64(name: str, scale: float) -> None:
+    case = cases(16, scale)[name]
+    exact = draw_scores(16, scale).requires_grad_()
+    single = exact.detach().float().requires_grad_()
+    case.ours(exact).sum().backward()
+    case.ours(single).sum().backward()
+    assert exact.grad is not None
+    assert single.grad is not None
+    torch.testing.assert_close(single.grad.double(), exact.grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("scale", [14.0, 200.0])
+def test_autocast_changes_nothing(name: str, half: torch.dtype, scale: float) -> None:
+    case = cases(16, scale)[name]
+    scores = draw_scores(16, scale).to(half)
+    single = scores.float().requires_grad_()
+    outside = case.ours(single)
+    outside.sum().backward()
+    given = scores.clone().requires_grad_()
+    with torch.autocast("cpu", half):
+        inside = case.ours(given)
+    inside.sum().backward()
+    assert inside.dtype == torch.float32
+    assert given.grad is not None
+    assert single.grad is not None
+    torch.testing.assert_close(inside, outside, rtol=1e-6, atol=0)
+    torch.testing.assert_close(given.grad, single.grad.to(half))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_loss_an_anchor(name: str) -> None:
+    scalar = {"alignment-uniformity", "conditional-uniformity"}
+    shape = cases(9, 14.0)[name].ours(draw_scores(9, 14.0)).shape
+    assert shape == (() if name in scalar else (9,))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_score_that_is_not_a_number_is_not_hidden(name: str) -> None:
+    scores = draw_scores(9, 14.0)
+    scores[3] = torch.nan
+    assert torch.isnan(cases(9, 14.0)[name].ours(scores).sum())

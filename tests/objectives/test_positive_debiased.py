@@ -1,0 +1,124 @@
+import math
+from typing import Literal
+
+import pytest
+import torch
+from torch import Tensor
+
+from cxrtext.objectives import positive_debiased, positive_debiased_floored
+from tests.objectives import reference_loops as loops
+
+Aggregate = Literal["loss", "group"]
+AGGREGATES: list[Aggregate] = ["loss", "group"]
+
+
+def draw(rows: int, columns: int, scale: float, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    uniform = torch.rand(rows, columns, generator=generator)
+    return (scale * (2 * uniform - 1)).double()
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+@pytest.mark.parametrize("extras", [1, 3])
+@pytest.mark.parametrize(("count", "tau_plus"), [(4, 0.1), (30, 0.1), (18, 0.1), (5, 0.8)])
+def test_it_equals_the_loop(aggregate: Aggregate, extras: int, count: int, tau_plus: float) -> None:
+    positive, negative = draw(6, extras, 2.0, 0), draw(6, count, 2.0, 1)
+    found = positive_debiased(positive, negative, 2.0, tau_plus, 2.0, aggregate)
+    expected = loops.positive_debiased(positive, negative, 2.0, tau_plus, 2.0, aggregate)
+    assert found.tolist() == pytest.approx(expected)
+
+
+def test_one_positive_is_the_same_either_way() -> None:
+    positive, negative = draw(6, 1, 2.0, 0), draw(6, 9, 2.0, 1)
+    one = positive_debiased(positive, negative, 2.0, 0.1, 2.0, "loss")
+    torch.testing.assert_close(one, positive_debiased(positive, negative, 2.0, 0.1, 2.0, "group"))
+
+
+def test_at_tau_plus_near_1_nothing_is_taken_away() -> None:
+    positive, negative = draw(6, 1, 2.0, 0), draw(6, 9, 2.0, 1)
+    p = (negative.exp().sum(1) + positive.exp().sum(1) + math.exp(2.0)) / 11
+    found = positive_debiased(positive, negative, 2.0, 1 - 1e-12, 2.0)
+    torch.testing.assert_close(found, torch.log1p(negative.exp().sum(1) / p))
+
+
+def test_the_floor_holds_where_all_of_p_is_taken_away() -> None:
+    positive = torch.full((2, 1), -3.0)
+    negative = torch.full((2, 4), 2.9)
+    found = positive_debiased(positive, negative, -3.0, 0.1, 3.0)
+    # N τ⁺ P⁻ over τ⁺ e^{−γ²}
+    expected = math.log1p(4 * math.exp(2.9 + 3.0))
+    assert found.tolist() == pytest.approx([expected] * 2)
+    assert positive_debiased_floored(positive, negative, -3.0, 0.1, 3.0).all()
+    leaf = positive.clone().requires_grad_()
+    positive_debiased(leaf, negative, -3.0, 0.1, 3.0).sum().backward()
+    assert leaf.grad is not None
+    assert not leaf.grad.any()
+
+
+def test_the_floor_cannot_hold_with_many_negatives() -> None:
+    positive, negative = torch.full((2, 1), -3.0), torch.full((2, 40), 3.0)
+    assert not positive_debiased_floored(positive, negative, -3.0, 0.1, 3.0).any()
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_missing_scores_are_not_counted(aggregate: Aggregate) -> None:
+    positive, negative = draw(3, 2, 2.0, 0), draw(3, 6, 2.0, 1)
+    hidden_positive, hidden_negative = positive.clone(), negative.clone()
+    hidden_positive[:, 1] = -math.inf
+    hidden_negative[:, 4:] = -math.inf
+    found = positive_debiased(hidden_positive, hidden_negative, 2.0, 0.1, 2.0, aggregate)
+    expected = positive_debiased(positive[:, :1], negative[:, :4], 2.0, 0.1, 2.0, aggregate)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_an_anchor_without_negatives_has_loss_0(aggregate: Aggregate) -> None:
+    negative = draw(2, 3, 2.0, 1)
+    negative[1] = -math.inf
+    positive = draw(2, 2, 2.0, 0).requires_grad_()
+    found = positive_debiased(positive, negative, 2.0, 0.1, 2.0, aggregate)
+    found.sum().backward()
+    assert found[1] == 0
+    assert positive.grad is not None
+    assert torch.isfinite(positive.grad).all()
+
+
+def test_self_scores_and_gamma_may_differ_between_anchors() -> None:
+    positive, negative = draw(3, 2, 2.0, 0), draw(3, 6, 2.0, 1)
+    own = torch.tensor([0.5, 1.0, 1.5], dtype=torch.float64)
+    together = positive_debiased(positive, negative, own, 0.1, own)
+    for i in range(3):
+        alone = positive_debiased(
+            positive[i : i + 1], negative[i : i + 1], float(own[i]), 0.1, float(own[i])
+        )
+        torch.testing.assert_close(together[i : i + 1], alone)
+
+
+def test_no_gradient_reaches_gamma_through_this_floor() -> None:
+    gamma_sq = torch.tensor(3.0, requires_grad=True)
+    negative = torch.full((1, 4), 2.9)
+    positive = torch.full((1, 1), -3.0, requires_grad=True)
+    positive_debiased(positive, negative, -3.0, 0.1, gamma_sq).sum().backward()
+    assert gamma_sq.grad is None
+
+
+ONE = torch.zeros(2, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: positive_debiased(torch.zeros(2), ONE, 1.0, 0.1, 1.0), "positive must be"),
+        (lambda: positive_debiased(torch.zeros(2, 0), ONE, 1.0, 0.1, 1.0), "positive must be"),
+        (lambda: positive_debiased(ONE, torch.zeros(3, 4), 1.0, 0.1, 1.0), "negative must be"),
+        (lambda: positive_debiased(ONE, ONE, torch.ones(3), 0.1, 1.0), "self_score"),
+        (lambda: positive_debiased(ONE, ONE, 1.0, 1.0, 1.0), "tau_plus"),
+        (lambda: positive_debiased(ONE, ONE, 1.0, 0.0, 1.0), "tau_plus"),
+        (lambda: positive_debiased(ONE, ONE, 1.0, 0.1, 1.0, "mean"), "aggregate"),  # type: ignore[arg-type]
+        (lambda: positive_debiased(ONE - math.inf, ONE, 1.0, 0.1, 1.0), "anchor 0 has no positive"),
+    ],
+)
+def test_wrong_arguments_of_positive_debiased(call: object, says: str) -> None:
+    assert callable(call)
+    with pytest.raises(ValueError, match=says):
+        call()
