@@ -10,6 +10,10 @@ ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
 """``resnet18`` and ``resnet50`` have stride 32; ``resnet-narrow`` has stride 16, three
 stages of one block, and 128 channels in the last, for small images on a CPU."""
 
+Projection = Literal["linear", "mlp"]
+PROJECTIONS: tuple[str, ...] = get_args(Projection)
+"""How a region's channels become D dimensions; ``mlp`` is BioViL's."""
+
 _SHAPES: dict[str, dict[str, Any]] = {
     "resnet18": {
         "layer_type": "basic",
@@ -22,6 +26,9 @@ _SHAPES: dict[str, dict[str, Any]] = {
         "hidden_sizes": [256, 512, 1024, 2048],
         "depths": [3, 4, 6, 3],
         "embedding_size": 64,
+        # The stride is in a block's 3×3 convolution, as in torchvision ("v1.5") and in weights
+        # trained there; with the stride elsewhere such weights load and compute nonsense.
+        "downsample_in_bottleneck": False,
     },
     "resnet-narrow": {
         "layer_type": "basic",
@@ -38,22 +45,28 @@ STRIDES = {"resnet18": 32, "resnet50": 32, "resnet-narrow": 16}
 
 
 class ImageEncoder(nn.Module):
-    """A one-channel ResNet and a linear map of each region to D dimensions.
+    """A one-channel ResNet and a map of each region to D dimensions.
+
+    :func:`cxrtext.models.initial_weights.load_image_weights` starts it from weights of elsewhere.
 
     Args:
         architecture: One of :data:`ARCHITECTURES`.
         dimension: D.
+        projection: One of :data:`PROJECTIONS`: a linear map with bias, or a linear map to D, batch
+            normalisation, ReLU and a second linear map.
 
     Raises:
-        ValueError: There is no such architecture.
+        ValueError: There is no such architecture or projection.
     """
 
-    def __init__(self, architecture: str, dimension: int = 128) -> None:
+    def __init__(self, architecture: str, dimension: int = 128, projection: str = "linear") -> None:
         super().__init__()
         if architecture not in _SHAPES:
             raise ValueError(
                 f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
             )
+        if projection not in PROJECTIONS:
+            raise ValueError(f"no projection '{projection}'; there are {', '.join(PROJECTIONS)}")
         from transformers import ResNetConfig, ResNetModel
 
         shape = _SHAPES[architecture]
@@ -63,6 +76,12 @@ class ImageEncoder(nn.Module):
             # pleural line is one pixel wide, and does not survive max pooling.
             self.backbone.embedder.add_module("pooler", nn.Identity())
         channels = shape["hidden_sizes"][-1]
+        self.hidden: nn.Module = nn.Identity()
+        if projection == "mlp":
+            self.hidden = nn.Sequential(
+                nn.Linear(channels, dimension, bias=False), nn.BatchNorm1d(dimension), nn.ReLU()
+            )
+            channels = dimension
         self.projection = nn.Linear(channels, dimension)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -74,5 +93,6 @@ class ImageEncoder(nn.Module):
         Returns:
             [B, h, w, D], unit vectors; h and w are H and W over the stride, rounded up.
         """
-        features = self.backbone(images).last_hidden_state  # [B, C, h, w]
-        return F.normalize(self.projection(features.permute(0, 2, 3, 1)), dim=-1)
+        features = self.backbone(images).last_hidden_state.permute(0, 2, 3, 1)  # [B, h, w, C]
+        hidden = self.hidden(features.flatten(0, 2)).unflatten(0, features.shape[:3])
+        return F.normalize(self.projection(hidden), dim=-1)

@@ -1,92 +1,53 @@
 """Image–sentence similarity from region–sentence scores.
 
 ``regions`` is [B, N, D], unit vectors; ``texts`` is [S, D], unit vectors.  Scores come as [S, B]:
-sentences in rows, images in columns, in [−1, 1] before γ².
+sentences in rows, images in columns, in [−1, 1] before γ².  They are computed in float32 at least,
+also where half precision comes in or autocast is on: in bfloat16 many regions tie for the critical
+one.  Of equal regions the first is critical.  Large matrices are computed in tiles
+(:mod:`cxrtext.models.similarity_tiles`), with the same result.
 """
 
-import math
-from collections.abc import Callable
+from functools import partial
 from typing import Literal, get_args
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Query = Callable[[Tensor], Tensor]
-"""A map of regions [..., D] to queries [..., d]."""
+from cxrtext.models.similarity_bags import (
+    Query,
+    attention_entropy,
+    non_local,
+    non_local_at,
+    non_local_bags,
+    non_local_of,
+)
+from cxrtext.models.similarity_regions import (
+    check_lam,
+    full_precision,
+    lse,
+    lse_of_scaled,
+    region_scores,
+    without_autocast,
+)
+from cxrtext.models.similarity_tiles import in_tiles
+
+__all__ = [
+    "AGGREGATORS",
+    "Aggregator",
+    "Query",
+    "attention_entropy",
+    "lse",
+    "lse_nl",
+    "lse_nl_of_bags",
+    "non_local",
+    "non_local_bags",
+    "region_scores",
+    "similarity",
+]
 
 Aggregator = Literal["global", "max", "lse", "nl", "lse+nl"]
 AGGREGATORS: tuple[str, ...] = get_args(Aggregator)
 """The names that :func:`similarity` knows."""
-
-
-def region_scores(regions: Tensor, texts: Tensor) -> Tensor:
-    """Score every region against every sentence.
-
-    Args:
-        regions: [B, N, D].
-        texts: [S, D].
-
-    Returns:
-        [S, B, N], the grounding maps, in [−1, 1].
-    """
-    B, N, D = regions.shape
-    return (texts @ regions.reshape(B * N, D).T).reshape(texts.shape[0], B, N)
-
-
-def lse(region_scores: Tensor, lam: float) -> Tensor:
-    """Soft maximum over regions, ``(1/λ) log( (1/N) Σ_n exp(λ h_n) )``.
-
-    Args:
-        region_scores: [..., N].
-        lam: λ, above 0; large is nearer the maximum, small nearer the mean.
-
-    Returns:
-        [...], between the mean and the maximum of the regions.
-
-    Raises:
-        ValueError: ``lam`` is not above 0.
-
-    Source: METHOD section 3.
-    """
-    if not lam > 0:
-        raise ValueError(f"lam must be above 0, got {lam}")
-    return (torch.logsumexp(lam * region_scores, dim=-1) - math.log(region_scores.shape[-1])) / lam
-
-
-def non_local_bags(regions: Tensor, query: Query | None = None) -> Tensor:
-    """The bag ``r̄_c`` of each region c: all regions, weighted by their likeness to c.
-
-    ``w_n = softmax_n( ⟨q_n, q_c⟩ / √d )``, ``r̄_c = normalise( Σ_n w_n r_n )``.  Bags depend on the
-    image alone and are computed once an image, not once an image–sentence pair.
-
-    Args:
-        regions: [..., N, D].
-        query: The query map; None is q = r.
-
-    Returns:
-        [..., N, D], unit vectors, in the order of the critical region.
-
-    Source: METHOD section 3, on the non-local aggregator of dual-stream MIL (Li et al. 2021).
-    """
-    queries = regions if query is None else query(regions)
-    weights = F.softmax(queries @ queries.mT / math.sqrt(queries.shape[-1]), dim=-1)  # [..., c, n]
-    return F.normalize(weights @ regions, dim=-1)
-
-
-def non_local(scores: Tensor, bags: Tensor, texts: Tensor) -> Tensor:
-    """Score of the bag of each pair's critical region, ``⟨r̄_c, t⟩`` with ``c = argmax_n h_n``.
-
-    Args:
-        scores: Region–sentence scores h, [S, B, N].
-        bags: [B, N, D], from :func:`non_local_bags`.
-        texts: [S, D].
-
-    Returns:
-        [S, B], in [−1, 1].
-    """
-    critical = scores.argmax(dim=-1, keepdim=True)
-    return region_scores(bags, texts).gather(-1, critical).squeeze(-1)
 
 
 def lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Query | None = None) -> Tensor:
@@ -101,15 +62,19 @@ def lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Query | None = Non
     Returns:
         [S, B], in [−1, 1].
 
+    Raises:
+        ValueError: ``lam`` is not above 0.
+
     Source: METHOD section 3.
     """
-    return lse_nl_of_bags(regions, non_local_bags(regions, query), texts, lam)
+    check_lam(lam)
+    return in_tiles(partial(_lse_nl, lam=lam, query=query), [regions], texts)
 
 
 def lse_nl_of_bags(regions: Tensor, bags: Tensor, texts: Tensor, lam: float) -> Tensor:
     """:func:`lse_nl` with the bags at hand, as an index keeps them."""
-    scores = region_scores(regions, texts)
-    return (lse(scores, lam) + non_local(scores, bags, texts)) / 2
+    check_lam(lam)
+    return in_tiles(partial(_lse_nl_of_bags, lam=lam), [regions, bags], texts)
 
 
 def similarity(
@@ -128,18 +93,53 @@ def similarity(
         [S, B], in [−1, 1].
 
     Raises:
-        ValueError: There is no such aggregator.
+        ValueError: There is no such aggregator, or ``lam`` is not above 0.
     """
     match name:
         case "global":
-            return texts @ F.normalize(regions.mean(dim=1), dim=-1).T
+            return _global(regions, texts)
         case "max":
-            return region_scores(regions, texts).amax(dim=-1)
+            return in_tiles(_max, [regions], texts)
         case "lse":
-            return lse(region_scores(regions, texts), lam)
+            check_lam(lam)
+            return in_tiles(partial(_lse, lam=lam), [regions], texts)
         case "nl":
-            bags = non_local_bags(regions, query)
-            return non_local(region_scores(regions, texts), bags, texts)
+            return in_tiles(partial(_nl, query=query), [regions], texts)
         case "lse+nl":
             return lse_nl(regions, texts, lam, query)
     raise ValueError(f"no aggregator '{name}'; there are {', '.join(AGGREGATORS)}")
+
+
+def _global(regions: Tensor, texts: Tensor) -> Tensor:
+    with without_autocast(regions):
+        return full_precision(texts) @ F.normalize(full_precision(regions).mean(dim=1), dim=-1).T
+
+
+def _max(regions: Tensor, texts: Tensor) -> Tensor:
+    scores = region_scores(regions, texts)
+    # Unlike amax, which shares the gradient among equal regions.
+    return scores.gather(-1, scores.argmax(dim=-1, keepdim=True)).squeeze(-1)
+
+
+def _lse(regions: Tensor, texts: Tensor, lam: float) -> Tensor:
+    return lse_of_scaled(region_scores(regions, texts).mul_(lam), lam)
+
+
+def _nl(regions: Tensor, texts: Tensor, query: Query | None) -> Tensor:
+    critical = region_scores(regions, texts).argmax(dim=-1)
+    return non_local_of(critical, regions, texts, query)
+
+
+def _lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Query | None) -> Tensor:
+    scores = region_scores(regions, texts)
+    critical = scores.argmax(dim=-1)
+    # In place: no second [S, B, N] is kept for the backward pass.
+    soft = lse_of_scaled(scores.mul_(lam), lam)
+    return (soft + non_local_of(critical, regions, texts, query)) / 2
+
+
+def _lse_nl_of_bags(regions: Tensor, bags: Tensor, texts: Tensor, lam: float) -> Tensor:
+    scores = region_scores(regions, texts)
+    critical = scores.argmax(dim=-1)
+    soft = lse_of_scaled(scores.mul_(lam), lam)
+    return (soft + non_local_at(critical, bags, texts)) / 2
