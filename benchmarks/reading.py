@@ -31,12 +31,13 @@ from pydicom.pixels.processing import apply_rescale, apply_voi_lut
 from pydicom.uid import UID, ExplicitVRLittleEndian, JPEG2000Lossless, JPEGLosslessSV1, RLELossless
 
 from cxrtext.errors import ImageError
-from cxrtext.images import Preprocessing, ReaderPool, read_image
+from cxrtext.images import Preprocessing, ReaderPool
 from cxrtext.images.dicom_file import transfer_syntax, uid_name
 from cxrtext.images.isolated_prepare import Preparation, ReadImage
 
 Floats = npt.NDArray[np.float32]
 SIZES = Preprocessing(resize=512, crop=480)
+SQUARE = Preparation("square", SIZES)
 Read = Callable[[Sequence[Path]], object]
 ROWS, COLUMNS = 2500, 2000
 
@@ -121,7 +122,11 @@ def plainly(path: Path) -> Floats:
 
 def ours(path: Path) -> Floats:
     """Read and prepare in this process."""
-    return SIZES.prepare(read_image(path))
+    with ReaderPool(0) as here:
+        (image,) = here.map([path], preparation=SQUARE)
+    if isinstance(image, ImageError):
+        raise image
+    return SIZES.normalise(image.pixels)
 
 
 def _tried(read: Callable[[Path], Floats], path: Path) -> str:
@@ -146,12 +151,12 @@ def both_ways(
         yield here(ours), here(plainly)
         return
     context = multiprocessing.get_context("spawn")
-    crop = Preparation("crop", SIZES)
     with ReaderPool(processes) as pool, ProcessPoolExecutor(processes, context) as others:
 
         def our_pool(paths: Sequence[Path]) -> None:
-            for image in pool.map(paths, preparation=crop):
+            for image in pool.map(paths, preparation=SQUARE):
                 assert isinstance(image, ReadImage), image
+                SIZES.normalise(image.pixels)
 
         yield our_pool, lambda paths: list(others.map(plainly, paths))
 

@@ -121,8 +121,9 @@ def read_file(data: bytes) -> DicomFile:
             f"has a transfer syntax {uid_name(syntax)} that is not supported; "
             "export it uncompressed"
         )
-    body = inflate(data[start:]) if syntax == DEFLATED else data[start:]
+    body, start = (inflate(data[start:]), 0) if syntax == DEFLATED else (data, start)
     stream = BytesIO(body)
+    stream.seek(start)
     dataset = read_elements(stream, syntax, _KEYWORDS)
     place = stream.tell()
     return DicomFile(syntax, dataset, _pixel_value(memoryview(body), place, syntax, dataset))

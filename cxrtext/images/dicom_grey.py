@@ -9,17 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from cxrtext.errors import ImageError
-from cxrtext.images.arrays import Floats, Samples
+from cxrtext.images.arrays import Samples
 from cxrtext.images.dicom_display import ContrastWindow, Display
 from cxrtext.images.dicom_header import PixelFormat
+from cxrtext.images.dicom_samples import places_of
 from cxrtext.images.dicom_tables import Doubles, Table
+from cxrtext.images.grey import Grey, count
 
 Choice = int | str | tuple[float, float] | None
 
 _LOW, _HIGH = 0.005, 0.995
 
 
-def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: Choice) -> Floats:
+def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: Choice) -> Grey:
     """Show stored values as a viewer would, MONOCHROME1 inverted.
 
     Args:
@@ -30,20 +32,20 @@ def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: 
             (centre, width), or None for the first usable one and percentiles where there is none.
 
     Returns:
-        [H, W] in [0, 1].
+        Grey values in [0, 1].
 
     Raises:
         ImageError: When the choice does not exist, or the modality values overflow.
     """
     if pixels.stored <= 16:
         axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)
-        places = stored - pixels.lowest
+        places = places_of(stored, pixels)
     else:
         axis, places = np.unique(stored, return_inverse=True)
     modality = _modality(axis.astype(np.float64), display)
     contrast = _contrast(display, choice)
     if contrast is None:
-        counts = np.bincount(places.ravel(), minlength=len(axis))
+        counts = count(places, len(axis))
         grey = _stretched(modality, _without_padding(axis, counts, display.padding))
     elif isinstance(contrast, Table):
         grey = contrast(modality) / contrast.top
@@ -51,7 +53,7 @@ def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: 
         grey = windowed(modality, contrast)
     if pixels.photometric == "MONOCHROME1":
         grey = 1.0 - grey
-    return np.asarray(grey.astype(np.float32)[places].reshape(stored.shape), dtype=np.float32)
+    return Grey(places.reshape(stored.shape), grey.astype(np.float32))
 
 
 def _modality(axis: Doubles, display: Display) -> Doubles:

@@ -84,17 +84,35 @@ def _native_cells(raw: memoryview, skip: int, file: DicomFile, pixels: PixelForm
 
 
 def _from_cells(cells: Samples, pixels: PixelFormat) -> Samples:
-    """Take the bits in use out of storage cells, whose other bits may hold an overlay."""
-    values: Samples = cells.astype(np.int64 if pixels.allocated > 16 else np.int32)
-    np.right_shift(values, pixels.high_bit - pixels.stored + 1, out=values)
-    np.bitwise_and(values, (1 << pixels.stored) - 1, out=values)
+    """Take the bits in use out of storage cells, whose other bits may hold an overlay.
+
+    The values stay as narrow as the cells, because most of the time goes into moving them.
+    """
+    shift = pixels.high_bit - pixels.stored + 1
+    values = np.right_shift(cells, shift) if shift else cells
+    if pixels.stored < 8 * cells.itemsize:
+        values = np.bitwise_and(values, (1 << pixels.stored) - 1)
+    values = values.astype(cells.dtype.newbyteorder("="), copy=False)
     return _sign_extended(values, pixels.stored) if pixels.signed else values
 
 
 def _sign_extended(values: Samples, bits: int) -> Samples:
+    """Read the lowest bits of whole numbers as two's complement; the others must be 0."""
     half = 1 << (bits - 1)
-    np.bitwise_xor(values, half, out=values)
-    return np.subtract(values, half, out=values)
+    # Unsigned numbers wrap round, which is what two's complement is.
+    shifted = np.bitwise_xor(values, half)
+    np.subtract(shifted, half, out=shifted)
+    return shifted.view(f"i{shifted.itemsize}")
+
+
+def places_of(values: Samples, pixels: PixelFormat) -> Samples:
+    """Count stored values from the lowest that fits, [H, W] of 0 to ``highest - lowest``."""
+    if values.dtype.kind == "u" and pixels.lowest == 0:
+        return values
+    if values.dtype.kind == "i" and values.itemsize <= 2:
+        unsigned = values.view(f"u{values.itemsize}")  # negative ones wrap round
+        return np.asarray(np.add(unsigned, -pixels.lowest))
+    return np.asarray(values - pixels.lowest)
 
 
 def _from_codestream(samples: Samples, stream: Codestream, pixels: PixelFormat) -> Samples:
@@ -103,6 +121,9 @@ def _from_codestream(samples: Samples, stream: Codestream, pixels: PixelFormat) 
     JPEG knows no sign, and some writers of JPEG 2000 leave it out, so the header decides.
     Lossy coding may step out of the range, where masking would turn white into black.
     """
+    if samples.dtype.kind == "u" and not stream.signed and not pixels.signed:
+        fits = pixels.highest >= np.iinfo(samples.dtype).max
+        return samples if fits else np.minimum(samples, pixels.highest)
     deep = max(stream.precision, pixels.stored) > 16
     values: Samples = samples.astype(np.int64 if deep else np.int32)
     if pixels.signed and not stream.signed:

@@ -1,34 +1,25 @@
 """What a DICOM file tells of its image without its pixels being read.
 
-Importers ask here for the view, to set lateral radiographs aside.  Nothing that names a patient
-is read.
+Nothing that names a patient is read.
 """
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cxrtext.errors import ImageError
-from cxrtext.images.dicom_file import (
-    DEFLATED,
-    inflate,
-    is_dicom,
-    read_elements,
-    transfer_syntax,
-)
+from cxrtext.images.dicom_elements import read_wanted
 from cxrtext.images.dicom_header import PixelFormat, numbers, pixel_format
 from cxrtext.images.quiet import quiet
-from cxrtext.images.read import MAX_FILE_BYTES, shown
+from cxrtext.images.read import shown
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 View = Literal["frontal", "lateral", "oblique", "decubitus"]
 
-_META_BYTES = 65536
 _KEYWORDS = (
     "ViewPosition",
     "ViewCodeSequence",
@@ -109,8 +100,8 @@ def read_header(path: Path) -> ImageHeader:
     try:
         if not path.is_file():
             raise ImageError("is no regular file; check the path")
-        with path.open("rb") as stream, quiet():
-            return _header(stream)
+        with quiet():
+            return _header(path)
     except ImageError as error:
         raise ImageError(f"{shown(path)}: {error}") from None
     except OSError as error:
@@ -122,18 +113,14 @@ def read_header(path: Path) -> ImageHeader:
         ) from None
 
 
-def _header(stream: BinaryIO) -> ImageHeader:
-    start = stream.read(_META_BYTES)
-    if not is_dicom(start):
-        raise ImageError("is no DICOM file; leave it out")
-    syntax, place = transfer_syntax(start)
-    stream.seek(place)
-    elements = BytesIO(inflate(stream.read(MAX_FILE_BYTES))) if syntax == DEFLATED else stream
-    dataset = read_elements(elements, syntax, _KEYWORDS)
-    codes = dataset.get("ViewCodeSequence") or ()
+def _header(path: Path) -> ImageHeader:
+    found = read_wanted(path, _KEYWORDS)
+    if not found.syntax:
+        raise ImageError("names no transfer syntax in its file header; export the file again")
+    codes = found.dataset.get("ViewCodeSequence") or ()
     meanings = [str(code.get("CodeMeaning") or "") for code in codes]
-    view = view_of(str(dataset.get("ViewPosition") or ""), meanings)
-    return ImageHeader(syntax, pixel_format(dataset), view, _spacing(dataset))
+    view = view_of(str(found.dataset.get("ViewPosition") or ""), meanings)
+    return ImageHeader(found.syntax, pixel_format(found.dataset), view, _spacing(found.dataset))
 
 
 def _spacing(dataset: "Dataset") -> tuple[float, float] | None:

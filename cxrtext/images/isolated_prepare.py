@@ -3,13 +3,12 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
-from cxrtext.images.arrays import Floats
+from cxrtext.images.grey import Grey
 from cxrtext.images.preprocessing import Preprocessing
 
-Part = Literal["whole", "crop", "square"]
+Part = Literal["whole", "square"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,23 +16,22 @@ class Preparation:
     """What is wanted of an image; the smaller it is, the less has to travel.
 
     Args:
-        part: "whole" is the image as it was read; "crop" the model's input, as
-            `Preprocessing.prepare` makes it; "square" the training cache's 8-bit grey, from
-            `Preprocessing.square`.
-        preprocessing: Sizes and normalisation for the last two.
+        part: "whole" is the image as it was read; "square" the 8-bit grey square that
+            `Preprocessing.square` makes of it, and `Preprocessing.normalise` the model's input.
+        preprocessing: Sizes of the square.
 
     Raises:
-        ValueError: When a crop or square is wanted without sizes.
+        ValueError: When a square is wanted without sizes.
     """
 
     part: Part = "whole"
     preprocessing: Preprocessing | None = None
 
     def __post_init__(self) -> None:
-        if self.part not in ("whole", "crop", "square"):
-            raise ValueError("part is whole, crop or square")
-        if self.part != "whole" and self.preprocessing is None:
-            raise ValueError(f"a {self.part} needs preprocessing")
+        if self.part not in ("whole", "square"):
+            raise ValueError("part is whole or square")
+        if self.part == "square" and self.preprocessing is None:
+            raise ValueError("a square needs preprocessing")
 
     def to_dict(self) -> dict[str, Any]:
         """Give the form that travels."""
@@ -54,7 +52,7 @@ class ReadImage:
     """An image that was read.
 
     Args:
-        pixels: [1, h, w] float32, or uint8 for a square.
+        pixels: [1, H, W] float32 in [0, 1], or [1, resize, resize] uint8 for a square.
         height: Rows of the file's image.
         width: Columns of the file's image.
     """
@@ -64,12 +62,10 @@ class ReadImage:
     width: int
 
 
-def prepare_image(image: Floats, preparation: Preparation) -> ReadImage:
-    """Make what is wanted of an image, [1, H, W] in [0, 1]."""
-    height, width = image.shape[1:]
+def prepare_image(grey: Grey, preparation: Preparation) -> ReadImage:
+    """Make what is wanted of a decoded image."""
+    height, width = grey.pixels.shape
     sizes = preparation.preprocessing
     if sizes is None or preparation.part == "whole":
-        return ReadImage(image, height, width)
-    if preparation.part == "crop":
-        return ReadImage(sizes.prepare(image), height, width)
-    return ReadImage(np.rint(sizes.square(image) * 255.0).astype(np.uint8), height, width)
+        return ReadImage(grey.floats(), height, width)
+    return ReadImage(sizes.square(grey.bytes()), height, width)

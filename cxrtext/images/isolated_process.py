@@ -1,8 +1,7 @@
-"""The parent's side of one reader process: start it, ask it, and say why it was lost."""
+"""The parent's side of one isolated process: start it, ask it, and say why it was lost."""
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -14,20 +13,20 @@ import numpy as np
 
 from cxrtext.errors import ImageError, WorkError
 from cxrtext.images.arrays import MAX_PIXELS
-from cxrtext.images.isolated_prepare import ReadImage
+from cxrtext.images.isolated_lost import AGAIN, ProcessLost, post_mortem
 from cxrtext.images.isolated_worker import (
-    ANSWER,
-    BYTES,
-    FLOATS,
+    ANSWERED,
+    ASKED,
+    HEAD,
     NO_MEMORY,
     READY,
     REFUSED,
-    REQUEST,
     UNFORESEEN,
 )
 
 _START_SECONDS = 60.0
-_LONGEST_MESSAGE = 65536
+_LONGEST_ANSWER = 2**24
+_MOST_BYTES = 4 * MAX_PIXELS
 # glibc else returns the memory of each image to the kernel, which takes a tenth of the time.
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -38,19 +37,20 @@ _ENVIRONMENT = {
 # The path is the parent's own, so that the worker finds this package where the parent found it.
 # Not multiprocessing: its spawn runs the user's main script again, with all that this imports.
 _PROGRAM = (
-    "import sys, json; descriptor, parent, memory, seconds, sys.path[:] = json.loads(sys.argv[1]); "
-    "from cxrtext.images.isolated_worker import serve; serve(descriptor, parent, memory, seconds)"
+    "import sys, json; descriptor, parent, work, memory, seconds, sys.path[:] = "
+    "json.loads(sys.argv[1]); from cxrtext.images.isolated_worker import serve; "
+    "serve(descriptor, parent, work, memory, seconds)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one reader process may take.
+    """What one process may take.
 
     Args:
         memory_bytes: Address space of the process.
-        cpu_seconds: Computing time for a file.
-        wall_seconds: Time on the clock for a file.
+        cpu_seconds: Computing time for a task.
+        wall_seconds: Time on the clock for a task.
     """
 
     memory_bytes: int
@@ -58,35 +58,23 @@ class Limits:
     wall_seconds: float
 
 
-class ReaderLost(Exception):  # noqa: N818 - what became of a process
-    """A reader process is gone, or has to go.
+class IsolatedProcess:
+    """A started process.
 
     Args:
-        reason: One or two words, for counting.
-        message: What to say of the file that it was reading.
-    """
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
-class ReaderProcess:
-    """A started reader process.
-
-    Args:
+        work: What it does, from `cxrtext.images.isolated_worker.name_of`.
         limits: What it may take.
 
     Raises:
         WorkError: When it does not start.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self.files = 0
+    def __init__(self, work: str, limits: Limits) -> None:
+        self.tasks = 0
         self._limits = limits
         self._socket, theirs = socket.socketpair()
         with theirs:
-            told = (theirs.fileno(), os.getpid(), limits.memory_bytes, limits.cpu_seconds)
+            told = (theirs.fileno(), os.getpid(), work, limits.memory_bytes, limits.cpu_seconds)
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - this interpreter
                     [sys.executable, "-c", _PROGRAM, json.dumps([*told, sys.path])],
@@ -99,16 +87,16 @@ class ReaderProcess:
             except OSError as error:
                 self._socket.close()
                 reason = (error.strerror or type(error).__name__).lower()
-                raise WorkError(f"no image reader can be started ({reason})") from None
+                raise WorkError(f"no reading process can be started ({reason})") from None
         try:
-            head = self._receive(ANSWER.size, time.monotonic() + _START_SECONDS)
+            head = self._receive(HEAD.size, time.monotonic() + _START_SECONDS)
         except (OSError, EOFError):
             head = b""
-        if head != ANSWER.pack(READY, 0, 0, 0, 0, 0):
+        if head != HEAD.pack(READY, 0, 0):
             self.end()
             raise WorkError(
-                f"an image reader did not start within {limits.memory_bytes >> 20} MiB; "
-                "give it more memory, or read with 0 workers"
+                f"a reading process did not start within {limits.memory_bytes >> 20} MiB; "
+                "give it more memory, or read with fewer workers"
             )
 
     @property
@@ -121,78 +109,73 @@ class ReaderProcess:
         """Its process id."""
         return self._process.pid
 
-    def ask(self, request: dict[str, Any], data: bytes) -> ReadImage:
-        """Have one file read.
+    def ask(self, request: Any, data: bytes) -> tuple[Any, memoryview]:
+        """Have one task done.
 
         Args:
-            request: As `cxrtext.images.isolated_worker` takes it.
-            data: The file, where the request does not name a stored one.
+            request: What JSON can hold, for the work.
+            data: Bytes that go with it.
+
+        Returns:
+            What the work answered; the bytes may be written to.
 
         Raises:
-            ImageError: When the file is refused.
-            ReaderLost: When the process died, hung or ran out of memory; it is ended.
+            ImageError: When the work refused.
+            ProcessLost: When the process died, hung or ran out of memory; it is ended.
         """
-        self.files += 1
+        self.tasks += 1
         deadline = time.monotonic() + self._limits.wall_seconds
         told = json.dumps(request).encode()
         try:
-            self._send(REQUEST.pack(len(told), len(data)) + told, deadline)
+            self._send(HEAD.pack(ASKED, len(told), len(data)) + told, deadline)
             self._send(data, deadline)
-            return self._read_answer(deadline)
+            status, answer, payload = self._read_answer(deadline)
         except TimeoutError:
             self.end()
-            raise ReaderLost(
+            raise ProcessLost(
                 "wall clock",
-                f"was not decoded within {self._limits.wall_seconds:g} s; copy or export the "
-                "file again, or allow more time",
+                f"was not {{}} within {self._limits.wall_seconds:g} s",
+                f"{AGAIN}, or allow more time",
             ) from None
         except (OSError, EOFError):
             raise self._post_mortem() from None
-
-    def _read_answer(self, deadline: float) -> ReadImage:
-        head = self._receive(ANSWER.size, deadline)
-        status, size, rows, columns, height, width = ANSWER.unpack(head)
-        if status in (FLOATS, BYTES):
-            kind = np.dtype(np.float32 if status == FLOATS else np.uint8)
-            if rows * columns > MAX_PIXELS or rows * columns * kind.itemsize != size:
-                raise self._garbled()
-            pixels = np.empty((1, rows, columns), dtype=kind)
-            self._receive_into(pixels.data.cast("B"), deadline)
-            return ReadImage(pixels, height, width)
-        if size > _LONGEST_MESSAGE or status not in (REFUSED, NO_MEMORY, UNFORESEEN):
-            raise self._garbled()
-        message = self._receive(size, deadline).decode("utf-8", "replace")
+        if status == ANSWERED:
+            return answer, payload
         if status == REFUSED:
-            raise ImageError(message)
+            raise ImageError(answer)
         self.end()
         if status == NO_MEMORY:
             limit = self._limits.memory_bytes >> 20
-            raise ReaderLost(
-                "memory", f"needs more than {limit} MiB to be decoded; make the image smaller"
+            raise ProcessLost(
+                "memory", f"needs more than {limit} MiB to be {{}}", "make the image smaller"
             )
-        raise ReaderLost(f"exception {message}", "cannot be decoded; copy or export the file again")
+        raise ProcessLost(f"exception {answer}", "cannot be {}")
 
-    def _garbled(self) -> ReaderLost:
+    def _read_answer(self, deadline: float) -> tuple[int, Any, memoryview]:
+        status, told, size = HEAD.unpack(self._receive(HEAD.size, deadline))
+        known = status in (ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN)
+        if not known or told > _LONGEST_ANSWER or size > _MOST_BYTES:
+            raise self._garbled()
+        try:
+            answer = json.loads(self._receive(told, deadline))
+        except ValueError:
+            raise self._garbled() from None
+        payload = np.empty(size, dtype=np.uint8).data  # not filled with zeros first
+        self._receive_into(payload, deadline)
+        return status, answer, payload
+
+    def _garbled(self) -> ProcessLost:
         self.end()
-        return ReaderLost("answer", "cannot be decoded; copy or export the file again")
+        return ProcessLost("answer", "cannot be {}")
 
-    def _post_mortem(self) -> ReaderLost:
+    def _post_mortem(self) -> ProcessLost:
         """Say why the process is gone."""
         try:
             code = self._process.wait(5)
         except subprocess.TimeoutExpired:
             code = 0
         self.end()
-        if code == -signal.SIGXCPU:
-            return ReaderLost(
-                "computing time",
-                f"was not decoded within {self._limits.cpu_seconds:g} s of computing; copy or "
-                "export the file again, or allow more time",
-            )
-        name = signal.Signals(-code).name if code < 0 else f"exit {code}"
-        return ReaderLost(
-            name, f"made its reader process end ({name}); copy or export the file again"
-        )
+        return post_mortem(code, self._limits.cpu_seconds)
 
     def _send(self, data: bytes, deadline: float) -> None:
         self._socket.settimeout(_left(deadline))

@@ -1,7 +1,7 @@
-"""One reader process: takes one request after another from a socket and answers with pixels.
+"""One process that does one kind of work: it takes one request after another from a socket.
 
 Runs with limits on memory, computing time and files, so that a hostile image ends this process
-and nothing else.  Requests and answers are plain lengths, JSON and samples: nothing that the
+and nothing else.  Requests and answers are plain lengths, JSON and bytes: nothing that the
 other side sends is ever unpickled.
 """
 
@@ -15,50 +15,64 @@ import struct
 import sys
 import threading
 import time
-from pathlib import Path
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from cxrtext.errors import ImageError
-from cxrtext.images.isolated_prepare import Preparation, ReadImage, prepare_image
-from cxrtext.images.read import ImageMemoryError, read_image, read_image_bytes
+from cxrtext.images.read import ImageMemoryError
 
-REQUEST = struct.Struct("<LQ")
-"""Bytes of JSON, bytes of an uploaded file."""
+Work = Callable[[Any, bytes], tuple[Any, bytes | memoryview]]
+"""Takes what JSON can hold and some bytes, and answers with the like."""
 
-ANSWER = struct.Struct("<BQLLLL")
-"""Status, bytes that follow, rows and columns of the pixels, rows and columns of the file."""
+HEAD = struct.Struct("<BLQ")
+"""Of requests and answers: status, bytes of JSON, further bytes."""
 
-READY, FLOATS, BYTES, REFUSED, NO_MEMORY, UNFORESEEN = range(6)
+ASKED, READY, ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN = range(6)
 
 _PARENT_SECONDS = 0.5
 _OPEN_FILES = 64
 
 
-def serve(descriptor: int, parent: int, memory_bytes: int, cpu_seconds: float) -> None:
+def name_of(work: Work) -> str:
+    """Name a function as `serve` finds it again.
+
+    Raises:
+        ValueError: When it is no function at the top of a module that can be imported.
+    """
+    module, name = work.__module__, work.__qualname__
+    if module == "__main__" or not name.isidentifier():
+        raise ValueError("work is a function at the top of a module other than the main script")
+    return f"{module}:{name}"
+
+
+def serve(descriptor: int, parent: int, work: str, memory_bytes: int, cpu_seconds: float) -> None:
     """Answer requests until the other side closes the socket.
 
     Args:
         descriptor: The socket.
         parent: Process that started this one; when it is gone, this one ends.
+        work: What answers, from `name_of`.
         memory_bytes: Address space.
-        cpu_seconds: Computing time for each file.
+        cpu_seconds: Computing time for each request.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     sys.dont_write_bytecode = True  # decoders are imported when a file needs them
+    module, _, name = work.partition(":")
+    function: Work = getattr(import_module(module), name)
     _limit(memory_bytes)
     with socket.socket(fileno=descriptor) as connection:
-        connection.sendall(ANSWER.pack(READY, 0, 0, 0, 0, 0))
-        while (head := _receive(connection, REQUEST.size)) is not None:
-            told, uploaded = REQUEST.unpack(head)
-            request = json.loads(_receive(connection, told) or b"{}")
-            data = _receive(connection, uploaded)
+        connection.sendall(HEAD.pack(READY, 0, 0))
+        while (head := _receive(connection, HEAD.size)) is not None:
+            _, told, sent = HEAD.unpack(head)
+            request = _receive(connection, told)
+            data = _receive(connection, sent)
+            if request is None or data is None:
+                return
             _renew_cpu(cpu_seconds)
-            header, payload = _answer(request, data)
-            connection.sendall(header)
-            connection.sendall(payload)
+            for part in _answer(function, request, data):
+                connection.sendall(part)
 
 
 def _end_with(parent: int) -> None:
@@ -101,36 +115,21 @@ def _receive(connection: socket.socket, size: int) -> bytes | None:
     return bytes(data)
 
 
-def _answer(request: dict[str, Any], data: bytes | None) -> tuple[bytes, bytes | memoryview]:
+def _answer(function: Work, request: bytes, data: bytes) -> tuple[bytes, bytes, bytes | memoryview]:
     try:
-        read = _read(request, data or b"")
+        answer, payload = function(json.loads(request), data)
+        told = json.dumps(answer).encode()
     except ImageMemoryError as error:
         return _in_words(NO_MEMORY, str(error))
     except ImageError as error:
         return _in_words(REFUSED, str(error))
     except MemoryError:
         return _in_words(NO_MEMORY, "")
-    except Exception as error:  # noqa: BLE001 - told to the parent by its kind
+    except Exception as error:  # noqa: BLE001 - its words may quote the file: only its kind is told
         return _in_words(UNFORESEEN, type(error).__name__)
-    pixels = np.ascontiguousarray(read.pixels)
-    status = FLOATS if pixels.dtype == np.float32 else BYTES
-    header = ANSWER.pack(status, pixels.nbytes, *pixels.shape[1:], read.height, read.width)
-    return header, pixels.data.cast("B")
+    return HEAD.pack(ANSWERED, len(told), len(payload)), told, payload
 
 
-def _in_words(status: int, message: str) -> tuple[bytes, bytes]:
-    text = message.encode("utf-8", "replace")
-    return ANSWER.pack(status, len(text), 0, 0, 0, 0), text
-
-
-def _read(request: dict[str, Any], data: bytes) -> ReadImage:
-    window = request["window"]
-    options = {
-        "frame": request["frame"],
-        "window": tuple(window) if isinstance(window, list) else window,
-    }
-    if request["stored"]:
-        image = read_image(Path(request["name"]), **options)
-    else:
-        image = read_image_bytes(data, request["name"], **options)
-    return prepare_image(image, Preparation.from_dict(request["preparation"]))
+def _in_words(status: int, message: str) -> tuple[bytes, bytes, bytes]:
+    text = json.dumps(message).encode()
+    return HEAD.pack(status, len(text), 0), text, b""

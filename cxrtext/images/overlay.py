@@ -8,6 +8,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw
 
 from cxrtext.images.arrays import Floats
+from cxrtext.images.grey import eight_bit
 
 Box = Sequence[float]
 
@@ -45,9 +46,7 @@ def to_uint8(image: Floats) -> npt.NDArray[np.uint8]:
     grey = image[0] if image.ndim == 3 and image.shape[0] == 1 else image
     if grey.ndim != 2:
         raise ValueError(f"an image is [1, H, W] or [H, W], not {list(image.shape)}")
-    if np.isnan(grey).any():
-        raise ValueError("an image holds no NaN")
-    return np.rint(np.clip(grey, 0, 1) * 255).astype(np.uint8)
+    return eight_bit(grey)
 
 
 def encode_png(image: Floats | Image.Image) -> bytes:

@@ -1,4 +1,9 @@
-"""From a radiograph to the encoder's square input."""
+"""From a radiograph to the encoder's square input: 8-bit grey, resized, cropped, normalised.
+
+There is one definition, whatever the image was read as: grey values in [0, 1] are rounded to
+8 bits, the centre square is resized as 8 bits, and its centre crop is normalised.  So what is
+kept as 8 bits (training's cache) and what is made on the spot (search) are equal bit for bit.
+"""
 
 import math
 from dataclasses import asdict, dataclass
@@ -9,6 +14,7 @@ from PIL import Image
 
 from cxrtext.images.arrays import Floats
 from cxrtext.images.geometry import Geometry
+from cxrtext.images.grey import Bytes, eight_bit
 
 MAX_RESIZE = 8192
 
@@ -45,30 +51,63 @@ class Preprocessing:
         if not (math.isfinite(self.mean) and math.isfinite(self.std) and self.std > 0):
             raise ValueError("mean and std must be finite, std above 0")
 
-    def prepare(self, image: Floats) -> Floats:
+    def prepare(self, image: Floats | Bytes) -> Floats:
         """Resize, crop and normalise, as for evaluation and indexing.
 
         Args:
-            image: [1, H, W] in [0, 1], of any size and aspect ratio; small ones are enlarged.
+            image: As `square` takes it.
 
         Returns:
-            [1, crop, crop], ``(grey − mean) / std``.
+            [1, crop, crop]: `normalise` of `square`.
         """
-        grey = _resample(image, self.geometry(*image.shape[-2:]).crop_box, self.crop)
-        return (grey - np.float32(self.mean)) / np.float32(self.std)
+        return self.normalise(self.square(image))
 
-    def square(self, image: Floats) -> Floats:
-        """Resize and keep the centre square whole, as training caches it.
-
-        The centre crop of the square is what `prepare` normalises.
+    def square(self, image: Floats | Bytes) -> Bytes:
+        """Round to 8 bits, resize, and keep the centre square, as training caches it.
 
         Args:
-            image: [1, H, W] in [0, 1].
+            image: [1, H, W], of any size and aspect ratio; small ones are enlarged.  Floats in
+                [0, 1] are rounded to 8 bits; uint8 values stand for x/255.
 
         Returns:
-            [1, resize, resize] in [0, 1].
+            [1, resize, resize].
+
+        Raises:
+            ValueError: When the shape is another, or a value is NaN.
         """
-        return _resample(image, self.geometry(*image.shape[-2:]).square_box, self.resize)
+        if image.ndim != 3 or image.shape[0] != 1:
+            raise ValueError(f"an image is [1, H, W], not {list(image.shape)}")
+        grey = image[0] if image.dtype == np.uint8 else eight_bit(image[0])
+        # Resampling only the part that is kept bounds the memory that a very long image takes.
+        resized = Image.fromarray(np.ascontiguousarray(grey)).resize(
+            (self.resize, self.resize),
+            Image.Resampling.BILINEAR,
+            box=self.geometry(*grey.shape).square_box,
+        )
+        return np.array(resized)[np.newaxis]  # a copy, which may be written to
+
+    def normalise(self, square: Bytes) -> Floats:
+        """Cut the centre crop out of 8-bit squares and normalise it.
+
+        Args:
+            square: [..., resize, resize], from `square`.
+
+        Returns:
+            [..., crop, crop], ``(x/255 − mean) / std`` of each value x.
+
+        Raises:
+            ValueError: When the squares are of another size, or not 8 bits.
+        """
+        if square.dtype != np.uint8 or square.shape[-2:] != (self.resize, self.resize):
+            raise ValueError(
+                f"squares are uint8 [..., {self.resize}, {self.resize}], "
+                f"not {square.dtype} {list(square.shape)}"
+            )
+        first = (self.resize - self.crop) // 2  # as in `Geometry.crop_origin`
+        kept = slice(first, first + self.crop)
+        levels = np.arange(256, dtype=np.float32) / np.float32(255)
+        levels = (levels - np.float32(self.mean)) / np.float32(self.std)
+        return levels[square[..., kept, kept]]
 
     def geometry(self, height: int, width: int) -> Geometry:
         """Give the maps between an image of this size and its crop."""
@@ -91,13 +130,3 @@ class Preprocessing:
             raise ValueError(f"preprocessing lacks {error.args[0]!r}") from None
         except TypeError:
             raise ValueError("a value of preprocessing is no number") from None
-
-
-def _resample(image: Floats, box: tuple[float, float, float, float], size: int) -> Floats:
-    """Resize a part (left, top, right, bottom) of [1, H, W] to a square; antialiased, bilinear."""
-    if image.ndim != 3 or image.shape[0] != 1:
-        raise ValueError(f"an image is [1, H, W], not {list(image.shape)}")
-    # Resampling only the part that is kept bounds the memory that a very long image takes.
-    grey = Image.fromarray(np.ascontiguousarray(image[0], dtype=np.float32))
-    resized = grey.resize((size, size), Image.Resampling.BILINEAR, box=box)
-    return np.asarray(resized, dtype=np.float32)[np.newaxis]

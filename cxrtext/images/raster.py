@@ -6,8 +6,9 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from cxrtext.errors import ImageError
-from cxrtext.images.arrays import Floats, Samples, check_size, luma
+from cxrtext.images.arrays import Samples, check_size, luma
 from cxrtext.images.codestream import read_jpeg
+from cxrtext.images.grey import Grey
 
 PNG_START = b"\x89PNG\r\n\x1a\n"
 JPEG_START = b"\xff\xd8\xff"
@@ -15,8 +16,11 @@ JPEG_START = b"\xff\xd8\xff"
 # A 16-bit PNG holds what a detector of 10, 12 or 14 bits gave as often as 16 bits.
 _DETECTOR_BITS = (10, 12, 14, 16)
 
+# Depth, colour type, compression, filter and interlace of a PNG's IHDR.
+_PLAIN_GREY = (b"\x08\0\0\0\0", b"\x10\0\0\0\0")
 
-def decode_raster(data: bytes) -> Floats:
+
+def decode_raster(data: bytes) -> Grey:
     """Decode a PNG or a JPEG to grey.
 
     Transparent parts are black.  The orientation that a camera noted is applied.
@@ -25,20 +29,24 @@ def decode_raster(data: bytes) -> Floats:
         data: The whole file.
 
     Returns:
-        [1, H, W] in [0, 1]: 8-bit values over 255; 16-bit values over the largest value of the
-        shallowest detector (10, 12, 14, 16 bits) that could have given them.
+        8-bit values over 255; 16-bit values over the largest value of the shallowest detector
+        (10, 12, 14, 16 bits) that could have given them.
 
     Raises:
         ImageError: When the file is damaged, cut off or too large.
     """
-    check_size(*_size(data))
+    height, width = _size(data)
+    check_size(height, width)
+    values = _plain_png(data, height, width)
+    if values is not None:
+        return _of_depth(values)
     try:
         with Image.open(BytesIO(data), formats=("PNG", "JPEG")) as image:
             image.load()
-            upright = ImageOps.exif_transpose(image)
+            ImageOps.exif_transpose(image, in_place=True)  # else it copies
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         raise ImageError("is damaged or cut off; copy or export the file again") from None
-    return _grey(upright)[np.newaxis]
+    return _grey(image)
 
 
 def _size(data: bytes) -> tuple[int, int]:
@@ -50,20 +58,41 @@ def _size(data: bytes) -> tuple[int, int]:
     return stream.height, stream.width
 
 
-def _grey(image: Image.Image) -> Floats:
+def _plain_png(data: bytes, height: int, width: int) -> Samples | None:
+    """Decode a PNG of plain grey; libpng takes a seventh less time for it than Pillow.
+
+    Returns:
+        [H, W] of 8 or 16 bits; None where the file is something else or not in order, of which
+        Pillow has the last word.
+    """
+    plain = data.startswith(PNG_START) and data[24:29] in _PLAIN_GREY
+    if not plain or b"tRNS" in data or b"eXIf" in data:
+        return None
+    import imagecodecs
+
+    try:
+        values = np.asarray(imagecodecs.png_decode(data))
+    except (RuntimeError, ValueError):
+        return None
+    return values if values.shape == (height, width) else None
+
+
+def _grey(image: Image.Image) -> Grey:
     if image.mode.startswith("I"):
-        return _sixteen_bit(np.asarray(image))
+        return _of_depth(np.asarray(image))
     if image.mode in ("1", "L"):
-        # In one pass, which is twice as quick as a conversion and then a division.
-        grey: Floats = np.divide(np.asarray(image.convert("L")), np.float32(255), dtype=np.float32)
-        return grey
+        return _of_depth(np.asarray(image.convert("L") if image.mode == "1" else image))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         pixels = np.asarray(image.convert("RGBA"))
-        return luma(pixels[..., :3]) * (pixels[..., 3].astype(np.float32) / np.float32(255**2))
-    return luma(np.asarray(image.convert("RGB"))) / np.float32(255)
+        opaque = pixels[..., 3].astype(np.float32) / np.float32(255**2)
+        return Grey(luma(pixels[..., :3]) * opaque)
+    return Grey(luma(np.asarray(image.convert("RGB"))) / np.float32(255))
 
 
-def _sixteen_bit(values: Samples) -> Floats:
+def _of_depth(values: Samples) -> Grey:
+    if values.dtype == np.uint8:
+        return Grey(values)
     peak = int(values.max())
     bits = next(bits for bits in _DETECTOR_BITS if peak < 2**bits)
-    return values.astype(np.float32) / np.float32(2**bits - 1)
+    levels = np.divide(np.arange(2**bits), np.float32(2**bits - 1), dtype=np.float32)
+    return Grey(values, levels)

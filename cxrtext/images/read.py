@@ -1,15 +1,15 @@
 """One way in for every image file: PNG, JPEG or DICOM, told apart by content."""
 
-import math
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-import numpy as np
 
 from cxrtext.errors import ImageError
 from cxrtext.images.arrays import Floats
 from cxrtext.images.dicom import decode_dicom
 from cxrtext.images.dicom_file import is_dicom, looks_headless
+from cxrtext.images.grey import Grey
 from cxrtext.images.quiet import quiet
 from cxrtext.images.raster import JPEG_START, PNG_START, decode_raster
 
@@ -43,15 +43,25 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
     Raises:
         ImageError: When the file cannot be read; one line that names it, the fault and the mend.
     """
-    path = Path(path)
+    data = stored_bytes(path)
+    return read_image_bytes(data, str(path), frame=frame, window=window)
+
+
+def stored_bytes(path: Path) -> bytes:
+    """Give what a file of at most 1 GiB holds.
+
+    Raises:
+        ImageError: When it cannot be read; one line that names it, the fault and the mend.
+    """
     try:
+        path = Path(path)
         status = path.stat()
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             # A pipe or a device could be read without end; a folder is refused when it is opened.
             raise ImageError(f"{shown(path)}: is no regular file; check the path")
         if status.st_size > MAX_FILE_BYTES:
             raise ImageError(f"{shown(path)}: is larger than 1 GiB; split it into single frames")
-        data = path.read_bytes()
+        return path.read_bytes()
     except MemoryError:
         raise ImageMemoryError(
             f"{shown(path)}: needs more memory to be read than there is; make the image smaller"
@@ -61,7 +71,6 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
         raise ImageError(f"{shown(path)}: cannot be opened ({reason}); check the path") from None
     except ValueError:
         raise ImageError(f"{shown(path)}: is not a path; check the path") from None
-    return read_image_bytes(data, str(path), frame=frame, window=window)
 
 
 def read_image_bytes(
@@ -82,12 +91,39 @@ def read_image_bytes(
         ImageError: As in `read_image`.
         ValueError: When ``window`` is a tuple of another length than 2.
     """
-    called = shown(name)
+    grey = decode_image(data, name, frame=frame, window=window)
+    with _told_of(name):
+        return grey.floats()
+
+
+def decode_image(
+    data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
+) -> Grey:
+    """Decode an image as far as both 8 bits and floats can be made of it; see `read_image_bytes`.
+
+    Args:
+        data: The whole file.
+        name: What to call it in an error.
+        frame: As in `read_image`.
+        window: As in `read_image`.
+
+    Raises:
+        ImageError: As in `read_image`.
+        ValueError: When ``window`` is a tuple of another length than 2.
+    """
     if isinstance(window, tuple) and len(window) != 2:
         raise ValueError("window is an index, a name or (centre, width)")
+    with _told_of(name):
+        return _decode(bytes(data), frame, window)
+
+
+@contextmanager
+def _told_of(name: str) -> Iterator[None]:
+    """Turn whatever goes wrong with an image into one line that names it."""
+    called = shown(name)
     try:
         with quiet():
-            image = _bounded(_decode(bytes(data), frame, window))
+            yield
     except ImageError as error:
         raise ImageError(f"{called}: {error}") from None
     except MemoryError:
@@ -102,16 +138,6 @@ def read_image_bytes(
         raise ImageError(
             f"{called}: is damaged ({type(error).__name__}); copy or export the file again"
         ) from None
-    return image
-
-
-def _bounded(image: Floats) -> Floats:
-    """Clip to [0, 1], without a copy where nothing sticks out."""
-    low, high = float(image.min()), float(image.max())
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise ImageError("holds values that are no numbers; export the file again")
-    inside = image if low >= 0 and high <= 1 else np.clip(image, 0.0, 1.0)
-    return np.ascontiguousarray(inside, dtype=np.float32)
 
 
 def shown(name: Path | str) -> str:
@@ -119,7 +145,7 @@ def shown(name: Path | str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in str(name))
 
 
-def _decode(data: bytes, frame: int | None, window: Window | None) -> Floats:
+def _decode(data: bytes, frame: int | None, window: Window | None) -> Grey:
     if not data:
         raise ImageError("is empty; copy or export the file again")
     if is_dicom(data):

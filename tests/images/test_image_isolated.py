@@ -15,25 +15,28 @@ from PIL import Image
 from pydicom.uid import JPEG2000Lossless, JPEGLosslessSV1, RLELossless
 
 from cxrtext.errors import ImageError, WorkError
-from cxrtext.images import Preprocessing, ReaderPool, isolated, isolated_process, read_image
+from cxrtext.images import Preprocessing, ReaderPool, isolated_pool, isolated_process, read_image
+from cxrtext.images.isolated_pool import IsolatedPool
 from cxrtext.images.isolated_prepare import Preparation, ReadImage
+from cxrtext.images.isolated_read import image_of, read_request
+from cxrtext.images.isolated_worker import name_of
 
 Make = Callable[..., bytes]
 
 # A worker in which files of some names do what no test file can be made to do on every machine.
 PRELUDE = """
 import os, signal, time
-import cxrtext.images.isolated_worker as worker
-honest = worker.read_image
-def misbehave(path, **options):
+import cxrtext.images.isolated_read as worker
+honest = worker.stored_bytes
+def misbehave(path):
     if path.name == "hang": time.sleep(600)
     if path.name == "crash": os.kill(os.getpid(), signal.SIGSEGV)
     if path.name == "leave": os._exit(3)
     if path.name == "raise": raise LookupError("CANARY")
     if path.name == "starve": raise MemoryError
     while path.name == "spin": pass
-    return honest(path, **options)
-worker.read_image = misbehave
+    return honest(path)
+worker.stored_bytes = misbehave
 """
 
 
@@ -100,16 +103,59 @@ def test_frame_window_and_preparation_travel(tmp_path: Path, make_dicom: Make) -
                 pool.read(path, frame=1, window=window), read_image(path, frame=1, window=window)
             )
         image = read_image(path, frame=2)
-        (crop,) = pool.map([path], frame=2, preparation=Preparation("crop", sizes))
+        (whole,) = pool.map([path], frame=2)
         (square,) = pool.map([path], frame=2, preparation=Preparation("square", sizes))
         with pytest.raises(ValueError, match="centre, width"):
             pool.read(path, window=(1, 2, 3))  # type: ignore[arg-type]
-    assert isinstance(crop, ReadImage)
+    assert isinstance(whole, ReadImage)
     assert isinstance(square, ReadImage)
-    assert (crop.height, crop.width) == (30, 20)
-    np.testing.assert_array_equal(crop.pixels, sizes.prepare(image))
+    assert (whole.height, whole.width) == (square.height, square.width) == (30, 20)
+    np.testing.assert_array_equal(whole.pixels, image)
     assert square.pixels.dtype == np.uint8
-    np.testing.assert_array_equal(square.pixels, np.rint(sizes.square(image) * 255))
+    np.testing.assert_array_equal(square.pixels, sizes.square(image))
+    np.testing.assert_array_equal(sizes.normalise(square.pixels), sizes.prepare(image))
+
+
+def test_squares_are_those_of_the_floats_that_are_read(folder: Path, make_dicom: Make) -> None:
+    rng = np.random.default_rng(4)
+    signed = rng.integers(-2048, 2048, (30, 41)).astype(np.int16)
+    made = {
+        "mono1": make_dicom(signed, stored=12, photometric="MONOCHROME1"),
+        "sigmoid": make_dicom(
+            signed, stored=12, WindowCenter=3, WindowWidth=900, VOILUTFunction="SIGMOID"
+        ),
+        "deep": make_dicom(rng.integers(0, 2**31, (9, 8)).astype(np.uint32)),
+        "rgb": make_dicom(rng.integers(0, 256, (9, 8, 3)).astype(np.uint8), photometric="RGB"),
+        "ybr": make_dicom(rng.integers(0, 256, (9, 8, 3)).astype(np.uint8), photometric="YBR_FULL"),
+    }
+    for name, data in made.items():
+        (folder / name).write_bytes(data)
+    for mode in ("RGB", "RGBA", "P", "1", "LA"):
+        Image.fromarray(rng.integers(0, 256, (20, 30)).astype(np.uint8)).convert(mode).save(
+            folder / f"{mode}.png"
+        )
+    Image.fromarray(rng.integers(0, 4096, (20, 30)).astype(np.uint16)).save(folder / "deep.png")
+    sizes = Preprocessing(resize=16, crop=12)
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix != ".txt"]
+    with ReaderPool(1) as pool, ReaderPool(0) as here:
+        for path, there, own in zip(
+            paths,
+            pool.map(paths, preparation=Preparation("square", sizes)),
+            here.map(paths, preparation=Preparation("square", sizes)),
+            strict=True,
+        ):
+            assert isinstance(there, ReadImage), path
+            assert isinstance(own, ReadImage), path
+            wanted = sizes.square(read_image(path))
+            np.testing.assert_array_equal(there.pixels, wanted, err_msg=path.name)
+            np.testing.assert_array_equal(own.pixels, wanted, err_msg=path.name)
+
+
+def test_preparations_are_checked() -> None:
+    with pytest.raises(ValueError, match="needs preprocessing"):
+        Preparation("square")
+    with pytest.raises(ValueError, match="whole or square"):
+        Preparation("crop", Preprocessing())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +207,7 @@ def test_an_idle_reader_that_was_killed_is_replaced(folder: Path) -> None:
 
 
 def test_readers_are_renewed_now_and_then(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated, "FILES_A_PROCESS", 2)
+    monkeypatch.setattr(isolated_pool, "TASKS_A_PROCESS", 2)
     with ReaderPool(1) as pool:
         pool.read(folder / "grey.png")
         (first,) = pool._running
@@ -177,7 +223,7 @@ def test_a_reader_that_cannot_start_is_no_fault_of_the_image(
     with ReaderPool(1) as pool, pytest.raises(WorkError, match="did not start"):
         pool.read(folder / "grey.png")
     monkeypatch.setattr(sys, "executable", str(folder / "nothing"))
-    with ReaderPool(1) as pool, pytest.raises(WorkError, match="no image reader can be started"):
+    with ReaderPool(1) as pool, pytest.raises(WorkError, match="no reading process can be started"):
         pool.read(folder / "grey.png")
 
 
@@ -259,3 +305,29 @@ def test_readers_end_with_their_parent(parent: subprocess.Popen[str], kind: sign
     assert all(map(gone, pids))
     if kind == signal.SIGINT:
         assert parent.stderr.read().rstrip().endswith("KeyboardInterrupt")
+
+
+def test_work_is_found_again_by_its_name() -> None:
+    assert name_of(read_request) == "cxrtext.images.isolated_read:read_request"
+    with pytest.raises(ValueError, match="top of a module"):
+        name_of(lambda request, data: (request, data))
+
+
+def echo(request: object, data: bytes) -> tuple[object, bytes]:
+    return request, data[::-1]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_pool_does_any_work_in_order(workers: int) -> None:
+    with IsolatedPool(echo, workers) as pool:
+        asked = pool.each(lambda number: pool.ask({"n": number}, bytes([number, 0])), range(30))
+        found = [(answer["n"], bytes(data)) for answer, data in asked]
+    assert found == [(number, bytes([0, number])) for number in range(30)]
+
+
+def test_pixels_that_do_not_fit_are_refused() -> None:
+    told = {"kind": "uint8", "shape": [1, 2, 3], "size": [20, 30]}
+    assert image_of(told, bytes(6)).height == 20
+    for wrong in ({**told, "kind": "object"}, {**told, "shape": [1, 2, 4]}):
+        with pytest.raises(ValueError, match=r"float32|reshape"):
+            image_of(wrong, bytes(6))

@@ -1,13 +1,14 @@
 """Preparation for the encoder, and the maps back."""
 
 import json
+from io import BytesIO
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from cxrtext.images import Geometry, Preprocessing
+from cxrtext.images import Geometry, Preprocessing, read_image_bytes
 
 SIZES = [(512, 512), (600, 900), (1955, 1841), (37, 50), (3, 1), (1, 40), (700, 513)]
 PLAIN = Preprocessing(resize=512, crop=480, mean=0.0, std=1.0)
@@ -22,20 +23,73 @@ def test_prepare_is_resize_then_crop(height: int, width: int) -> None:
     image = noise(height, width)
     short = min(height, width)
     tall, wide = 512 * height // short, 512 * width // short
-    resized = np.asarray(Image.fromarray(image[0]).resize((wide, tall), Image.Resampling.BILINEAR))
+    grey = Image.fromarray(np.rint(image[0] * 255).astype(np.uint8))
+    resized = np.asarray(grey.resize((wide, tall), Image.Resampling.BILINEAR), np.int16)
     top, left = (tall - 512) // 2, (wide - 512) // 2
-    square = resized[top : top + 512, left : left + 512]
-    np.testing.assert_allclose(PLAIN.square(image)[0], square, atol=2e-5)
+    wanted = resized[top : top + 512, left : left + 512]
+    square = PLAIN.square(image)
+    assert square.shape == (1, 512, 512)
+    assert square.dtype == np.uint8
+    assert abs(square[0] - wanted).max() <= 1  # fixed-point weights of another place
     prepared = PLAIN.prepare(image)
-    assert prepared.shape == (1, 480, 480)
     assert prepared.dtype == np.float32
-    np.testing.assert_allclose(prepared[0], square[16:-16, 16:-16], atol=2e-5)
+    np.testing.assert_array_equal(prepared, square[:, 16:-16, 16:-16] / np.float32(255))
 
 
-def test_an_image_of_the_right_size_is_only_cropped_and_normalised() -> None:
+def test_an_image_of_the_right_size_is_only_rounded_cropped_and_normalised() -> None:
     image = noise(8, 8)
     prepared = Preprocessing(resize=8, crop=4, mean=0.5, std=0.25).prepare(image)
-    np.testing.assert_allclose(prepared, (image[:, 2:6, 2:6] - 0.5) / 0.25, atol=1e-6)
+    rounded = np.rint(image[:, 2:6, 2:6] * 255).astype(np.float32) / np.float32(255)
+    np.testing.assert_array_equal(prepared, (rounded - np.float32(0.5)) / np.float32(0.25))
+
+
+@pytest.mark.parametrize("sizes", [(512, 480), (13, 8), (8, 5), (7, 7), (64, 1)])
+def test_prepare_is_normalise_of_square_bit_for_bit(sizes: tuple[int, int]) -> None:
+    wanted = Preprocessing(*sizes, mean=0.47, std=0.23)
+    for height, width in SIZES:
+        image = noise(height, width)
+        square = wanted.square(image)
+        np.testing.assert_array_equal(wanted.prepare(image), wanted.normalise(square))
+        both = np.stack([square, 255 - square])
+        np.testing.assert_array_equal(wanted.normalise(both)[0], wanted.prepare(image))
+
+
+def test_bytes_and_the_floats_that_they_stand_for_give_the_same() -> None:
+    every = np.resize(np.arange(256, dtype=np.uint8), (1, 48, 64))
+    buffer = BytesIO()
+    Image.fromarray(every[0]).save(buffer, format="PNG")
+    read = read_image_bytes(buffer.getvalue(), "x")
+    same = Preprocessing(resize=48, crop=48, mean=0, std=1)
+    np.testing.assert_array_equal(same.square(read), every[:, :, 8:56])
+    for wanted in (PLAIN, Preprocessing(resize=32, crop=21)):
+        np.testing.assert_array_equal(wanted.square(read), wanted.square(every))
+        np.testing.assert_array_equal(wanted.prepare(read), wanted.prepare(every))
+
+
+@pytest.mark.parametrize("sizes", [(13, 8), (8, 5), (512, 480)])
+def test_every_way_to_the_centre_crop_is_the_same(sizes: tuple[int, int]) -> None:
+    torch = pytest.importorskip("torch")
+    from cxrtext.images.augment import centre_crop
+
+    resize, crop = sizes
+    wanted = Preprocessing(resize=resize, crop=crop, mean=0, std=1)
+    square = wanted.square(noise(resize, resize))
+    cut = centre_crop(torch.from_numpy(square)[None], crop)[0].numpy()
+    np.testing.assert_array_equal(wanted.normalise(square), cut / np.float32(255))
+    x, y = wanted.geometry(resize, resize).crop_origin
+    np.testing.assert_array_equal(cut, square[:, y : y + crop, x : x + crop])
+
+
+def test_values_outside_the_range_are_clipped_and_nan_is_refused() -> None:
+    same = Preprocessing(resize=2, crop=2, mean=0, std=1)
+    image = np.array([[[-1, 2], [0.5, 1]]], np.float32)
+    assert same.square(image).tolist() == [[[0, 255], [128, 255]]]
+    image[0, 0, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        same.square(image)
+    for square in (np.zeros((1, 2, 3), np.uint8), np.zeros((1, 2, 2), np.float32)):
+        with pytest.raises(ValueError, match=r"uint8 \[..., 2, 2\]"):
+            same.normalise(square)  # type: ignore[arg-type]
 
 
 def test_shrinking_averages() -> None:
@@ -47,7 +101,7 @@ def test_shrinking_averages() -> None:
 def test_extreme_aspect_ratios_need_little_memory() -> None:
     image = np.linspace(0, 1, 200_000, dtype=np.float32).reshape(1, 1, -1)
     prepared = PLAIN.prepare(image)
-    np.testing.assert_allclose(prepared, 0.5, atol=1e-4)
+    np.testing.assert_allclose(prepared, 0.5, atol=0.5 / 255 + 1e-6)
     assert PLAIN.prepare(image.transpose(0, 2, 1)).shape == (1, 480, 480)
 
 

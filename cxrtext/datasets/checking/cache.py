@@ -15,7 +15,7 @@ CACHE_NAME = ".check-data.sqlite"
 """The file, beside the manifest."""
 
 _APPLICATION = 0x63786463
-_VERSION = 1
+_VERSION = 2
 """Raised whenever the same file would give other facts."""
 
 _COMMIT_SECONDS = 5.0

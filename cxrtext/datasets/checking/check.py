@@ -42,9 +42,6 @@ def check_data(
 ) -> CheckReport:
     """Check a data set.
 
-    A script that calls this needs ``if __name__ == "__main__":`` round its main part, because the
-    processes that read images are started afresh (spawn).
-
     Args:
         data: A data folder, or a manifest.
         options: How.

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from cxrtext.datasets.checking.image_facts import ImageFacts, likeness
+from cxrtext.datasets.checking.image_facts import ImageFacts, likeness_work
 from cxrtext.datasets.checking.listing import ListedImage
 from cxrtext.datasets.checking.problems import Kind, Problems, Severity
-from cxrtext.datasets.checking.processes import answers
+from cxrtext.datasets.checking.processes import Lost, answers
 
 IN_SPLITS = Kind(
     "same-image-in-two-splits",
@@ -138,8 +138,8 @@ def near_duplicates(
     by_path = {(images[a].path, images[b].path): (a, b) for a, b in candidates}
     return sorted(
         by_path[paths]
-        for paths, alike in answers(likeness, by_path, workers, seconds=seconds)
-        if isinstance(alike, float) and alike >= LEAST_LIKENESS
+        for paths, answer in answers(likeness_work, by_path, workers, seconds=seconds)
+        if not isinstance(answer, Lost) and answer[0] >= LEAST_LIKENESS
     )
 
 

@@ -1,7 +1,8 @@
 """What is noted of an image file: small, and without its pixels."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import numpy.typing as npt
 from PIL import Image
 
 from cxrtext.errors import ImageError
-from cxrtext.images import encode_png, read_image, read_image_bytes, to_uint8
-from cxrtext.images.dicom_file import DEFLATED, is_dicom, read_file
+from cxrtext.images import encode_png
+from cxrtext.images.dicom_elements import read_wanted
+from cxrtext.images.dicom_file import is_dicom
 from cxrtext.images.quiet import quiet
 from cxrtext.images.raster import PNG_START
-from cxrtext.images.read import MAX_FILE_BYTES
+from cxrtext.images.read import decode_image, stored_bytes
 
 OUTLINE = 16
 """Side of the grid of comparisons that an outline holds."""
@@ -90,14 +92,17 @@ def read_facts(path: str) -> ImageFacts:
         return ImageFacts(fault="is too large for the memory; make the image smaller")
 
 
+def facts_work(path: str, _: bytes) -> tuple[dict[str, Any], bytes]:
+    """Do `read_facts` in a process of its own."""
+    return asdict(read_facts(path)), b""
+
+
 def _read(path: Path) -> ImageFacts:
-    if path.stat().st_size > MAX_FILE_BYTES:
-        read_image(path)  # refuses it in its own words
-    data = path.read_bytes()
-    grey = to_uint8(read_image_bytes(data, str(path)))
+    data = stored_bytes(path)
+    grey = decode_image(data, str(path)).bytes()[0]
     facts = _describe(grey, hashlib.sha256(data).hexdigest()[:32])
     if is_dicom(data):
-        return replace(facts, **_dicom_header(data))
+        return replace(facts, **_dicom_header(path))
     kind = "PNG" if data.startswith(PNG_START) else "JPEG"
     with Image.open(BytesIO(data), formats=(kind,)) as image:
         return replace(facts, format=kind, encoding=_MODES.get(image.mode, image.mode))
@@ -128,25 +133,18 @@ def _outline(grey: npt.NDArray[np.uint8]) -> str:
     return np.packbits(small[:, 1:] - small[:, :-1] > _STEP).tobytes().hex()
 
 
-def _dicom_header(data: bytes) -> dict[str, Any]:
-    file = read_file(data)
-    stored, allocated = file.dataset.get("BitsStored"), file.dataset.get("BitsAllocated")
-    photometric = str(file.dataset.get("PhotometricInterpretation", "")).strip()
-    encoding = f"{photometric}, {stored} of {allocated} bits"
-    found: dict[str, Any] = {"format": "DICOM", "encoding": encoding}
-    if file.syntax == DEFLATED:
-        return found  # pydicom would inflate it without a bound
-    import pydicom
+_STORAGE = ("PhotometricInterpretation", "BitsStored", "BitsAllocated")
 
-    header = pydicom.dcmread(
-        BytesIO(data),
-        force=True,
-        stop_before_pixels=True,
-        specific_tags=["ViewPosition", "Modality"],
-    )
-    for name, keyword in (("view", "ViewPosition"), ("modality", "Modality")):
-        found[name] = _code(header.get(keyword, ""))
-    return found
+
+def _dicom_header(path: Path) -> dict[str, Any]:
+    header = read_wanted(path, (*_STORAGE, "ViewPosition", "Modality")).dataset
+    photometric, stored, allocated = (str(header.get(one, "")).strip() for one in _STORAGE)
+    return {
+        "format": "DICOM",
+        "encoding": f"{photometric}, {stored} of {allocated} bits",
+        "view": _code(header.get("ViewPosition", "")),
+        "modality": _code(header.get("Modality", "")),
+    }
 
 
 def _code(value: object) -> str:
@@ -155,8 +153,13 @@ def _code(value: object) -> str:
     return text if len(text) <= 16 and text.replace(" ", "").replace("_", "").isalnum() else ""
 
 
-def likeness(paths: tuple[str, str]) -> float:
-    """Return the correlation of two images' grey levels, on a grid of 64 × 64; -1 where unreadable.
+def _grey(path: str) -> npt.NDArray[np.uint8]:
+    grey: npt.NDArray[np.uint8] = decode_image(stored_bytes(Path(path)), path).bytes()[0]
+    return grey
+
+
+def likeness_work(paths: Sequence[str], _: bytes) -> tuple[float, bytes]:
+    """Correlate two images' grey levels, on a grid of 64 × 64; -1 where one is unreadable.
 
     Args:
         paths: The two files.
@@ -164,24 +167,23 @@ def likeness(paths: tuple[str, str]) -> float:
     grids = []
     for path in paths:
         try:
-            grey = Image.fromarray(to_uint8(read_image(Path(path))))
+            grey = Image.fromarray(_grey(path))
         except (ImageError, MemoryError):
-            return -1.0
+            return -1.0, b""
         grids.append(np.asarray(grey.resize((64, 64), Image.Resampling.BOX), float).ravel())
-    return float(np.corrcoef(grids[0], grids[1])[0, 1])
+    return float(np.corrcoef(grids[0], grids[1])[0, 1]), b""
 
 
-def thumbnail(task: tuple[str, int]) -> bytes | None:
-    """Return a small PNG of an image, or None where it cannot be read.
+def thumbnail_work(task: tuple[str, int], _: bytes) -> tuple[None, bytes]:
+    """Draw a small PNG of an image; no bytes where it cannot be read.
 
     Args:
         task: The file, and the longest side of the picture in pixels.
     """
     path, side = task
     try:
-        grey = to_uint8(read_image(Path(path)))
+        picture = Image.fromarray(_grey(path))
     except (ImageError, MemoryError):
-        return None
-    picture = Image.fromarray(grey)
+        return None, b""
     picture.thumbnail((side, side), Image.Resampling.BOX)
-    return encode_png(picture)
+    return None, encode_png(picture)

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cxrtext.datasets.checking.image_facts import ImageFacts, thumbnail
+from cxrtext.datasets.checking.image_facts import ImageFacts, thumbnail_work
 from cxrtext.datasets.checking.image_problems import SUSPICIOUS
 from cxrtext.datasets.checking.listing import ListedImage
-from cxrtext.datasets.checking.processes import answers
+from cxrtext.datasets.checking.processes import Lost, answers
 from cxrtext.datasets.checking.report import Picture, PictureGroup
 from cxrtext.records.manifest import SPLITS
 
@@ -85,9 +85,9 @@ def draw_pictures(
     paths = dict.fromkeys(images[place].path for one in wanted for place in one.places)
     drawn: dict[str, bytes] = {}
     tasks = ((path, SIDE) for path in paths)
-    for (path, _), png in answers(thumbnail, tasks, workers, seconds=seconds):
-        if isinstance(png, bytes):
-            drawn[path] = png
+    for (path, _), answer in answers(thumbnail_work, tasks, workers, seconds=seconds):
+        if not isinstance(answer, Lost) and answer[1]:
+            drawn[path] = bytes(answer[1])
     return [
         PictureGroup(
             one.title,

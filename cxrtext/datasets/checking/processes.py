@@ -1,26 +1,14 @@
-"""Work in processes of their own that may hang or die without taking the run down.
+"""Work in processes of their own that may hang or die without taking the run down."""
 
-``ProcessPoolExecutor`` gives up everything that is under way when one process dies, and does not
-say which task killed it.  Here each process holds one task, so that the task is known, and only it
-is lost.
-"""
-
-import multiprocessing
 import os
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from cxrtext.errors import WorkError
-
-Task = TypeVar("Task")
-Answer = TypeVar("Answer")
-
-_READY = "ready"
+from cxrtext.errors import ImageError
+from cxrtext.images.isolated_lost import ProcessLost
+from cxrtext.images.isolated_pool import IsolatedPool
+from cxrtext.images.isolated_worker import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +17,11 @@ class Lost:
 
     Args:
         reason: Why, in a few words.
+        mend: What to do about it.
     """
 
     reason: str
+    mend: str
 
 
 def cores() -> int:
@@ -41,96 +31,17 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _end_with_parent() -> None:
-    """End this process when the one that started it is gone, however that was killed."""
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
-    """What a process does: answer tasks until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _end_with_parent()
-    pipe.send(_READY)
-    while True:
-        try:
-            task = pipe.recv()
-        except EOFError:
-            return
-        try:
-            answer = function(task)
-        except Exception as error:  # noqa: BLE001 - one bad task must not end the others
-            # Its words may quote the file, so only the kind of failure is told.
-            answer = Lost(f"cannot be read ({type(error).__name__})")
-        pipe.send(answer)
-
-
-class _Process(Generic[Task, Answer]):
-    """One process and the task that it holds."""
-
-    def __init__(self, function: Callable[[Task], Answer]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, function), daemon=True)
-        self.process.start()
-        theirs.close()  # so that its death ends the pipe
-        self.ready = False
-        self.task: Task | None = None
-        self.since = time.monotonic()
-
-    def give(self, task: Task) -> None:
-        self.task, self.since = task, time.monotonic()
-        try:
-            self.pipe.send(task)
-        except OSError:
-            self.process.kill()  # found dead when its answer is awaited
-
-    def take(self) -> Answer | Lost:
-        """Take the answer that has come, or learn that the process is dead."""
-        try:
-            answer: Answer | Lost = self.pipe.recv()
-        except (EOFError, OSError):
-            self.process.join()
-            return Lost(f"the process that read it died ({_cause(self.process.exitcode)})")
-        return answer
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.join()
-        self.pipe.close()
-
-
-def _cause(code: int | None) -> str:
-    if code is None or code >= 0:
-        return f"exit code {code}"
-    if -code == signal.SIGKILL:
-        return "killed, perhaps for want of memory"
-    return signal.Signals(-code).name
-
-
 def answers(
-    function: Callable[[Task], Answer],
-    tasks: Iterable[Task],
-    workers: int,
-    *,
-    seconds: float = 120.0,
-) -> Iterator[tuple[Task, Answer | Lost]]:
-    """Answer tasks in several processes, in any order.
+    work: Work, tasks: Iterable[Any], workers: int, *, seconds: float = 120.0
+) -> Iterator[tuple[Any, tuple[Any, bytes | memoryview] | Lost]]:
+    """Answer tasks in several processes, in order.
 
-    A process that dies or takes too long loses the task that it held, and is replaced.  All of
-    them end with this process, even where it is killed.  A script that calls this needs
-    ``if __name__ == "__main__":`` round its main part, because they are started afresh (spawn).
+    A process that dies or takes too long or too much memory loses the task that it held, and is
+    replaced.  All of them end with this process, even where it is killed.
 
     Args:
-        function: A function of a module, of one task.
-        tasks: Read as the processes become free.
+        work: A function at the top of a module.
+        tasks: Each what JSON can hold; read as the processes become free.
         workers: Most processes at a time.
         seconds: Longest time for a task.
 
@@ -140,54 +51,14 @@ def answers(
     Raises:
         WorkError: A process cannot be started.
     """
-    waiting = iter(tasks)
-    running: list[_Process[Task, Answer]] = []
-    try:
-        for task in waiting:
-            started: _Process[Task, Answer] = _Process(function)
-            running.append(started)
-            started.give(task)
-            if len(running) == workers:
-                break
-        while running:
-            yield from _round(running, waiting, function, seconds)
-    finally:
-        for process in running:
-            process.stop()
+    with IsolatedPool(work, workers, seconds=seconds, wall_seconds=seconds) as pool:
 
+        def attempt(task: Any) -> tuple[Any, tuple[Any, bytes | memoryview] | Lost]:
+            try:
+                return task, pool.ask(task)
+            except ProcessLost as loss:
+                return task, Lost(loss.fault.format("read"), loss.mend)
+            except ImageError as error:
+                return task, Lost(str(error), "copy or export the file again")
 
-def _round(
-    running: list[_Process[Task, Answer]],
-    waiting: Iterator[Task],
-    function: Callable[[Task], Answer],
-    seconds: float,
-) -> Iterator[tuple[Task, Answer | Lost]]:
-    """Wait for answers once, hand them on, and give out new tasks."""
-    come = wait([process.pipe for process in running], timeout=1.0)
-    for place, process in enumerate(list(running)):
-        answer: Answer | Lost
-        if process.pipe in come:
-            answer = process.take()
-        elif time.monotonic() - process.since > seconds:
-            process.process.kill()
-            answer = Lost(f"took longer than {seconds:.0f} s to read")
-        else:
-            continue
-        if not process.ready:
-            if isinstance(answer, Lost):
-                raise WorkError("a reading process could not be started; take fewer workers")
-            process.ready, process.since = True, time.monotonic()
-            continue
-        task = process.task
-        assert task is not None  # noqa: S101 - given when it was started
-        following = next(waiting, None)
-        if following is None:
-            process.stop()
-            running.remove(process)
-        else:
-            if not process.process.is_alive() or isinstance(answer, Lost):
-                process.stop()
-                place = running.index(process)
-                process = running[place] = _Process(function)
-            process.give(following)
-        yield task, answer
+        yield from pool.each(attempt, tasks)

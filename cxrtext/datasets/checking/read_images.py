@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.datasets.checking.cache import CACHE_NAME, Stamp, open_cache
-from cxrtext.datasets.checking.image_facts import ImageFacts, read_facts
+from cxrtext.datasets.checking.image_facts import ImageFacts, facts_work
 from cxrtext.datasets.checking.image_problems import absent
 from cxrtext.datasets.checking.listing import ListedImage
 from cxrtext.datasets.checking.processes import Lost, answers
@@ -97,7 +97,8 @@ def _stamp(path: str) -> Stamp | None:
 
 
 def _facts(paths: Sequence[str], workers: int, seconds: float) -> Iterator[tuple[str, ImageFacts]]:
-    for path, answer in answers(read_facts, paths, workers, seconds=seconds):
+    for path, answer in answers(facts_work, paths, workers, seconds=seconds):
         if isinstance(answer, Lost):
-            answer = ImageFacts(fault=f"{answer.reason}; export the file again")
-        yield path, answer
+            yield path, ImageFacts(fault=f"{answer.reason}; {answer.mend}")
+        else:
+            yield path, ImageFacts(**answer[0])

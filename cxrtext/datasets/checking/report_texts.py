@@ -2,10 +2,11 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from cxrtext.datasets.checking.problems import Kind, Problems, Severity
 from cxrtext.datasets.checking.processes import Lost, answers
@@ -99,7 +100,7 @@ class TextFacts:
         words: Words in all its sections.
         sentences: Sentences that describe the image.
         sections: Sections that hold text.
-        digest: Of the text in small letters with single spaces.
+        digest: Of the text in small letters with single spaces, hexadecimal.
     """
 
     study: str
@@ -107,7 +108,7 @@ class TextFacts:
     words: int
     sentences: int
     sections: tuple[str, ...]
-    digest: bytes
+    digest: str
 
 
 @dataclass(slots=True)
@@ -132,6 +133,16 @@ def describe(studies: list[Study]) -> list[TextFacts]:
     return [_describe(study) for study in studies]
 
 
+def describe_work(studies: list[dict[str, Any]], _: bytes) -> tuple[list[dict[str, Any]], bytes]:
+    """Do `describe` in a process of its own."""
+    return [asdict(facts) for facts in describe([Study(**study) for study in studies])], b""
+
+
+def _as_tasks(groups: Iterable[list[Study]]) -> Iterator[list[dict[str, Any]]]:
+    for group in groups:
+        yield [asdict(study) for study in group]
+
+
 def _describe(study: Study) -> TextFacts:
     texts = [text for text in (study.report, *study.sections.values()) if text.strip()]
     words = " ".join(texts).split()
@@ -145,7 +156,7 @@ def _describe(study: Study) -> TextFacts:
         words=len(words),
         sentences=len(study_sentences(study)) if words else 0,
         sections=tuple(sorted(sections)),
-        digest=digest.digest(),
+        digest=digest.hexdigest(),
     )
 
 
@@ -182,7 +193,7 @@ def check_reports(
         What was counted, or None where there are no reports to read.
     """
     facts = ReportFacts()
-    first: dict[bytes, int] = {}
+    first: dict[str, int] = {}
     try:
         source = open_source(path)
         if source.holds != "reports":
@@ -206,18 +217,23 @@ def _described(groups: Iterator[list[Study]], workers: int) -> Iterator[list[Tex
     head = list(islice(groups, FEW // CHUNK))
     for group in head:
         yield describe(group)
-    for group, answer in answers(describe, groups, workers):
+    for group, answer in answers(describe_work, _as_tasks(groups), workers):
         if not isinstance(answer, Lost):
-            yield answer
+            yield _described_by(answer[0])
             continue
         # One report of the group is to blame: tried one by one, only it is lost.
-        for (study,), single in answers(describe, ([study] for study in group), 1):
+        for (study,), single in answers(describe_work, ([study] for study in group), 1):
             if isinstance(single, Lost):
-                single = Lost(f"row {study.row}: {single.reason}")
-            yield single
+                yield Lost(f"row {study['row']}: {single.reason}", single.mend)
+            else:
+                yield _described_by(single[0])
 
 
-def _note(text: TextFacts, facts: ReportFacts, first: dict[bytes, int], problems: Problems) -> None:
+def _described_by(answer: list[dict[str, Any]]) -> list[TextFacts]:
+    return [TextFacts(**{**facts, "sections": tuple(facts["sections"])}) for facts in answer]
+
+
+def _note(text: TextFacts, facts: ReportFacts, first: dict[str, int], problems: Problems) -> None:
     where = f"row {text.row}"
     facts.studies[text.study] = text.row
     facts.sections.update(text.sections)

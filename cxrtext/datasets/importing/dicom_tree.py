@@ -5,19 +5,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrtext.datasets.importing.dicom_header import (
-    DamagedError,
-    NotDicomError,
-    all_text_of,
-    read_header,
-    text_of,
-    view_codes,
-)
+from cxrtext.datasets.importing.dicom_header import NEEDED, all_text_of, text_of, view_codes
 from cxrtext.datasets.importing.found import Aside, Entry, FoundImage, Reading
 from cxrtext.datasets.importing.identity import digest
 from cxrtext.datasets.importing.options import ImportOptions, bad_ids, columns_kept, sex, years
 from cxrtext.datasets.importing.views import LATERAL, OTHER, first_view, read_view
 from cxrtext.datasets.importing.walk import inside, printable, walk
+from cxrtext.errors import ImageError
+from cxrtext.images.dicom_elements import NotDicomError, read_wanted
 from cxrtext.images.dicom_file import ALLOWED
 from cxrtext.images.quiet import quiet
 from cxrtext.records import BadItem
@@ -110,14 +105,15 @@ def _read(root: Path, name: str, columns: tuple[str, ...], seen: set[int]) -> En
         return BadItem(item, "a link that leads nowhere or out of the folder; put the file there")
     if item != name:
         return BadItem(item, "its name holds control characters or is not UTF-8; rename the file")
-    header, pixels = read_header(path, [KEEP[column] for column in columns] + ["PixelSpacing"])
+    kept = [KEEP[column] for column in columns]
+    found = read_wanted(path, [*NEEDED, *kept, "PixelSpacing"])
+    header = found.dataset
     why = _why_aside(header)
     if why:
         return Aside(item, why)
-    if not pixels:
+    if not found.pixels:
         return BadItem(item, "holds no pixel data; export the image with its pixels")
-    syntax = text_of(header.file_meta, "TransferSyntaxUID") if hasattr(header, "file_meta") else ""
-    if syntax and syntax not in ALLOWED:
+    if found.syntax and found.syntax not in ALLOWED:
         return BadItem(item, "its transfer syntax is not supported; export it uncompressed")
     view = _view(header)
     if view in (LATERAL, OTHER):
@@ -156,7 +152,7 @@ def _images(root: Path, out: Path, columns: tuple[str, ...]) -> Iterator[Entry]:
             yield _read(root, name, columns, seen)
         except NotDicomError:
             yield Aside(printable(name), NOT_DICOM)
-        except DamagedError as error:
+        except ImageError as error:
             yield BadItem(printable(name), str(error))
         except OSError as error:
             reason = f"cannot be read ({error.strerror}); see its permissions"
@@ -174,10 +170,10 @@ def has_dicom(root: Path, out: Path) -> bool:
         if path is None or not path.is_file():
             continue
         try:
-            read_header(path)
+            read_wanted(path, ["SOPClassUID"])
         except (NotDicomError, OSError):
             continue
-        except DamagedError:
+        except ImageError:
             return True
         return True
     return False

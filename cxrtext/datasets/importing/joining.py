@@ -5,17 +5,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from cxrtext.datasets.importing.dicom_header import (
-    DamagedError,
-    NotDicomError,
-    read_header,
-    text_of,
-)
+from cxrtext.datasets.importing.dicom_header import text_of
 from cxrtext.datasets.importing.found import FoundImage, LabelRow
 from cxrtext.datasets.importing.identity import Ids
 from cxrtext.datasets.importing.placing import ENDINGS
 from cxrtext.datasets.importing.set_aside import SetAside
 from cxrtext.datasets.importing.studies import Studies
+from cxrtext.errors import ImageError
+from cxrtext.images.dicom_elements import NotDicomError, read_wanted
 from cxrtext.records import BadItem, Box, RowWriter, Study
 
 Tell = Callable[[str, int, int], None]
@@ -151,12 +148,12 @@ def _key(name: str) -> str:
 def image_size(path: Path) -> tuple[int, int]:
     """Width and height as the file's header says; (0, 0) where it cannot be read."""
     try:
-        header, _ = read_header(path)
+        header = read_wanted(path, ["Columns", "Rows"]).dataset
         return int(text_of(header, "Columns") or 0), int(text_of(header, "Rows") or 0)
-    except (DamagedError, OSError, ValueError):
-        return 0, 0
     except NotDicomError:
         pass
+    except (ImageError, OSError, ValueError):
+        return 0, 0
     from PIL import Image
 
     try:

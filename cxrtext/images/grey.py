@@ -1,0 +1,95 @@
+"""A decoded picture, from which grey values are made as 32-bit floats or as 8 bits.
+
+Most radiographs have few different values, each pixel being a place in a table.  What is asked
+of them is worked out once for each entry, and then looked up.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cxrtext.errors import ImageError
+from cxrtext.images.arrays import Floats, Samples
+
+Bytes = npt.NDArray[np.uint8]
+
+# Places are widened before they are looked up; pieces of this many stay within a core's cache.
+_PIECE = 2**15
+
+
+@dataclass(frozen=True, slots=True)
+class Grey:
+    """A decoded picture, black 0 and white 1.
+
+    Args:
+        pixels: [H, W].  With a table, places in it; without one, uint8 that stand for x/255, or
+            float32 grey values.
+        table: [n] float32 grey values.
+
+    Raises:
+        ImageError: When a value is no number.
+    """
+
+    pixels: Samples
+    table: Floats | None = None
+
+    def __post_init__(self) -> None:
+        levels = self.pixels if self.table is None else self.table
+        if levels.dtype != np.uint8 and not (
+            np.isfinite(levels.min()) and np.isfinite(levels.max())
+        ):
+            raise ImageError("holds values that are no numbers; export the file again")
+
+    def floats(self) -> Floats:
+        """Give the grey values, [1, H, W] in [0, 1]."""
+        if self.table is not None:
+            return look_up(np.clip(self.table, 0.0, 1.0), self.pixels)[np.newaxis]
+        if self.pixels.dtype == np.uint8:
+            # In one pass, which is twice as quick as a conversion and then a division.
+            return np.divide(self.pixels, np.float32(255), dtype=np.float32)[np.newaxis]
+        inside = self.pixels.min() >= 0 and self.pixels.max() <= 1
+        clipped = self.pixels if inside else np.clip(self.pixels, 0.0, 1.0)
+        return np.ascontiguousarray(clipped, dtype=np.float32)[np.newaxis]
+
+    def bytes(self) -> Bytes:
+        """Give the grey values rounded to 8 bits, [1, H, W]; `eight_bit` of `floats`."""
+        if self.table is not None:
+            return look_up(eight_bit(self.table), self.pixels)[np.newaxis]
+        if self.pixels.dtype == np.uint8:
+            return np.ascontiguousarray(self.pixels)[np.newaxis]
+        return eight_bit(self.pixels)[np.newaxis]
+
+
+def eight_bit(values: Floats) -> Bytes:
+    """Round grey values in [0, 1], of any shape, to 8 bits; what lies outside is clipped.
+
+    Raises:
+        ValueError: When a value is NaN.
+    """
+    scaled = values * np.float32(255)
+    if scaled.size and np.isnan(scaled.min()):
+        raise ValueError("an image holds no NaN")
+    np.clip(np.rint(scaled, out=scaled), 0, 255, out=scaled)
+    return scaled.astype(np.uint8)
+
+
+def look_up(table: npt.NDArray[np.generic], places: Samples) -> Samples:
+    """Give the entries of a table at whole-number places within it, shaped like the places."""
+    found = np.empty(places.shape, dtype=table.dtype)
+    flat, out = np.ascontiguousarray(places).reshape(-1), found.reshape(-1)
+    for start in range(0, flat.size, _PIECE):
+        piece = slice(start, start + _PIECE)
+        # With a mode other than "raise", NumPy writes straight into the result.
+        np.take(table, flat[piece], out=out[piece], mode="clip")
+    return found
+
+
+def count(places: Samples, entries: int) -> npt.NDArray[np.int64]:
+    """Count how often each of the first ``entries`` whole numbers occurs."""
+    flat = np.ascontiguousarray(places).reshape(-1)
+    total = np.zeros(entries, dtype=np.int64)
+    step = max(_PIECE, 8 * entries)
+    for start in range(0, flat.size, step):
+        total += np.bincount(flat[start : start + step], minlength=entries)
+    return total

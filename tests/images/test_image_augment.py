@@ -1,0 +1,84 @@
+import math
+
+import pytest
+import torch
+
+from cxrtext.images.augment import (
+    Views,
+    augment,
+    centre_crop,
+    change_grey,
+    crops,
+    draw_views,
+    rotated_crop,
+)
+
+
+def views(
+    count: int, *, top: int = 0, left: int = 0, angle: float = 0.0, shift: float = 0.0
+) -> Views:
+    return Views(
+        torch.full((count,), top),
+        torch.full((count,), left),
+        torch.full((count,), angle),
+        torch.full((count,), shift),
+        torch.zeros(count),
+    )
+
+
+def noise(count: int, size: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(256, (count, 1, size, size), dtype=torch.uint8, generator=generator)
+
+
+def test_each_image_gets_a_window_of_its_own() -> None:
+    images = torch.arange(2 * 10 * 10, dtype=torch.uint8).reshape(2, 1, 10, 10)
+    drawn = draw_views(2, 10, 8, torch.Generator().manual_seed(3))
+    cut = crops(images, drawn, 8)
+    for image, window, y, x in zip(images, cut, drawn.top, drawn.left, strict=True):
+        assert torch.equal(window[0], image[0, y : y + 8, x : x + 8])
+    assert torch.equal(centre_crop(images, 6), images[..., 2:8, 2:8])
+
+
+def test_a_turn_by_nothing_is_the_plain_crop() -> None:
+    images = noise(3, 24)
+    drawn = draw_views(3, 24, 16, torch.Generator().manual_seed(1))
+    plain = crops(images, drawn, 16).float()
+    assert (rotated_crop(images, drawn, 16) - plain).abs().max() < 1e-3
+
+
+def test_a_quarter_turn_of_the_whole_image_is_rot90() -> None:
+    images = noise(2, 12)
+    turned = rotated_crop(images, views(2, angle=math.pi / 2), 12)
+    either = [torch.rot90(images.float(), k, dims=(2, 3)) for k in (1, 3)]
+    assert min(float((turned - one).abs().max()) for one in either) < 1e-2
+
+
+def test_a_small_turn_keeps_the_centre_and_stays_in_range() -> None:
+    images = torch.zeros(1, 1, 33, 33, dtype=torch.uint8)
+    images[..., 14:19, 14:19] = 255
+    seen = augment(images, views(1, top=4, left=4, angle=0.2), 25)
+    assert seen[0, 0, 12, 12] == pytest.approx(1.0)
+    assert 0 <= seen.min() <= seen.max() <= 1
+    assert seen.dtype == torch.float32
+
+
+def test_grey_values_change_by_image_and_are_clipped() -> None:
+    generator = torch.Generator().manual_seed(0)
+    drawn = draw_views(4, 3, 3, generator, brightness=0.1)
+    changed = change_grey(torch.full((4, 1, 3, 3), 0.5), drawn)
+    assert torch.allclose(changed[:, 0, 0, 0], 0.5 + drawn.brightness)
+    assert drawn.brightness.abs().max() <= 0.1
+    assert changed[:, 0, 0, 0].unique().numel() == 4
+    assert augment(noise(4, 3), views(4, shift=0.9), 3).max() <= 1.0
+    same = augment(noise(4, 3), views(4), 3)
+    assert torch.allclose(same, noise(4, 3) / 255.0, atol=1e-6)
+
+
+def test_part_of_a_batch_is_seen_as_in_the_whole() -> None:
+    images = noise(6, 20)
+    drawn = draw_views(6, 20, 16, torch.Generator().manual_seed(2), contrast=0.2, rotation=10)
+    whole = augment(images, drawn, 16)
+    assert torch.equal(augment(images[2:4], drawn[2:4], 16), whole[2:4])
+    degrees = torch.rad2deg(drawn.angle)
+    assert 0 < degrees.abs().max() <= 10

@@ -1,0 +1,403 @@
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cxrtext.errors import DataError, ImageError, WorkError
+from cxrtext.images import Preprocessing, ReaderPool, cache_catalogue, cache_files, read_image
+from cxrtext.images.cache import DecodedCache
+from cxrtext.images.cache_catalogue import NAME
+from cxrtext.images.cache_store import only_filler
+from cxrtext.images.isolated_prepare import WHOLE, Preparation, ReadImage
+
+SIZES = Preprocessing(resize=24, crop=16)
+
+
+def make_images(folder: Path, count: int = 6) -> list[Path]:
+    folder.mkdir(exist_ok=True)
+    paths = [folder / f"{i}.png" for i in range(count)]
+    for i, path in enumerate(paths):
+        pixels = np.random.default_rng(i).integers(0, 255, (40 + i, 50)).astype(np.uint8)
+        Image.fromarray(pixels).save(path)
+    return paths
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[Path]:
+    return make_images(tmp_path / "set")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that are decoded; here, not in other processes."""
+    names: list[str] = []
+
+    class Counting(ReaderPool):
+        def __init__(self, _: int | None = None) -> None:
+            super().__init__(0)
+
+        def map(
+            self, paths: Iterable[Path], *, preparation: Preparation = WHOLE, **options: Any
+        ) -> Iterator[ReadImage | ImageError]:
+            wanted = list(paths)
+            names.extend(path.name for path in wanted)
+            return super().map(wanted, preparation=preparation, **options)
+
+    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool", Counting)
+    return names
+
+
+def expected(path: Path, sizes: Preprocessing = SIZES) -> np.ndarray[Any, Any]:
+    return sizes.square(read_image(path))
+
+
+def squares(folder: Path, paths: list[Path], **options: Any) -> list[ReadImage | ImageError]:
+    return list(DecodedCache(folder).read(paths, SIZES, **options))
+
+
+def check(found: list[ReadImage | ImageError], paths: list[Path]) -> None:
+    for image, path in zip(found, paths, strict=True):
+        assert isinstance(image, ReadImage)
+        assert np.array_equal(image.pixels, expected(path))
+        assert (image.height, image.width) == read_image(path).shape[1:]
+
+
+def test_a_second_run_decodes_nothing(paths: list[Path], folder: Path, decoded: list[str]) -> None:
+    check(squares(folder, paths), paths)
+    assert decoded == [path.name for path in paths]
+    check(squares(folder, paths), paths)
+    filled = DecodedCache(folder).fill(paths, SIZES)
+    assert len(decoded) == len(paths)
+    for slot, path in zip(filled.slots, paths, strict=True):
+        assert np.array_equal(filled.pixels[slot], expected(path)[0])
+
+
+def test_other_processes_read_the_same(paths: list[Path], folder: Path) -> None:
+    check(squares(folder, paths, processes=2, ahead=3), paths)
+
+
+def test_a_negative_number_of_processes_is_refused(paths: list[Path], folder: Path) -> None:
+    with pytest.raises(ValueError, match="workers"):
+        DecodedCache(folder).fill(paths, SIZES, processes=-1)
+    assert not folder.exists()
+
+
+def test_equal_files_are_decoded_once_whatever_their_names(
+    paths: list[Path], folder: Path, decoded: list[str], tmp_path: Path
+) -> None:
+    twins = [Path(shutil.copy(path, tmp_path / f"twin {path.name}")) for path in paths]
+    both = [file for pair in zip(paths, twins, strict=True) for file in pair]
+    check(squares(folder, both), both)
+    assert len(decoded) == len(paths)
+    moved = [path.rename(tmp_path / f"moved {path.name}") for path in paths]
+    check(squares(folder, moved), moved)
+    filled = DecodedCache(folder).fill([*moved, *twins], SIZES)
+    assert filled.slots[: len(paths)].tolist() == filled.slots[len(paths) :].tolist()
+    assert len(decoded) == len(paths)
+
+
+def test_an_unchanged_file_is_not_hashed_again(
+    paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squares(folder, paths)  # so young that a change might not show: their digests are not noted
+    with sqlite3.connect(folder / NAME) as base:
+        assert base.execute("SELECT count(*) FROM file").fetchone() == (0,)
+    base.close()
+    monkeypatch.setattr(cache_files, "YOUNG_NS", -1)
+    squares(folder, paths)
+    monkeypatch.setattr("cxrtext.images.cache_visit.digest_of", None)  # would not be callable
+    check(squares(folder, paths), paths)
+
+
+def test_a_changed_file_is_decoded_again(
+    paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_files, "YOUNG_NS", -1)
+    squares(folder, paths)
+    before = paths[0].stat()
+    shutil.copy(paths[1], paths[0])
+    os.utime(paths[0], ns=(before.st_atime_ns, before.st_mtime_ns))
+    check(squares(folder, paths), paths)
+
+
+def test_several_sizes_share_a_folder(paths: list[Path], folder: Path, decoded: list[str]) -> None:
+    larger = Preprocessing(resize=32, crop=32)
+    check(squares(folder, paths), paths)
+    found = DecodedCache(folder).fill(paths, larger)
+    assert np.array_equal(found.pixels[found.slots[2]], expected(paths[2], larger)[0])
+    # The crop and the normalisation are no part of a square.
+    other = DecodedCache(folder).read(paths, Preprocessing(resize=24, crop=20, mean=0, std=1))
+    check(list(other), paths)
+    assert len(decoded) == 2 * len(paths)
+
+
+def test_what_cannot_be_read_is_told_in_every_run(
+    paths: list[Path], folder: Path, decoded: list[str], tmp_path: Path
+) -> None:
+    paths[1].write_bytes(b"no image")
+    twin = Path(shutil.copy(paths[1], tmp_path / "twin.png"))
+    missing = tmp_path / "missing.png"
+    asked = [*paths, twin, missing]
+    first = [str(e) for e in squares(folder, asked) if isinstance(e, ImageError)]
+    assert decoded.count("missing.png") == 1
+    decoded.clear()
+    second = [str(e) for e in squares(folder, asked) if isinstance(e, ImageError)]
+    assert first == second
+    assert decoded == ["missing.png"]  # which has no content to know it by
+    with ReaderPool(0) as pool:
+        assert first == [str(e) for e in pool.map(asked) if isinstance(e, ImageError)]
+    failed: dict[int, str] = {}
+    filled = DecodedCache(folder).fill(asked, SIZES, reject=failed.__setitem__)
+    assert failed == dict(zip([1, 6, 7], first, strict=True))
+    assert filled.slots[[1, 6, 7]].tolist() == [-1, -1, -1]
+    shutil.copy(paths[0], paths[1])
+    check(squares(folder, paths), paths)
+
+
+def test_too_many_bad_images_stop_the_work(
+    paths: list[Path], folder: Path, decoded: list[str]
+) -> None:
+    paths[1].write_bytes(b"no image")
+
+    def refuse(_row: int, reason: str) -> None:
+        raise DataError(reason)
+
+    with pytest.raises(DataError, match="is no PNG"):
+        DecodedCache(folder).fill(paths * 20, SIZES, reject=refuse)
+    assert len(decoded) <= len(paths)
+
+
+def test_want_of_memory_or_time_is_not_kept(
+    paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(pool: ReaderPool, wanted: list[Path], **_: object) -> Iterator[ImageError]:
+        pool.lost["wall clock"] += 1
+        yield ImageError(f"{wanted[0]}: was not decoded within 1 s")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReaderPool, "map", lose)
+        assert all(isinstance(image, ImageError) for image in squares(folder, paths))
+    check(squares(folder, paths, processes=0), paths)
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_kept(
+    paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = ReaderPool.map
+
+    def late(pool: ReaderPool, wanted: list[Path], **options: Any) -> Iterator[Any]:
+        with wanted[0].open("ab") as handle:
+            handle.write(b"more")
+        return plain(pool, wanted, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReaderPool, "map", late)
+        (found,) = squares(folder, paths[:1], processes=0)
+        assert "changed while it was read" in str(found)
+    check(squares(folder, paths, processes=0), paths)
+
+
+def test_it_is_for_its_owner_alone(paths: list[Path], folder: Path) -> None:
+    squares(folder, paths)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for file in folder.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file.name
+    assert len(list(folder.glob("*.u8"))) == 1
+
+
+def pixel_file(folder: Path) -> Path:
+    (path,) = folder.glob("*.u8")
+    return path
+
+
+def flip(folder: Path) -> None:
+    with pixel_file(folder).open("r+b") as handle:
+        handle.seek(24 * 24 * 2 + 5)
+        byte = handle.read(1)[0]
+        handle.seek(-1, os.SEEK_CUR)
+        handle.write(bytes([byte ^ 1]))
+
+
+def garble(folder: Path) -> None:
+    (folder / NAME).write_bytes(b"no catalogue" * 1000)
+
+
+def rewrite_head(folder: Path) -> None:
+    with (folder / NAME).open("r+b") as handle:
+        handle.seek(4096)
+        handle.write(os.urandom(4096))
+
+
+def renumber(folder: Path) -> None:
+    with sqlite3.connect(folder / NAME) as base:
+        base.execute("PRAGMA user_version = 99")
+    base.close()
+
+
+def swap(folder: Path) -> None:
+    """Notes of two squares, one at the other's place."""
+    with sqlite3.connect(folder / NAME) as base:
+        base.execute("UPDATE square SET slot = 5 - slot")
+    base.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "again", "says"),
+    [
+        (flip, 1, "1 kept image(s) were damaged"),
+        (swap, 6, "6 kept image(s) were damaged"),
+        (lambda f: os.truncate(pixel_file(f), 24 * 24 * 4 + 100), 2, "cut short; 2 image(s)"),
+        (lambda f: pixel_file(f).unlink(), 6, "is gone"),
+        (garble, 6, "damaged or of another version"),
+        (rewrite_head, 6, "damaged or of another version"),
+        (renumber, 6, "damaged or of another version"),
+    ],
+)
+def test_damage_is_noticed_told_and_mended(
+    paths: list[Path], folder: Path, decoded: list[str], damage: Any, again: int, says: str
+) -> None:
+    squares(folder, paths)
+    decoded.clear()
+    damage(folder)
+    lines: list[str] = []
+    check(list(DecodedCache(folder, lines.append).read(paths, SIZES)), paths)
+    assert len(decoded) == again
+    assert says in " ".join(lines)
+    lines.clear()
+    check(list(DecodedCache(folder, lines.append).read(paths, SIZES)), paths)
+    assert not lines
+    assert len(decoded) == again
+    assert len(list(folder.glob("*.u8"))) == 1
+
+
+def test_another_version_of_the_reader_decodes_again(
+    paths: list[Path], folder: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squares(folder, paths)
+    old = pixel_file(folder)
+    monkeypatch.setattr(cache_catalogue, "READER_VERSION", 99)
+    lines: list[str] = []
+    check(list(DecodedCache(folder, lines.append).read(paths, SIZES)), paths)
+    assert "read by another version" in lines[0]
+    assert len(decoded) == 2 * len(paths)
+    assert pixel_file(folder) != old
+
+
+def test_one_process_adds_and_others_read(paths: list[Path], folder: Path) -> None:
+    check(squares(folder, paths[:4]), paths[:4])
+    mapped = DecodedCache(folder).fill(paths[:4], SIZES)
+    with only_filler(folder):
+        check(squares(folder, paths[:4]), paths[:4])
+        with pytest.raises(WorkError, match="another process is adding .* wait for it to end"):
+            squares(folder, paths)
+    check(squares(folder, paths), paths)
+    for slot, path in zip(mapped.slots, paths, strict=False):
+        assert np.array_equal(mapped.pixels[slot], expected(path)[0])
+
+
+def test_a_full_disk_is_one_line_and_costs_nothing_kept(
+    paths: list[Path], folder: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, room = os.pwrite, [24 * 24 * 3 + 100]
+
+    def full(handle: int, data: memoryview, place: int) -> int:
+        if room[0] == 0:
+            raise OSError(28, "No space left on device")
+        written = write(handle, data[: room[0]], place)
+        room[0] -= written
+        return written
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cxrtext.images.cache_pixels.os.pwrite", full)
+        with pytest.raises(WorkError, match="no space left on device.*make room") as error:
+            squares(folder, paths)
+    assert "\n" not in str(error.value)
+    decoded.clear()
+    check(squares(folder, paths), paths)
+    assert decoded == [path.name for path in paths[3:]]
+
+
+def test_a_catalogue_on_a_full_disk(
+    paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squares(folder, paths[:1])
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(cache_catalogue.Catalogue, "add", full)
+    with pytest.raises(WorkError, match="disk is full"):
+        squares(folder, paths)
+
+
+def test_a_folder_that_cannot_be_made(paths: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file/below"):
+        with pytest.raises(DataError, match="cannot be kept there .*name a folder"):
+            squares(place, paths)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_folder_that_cannot_be_written(paths: list[Path], folder: Path) -> None:
+    folder.mkdir(mode=0o500)
+    with pytest.raises(DataError, match="permission denied"):
+        squares(folder, paths)
+
+
+FILL = """
+import sys
+from pathlib import Path
+from cxrtext.images import Preprocessing
+from cxrtext.images.cache import DecodedCache
+paths = sorted(Path(sys.argv[1]).iterdir())
+print("begun", flush=True)
+DecodedCache(Path(sys.argv[2])).fill(paths, Preprocessing(resize=24, crop=16), processes=0)
+"""
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.01, 0.03, 0.06, 0.1])
+def test_a_killed_process_leaves_whole_squares(
+    folder: Path, decoded: list[str], moment: float, tmp_path: Path
+) -> None:
+    paths = sorted(make_images(tmp_path / "many", 200))
+    command = [sys.executable, "-c", FILL, str(tmp_path / "many"), str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as filling:
+        assert filling.stdout is not None
+        filling.stdout.readline()
+        time.sleep(moment)
+        filling.send_signal(signal.SIGKILL)
+    kept = 0
+    if (folder / NAME).exists():
+        base = sqlite3.connect(folder / NAME)
+        if base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            kept = base.execute("SELECT count(*) FROM square").fetchone()[0]
+        base.close()
+    lines: list[str] = []
+    check(list(DecodedCache(folder, lines.append).read(paths, SIZES)), paths)
+    assert not lines
+    assert len(decoded) == len(paths) - kept
+
+
+def test_a_reader_that_stops_early_lets_others_add(paths: list[Path], folder: Path) -> None:
+    reading = DecodedCache(folder).read(paths, SIZES, ahead=1)
+    next(reading)
+    with pytest.raises(WorkError, match="another process"):
+        squares(folder, paths)
+    reading.close()  # type: ignore[attr-defined]
+    check(squares(folder, paths), paths)
