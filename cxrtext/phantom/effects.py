@@ -78,7 +78,7 @@ FAINTNESS = {
 
 MEAN, SPREAD, SPARED = -1.0, 0.45, 0.75
 """Logarithm of the strength that a difficulty of 1 leaves of a mild finding, its spread, and the
-share of the mean that the severest are spared."""
+share of both that the severest are spared."""
 
 DROWNING = ("Edema", "Pleural Effusion", "Pneumonia", "Atelectasis", "Lung Lesion")
 """Opacities in which vessels are lost."""
@@ -103,8 +103,8 @@ def soften(
         if difficulty and effect.finding in FADING:
             luck = float(spread[FADING.index(effect.finding)])
             scale = difficulty * FAINTNESS.get(effect.finding, 1.0)
-            mean = MEAN * (1.0 - SPARED * effect.severity)
-            gain = float(np.exp(scale * (mean + SPREAD * luck)))
+            scale *= 1.0 - SPARED * effect.severity
+            gain = float(np.exp(scale * (MEAN + SPREAD * luck)))
             effect = replace(effect, delta=effect.delta * np.float32(gain))
         softened.append(effect)
     return softened
