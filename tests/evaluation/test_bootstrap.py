@@ -1,0 +1,195 @@
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cxrtext.evaluation import (
+    area_under_curve,
+    average_precision,
+    interval,
+    paired_difference,
+    resample_covering,
+    resample_patients,
+    weighted,
+    weighted_accuracy,
+    weighted_auc,
+    weighted_average_precision,
+    weighted_mean,
+    weighted_median,
+    weighted_recall,
+)
+
+Floats = NDArray[np.float64]
+
+
+def drawn(seed: int, n: int = 60) -> tuple[Floats, NDArray[np.int64], list[str]]:
+    """Scores with ties, labels and patients with several images."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 2, n)
+    patients = [f"p{number}" for number in generator.integers(0, n // 2, n)]
+    return np.round(generator.normal(labels * 0.8), 1), labels, patients
+
+
+def test_patients_are_drawn_whole() -> None:
+    patients = ["a", "b", "a", "c"]
+    counts = resample_patients(patients, 500, np.random.default_rng(0))
+    assert counts.shape == (500, 4)
+    np.testing.assert_array_equal(counts[:, 0], counts[:, 2])
+    assert (counts[:, [0, 1, 3]].sum(axis=1) == 3).all()  # as many patients as there are
+    assert counts[:, 1].mean() == pytest.approx(1, abs=0.15)
+    again = resample_patients(patients, 500, np.random.default_rng(0))
+    np.testing.assert_array_equal(counts, again)
+    with pytest.raises(ValueError, match="at least one"):
+        resample_patients([], 1, np.random.default_rng(0))
+
+
+def test_measures_by_hand() -> None:
+    scores, labels = [3.0, 2.0, 2.0, 1.0], [1, 0, 1, 0]
+    weights = [[1, 1, 1, 1], [2, 1, 0, 0], [0, 1, 1, 0], [0, 1, 0, 3], [0, 0, 0, 0]]
+    areas = weighted_auc(scores, labels, weights)
+    # First: pairs 1, 1, one half, 1 of four. Third: one pair, and it is a tie. Then one class.
+    np.testing.assert_allclose(areas, [3.5 / 4, 1, 0.5, np.nan, np.nan])
+    precisions = weighted_average_precision(scores, labels, weights)
+    np.testing.assert_allclose(precisions, [(1 + 2 / 3) / 2, 1, 0.5, np.nan, np.nan])
+    shares = weighted_accuracy(scores, labels, weights, threshold=2.0)
+    np.testing.assert_allclose(shares, [3 / 4, 1, 1 / 2, 1, np.nan])
+    np.testing.assert_allclose(weighted_mean([1, 2, 3, 4], weights)[:3], [2.5, 4 / 3, 2.5])
+    np.testing.assert_allclose(weighted_median([4, 9, 1, 2], weights), [3, 4, 5, 2, np.nan])
+    np.testing.assert_allclose(weighted_recall([1, 5, 10, 50], 5, weights)[:2], [0.5, 1])
+
+
+Measure = Callable[[Floats, NDArray[np.int64]], float]
+MEASURES: list[tuple[Callable[..., Floats], Measure]] = [
+    (weighted_auc, area_under_curve),
+    (weighted_average_precision, average_precision),
+    (weighted_accuracy, lambda scores, labels: float(((scores > 0) == (labels == 1)).mean())),
+]
+
+
+@pytest.mark.parametrize(("many", "one"), MEASURES)
+@pytest.mark.parametrize("seed", range(3))
+def test_all_resamples_equal_each_written_out(
+    many: Callable[..., Floats], one: Measure, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores, labels, patients = drawn(seed)
+    counts = resample_patients(patients, 50, np.random.default_rng(seed))
+    written_out = [np.repeat(np.arange(60), count) for count in counts]
+    expected = [one(scores[rows], labels[rows]) for rows in written_out]
+    np.testing.assert_allclose(many(scores, labels, counts), expected, atol=1e-12)
+    monkeypatch.setattr(weighted, "WEIGHTS_AT_ONCE", 420)  # seven resamples
+    np.testing.assert_allclose(many(scores, labels, counts), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_means_and_medians_equal_each_written_out(seed: int) -> None:
+    values, _, patients = drawn(seed)
+    counts = resample_patients(patients, 50, np.random.default_rng(seed))
+    written_out = [np.repeat(values, count) for count in counts]
+    for many, one in ((weighted_mean, np.mean), (weighted_median, np.median)):
+        np.testing.assert_allclose(many(values, counts), [one(v) for v in written_out], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("many", "name"),
+    [(weighted_auc, "roc_auc_score"), (weighted_average_precision, "average_precision_score")],
+)
+def test_weights_agree_with_scikit_learn(many: Callable[..., Floats], name: str) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    scores, labels, _ = drawn(7)
+    weights = np.random.default_rng(7).random((5, 60))
+    expected = [getattr(metrics, name)(labels, scores, sample_weight=w) for w in weights]
+    np.testing.assert_allclose(many(scores, labels, weights), expected, atol=1e-12)
+
+
+def test_resamples_without_both_classes_are_drawn_again_and_counted() -> None:
+    labels = np.array([1, 0, 0, 0, 0])
+    needed = [labels == 1, labels == 0]
+    drawn_ = resample_covering(list("abcde"), needed, 400, np.random.default_rng(0))
+    assert (drawn_.counts[:, 0] > 0).all()
+    assert not np.isnan(weighted_auc([5.0, 1, 2, 3, 4], labels, drawn_.counts)).any()
+    # A draw lacks "a" with a chance of 0.8 to the fifth, and holds nothing else hardly ever.
+    chance = 0.8**5 + 0.2**5
+    assert drawn_.redrawn == pytest.approx(400 * chance / (1 - chance), rel=0.25)
+    none = resample_covering(list("ab"), [[True, True]], 10, np.random.default_rng(0))
+    assert none.redrawn == 0
+
+
+def test_resamples_that_cannot_be() -> None:
+    generator = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="no row at all"):
+        resample_covering(["a", "b"], [[True, True], [False, False]], 5, generator)
+    with pytest.raises(ValueError, match=r"needed must be \[k, 2\]"):
+        resample_covering(["a", "b"], [[True]], 5, generator)
+    every = np.eye(40, dtype=bool)  # each of 40 patients in each resample
+    with pytest.raises(ValueError, match="so few patients"):
+        resample_covering([str(n) for n in range(40)], every, 1, generator)
+
+
+def test_interval_by_hand() -> None:
+    assert interval(np.arange(101), 0.9) == pytest.approx((5, 95))
+    with pytest.raises(ValueError, match="NaN"):
+        interval([1.0, np.nan])
+    with pytest.raises(ValueError, match="level"):
+        interval([1.0], 1.0)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    generator = np.random.default_rng(3)
+    held = 0
+    for _ in range(200):
+        of_patients = generator.normal(size=40)
+        values = np.repeat(of_patients, 3) + generator.normal(scale=0.1, size=120)
+        patients = np.repeat(np.arange(40), 3).tolist()
+        counts = resample_patients(patients, 300, generator)
+        low, high = interval(weighted_mean(values, counts), 0.9)
+        held += low <= 0 <= high
+    assert 0.82 < held / 200 < 0.96  # by images instead of patients it would be about 0.66
+
+
+def test_paired_difference_by_hand() -> None:
+    first, second = np.linspace(0.7, 0.8, 99), np.full(99, 0.6)
+    found = paired_difference(first, second, 0.15)
+    assert found.estimate == 0.15
+    assert (found.low, found.high) == pytest.approx((0.1025, 0.1975))
+    assert found.p_value == pytest.approx(2 / 100)  # none of 99 at or beyond 0
+    assert paired_difference(second, first, -0.15).p_value == pytest.approx(2 / 100)
+    assert paired_difference(first, first, 0.0).p_value == 1.0
+    with pytest.raises(ValueError, match="equally long"):
+        paired_difference([1.0], [1.0, 2.0], 0.0)
+
+
+def test_equal_models_are_rarely_told_apart() -> None:
+    generator = np.random.default_rng(4)
+    found = 0
+    for _ in range(100):
+        labels = generator.integers(0, 2, 80)
+        one, other = generator.normal(labels, size=(2, 80))
+        patients = list(range(80))
+        counts = resample_covering(patients, [labels == 1, labels == 0], 200, generator).counts
+        first, second = (weighted_auc(scores, labels, counts) for scores in (one, other))
+        estimate = area_under_curve(one, labels) - area_under_curve(other, labels)
+        found += paired_difference(first, second, estimate).p_value < 0.05
+    assert found <= 12
+
+
+def test_a_thousand_resamples_are_quick() -> None:
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, 2, 1000)
+    scores, patients = generator.normal(labels), list(range(1000))
+    start = time.process_time()
+    counts = resample_covering(patients, [labels == 1, labels == 0], 1000, generator).counts
+    assert weighted_auc(scores, labels, counts).shape == (1000,)
+    assert time.process_time() - start < 5  # measured: well under a second
+
+
+@pytest.mark.parametrize("weights", [[[1.0]], [[-1.0, 1.0]], [1.0, 1.0], [["a", "b"]]])
+def test_wrong_weights(weights: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match="weights must"):
+        weighted_auc([1.0, 2.0], [0, 1], weights)
+
+
+def test_wrong_values() -> None:
+    with pytest.raises(ValueError, match="without NaN"):
+        weighted_mean([np.nan], [[1]])

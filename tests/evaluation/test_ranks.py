@@ -1,0 +1,160 @@
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cxrtext.evaluation import (
+    box_sentence_retrieval,
+    cohort_retrieval,
+    embedding_ranks,
+    mean_median_rank,
+    mean_recall,
+    positive_ranks,
+    rank_metrics,
+    retrieval,
+    retrieval_metrics,
+)
+from cxrtext.evaluation.retrieval import same
+
+Floats = NDArray[np.float64]
+
+
+def drawn(seed: int, n: int = 40) -> tuple[Floats, list[str], list[str]]:
+    """Scores with ties, sentences some of which are equal, and patients."""
+    generator = np.random.default_rng(seed)
+    sentences = [f"s{number}" for number in generator.integers(0, 25, n)]
+    patients = [f"p{number}" for number in generator.integers(0, 15, n)]
+    return np.round(generator.normal(size=(n, n)), 1), sentences, patients
+
+
+def loop_rank(scores: list[float], right: list[bool], apart: list[bool]) -> int:
+    best = max(score for score, good in zip(scores, right, strict=True) if good)
+    rank = 1
+    for score, good, out in zip(scores, right, apart, strict=True):
+        if not good and not out and score >= best:
+            rank += 1
+    return rank
+
+
+def test_candidates_left_out_by_hand() -> None:
+    scores = [[0.5, 0.9, 0.7]]
+    assert positive_ranks(scores, [[True, False, False]]).tolist() == [3]
+    assert positive_ranks(scores, [[True, False, False]], [[True, True, False]]).tolist() == [2]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_of_rows_equal_the_loop(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, sentences, patients = drawn(seed)
+    right, apart = same(sentences, sentences), same(patients, patients)
+    expected = [
+        loop_rank(*row) for row in zip(scores.tolist(), right.tolist(), apart.tolist(), strict=True)
+    ]
+    assert positive_ranks(scores, right, apart).tolist() == expected
+    diagonal = positive_ranks(scores)
+    monkeypatch.setattr(retrieval, "SCORES_AT_ONCE", 120)  # three rows
+    assert positive_ranks(scores, right, apart).tolist() == expected
+    assert positive_ranks(scores).tolist() == diagonal.tolist()
+    assert positive_ranks(scores.astype(np.float32)).tolist() == diagonal.tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ranks_of_embeddings_equal_those_of_their_scores(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, sentences, patients = drawn(seed)
+    generator = np.random.default_rng(seed)
+    queries, candidates = generator.integers(-2, 3, (2, 40, 3)).astype(np.float64)
+    scores = queries @ candidates.T
+    monkeypatch.setattr(cohort_retrieval, "SCORES_AT_ONCE", 280)
+    assert embedding_ranks(queries, candidates).tolist() == positive_ranks(scores).tolist()
+    found = embedding_ranks(
+        queries,
+        candidates,
+        query_keys=sentences,
+        candidate_keys=sentences,
+        query_groups=patients,
+        candidate_groups=patients,
+    )
+    expected = positive_ranks(scores, same(sentences, sentences), same(patients, patients))
+    assert found.tolist() == expected.tolist()
+
+
+def test_both_directions_by_hand() -> None:
+    scores = [[0.9, 0.8, 0.1], [0.9, 0.2, 0.3], [0.1, 0.1, 0.1]]
+    found = box_sentence_retrieval(scores, cutoffs=[1])
+    # Down the rows: 1, 3 and, all being equal, 3. Down the columns: 2 by a
+    # tie, 2, and 3 by one that is higher and a tie.
+    assert found["sentence to box"] == {
+        "R@1": pytest.approx(1 / 3),
+        "MedR": 3.0,
+        "MRR": pytest.approx((1 + 1 / 3 + 1 / 3) / 3),
+    }
+    assert found["box to sentence"] == {
+        "R@1": 0.0,
+        "MedR": 2.0,
+        "MRR": pytest.approx((1 / 2 + 1 / 2 + 1 / 3) / 3),
+    }
+    assert mean_median_rank(found) == 2.5
+
+
+def test_equal_sentences_are_wrong_or_right() -> None:
+    # Sentences 0 and 1 are equal, so their scores are.
+    scores = [[0.2, 0.7, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]]
+    strict = box_sentence_retrieval(scores, cutoffs=[1])
+    assert strict["sentence to box"]["R@1"] == pytest.approx(2 / 3)
+    assert strict["box to sentence"]["R@1"] == pytest.approx(1 / 3)  # the ties count against it
+    lenient = box_sentence_retrieval(
+        scores, sentences=["a", "a", "b"], equal_sentences="right", cutoffs=[1]
+    )
+    assert lenient["sentence to box"]["R@1"] == 1.0
+    assert lenient["box to sentence"]["R@1"] == 1.0
+    apart = box_sentence_retrieval(scores, patients=["p", "p", "q"], cutoffs=[1])
+    assert apart["sentence to box"]["R@1"] == 1.0
+
+
+def test_the_papers_recall_is_the_mean_of_six() -> None:
+    directions = {
+        "sentence to box": {"R@10": 0.10, "R@50": 0.33, "R@100": 0.50, "MedR": 102.0},
+        "box to sentence": {"R@10": 0.10, "R@50": 0.31, "R@100": 0.48, "MedR": 106.0},
+    }
+    assert mean_recall(directions) == pytest.approx(0.303, abs=1e-3)  # printed as 0.30
+    assert mean_median_rank(directions) == 104  # printed as 104
+    with pytest.raises(ValueError, match="R@50"):
+        mean_recall({"one": {"R@10": 1.0, "R@100": 1.0}})
+    with pytest.raises(ValueError, match="no direction"):
+        mean_median_rank({})
+
+
+def test_metrics_of_ranks() -> None:
+    assert rank_metrics([1, 2, 4, 200]) == {
+        "R@1": 0.25,
+        "R@5": 0.75,
+        "R@10": 0.75,
+        "R@50": 0.75,
+        "R@100": 0.75,
+        "MedR": 3.0,
+        "MRR": pytest.approx((1 + 0.5 + 0.25 + 0.005) / 4),
+    }
+    scores, sentences, _ = drawn(5)
+    right = same(sentences, sentences)
+    assert retrieval_metrics(scores, right) == rank_metrics(positive_ranks(scores, right))
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match="left_out must be"):
+        positive_ranks([[1.0, 2.0]], None, [[True]])
+    with pytest.raises(ValueError, match="right answer"):
+        positive_ranks([[1.0], [2.0]])
+    with pytest.raises(ValueError, match="from 1"):
+        rank_metrics([0])
+    with pytest.raises(ValueError, match=r"\[n, n\]"):
+        box_sentence_retrieval([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="patients must be 1"):
+        box_sentence_retrieval([[1.0]], patients=["a", "b"])
+    with pytest.raises(ValueError, match="give the sentences"):
+        box_sentence_retrieval([[1.0]], equal_sentences="right")
+    with pytest.raises(ValueError, match="for neither"):
+        embedding_ranks([[1.0]], [[1.0]], query_keys=["a"])
+    with pytest.raises(ValueError, match="as many"):
+        embedding_ranks([[1.0]], [[1.0]], query_groups=["a"], candidate_groups=["a", "b"])
+    with pytest.raises(ValueError, match="embeddings"):
+        embedding_ranks([[1.0]], [[1.0, 2.0]])
