@@ -13,6 +13,8 @@ INSTALLED := $(VENV)/.installed
 DEMO ?= demo
 DEMO_PORT ?= 0
 CXRTEXT := $(BIN)/cxrtext
+# Images are decoded once for training, evaluation and indexing.
+CACHE := $(DEMO)/decoded
 # The demonstration's language model is so small that a second thread only costs.
 ONE := OMP_NUM_THREADS=1
 
@@ -63,17 +65,19 @@ $(DEMO)/run/.trained: $(DEMO)/data/sentences.csv docs/demo.yaml
 	@echo "4/6 training"
 	@$(CXRTEXT) train docs/demo.yaml --set out=$(DEMO)/run --set data.manifest=$(DEMO)/data/manifest.csv \
 	    --set data.sentences=$(DEMO)/data/sentences.csv --set model.text=$(DEMO)/language-model \
+	    --set data.cache=$(CACHE) \
 	    $$(test -d $(DEMO)/run/state && echo --resume $(DEMO)/run)
 	@touch $@
 
 $(DEMO)/evaluation/report.md: $(DEMO)/run/.trained
 	@echo "5/6 evaluation on held-out patients"
 	@$(CXRTEXT) evaluate $(DEMO)/run/checkpoint --data $(DEMO)/data --out $(DEMO)/evaluation \
-	    --prompts docs/demo-prompts.yaml
+	    --prompts docs/demo-prompts.yaml --cache $(CACHE)
 
 $(DEMO)/index/index.json: $(DEMO)/evaluation/report.md
 	@echo "6/6 index"
-	@$(CXRTEXT) index $(DEMO)/data/manifest.csv --model $(DEMO)/run/checkpoint --out $(DEMO)/index
+	@$(CXRTEXT) index $(DEMO)/data/manifest.csv --model $(DEMO)/run/checkpoint --out $(DEMO)/index \
+	    --cache $(CACHE)
 	@touch $@
 
 clean-demo:

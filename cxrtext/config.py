@@ -5,10 +5,17 @@ Only the outermost functions see these objects; everything below takes plain arg
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from cxrtext.errors import ConfigError
 
@@ -30,6 +37,7 @@ class DataSection(Section):
     sections: tuple[str, ...] | None = None
     resize: Positive = 512
     crop: Positive = 480
+    cache: Path | None = None
     allow_outside: bool = False
     max_rejected: Annotated[int, Field(ge=0)] = 100
 
@@ -40,25 +48,130 @@ class DataSection(Section):
         return self
 
 
+def _query_name(query: object) -> object:
+    """Early configurations say true or false."""
+    return {True: "linear", False: "none"}[query] if isinstance(query, bool) else query
+
+
 class ModelSection(Section):
     """What the model is made of."""
 
     image: Literal["resnet18", "resnet50", "resnet-narrow"] = "resnet18"
+    image_weights: Path | None = None
     text: str = "microsoft/BiomedVLP-CXR-BERT-general"
     dimension: Positive = 128
     similarity: Literal["global", "max", "lse", "nl", "lse+nl"] = "lse+nl"
     lam: Annotated[float, Field(gt=0)] = 10.0
-    query: bool = True
+    query: Annotated[Literal["linear", "mlp", "none"], BeforeValidator(_query_name)] = "linear"
     gamma_sq: Annotated[float, Field(gt=0, le=100)] = 14.0
     max_tokens: Annotated[int, Field(ge=8, le=512)] = 96
 
 
-class ObjectiveSection(Section):
-    """The loss."""
+ObjectiveName = Literal[
+    "dcl-eta-lm",
+    "dcl-eta",
+    "dcl-eta-true",
+    "info-nce",
+    "remove-by-labels",
+    "remove-by-text",
+    "resample-by-text",
+    "reweight-by-text",
+    "hard-negative",
+    "positive-debiased",
+    "supervised",
+    "alignment-uniformity",
+    "y-aware",
+    "conditional-alignment-uniformity",
+    "weaksup-info-nce",
+    "fair-info-nce",
+    "weaksup-cclk",
+    "fair-cclk",
+    "hardneg-cclk",
+]
 
-    name: Literal["dcl-eta-lm", "dcl-eta", "info-nce"] = "dcl-eta-lm"
+
+class KernelSection(Section):
+    """A kernel of metadata; sigma is in standard deviations of the column."""
+
+    name: Literal["rbf", "laplacian", "linear", "cosine", "polynomial", "delta"] = "rbf"
+    sigma: Annotated[float, Field(gt=0)] = 1.0
+
+
+def _several(kernel: object) -> object:
+    """One kernel as a list of one; a bare name is a kernel of that name."""
+    if kernel is None:
+        return ()
+    listed = kernel if isinstance(kernel, (list, tuple)) else [kernel]
+    return [{"name": one} if isinstance(one, str) else one for one in listed]
+
+
+class ObjectiveSection(Section):
+    """The loss; docs/objectives.md says which keys each name reads."""
+
+    CLUSTERED: ClassVar = ("weaksup-info-nce", "fair-info-nce")
+    WITH_KERNEL: ClassVar = (
+        "y-aware",
+        "conditional-alignment-uniformity",
+        "weaksup-cclk",
+        "fair-cclk",
+    )
+
+    name: ObjectiveName = "dcl-eta-lm"
     eta: Annotated[float, Field(gt=0, lt=1)] = 0.05
     symmetric: bool = False
+    tau_plus: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    beta: Annotated[float, Field(ge=0, le=100)] = 1.0
+    threshold: Annotated[float, Field(ge=-1, le=1)] = 0.7
+    keep: Positive = 32
+    ridge: Annotated[float, Field(gt=0)] = 0.1
+    weight: Annotated[float, Field(ge=0)] = 1.0
+    clusters: Annotated[int, Field(ge=2)] | None = None
+    condition: Annotated[
+        tuple[str, ...], BeforeValidator(lambda v: [v] if isinstance(v, str) else v or ())
+    ] = ()
+    kernel: Annotated[tuple[KernelSection, ...], BeforeValidator(_several)] = ()
+    labels: Path | None = None
+    findings: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    true_probability: Path | None = None
+
+    @model_validator(mode="after")
+    def _keys_fit_the_name(self) -> "ObjectiveSection":
+        conditional = (*self.CLUSTERED, *self.WITH_KERNEL)
+        if self.name in conditional and not self.condition:
+            raise ValueError(
+                f"condition: {self.name} needs one or more columns of the manifest, such as [age]"
+            )
+        if len(set(self.condition)) < len(self.condition):
+            raise ValueError("condition: a column is named twice")
+        readers = {
+            "condition": conditional,
+            "kernel": (*self.WITH_KERNEL, "hardneg-cclk"),
+            "clusters": self.CLUSTERED,
+            "true_probability": ("dcl-eta-true",),
+        }
+        for key, names in readers.items():
+            if getattr(self, key) and self.name not in names:
+                raise ValueError(
+                    f"{key}: {self.name} does not read it; remove it, or take one of "
+                    f"{', '.join(names)}"
+                )
+        self._check_kernels()
+        return self
+
+    def _check_kernels(self) -> None:
+        columns = len(self.condition) or 1
+        if len(self.kernel) not in (0, 1, columns):
+            raise ValueError(
+                f"kernel: {len(self.kernel)} kernels for {columns} column(s) of condition; give "
+                "one for all, or one a column in their order"
+            )
+        if self.name == "conditional-alignment-uniformity":
+            for kernel in self.kernel:
+                if kernel.name in ("linear", "polynomial"):
+                    raise ValueError(
+                        f"kernel: {kernel.name} has no largest value, which uniformity needs; "
+                        "take rbf, laplacian, cosine or delta"
+                    )
 
 
 class TrainingSection(Section):
@@ -66,19 +179,43 @@ class TrainingSection(Section):
 
     steps: Positive = 20_000
     batch: Annotated[int, Field(ge=2)] = 64
+    accumulate: Positive = 1
     sentences: Positive = 1
+    section_weights: dict[str, Annotated[float, Field(gt=0)]] = {}
     lr: Annotated[float, Field(gt=0)] = 1e-5
+    image_lr: Annotated[float, Field(gt=0)] = 1.0
+    text_lr: Annotated[float, Field(gt=0)] = 1.0
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Annotated[int, Field(ge=0)] = 2_000
     clip: Annotated[float, Field(gt=0)] = 1.0
+    ema: Share = 0.0
+    mlm_weight: Annotated[float, Field(ge=0)] = 0.0
+    lock: tuple[Literal["image", "text"], ...] = ()
     brightness: Share = 0.1
     contrast: Share = 0.1
+    rotation: Annotated[float, Field(ge=0, le=45)] = 0.0
     seed: Annotated[int, Field(ge=0)] = 0
     device: str = "auto"
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    checkpointing: bool = False
+    compile: bool = False
     log_every: Positive = 20
     validate_every: Positive = 500
     save_every: Positive = 500
+    keep: Positive = 2
+    best: Literal["val/loss", "val/auc", "val/R@1", "val/R@5"] = "val/loss"
+    prompts: Path | None = None
+    patience: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _fits(self) -> "TrainingSection":
+        if self.batch % self.accumulate:
+            raise ValueError(
+                f"accumulate {self.accumulate} does not divide batch {self.batch} evenly"
+            )
+        if self.mlm_weight and "text" in self.lock:
+            raise ValueError("mlm_weight trains the text encoder, which lock holds still")
+        return self
 
 
 class Config(Section):
@@ -177,7 +314,14 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
 
 def _anchor_paths(tree: dict[str, Any], folder: Path) -> None:
     data = tree.get("data")
-    for section, key in ((data, "manifest"), (data, "sentences"), (tree, "out")):
+    places = [(data, key) for key in ("manifest", "sentences", "cache")]
+    places += [(tree.get("objective"), key) for key in ("labels", "true_probability")]
+    for section, key in (
+        *places,
+        (tree.get("model"), "image_weights"),
+        (tree.get("training"), "prompts"),
+        (tree, "out"),
+    ):
         if isinstance(section, dict) and isinstance(section.get(key), str):
             section[key] = str(folder / section[key])
     # A text model is a hub id or a folder; only what names a folder there is a path.
@@ -197,34 +341,64 @@ data:
   # sections: [findings, impression]   # train on these sections only
   resize: 512                   # shorter side of the decoded cache, in pixels
   crop: 480                     # random crop in training, centre crop elsewhere
+  # cache: ../decoded           # decoded images, to share among runs; by default OUT/cache
   max_rejected: 100             # images that may fail to decode before the run stops
 model:
   image: resnet18               # resnet18, resnet50, or resnet-narrow (small images on a CPU)
   text: microsoft/BiomedVLP-CXR-BERT-general   # hub id, or a folder (cxrtext pretrain-text)
+  # image_weights: resnet18.safetensors   # start from these (torchvision, transformers or BioViL)
   dimension: 128
   similarity: lse+nl            # global, max, lse, nl, lse+nl
   lam: 10.0                     # sharpness of the soft maximum over regions
+  query: linear                 # query map of the non-local part: linear, mlp, none
   gamma_sq: 14.0                # initial scale of the scores; learned
 objective:
-  name: dcl-eta-lm              # dcl-eta-lm, dcl-eta (one eta for all), info-nce
+  name: dcl-eta-lm              # dcl-eta-lm, dcl-eta (one eta for all), info-nce, and others:
+                                # docs/objectives.md names all and the keys that each reads
   eta: 0.05                     # for dcl-eta
   symmetric: false              # also contrast images against sentences
+  # threshold: 0.7              # remove-by-text: cosine above which a negative is removed
+  # keep: 32                    # resample-by-text: negatives that are drawn
+  # beta: 1.0                   # resample-by-text, reweight-by-text, hard-negative: sharpness
+  # tau_plus: 0.1               # hard-negative, positive-debiased: class probability
+  # labels: labels.csv          # remove-by-labels, supervised; by default beside the manifest
+  # findings: [Cardiomegaly, Edema, Pleural Effusion, Pneumonia, Pneumothorax]   # that count
+  # true_probability: truth.csv # dcl-eta-true; by default beside the manifest
+  # condition: [age, sex]       # y-aware, conditional-*, *-cclk, *-info-nce: manifest columns
+  # kernel: [{name: rbf, sigma: 0.5}, delta]   # one for all, or one a column; words take delta
+  # clusters: 10                # weaksup-info-nce, fair-info-nce: k-means; else equal values
+  # ridge: 0.1                  # *-cclk
+  # weight: 1.0                 # alignment-uniformity, conditional-*: weight of uniformity
 training:
   steps: 20000
-  batch: 64                     # images a step
+  batch: 64                     # images a step, over all processes
+  accumulate: 1                 # parts a process computes one after the other; same negatives
   sentences: 1                  # sentences an image a step, drawn from its report
+  # section_weights: {findings: 1, impression: 2}   # how readily each section's are drawn
   lr: 1.0e-5
-  weight_decay: 0.01
+  image_lr: 1.0                 # the image encoder's rate is lr times this
+  text_lr: 1.0
+  weight_decay: 0.01            # not of biases, norms and gamma_sq
   warmup: 2000
   clip: 1.0                     # largest gradient norm
+  ema: 0.0                      # e.g. 0.999: the checkpoint is an average of the weights
+  mlm_weight: 0.0               # weight of a masked-language-model loss
+  lock: []                      # [image], [text]: train the projection only
   brightness: 0.1
   contrast: 0.1
+  rotation: 0.0                 # largest turn, in degrees
   seed: 0
   device: auto                  # auto, cpu, cuda, cuda:1
-  precision: auto               # auto, float32, bfloat16
+  precision: auto               # auto, float32, bfloat16, float16
+  checkpointing: false          # compute activations twice to save memory
+  compile: false                # torch.compile
   log_every: 20
   validate_every: 500
   save_every: 500
+  keep: 2                       # states kept for --resume
+  best: val/loss                # checkpoint-best/: val/loss, val/auc, val/R@1, val/R@5
+  # prompts: prompts.yaml       # of val/auc; by default the five of CheXpert
+  patience: 0                   # stop after so many validations that are no better; 0: never
 out: runs/default               # checkpoint/, metrics.jsonl, tensorboard/, state/, cache/
 """
 """What ``cxrtext train --init`` writes."""

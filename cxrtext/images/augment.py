@@ -1,29 +1,138 @@
-"""Augmentation of a batch on the device it lies on."""
+"""Augmentation of a batch on the device it lies on.
+
+What each image gets is drawn on the CPU (:func:`draw_views`), apart from the pixels: a step can be
+repeated, and a process that has a part of a batch applies its part of the draws.
+"""
+
+import math
+from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
-def random_crop(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """Cut one window out of each image, at a place of its own.
+@dataclass(frozen=True, slots=True)
+class Views:
+    """How each of B images is to be seen.
 
     Args:
-        images: [B, C, H, W].
-        size: Side of the window, at most H and W.
-        generator: Source of the places, on the CPU.
+        top: [B], first row of the window, in pixels.
+        left: [B], first column of the window.
+        angle: [B], turn about the window's centre, in radians.
+        brightness: [B], what is added.
+        contrast: [B], relative change.
+    """
+
+    top: Tensor
+    left: Tensor
+    angle: Tensor
+    brightness: Tensor
+    contrast: Tensor
+
+    def __getitem__(self, rows: slice) -> "Views":
+        """The views of some of the images."""
+        return Views(*(getattr(self, name)[rows] for name in self.__slots__))
+
+
+def draw_views(
+    count: int,
+    size: int,
+    crop: int,
+    generator: torch.Generator,
+    *,
+    brightness: float = 0.0,
+    contrast: float = 0.0,
+    rotation: float = 0.0,
+) -> Views:
+    """Draw places and amounts, each uniform.
+
+    Args:
+        count: B.
+        size: Side of the images.
+        crop: Side of the window, at most ``size``.
+        generator: Source of the draws, on the CPU.
+        brightness: Largest shift.
+        contrast: Largest relative change of contrast.
+        rotation: Largest turn to either side, in degrees.
+    """
+    places = torch.randint(size - crop + 1, (2, count), generator=generator)
+    amounts = torch.rand(3, count, generator=generator) * 2 - 1
+    return Views(
+        top=places[0],
+        left=places[1],
+        angle=amounts[2] * math.radians(rotation),
+        brightness=amounts[0] * brightness,
+        contrast=amounts[1] * contrast,
+    )
+
+
+def augment(images: Tensor, views: Views, crop: int) -> Tensor:
+    """Cut, turn and change the grey values of images.
+
+    Args:
+        images: [B, 1, R, R], 8-bit grey.
+        views: How to see each; on the CPU.
+        crop: Side of the window.
 
     Returns:
-        [B, C, size, size].
+        [B, 1, crop, crop], float32 in [0, 1].
     """
-    height, width = images.shape[-2:]
-    tops = torch.randint(height - size + 1, (len(images),), generator=generator).tolist()
-    lefts = torch.randint(width - size + 1, (len(images),), generator=generator).tolist()
-    return torch.stack(
-        [
-            image[:, top : top + size, left : left + size]
-            for image, top, left in zip(images, tops, lefts, strict=True)
-        ]
+    turned = bool(views.angle.any())
+    seen = rotated_crop(images, views, crop) if turned else crops(images, views, crop).float()
+    return change_grey(seen.div_(255.0), views)
+
+
+def crops(images: Tensor, views: Views, crop: int) -> Tensor:
+    """Cut one window out of each image, [B, C, H, W] -> [B, C, crop, crop]; no turn."""
+    if images.device.type == "cpu":  # copying rows is faster than gathering pixels
+        places = zip(images, views.top.tolist(), views.left.tolist(), strict=True)
+        return torch.stack([i[:, y : y + crop, x : x + crop] for i, y, x in places])
+    window = torch.arange(crop, device=images.device)
+    first = torch.arange(len(images), device=images.device)[:, None, None, None]
+    channel = torch.arange(images.shape[1], device=images.device)[:, None, None]
+    top = views.top.to(images.device, non_blocking=True)[:, None, None, None]
+    left = views.left.to(images.device, non_blocking=True)[:, None, None, None]
+    return images[first, channel, top + window[:, None], left + window]
+
+
+def rotated_crop(images: Tensor, views: Views, crop: int) -> Tensor:
+    """Cut windows that are turned about their centres, in one bilinear pass.
+
+    Args:
+        images: [B, 1, R, R], 8-bit grey; beyond its edge an image goes on as at the edge.
+        views: How to see each.
+        crop: Side of the window.
+
+    Returns:
+        [B, 1, crop, crop], float32, in the units of ``images``.
+    """
+    size = images.shape[-1]
+    scale = crop / size  # of the window in an image's coordinates, which go from −1 to 1
+    cos, sin = torch.cos(views.angle) * scale, torch.sin(views.angle) * scale
+    x = (2 * views.left + crop) / size - 1
+    y = (2 * views.top + crop) / size - 1
+    affine = torch.stack([cos, -sin, x, sin, cos, y], dim=-1).view(-1, 2, 3)
+    grid = F.affine_grid(
+        affine.to(images.device), [len(images), 1, crop, crop], align_corners=False
     )
+    return F.grid_sample(
+        images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False
+    )
+
+
+def change_grey(images: Tensor, views: Views) -> Tensor:
+    """Change contrast and brightness in place.
+
+    ``(x − 1/2) · (1 + c) + 1/2 + b``, clipped to [0, 1].
+
+    Args:
+        images: [B, C, H, W], in [0, 1]; changed.
+        views: c is ``contrast``, b is ``brightness``.
+    """
+    amounts = torch.stack([1 + views.contrast, views.brightness]).to(images.device)
+    gain, shift = amounts.view(2, -1, 1, 1, 1)
+    return images.sub_(0.5).mul_(gain).add_(0.5 + shift).clamp_(0.0, 1.0)
 
 
 def centre_crop(images: Tensor, size: int) -> Tensor:
@@ -32,23 +141,14 @@ def centre_crop(images: Tensor, size: int) -> Tensor:
     return images[..., top : top + size, left : left + size]
 
 
+def random_crop(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """Cut one window out of each square image, at a place of its own: ``crops`` of drawn views."""
+    return crops(images, draw_views(len(images), images.shape[-1], size, generator), size)
+
+
 def jitter(
     images: Tensor, brightness: float, contrast: float, generator: torch.Generator
 ) -> Tensor:
-    """Change brightness and contrast of each image by a random amount of its own.
-
-    ``(x − 1/2) · (1 + c) + 1/2 + b`` with c uniform in ±contrast and b in ±brightness.
-
-    Args:
-        images: [B, C, H, W], in [0, 1].
-        brightness: Largest shift.
-        contrast: Largest relative change of contrast.
-        generator: Source of the amounts, on the CPU.
-
-    Returns:
-        [B, C, H, W], clipped to [0, 1].
-    """
-    amounts = torch.rand(2, len(images), 1, 1, 1, generator=generator).to(images.device) * 2 - 1
-    return ((images - 0.5) * (1 + contrast * amounts[0]) + 0.5 + brightness * amounts[1]).clamp(
-        0.0, 1.0
-    )
+    """``change_grey`` of a copy of images in [0, 1], by random amounts."""
+    drawn = draw_views(len(images), 1, 1, generator, brightness=brightness, contrast=contrast)
+    return change_grey(images.clone(), drawn)

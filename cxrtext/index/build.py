@@ -1,7 +1,6 @@
 """Building an index, or adding to one."""
 
 import fcntl
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from cxrtext.errors import CheckpointError, DataError
 from cxrtext.evaluation import CHEX5_PROMPTS
 from cxrtext.evaluation.data_folder import sentences_beside
 from cxrtext.files import replacing, sha256, write_json
+from cxrtext.images.cache import DecodedCache
 from cxrtext.index.catalogue import Catalogue, IndexedImage
 from cxrtext.index.layout import (
     CATALOGUE,
@@ -101,6 +101,7 @@ def _add_images(
     model: ImageTextModel,
     records: Sequence[ImageRecord],
     rejects: Rejects,
+    cache: DecodedCache | None,
     progress: Callable[[int, int], None] | None,
 ) -> int:
     files = vector_files(folder, catalogue.meta())
@@ -110,7 +111,7 @@ def _add_images(
     known = catalogue.known_images()
     todo = [record for record in records if record.name not in known]
     done = added = 0
-    for part in embed_files(model, [r.path for r in todo], threads=os.cpu_count() or 1):
+    for part in embed_files(model, [r.path for r in todo], cache=cache):
         for row, reason in part.failed:
             rejects.add(todo[row].name, reason)
         done += len(part.rows) + len(part.failed)
@@ -216,6 +217,7 @@ def build_index(
     device: str = "cpu",
     allow_outside: bool = False,
     max_rejected: int = 100,
+    cache: DecodedCache | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> IndexSummary:
     """Embed the images of a manifest and the sentences of its reports, and index them.
@@ -231,6 +233,7 @@ def build_index(
         device: Where to compute.
         allow_outside: Whether images may lie outside the manifest's folder.
         max_rejected: How many images may be unreadable.
+        cache: Where decoded images are kept; without it they are decoded each time.
         progress: Called with (done, total) images.
 
     Returns:
@@ -248,7 +251,7 @@ def build_index(
     with _only_writer(out), Catalogue(out / CATALOGUE, write=True) as catalogue:
         _check_model(catalogue, model, out, _regions_per_image(model))
         (out / SUMMARY).unlink(missing_ok=True)  # until it is whole again
-        added = _add_images(out, catalogue, model, records, rejects, progress)
+        added = _add_images(out, catalogue, model, records, rejects, cache, progress)
         rejected = rejects.write(out)
         images, _ = catalogue.counts()
         if not images:

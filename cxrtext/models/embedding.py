@@ -1,6 +1,10 @@
-"""Embedding image files in batches: decoded in other processes, embedded as they come."""
+"""Embedding image files in batches: decoded in other processes, embedded as they come.
 
-from collections.abc import Callable, Iterator, Sequence
+Pixels travel to the device as 8 bits and are normalised there.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -10,11 +14,14 @@ import torch
 from torch import Tensor
 
 from cxrtext.errors import ImageError
+from cxrtext.images import Preprocessing
+from cxrtext.images.augment import centre_crop
+from cxrtext.images.cache import DecodedCache
 from cxrtext.images.isolated import ReaderPool
 from cxrtext.images.isolated_prepare import Preparation, ReadImage
 from cxrtext.models.image_text import ImageTextModel
 
-Prepared = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+Square = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +41,40 @@ class EmbeddedBatch:
     failed: list[tuple[int, str]]
 
 
-def embed_prepared(model: ImageTextModel, images: Sequence[Prepared]) -> Tensor:
-    """Embed prepared images, each [1, H, W], as regions [b, N, D], without gradients."""
+def normalised(squares: Tensor, preprocessing: Preprocessing) -> Tensor:
+    """Cut the centre crops out of 8-bit squares and normalise them, on the device they lie on.
+
+    Args:
+        squares: [b, 1, R, R] uint8, of `Preprocessing.square`.
+        preprocessing: The numbers.
+
+    Returns:
+        [b, 1, crop, crop], as `Preprocessing.normalise` gives them; on a CPU bit for bit.
+    """
+    # Numbers of no dimension on the device: by a number of Python's, a GPU multiplies by the
+    # reciprocal, which rounds otherwise.
+    levels, mean, std = torch.tensor(
+        [255.0, preprocessing.mean, preprocessing.std], device=squares.device
+    )
+    return centre_crop(squares, preprocessing.crop).float().div_(levels).sub_(mean).div_(std)
+
+
+def embed_squares(model: ImageTextModel, squares: Sequence[Square]) -> Tensor:
+    """Embed 8-bit squares, each [1, R, R], as regions [b, N, D], without gradients."""
     with torch.inference_mode():
-        stack = torch.from_numpy(np.stack(images)).to(model.device)
-        regions = model.embed_images(stack.contiguous(memory_format=torch.channels_last))
+        stack = torch.from_numpy(np.stack(squares)).to(model.device)
+        images = normalised(stack, model.spec.preprocessing)
+        regions = model.embed_images(images.contiguous(memory_format=torch.channels_last))
         return regions.flatten(1, 2).float()
 
 
 def embed_files(
-    model: ImageTextModel, paths: Sequence[Path], *, batch: int = 32, threads: int | None = None
+    model: ImageTextModel,
+    paths: Sequence[Path],
+    *,
+    batch: int = 32,
+    processes: int | None = None,
+    cache: DecodedCache | None = None,
 ) -> Iterator[EmbeddedBatch]:
     """Embed image files, in order, a batch at a time.
 
@@ -51,17 +82,36 @@ def embed_files(
         model: The model.
         paths: The images.
         batch: Images a batch; at most a few batches of pixels are held at once.
-        threads: Processes that decode; None for one a core, 0 to decode in this one.
+        processes: Processes that decode; None for one a core, 0 to decode in this one.
+        cache: Where decoded images are kept; without it they are decoded each time.
 
     Yields:
         Batches that together name every path once, as embedded or as failed.
+
+    Raises:
+        DataError: The cache cannot be written.
+        WorkError: The cache's disk is full, or another process adds to it.
     """
-    crop = Preparation("crop", model.spec.preprocessing)
-    with ReaderPool(threads) as pool:
-        # While one batch is embedded the next is decoded.
-        read = enumerate(pool.map(paths, preparation=crop, ahead=batch))
-        while current := list(islice(read, batch)):
+    # While one batch is embedded the next is decoded.
+    with closing(_squares(model.spec.preprocessing, paths, batch, processes, cache)) as read:
+        numbered = enumerate(read)
+        while current := list(islice(numbered, batch)):
             yield _embed(model, current)
+
+
+def _squares(
+    preprocessing: Preprocessing,
+    paths: Sequence[Path],
+    ahead: int,
+    processes: int | None,
+    cache: DecodedCache | None,
+) -> Generator[ReadImage | ImageError, None, None]:
+    if cache is not None:
+        yield from cache.read(paths, preprocessing, processes=processes, ahead=ahead)
+        return
+    with ReaderPool(processes) as pool:
+        square = Preparation("square", preprocessing)
+        yield from pool.map(paths, preparation=square, ahead=ahead)
 
 
 def _embed(
@@ -69,7 +119,7 @@ def _embed(
 ) -> EmbeddedBatch:
     rows: list[int] = []
     sizes: list[tuple[int, int]] = []
-    images: list[Prepared] = []
+    images: list[Square] = []
     failed: list[tuple[int, str]] = []
     for row, image in read:
         if isinstance(image, ImageError):
@@ -80,7 +130,7 @@ def _embed(
             images.append(image.pixels)
     if not images:
         return EmbeddedBatch([], [], torch.empty(0, 0, model.spec.dimension), failed)
-    return EmbeddedBatch(rows, sizes, embed_prepared(model, images), failed)
+    return EmbeddedBatch(rows, sizes, embed_squares(model, images), failed)
 
 
 def embed_all(
@@ -88,13 +138,14 @@ def embed_all(
     paths: Sequence[Path],
     *,
     batch: int = 32,
-    threads: int | None = None,
+    processes: int | None = None,
+    cache: DecodedCache | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> EmbeddedBatch:
     """Embed image files into memory, as one batch in float16 on the CPU."""
     parts: list[EmbeddedBatch] = []
     done = 0
-    for part in embed_files(model, paths, batch=batch, threads=threads):
+    for part in embed_files(model, paths, batch=batch, processes=processes, cache=cache):
         parts.append(replace(part, regions=part.regions.half().cpu()))
         done += len(part.rows) + len(part.failed)
         if progress:

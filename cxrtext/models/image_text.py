@@ -19,6 +19,7 @@ from cxrtext.models.similarity import (
     region_scores,
     similarity,
 )
+from cxrtext.models.similarity_query import build_query
 from cxrtext.models.text_encoder import TextEncoder
 
 GAMMA_SQ_CAP = 100.0
@@ -35,7 +36,8 @@ class ModelSpec:
         dimension: D, of the joint space.
         aggregator: How region scores become one score.
         lam: λ of the soft maximum.
-        query: Whether the bags use a learned linear query map; otherwise q = r.
+        query: The query map of the bags: "linear", "mlp" (dual-stream MIL's) or "none" (q = r);
+            True and False, as early checkpoints have it, are the first and the last.
         gamma_sq: Initial γ².
         max_tokens: Longest sentence in word pieces, special tokens included.
         preprocessing: How an image is prepared.
@@ -46,7 +48,7 @@ class ModelSpec:
     dimension: int = 128
     aggregator: str = "lse+nl"
     lam: float = 10.0
-    query: bool = True
+    query: str | bool = "linear"
     gamma_sq: float = 14.0
     max_tokens: int = 96
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
@@ -60,7 +62,7 @@ class ImageTextModel(nn.Module):
         tokenizer: The text encoder's tokenizer.
 
     Raises:
-        ValueError: The specification names an unknown architecture or aggregator.
+        ValueError: The specification names an unknown architecture, aggregator or query map.
     """
 
     def __init__(self, spec: ModelSpec, tokenizer: Any) -> None:
@@ -73,10 +75,11 @@ class ImageTextModel(nn.Module):
         self.fingerprint = ""
         self.image_encoder = ImageEncoder(spec.image, spec.dimension)
         self.text_encoder = TextEncoder(spec.text, spec.dimension)
-        self.query: nn.Linear | None = None
-        if spec.query and spec.aggregator in ("nl", "lse+nl"):
-            self.query = nn.Linear(spec.dimension, spec.dimension, bias=False)
-            nn.init.eye_(self.query.weight)
+        self.query: nn.Module | None = None
+        if spec.aggregator in ("nl", "lse+nl"):
+            early = {True: "linear", False: "none"}
+            named = early[spec.query] if isinstance(spec.query, bool) else spec.query
+            self.query = build_query(named, spec.dimension)
         self.log_gamma_sq = nn.Parameter(torch.tensor(math.log(spec.gamma_sq)))
 
     @property

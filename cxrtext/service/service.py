@@ -1,6 +1,7 @@
 """What can be asked of a loaded model and index: the one thing the CLI and the API both call."""
 
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,10 @@ from torch import Tensor
 
 from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings, score_differences
-from cxrtext.images import Geometry, read_image, read_image_bytes
+from cxrtext.images import Geometry, ReaderPool
 from cxrtext.index import ImageHit, Index, IndexedImage, SentenceHit, open_index
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.embedding import embed_prepared
+from cxrtext.models.embedding import embed_squares
 from cxrtext.models.similarity import region_scores
 from cxrtext.service.grounding import Grounding, ground_grid
 
@@ -25,6 +26,8 @@ Image = NDArray[np.float32]
 MAX_QUERY_CHARACTERS = 2_000
 MAX_PROMPTS = 64
 MAX_RESULTS = 1_000
+READERS = 2
+"""Processes that read images: a small file need not wait for a large one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,9 @@ class Service:
     ) -> None:
         self.model = model
         self._index = index
+        # Each process is started when a file first needs it, and ends with the service.
+        self._readers = ReaderPool(READERS)
+        self._end_readers = weakref.finalize(self, self._readers.close)
         self._lock = threading.Lock()
         self.prompts = dict(prompts or CHEX5_PROMPTS)
         self._prompt_vectors = prompt_embeddings(model, self.prompts)
@@ -95,7 +101,8 @@ class Service:
         return self._index is not None
 
     def close(self) -> None:
-        """Close the index."""
+        """End the reader processes and close the index."""
+        self._end_readers()
         if self._index is not None:
             self._index.close()
 
@@ -120,14 +127,22 @@ class Service:
 
     def embed(self, image: Image) -> EmbeddedImage:
         """Embed an image [1, H, W] in [0, 1]."""
-        prepared = self.model.spec.preprocessing.prepare(image)
+        square = self.model.spec.preprocessing.square(image)
         with self._lock:
-            regions = embed_prepared(self.model, [prepared])[0]
+            regions = embed_squares(self.model, [square])[0]
         return EmbeddedImage(regions, image.shape[1], image.shape[2])
 
+    def read_file(self, path: Path) -> Image:
+        """Read an image file, [1, H, W] in [0, 1], in a process of its own.
+
+        Raises:
+            ImageError: The file cannot be read, or made its reader process die or hang.
+        """
+        return self._readers.read(path)
+
     def embed_file(self, path: Path) -> EmbeddedImage:
-        """Read and embed an image file."""
-        return self.embed(read_image(path))
+        """Read and embed an image file; see :meth:`read_file`."""
+        return self.embed(self.read_file(path))
 
     def find_image(self, name: str) -> IndexedImage:
         """The indexed image of a name.
@@ -158,7 +173,7 @@ class Service:
             raise NotFoundError(
                 "the file of this image is no longer where it was indexed"
             ) from None
-        return read_image_bytes(data, "the indexed image")
+        return self._readers.read_bytes(data, "the indexed image")
 
     # --- questions ---
 

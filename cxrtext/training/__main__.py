@@ -1,6 +1,7 @@
 """``python -m cxrtext.training CONFIG``: train without a terminal library."""
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -15,20 +16,26 @@ def _line(text: str) -> None:
     print(text, flush=True)  # noqa: T201
 
 
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201
+
+
 def _listener(every: int) -> Listener:
-    begun = time.monotonic()
-    first: list[int] = []
+    pace: list[tuple[int, float]] = []
 
     def step(report: StepReport, total: int) -> None:
-        first.append(report.step) if not first else None
+        if not pace:
+            pace.append((report.step, time.monotonic()))
         if report.step % every and report.step != total:
             return
-        spent = time.monotonic() - begun
-        done = report.step - first[0] + 1
-        left = spent / done * (total - report.step)
+        first, begun = pace[0]
+        # The first step is left out: it warms up. Validating and saving are not.
+        done = max(1, report.step - first)
+        left = (time.monotonic() - begun) / done * (total - report.step)
+        measured = f"{left:.0f} s left" if report.step > first else "…"
         _line(
             f"step {report.step}/{total}  loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  "
-            f"{report.images_per_second:.0f} images/s  {left:.0f} s left"
+            f"{report.images_per_second:.0f} images/s  {measured}"
         )
 
     return Listener(say=_line, step=step)
@@ -41,18 +48,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="A.B=C")
     parser.add_argument("--resume", action="store_true", help="go on from the state in 'out'")
     options = parser.parse_args(arguments)
+    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started
     try:
         config = load_config(options.config, options.overrides)
+    except CxrTextError as error:
+        _complain(f"error: {error}") if first else None
+        return error.exit_code
+    try:
         summary = train(
             config, resume=options.resume, listener=_listener(config.training.log_every)
         )
     except CxrTextError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        _complain(f"error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("stopped; go on with --resume", file=sys.stderr)  # noqa: T201
+        _complain("stopped; go on with --resume") if first else None
         return 130
-    _line(f"checkpoint: {summary.checkpoint}")
+    if first:
+        _line(f"checkpoint: {summary.checkpoint}")
+        if summary.best:
+            _line(f"best by {config.training.best}: {summary.best}, step {summary.best_step}")
     return 0
 
 

@@ -1,6 +1,7 @@
-"""From a configuration to a device and a new model."""
+"""From a configuration to a device, a new model and its optimizer."""
 
 import torch
+from torch import nn
 
 from cxrtext.config import Config
 from cxrtext.errors import ConfigError
@@ -8,6 +9,8 @@ from cxrtext.images import Preprocessing
 from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model
 from cxrtext.models.checkpoint import text_config
 from cxrtext.models.image_encoder import STRIDES
+from cxrtext.models.initial_weights import load_image_weights
+from cxrtext.training.recipe import Recipe, parameter_groups
 
 
 def choose_device(name: str) -> torch.device:
@@ -38,6 +41,7 @@ def build_model(config: Config) -> ImageTextModel:
     Raises:
         ConfigError: The crop is no multiple of the image encoder's stride, so that regions would
             not tile it.
+        CheckpointError: The language model or the image weights are damaged or do not fit.
     """
     stride = STRIDES[config.model.image]
     if config.data.crop % stride:
@@ -63,3 +67,67 @@ def build_model(config: Config) -> ImageTextModel:
     model = ImageTextModel(spec, language_model.tokenizer)
     model.text_encoder.backbone.load_state_dict(language_model.model.bert.state_dict())
     return model
+
+
+def load_initial_images(model: ImageTextModel, config: Config) -> str | None:
+    """Start the image encoder from given weights; a line that says what was taken, or None.
+
+    Raises:
+        CheckpointError: The file is damaged, or of another architecture.
+    """
+    path = config.model.image_weights
+    return load_image_weights(model.image_encoder, path) if path else None
+
+
+def build_head(config: Config, model: ImageTextModel) -> nn.Module | None:
+    """The language model's head, tied to the text encoder's embeddings; None where it is not used.
+
+    It is trained with the encoder, and is no part of the checkpoint.
+    """
+    if not config.training.mlm_weight:
+        return None
+    head: nn.Module = load_masked_language_model(config.model.text).model.cls
+    embeddings = model.text_encoder.backbone.embeddings.word_embeddings
+    head.get_submodule("predictions.decoder").weight = embeddings.weight
+    return head
+
+
+def build_optimizer(
+    model: ImageTextModel, head: nn.Module | None, config: Config
+) -> torch.optim.AdamW:
+    """AdamW over everything that is not locked."""
+    training = config.training
+    groups = parameter_groups(
+        model,
+        head,
+        weight_decay=training.weight_decay,
+        image_lr=training.image_lr,
+        text_lr=training.text_lr,
+    )
+    return torch.optim.AdamW(groups, lr=training.lr)
+
+
+def build_recipe(config: Config, device: torch.device) -> Recipe:
+    """How to train, as the steps take it."""
+    training = config.training
+    precision = training.precision
+    if precision == "auto":
+        half = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        precision = "bfloat16" if half else "float32"
+    return Recipe(
+        steps=training.steps,
+        batch=training.batch,
+        sentences=training.sentences,
+        accumulate=training.accumulate,
+        lr=training.lr,
+        warmup=training.warmup,
+        clip=training.clip,
+        brightness=training.brightness,
+        contrast=training.contrast,
+        rotation=training.rotation,
+        mlm_weight=training.mlm_weight,
+        ema=training.ema,
+        seed=training.seed,
+        precision=precision,
+        lock=training.lock,
+    )

@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -11,68 +12,11 @@ from torch import Tensor
 
 from cxrtext.errors import DataError
 from cxrtext.images import Preprocessing
+from cxrtext.images.cache import DecodedCache, Squares
 from cxrtext.records import ImageRecord, Rejects, Sentence
-from cxrtext.training.cache import decode_images
-
-GROUP = 64
-"""Sentences that are padded to one length; padding them all to the longest costs several times
-the arithmetic."""
+from cxrtext.training.batch import Batch, group_by_length, span
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """Some sentences of similar length: ``input_ids`` and ``attention_mask``, each [n, T]."""
-
-    input_ids: Tensor
-    attention_mask: Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """B images with S sentences of their studies.
-
-    Args:
-        images: [B, 1, R, R], 8-bit grey, before the crop.
-        tokens: The distinct sentences, shortest first, in groups; U in all.
-        text_of: [S], the distinct sentence that each sentence is.
-        image_of: [S], the image that each sentence belongs to; the first B are 0 to B − 1.
-        eta: [S], class probability of each sentence.
-    """
-
-    images: Tensor
-    tokens: list[Tokens]
-    text_of: Tensor
-    image_of: Tensor
-    eta: Tensor
-
-    def to(self, device: torch.device) -> "Batch":
-        """The batch on another device."""
-        return Batch(
-            self.images.to(device, non_blocking=True),
-            [
-                Tokens(group.input_ids.to(device), group.attention_mask.to(device))
-                for group in self.tokens
-            ],
-            self.text_of.to(device),
-            self.image_of.to(device),
-            self.eta.to(device),
-        )
-
-
-def group_by_length(pieces: Sequence[Sequence[int]], pad_id: int) -> list[Tokens]:
-    """Pad sentences that are sorted by length, :data:`GROUP` at a time."""
-    groups = []
-    for start in range(0, len(pieces), GROUP):
-        part = pieces[start : start + GROUP]
-        ids = torch.full((len(part), len(part[-1])), pad_id)
-        mask = torch.zeros_like(ids)
-        for row, sentence in enumerate(part):
-            ids[row, : len(sentence)] = torch.tensor(sentence)
-            mask[row, : len(sentence)] = 1
-        groups.append(Tokens(ids, mask))
-    return groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +24,20 @@ class Examples:
     """Images of one split and the tokenised sentences of their studies.
 
     Args:
-        pixels: [n, R, R], 8-bit grey; n counts unusable images as well.
-        rows: The usable rows of ``pixels`` that have a sentence.
+        pixels: [n, R, R], 8-bit grey; n counts images of other examples as well.
+        rows: The row of ``pixels`` of each example.
         sentences: For each of ``rows``, the indices of its study's sentences.
         tokens: The word pieces of each sentence, special tokens included.
         eta: [sentences], class probabilities.
         pad_id: The word piece of padding.
+        weights: [sentences], how readily each is drawn, above 0; None draws all alike.
+        records: The manifest's row of each example.
+        texts: The sentence that each of ``tokens`` is of.
+        labels: [rows, F], findings; with the following what the objective needs beside the
+            scores, None where it does not: see ``objective_extras``.
+        vectors: [U, d], unit vectors of distinct sentences.
+        vector_of: [sentences], the row of ``vectors`` of each.
+        metadata: [rows, M].
     """
 
     pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -94,30 +46,63 @@ class Examples:
     tokens: list[list[int]]
     eta: np.ndarray[tuple[int], np.dtype[np.float32]]
     pad_id: int
+    weights: np.ndarray[tuple[int], np.dtype[np.float32]] | None = None
+    records: Sequence[ImageRecord] = field(default=(), repr=False)
+    texts: Sequence[Sentence] = field(default=(), repr=False)
+    labels: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] | None = None
+    vectors: np.ndarray[tuple[int, ...], np.dtype[np.float16]] | None = None
+    vector_of: Rows | None = None
+    metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def batch(self, examples: Rows, generator: np.random.Generator, sentences: int = 1) -> Batch:
+    def batch(
+        self,
+        examples: Rows,
+        generator: np.random.Generator,
+        sentences: int = 1,
+        share: tuple[int, int] = (0, 1),
+    ) -> Batch:
         """Put examples together, with sentences of each drawn at random.
 
         Args:
             examples: [B], which examples.
             generator: Source of the draws.
             sentences: Sentences an image, drawn without repetition; all where it has fewer.
+            share: Which part of how many to read pixels and word pieces of.
         """
-        drawn = [generator.permutation(self.sentences[i])[:sentences] for i in examples]
+        drawn = [self.draw(int(i), generator, sentences) for i in examples]
         chosen = [int(own[0]) for own in drawn] + [int(i) for own in drawn for i in own[1:]]
         image_of = [*range(len(drawn)), *(b for b, own in enumerate(drawn) for _ in own[1:])]
         distinct = sorted({tuple(self.tokens[i]) for i in chosen}, key=lambda t: (len(t), t))
         place = {pieces: number for number, pieces in enumerate(distinct)}
+        rows = self.rows[examples[span(len(examples), *share)]]
         return Batch(
-            images=torch.from_numpy(np.asarray(self.pixels[self.rows[examples]])[:, None]),
-            tokens=group_by_length(distinct, self.pad_id),
+            images=torch.from_numpy(np.asarray(self.pixels[rows])[:, None]),
+            tokens=group_by_length(distinct[span(len(distinct), *share)], self.pad_id),
             text_of=torch.tensor([place[tuple(self.tokens[i])] for i in chosen]),
             image_of=torch.tensor(image_of),
             eta=torch.from_numpy(self.eta[chosen]),
+            labels=None if self.labels is None else torch.from_numpy(self.labels[examples]),
+            vectors=self._vectors(chosen),
+            metadata=None if self.metadata is None else torch.from_numpy(self.metadata[examples]),
+            distinct=len(distinct),
         )
+
+    def _vectors(self, chosen: list[int]) -> Tensor | None:
+        if self.vectors is None or self.vector_of is None:
+            return None
+        return torch.from_numpy(self.vectors[self.vector_of[chosen]]).float()
+
+    def draw(self, example: int, generator: np.random.Generator, sentences: int) -> Rows:
+        """Some of an example's sentences, drawn without repetition in proportion to ``weights``."""
+        own = self.sentences[example]
+        if self.weights is None:
+            return generator.permutation(own)[:sentences]
+        # Source: Efraimidis and Spirakis 2006, A-ES: the largest u^(1/w).
+        keys = -generator.exponential(size=len(own)) / self.weights[own]
+        return own[np.argsort(-keys, kind="stable")][:sentences]
 
 
 def batch_rows(count: int, size: int, seed: int, step: int) -> Rows:
@@ -135,20 +120,56 @@ def batch_rows(count: int, size: int, seed: int, step: int) -> Rows:
         [size], without repetition.
     """
     epoch, place = divmod(step, count // size)
-    order = np.random.default_rng([seed, 0, epoch]).permutation(count)
-    return order[place * size : (place + 1) * size]
+    return _order(count, seed, epoch)[place * size : (place + 1) * size]
+
+
+@lru_cache(maxsize=2)
+def _order(count: int, seed: int, epoch: int) -> Rows:
+    return np.random.default_rng([seed, 0, epoch]).permutation(count)
+
+
+def decode_images(
+    records: Sequence[ImageRecord],
+    cache: DecodedCache,
+    preprocessing: Preprocessing,
+    rejects: Rejects,
+    *,
+    processes: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Squares:
+    """Decode images into a cache, or find them there.
+
+    Args:
+        records: The images.
+        cache: Where they are kept.
+        preprocessing: Gives the size of the square that is kept.
+        rejects: Takes the images that cannot be decoded; raises past its limit.
+        processes: Processes that decode; None for one a core, 0 to decode in this one.
+        progress: Called with (done, total).
+
+    Returns:
+        The decoded images, in the order of ``records``.
+    """
+    paths = [record.path for record in records]
+    return cache.fill(
+        paths,
+        preprocessing,
+        processes=processes,
+        reject=lambda row, reason: rejects.add(records[row].name, reason),
+        progress=progress,
+    )
 
 
 def collect(
     records: Sequence[ImageRecord],
     sentences: Sequence[Sentence],
-    cache: Path,
+    cache: DecodedCache,
     preprocessing: Preprocessing,
     tokenize: Callable[[list[str]], list[list[int]]],
     pad_id: int,
     rejects: Rejects,
     *,
-    threads: int = 2,
+    processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Examples:
     """Decode the images of a split and join them with the sentences of their studies.
@@ -156,12 +177,12 @@ def collect(
     Args:
         records: The images of one split.
         sentences: Scored sentences; those of other studies are passed over.
-        cache: Folder of the decoded images.
+        cache: Where the decoded images are kept.
         preprocessing: Gives the size of the decoded images.
         tokenize: Word pieces of sentences, special tokens included.
         pad_id: The word piece of padding.
         rejects: Takes the images that cannot be decoded.
-        threads: Images decoded at the same time.
+        processes: Processes that decode; None for one a core, 0 to decode in this one.
         progress: Called with (done, total) while decoding.
 
     Returns:
@@ -174,18 +195,20 @@ def collect(
         by_study[sentence.study_id].append(i)
     with_text = [record for record in records if record.study_id in by_study]
     decoded = decode_images(
-        with_text, cache, preprocessing, rejects, threads=threads, progress=progress
+        with_text, cache, preprocessing, rejects, processes=processes, progress=progress
     )
-    rows = np.flatnonzero(decoded.usable)
+    usable = np.flatnonzero(decoded.slots >= 0)
     distinct = list(dict.fromkeys(sentence.sentence for sentence in kept))
     pieces = dict(zip(distinct, tokenize(distinct) if distinct else [], strict=True))
     return Examples(
         pixels=decoded.pixels,
-        rows=rows,
-        sentences=[np.asarray(by_study[with_text[row].study_id]) for row in rows],
+        rows=decoded.slots[usable],
+        sentences=[np.asarray(by_study[with_text[row].study_id]) for row in usable],
         tokens=[pieces[sentence.sentence] for sentence in kept],
         eta=np.asarray([sentence.eta for sentence in kept], dtype=np.float32),
         pad_id=pad_id,
+        records=[with_text[row] for row in usable],
+        texts=kept,
     )
 
 

@@ -1,39 +1,29 @@
 """The training loop: a generator of step reports, whose caller logs, validates and saves."""
 
+import math
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Generator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cxrtext import objectives
 from cxrtext.errors import WorkError
-from cxrtext.images.augment import centre_crop, jitter, random_crop
+from cxrtext.images.augment import Views, augment, draw_views
 from cxrtext.models import ImageTextModel
-from cxrtext.training.data import Batch, Examples, batch_rows
+from cxrtext.training.batch import Batch, span
+from cxrtext.training.contrast import Objective
+from cxrtext.training.data import Examples, batch_rows
+from cxrtext.training.learner import Learner, Progress
+from cxrtext.training.masking import hide, vocabulary_of
+from cxrtext.training.prefetch import prefetched
+from cxrtext.training.recipe import Recipe, seed_of, set_rate, set_training
 from cxrtext.training.schedule import learning_rate
+from cxrtext.training.step import backward
 
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How to train; see ``config.TrainingSection`` and ``config.ObjectiveSection``."""
-
-    objective: str
-    eta: float
-    symmetric: bool
-    steps: int
-    batch: int
-    sentences: int
-    lr: float
-    warmup: int
-    clip: float
-    brightness: float
-    contrast: float
-    seed: int
-    bfloat16: bool
+PATIENCE = 20
+"""Steps in a row with a loss far above the first one's, after which a run has diverged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,182 +32,167 @@ class StepReport:
 
     Args:
         step: The step, from 1.
-        loss: Mean loss of the batch, in nats.
+        loss: Mean loss of the batch, in nats; with the masked-language-model loss where there is
+            one.
         accuracy: Share of sentences that score their own image highest in the batch.
-        floored: Share of anchors at the floor of the debiased loss; 0 for other losses.
+        floored: Share of anchors at the floor of a debiased loss; 0 for other losses.
+        without_negatives: Anchors of which the objective removed every negative.
+        mlm: Cross-entropy of the guessed word pieces, in nats; 0 without that loss.
         gamma_sq: γ² before the step.
         lr: Learning rate of the step.
         grad_norm: Gradient norm before clipping.
         images_per_second: Speed of this step.
+        waiting: Share of the step's time spent waiting for data.
     """
 
     step: int
     loss: float
     accuracy: float
     floored: float
+    without_negatives: float
+    mlm: float
     gamma_sq: float
     lr: float
     grad_norm: float
     images_per_second: float
-
-
-def _one_way(
-    scores: Tensor, eta: Tensor, gamma_sq: Tensor, recipe: Recipe, positive: Tensor
-) -> Tensor:
-    match recipe.objective:
-        case "info-nce":
-            return objectives.info_nce(scores, positive)
-        case "dcl-eta":
-            return objectives.debiased(scores, recipe.eta, gamma_sq, positive=positive)
-        case "dcl-eta-lm":
-            return objectives.debiased(scores, eta, gamma_sq, positive=positive)
-    raise ValueError(f"no objective '{recipe.objective}'")
-
-
-def _floored(scores: Tensor, batch: Batch, gamma_sq: Tensor, recipe: Recipe) -> float:
-    if recipe.objective == "info-nce":
-        return 0.0
-    eta = batch.eta if recipe.objective == "dcl-eta-lm" else recipe.eta
-    floored = objectives.debiased_floored(scores, eta, gamma_sq, positive=batch.image_of)
-    return float(floored.float().mean())
-
-
-def losses(scores: Tensor, batch: Batch, gamma_sq: Tensor, recipe: Recipe) -> Tensor:
-    """Losses of the sentences of a batch, [S]; symmetric ones, [S + B], hold the images' as well.
-
-    Args:
-        scores: [S, B], scaled by γ².
-        batch: The batch that was scored.
-        gamma_sq: γ².
-        recipe: Names the objective.
-    """
-    text_to_image = _one_way(scores, batch.eta, gamma_sq, recipe, batch.image_of)
-    if not recipe.symmetric:
-        return text_to_image
-    S, B = scores.shape
-    first = torch.arange(B, device=scores.device)
-    # An image is the anchor of its first sentence; its other sentences are no candidates.
-    others = batch.image_of[:, None] == first
-    others[first, first] = False
-    candidates = scores.masked_fill(others, -torch.inf).T
-    image_to_text = _one_way(candidates, batch.eta[:B], gamma_sq, recipe, first)
-    # Both directions weigh the same, whatever the number of sentences.
-    weights = text_to_image.new_tensor([(S + B) / (2 * S), (S + B) / (2 * B)])
-    return torch.cat([weights[0] * text_to_image, weights[1] * image_to_text])
-
-
-def _accuracy(scores: Tensor, batch: Batch) -> float:
-    """Share of sentences whose own image scores highest."""
-    return float((scores.argmax(dim=1) == batch.image_of).float().mean())
-
-
-def autocast(device: torch.device, enabled: bool) -> AbstractContextManager[object]:
-    """bfloat16 where it is asked for."""
-    return torch.autocast(device.type, dtype=torch.bfloat16) if enabled else nullcontext()
-
-
-def embed_texts(model: ImageTextModel, batch: Batch) -> Tensor:
-    """Embeddings of a batch's sentences, [S, D]; each distinct one is computed once."""
-    distinct = [model.embed_tokens(g.input_ids, g.attention_mask) for g in batch.tokens]
-    return torch.cat(distinct)[batch.text_of]
-
-
-def score_batch(
-    model: ImageTextModel, batch: Batch, images: Tensor, bfloat16: bool
-) -> tuple[Tensor, Tensor]:
-    """Scaled scores [S, B], sentences in rows, and γ²; the scores in float32."""
-    with autocast(model.device, bfloat16):
-        regions = model.embed_images(images)
-        texts = embed_texts(model, batch)
-    gamma_sq = model.gamma_sq
-    scores = model.scores(regions.float().flatten(1, 2), texts.float())
-    return gamma_sq * scores, gamma_sq
-
-
-def augmented(model: ImageTextModel, batch: Batch, recipe: Recipe, seed: list[int]) -> Tensor:
-    """Images of a batch as the encoder takes them in training, [B, 1, crop, crop]."""
-    generator = torch.Generator().manual_seed(int(np.random.default_rng(seed).integers(2**62)))
-    preprocessing = model.spec.preprocessing
-    images = random_crop(batch.images, preprocessing.crop, generator).float() / 255.0
-    images = jitter(images, recipe.brightness, recipe.contrast, generator)
-    return _normalised(images, model)
-
-
-def _normalised(images: Tensor, model: ImageTextModel) -> Tensor:
-    preprocessing = model.spec.preprocessing
-    images = (images - preprocessing.mean) / preprocessing.std
-    return images.contiguous(memory_format=torch.channels_last)
+    waiting: float
 
 
 def train_steps(
-    model: ImageTextModel,
-    optimizer: torch.optim.Optimizer,
-    examples: Examples,
-    recipe: Recipe,
-    start: int = 0,
-) -> Iterator[StepReport]:
-    """Train from step ``start`` to the end of the recipe, one report a step.
+    learner: Learner, examples: Examples, objective: Objective, recipe: Recipe
+) -> Generator[StepReport, None, None]:
+    """Train from where the learner stands to the end of the recipe, one report a step.
 
-    What a step sees and draws follows from the seed and the step alone, so a run resumed at
-    ``start`` repeats what an unbroken one would have done.
+    What a step sees and draws follows from the seed and the step alone, so a run resumed after any
+    step repeats what an unbroken one would have done.
 
     Raises:
-        WorkError: The loss is no longer a number.
+        WorkError: The loss or a gradient is no longer a number, or the loss has diverged.
     """
-    size = min(recipe.batch, len(examples))
-    for step in range(start, recipe.steps):
-        begun = time.perf_counter()
+    size, device = recipe.batch, learner.model.device
+    batches = Feed(learner, examples, recipe)
+    begun = time.perf_counter()
+    for step, (batch, views), waited in prefetched(
+        batches.make, range(learner.progress.step, recipe.steps)
+    ):
         lr = learning_rate(step, total=recipe.steps, warmup=recipe.warmup, peak=recipe.lr)
-        for group in optimizer.param_groups:
-            group["lr"] = lr
-        torch.manual_seed(int(np.random.default_rng([recipe.seed, 1, step]).integers(2**62)))
-        rows = batch_rows(len(examples), size, recipe.seed, step)
-        draws = np.random.default_rng([recipe.seed, 2, step])
-        batch = examples.batch(rows, draws, recipe.sentences).to(model.device)
-        images = augmented(model, batch, recipe, [recipe.seed, 3, step])
+        set_rate(learner.optimizer, lr)
+        set_training(learner.model, recipe.lock)
+        batch = batch.to(device)
+        images = prepared(learner.model, augment(batch.images, views, batches.crop))
 
-        model.train()
-        scores, gamma_sq = score_batch(model, batch, images, recipe.bfloat16)
-        loss = losses(scores, batch, gamma_sq, recipe).mean()
-        if not torch.isfinite(loss):
-            raise WorkError(
-                f"the loss is not a number at step {step + 1}; lower training.lr "
-                f"(now {recipe.lr:g}), or train with training.precision=float32"
-            )
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-        optimizer.step()
+        learner.optimizer.zero_grad(set_to_none=True)
+        outcome = backward(learner, objective, batch, images, recipe, step)
+        loss, accuracy, gamma_sq, mlm = outcome.numbers(batch, recipe)
+        check_loss(learner.progress, loss, step, recipe)
+        norm = _update(learner, recipe, step)
+        learner.progress.step = step + 1
 
+        now = time.perf_counter()
         yield StepReport(
             step=step + 1,
-            loss=loss.item(),
-            accuracy=_accuracy(scores, batch),
-            floored=_floored(scores, batch, gamma_sq, recipe),
-            gamma_sq=gamma_sq.item(),
+            loss=loss,
+            accuracy=accuracy,
+            floored=outcome.result.floored,
+            without_negatives=float(outcome.result.without_negatives),
+            mlm=mlm,
+            gamma_sq=gamma_sq,
             lr=lr,
-            grad_norm=norm.item(),
-            images_per_second=size / (time.perf_counter() - begun),
+            grad_norm=norm,
+            images_per_second=size / (now - begun),
+            waiting=min(1.0, waited / (now - begun)),
+        )
+        begun = time.perf_counter()  # the caller's validation and saving is not this step's time
+
+
+class Feed:
+    """Puts together what a step reads, in a thread of its own.
+
+    Args:
+        learner: Whose model, device and share of the work it is for.
+        examples: What is trained on.
+        recipe: How to train.
+    """
+
+    def __init__(self, learner: Learner, examples: Examples, recipe: Recipe) -> None:
+        self._examples, self._recipe = examples, recipe
+        self._share = learner.processes.share
+        self._pinned = learner.model.device.type == "cuda"
+        self._vocabulary = (
+            vocabulary_of(learner.model.tokenizer, int(learner.model.spec.text["vocab_size"]))
+            if recipe.mlm_weight
+            else None
+        )
+        preprocessing = learner.model.spec.preprocessing
+        self.resize, self.crop = preprocessing.resize, preprocessing.crop
+
+    def make(self, step: int) -> tuple[Batch, Views]:
+        """The batch of a step, on the CPU, and how its images are to be seen."""
+        recipe, seed = self._recipe, self._recipe.seed
+        rows = batch_rows(len(self._examples), recipe.batch, seed, step)
+        draws = np.random.default_rng([seed, 2, step])
+        batch = self._examples.batch(rows, draws, recipe.sentences, self._share)
+        generator = torch.Generator().manual_seed(seed_of(seed, 3, step))
+        views = draw_views(
+            len(rows),
+            self.resize,
+            self.crop,
+            generator,
+            brightness=recipe.brightness,
+            contrast=recipe.contrast,
+            rotation=recipe.rotation,
+        )
+        if self._vocabulary is not None:
+            generator.manual_seed(seed_of(seed, 6, step, self._share[0]))
+            batch = replace(batch, tokens=hide(batch.tokens, self._vocabulary, generator))
+        if self._pinned:
+            batch = batch.map(torch.Tensor.pin_memory)
+        return batch, views[span(len(rows), *self._share)]
+
+
+def prepared(model: ImageTextModel, images: Tensor) -> Tensor:
+    """Images in [0, 1] as the encoder takes them; changed in place where they are contiguous."""
+    preprocessing = model.spec.preprocessing
+    images = images.sub_(preprocessing.mean).div_(preprocessing.std)
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+def _update(learner: Learner, recipe: Recipe, step: int) -> float:
+    """Average, clip and apply the gradients; returns their norm before clipping."""
+    learner.average_the_rest()
+    learner.scaler.unscale_(learner.optimizer)
+    norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), recipe.clip))
+    if not math.isfinite(norm) and (
+        not learner.scaler.is_enabled() or learner.scaler.get_scale() <= 1
+    ):
+        raise WorkError(f"a gradient is not a number at step {step + 1}; {_mend(recipe)}")
+    learner.scaler.step(learner.optimizer)
+    learner.scaler.update()
+    if learner.average is not None:
+        learner.average.update(learner.model, step + 1)
+    return norm
+
+
+def check_loss(progress: Progress, loss: float, step: int, recipe: Recipe) -> None:
+    """Stop a run whose loss is no number, or for long far worse than at the first step.
+
+    Raises:
+        WorkError: Saying what to change.
+    """
+    if not math.isfinite(loss):
+        raise WorkError(f"the loss is not a number at step {step + 1}; {_mend(recipe)}")
+    if progress.first_loss is None:
+        progress.first_loss = loss
+    limit = progress.first_loss + math.log(recipe.batch) + 1.0
+    progress.worse = progress.worse + 1 if loss > limit else 0
+    if progress.worse >= PATIENCE:
+        raise WorkError(
+            f"the loss has diverged at step {step + 1}: above {limit:.1f} for {PATIENCE} steps, "
+            f"and {progress.first_loss:.1f} at the first; {_mend(recipe)}"
         )
 
 
-@torch.inference_mode()
-def validation_loss(model: ImageTextModel, examples: Examples, recipe: Recipe) -> dict[str, float]:
-    """Mean loss and in-batch accuracy on other examples, the same ones at every call.
-
-    Returns:
-        ``loss`` in nats, and ``accuracy``; over whole batches, or the one that there is.
-    """
-    model.eval()
-    size = min(recipe.batch, len(examples))
-    total = hits = 0.0
-    batches = len(examples) // size
-    for number in range(batches):
-        rows = np.arange(number * size, (number + 1) * size)
-        batch = examples.batch(rows, np.random.default_rng([recipe.seed, 4, number]))
-        batch = batch.to(model.device)
-        images = centre_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
-        scores, gamma_sq = score_batch(model, batch, _normalised(images, model), recipe.bfloat16)
-        total += float(losses(scores, batch, gamma_sq, recipe).mean())
-        hits += _accuracy(scores, batch)
-    return {"loss": total / batches, "accuracy": hits / batches}
+def _mend(recipe: Recipe) -> str:
+    half = recipe.precision != "float32"
+    other = ", or train with training.precision=float32" if half else ", or training.clip"
+    return f"lower training.lr (now {recipe.lr:g}){other}"

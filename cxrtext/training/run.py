@@ -1,27 +1,46 @@
 """A whole training run: from a configuration to a checkpoint."""
 
-import hashlib
-import os
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import yaml
 
 from cxrtext.config import Config
-from cxrtext.errors import ConfigError
-from cxrtext.files import sha256, write_text
-from cxrtext.models import ImageTextModel, save_checkpoint
-from cxrtext.records import Rejects, read_manifest, read_sentences
-from cxrtext.training.build import build_model, choose_device
-from cxrtext.training.data import Examples, collect, require_enough
+from cxrtext.errors import ConfigError, WorkError
+from cxrtext.files import only_one, remove_temporaries, write_text
+from cxrtext.models import ImageTextModel
+from cxrtext.records import Rejects
+from cxrtext.training.build import (
+    build_head,
+    build_model,
+    build_optimizer,
+    build_recipe,
+    choose_device,
+    load_initial_images,
+)
+from cxrtext.training.course import Course
+from cxrtext.training.distributed import Processes, agreed, connected, local_device
 from cxrtext.training.initial import centre_projections
-from cxrtext.training.interrupt import StopRequest
-from cxrtext.training.loop import Recipe, StepReport, train_steps, validation_loss
-from cxrtext.training.metrics_log import MetricsLog
-from cxrtext.training.state import load_state, save_state
+from cxrtext.training.learner import Learner, build_learner
+from cxrtext.training.loop import StepReport
+from cxrtext.training.objective import build_objective, gather_extras
+from cxrtext.training.recipe import Recipe, lock_towers
+from cxrtext.training.recompute import recompute_activations
+from cxrtext.training.setup import (
+    Tables,
+    check_best,
+    check_same,
+    check_sizes,
+    gather_examples,
+    plain,
+    read_tables,
+    zero_shot_of,
+)
+from cxrtext.training.state import load_newest_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +63,13 @@ class TrainSummary:
     """What a run came to.
 
     Args:
-        checkpoint: The folder of the model.
+        checkpoint: The folder of the model after the last step.
         steps: Steps done in all.
         images: Training images.
         validation: The last validation's numbers; empty without a validation split.
         rejected: Where the images set aside are listed, or None.
+        best: The folder of the model that was best by ``training.best``, or None.
+        best_step: After which step that was.
     """
 
     checkpoint: Path
@@ -56,100 +77,19 @@ class TrainSummary:
     images: int
     validation: dict[str, float]
     rejected: Path | None
-
-
-def _recipe(config: Config, device: torch.device) -> Recipe:
-    training, objective = config.training, config.objective
-    bfloat16 = training.precision == "bfloat16" or (
-        training.precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported()
-    )
-    return Recipe(
-        objective=objective.name,
-        eta=objective.eta,
-        symmetric=objective.symmetric,
-        steps=training.steps,
-        batch=training.batch,
-        sentences=training.sentences,
-        lr=training.lr,
-        warmup=training.warmup,
-        clip=training.clip,
-        brightness=training.brightness,
-        contrast=training.contrast,
-        seed=training.seed,
-        bfloat16=bfloat16,
-    )
-
-
-def _data_fingerprint(config: Config) -> str:
-    parts = (sha256(config.data.manifest), sha256(config.data.sentences))
-    return hashlib.sha256(";".join(parts).encode()).hexdigest()
-
-
-def _plain(config: Config) -> dict[str, Any]:
-    return config.model_dump(mode="json")
-
-
-def _run_key(config: Config, data: str) -> str:
-    """What must be equal for a run to go on: all but its places and how often it logs."""
-    plain = _plain(config)
-    del plain["out"], plain["data"]["manifest"], plain["data"]["sentences"]
-    for name in ("log_every", "validate_every", "save_every", "device"):
-        del plain["training"][name]
-    return hashlib.sha256(f"{plain};{data}".encode()).hexdigest()
-
-
-def _examples(
-    config: Config, model: ImageTextModel, rejects: Rejects, listener: Listener
-) -> tuple[Examples, Examples]:
-    records = read_manifest(config.data.manifest, allow_outside=config.data.allow_outside)
-    sentences = read_sentences(config.data.sentences)
-    if config.data.sections is not None:
-        sentences = [s for s in sentences if s.section in config.data.sections]
-
-    def tokenize(texts: list[str]) -> list[list[int]]:
-        encoded = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
-
-    def of(split: str) -> Examples:
-        return collect(
-            [record for record in records if record.split == split],
-            sentences,
-            config.out / "cache" / split,
-            model.spec.preprocessing,
-            tokenize,
-            int(model.tokenizer.pad_token_id),
-            rejects,
-            threads=os.cpu_count() or 1,
-            progress=listener.decoding,
-        )
-
-    train = of("train")
-    require_enough(train, config.data.manifest, config.data.sentences)
-    return train, of("val")
-
-
-def _optimizer(model: ImageTextModel, config: Config) -> torch.optim.AdamW:
-    """AdamW; biases, norms and γ² do not decay."""
-    decaying = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
-    return torch.optim.AdamW(
-        [
-            {"params": decaying, "weight_decay": config.training.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ],
-        lr=config.training.lr,
-    )
+    best: Path | None = None
+    best_step: int = 0
 
 
 def train(
     config: Config, *, resume: bool = False, listener: Listener | None = None
 ) -> TrainSummary:
-    """Train a model.
+    """Train a model; in several processes where torchrun started them.
 
     Writes into ``config.out``: ``config.yaml`` (resolved), ``metrics.jsonl``, ``tensorboard/``,
-    ``cache/`` (decoded images), ``state/`` (for resuming) and ``checkpoint/`` (the model).  A run
-    that is interrupted (``KeyboardInterrupt``) saves its state before the exception goes on.
+    ``curves.png``, ``cache/`` (decoded images, unless ``data.cache`` names another folder),
+    ``state/`` (for resuming), ``checkpoint/`` (the model) and ``checkpoint-best/``.  A run that is
+    interrupted (``KeyboardInterrupt``) saves its state before the exception goes on.
 
     Args:
         config: The configuration.
@@ -160,103 +100,131 @@ def train(
         What the run came to.
 
     Raises:
-        ConfigError: The folder holds another run, or the device is not there.
+        ConfigError: The folder holds another run, the device is not there, or sizes do not fit.
         DataError: The tables do not fit together, or too many images are bad.
         CheckpointError: The state to resume from is damaged or another run's.
-        WorkError: The loss is no longer a number.
+        WorkError: The loss is no longer a number or has diverged, or the disk is full.
     """
-    listener = listener or Listener()
-    device = choose_device(config.training.device)
-    if not resume and (config.out / "state").exists():
+    device = choose_device(local_device(config.training.device))
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)  # NCCL goes by the current one
+    with connected(device) as processes:
+        heard = (listener or Listener()) if processes.first else Listener()
+        with _own_folder(config.out, resume) if processes.first else nullcontext():
+            return _train(config, resume, heard, device, processes)
+
+
+@contextmanager
+def _own_folder(out: Path, resume: bool) -> Iterator[None]:
+    """Hold a run's folder, and clear away what a killed process left there half written."""
+    if not resume and (out / "state").exists():
         raise ConfigError(
-            f"{config.out}: holds a training run already; go on with it with --resume "
-            f"{config.out}, or train into a new folder with --set out=…"
+            f"{out}: holds a training run already; go on with it with --resume {out}, or train "
+            "into a new folder with --set out=…"
         )
-    rejects = Rejects(config.data.max_rejected)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(only_one(out / "run"))
+        except WorkError:
+            raise WorkError(
+                f"{out}: another process is training into this folder; wait for it, or choose "
+                "another with --set out=…"
+            ) from None
+        remove_temporaries(out / "state" / "unnamed.pt")
+        for left in out.glob(".checkpoint*.tmp"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def _train(
+    config: Config, resume: bool, listener: Listener, device: torch.device, processes: Processes
+) -> TrainSummary:
+    check_sizes(config, processes)
+    tables = read_tables(config)
+    folder = config.out / "state"
+    saved = load_newest_state(folder, listener.say) if resume else None
+    if saved:
+        check_same(saved, config, tables.fingerprint, folder)
+    agreed(
+        processes, saved["learner"]["progress"]["step"] if saved else 0, "the step to go on from"
+    )
+
     model = build_model(config)
-    train_set, val_set = _examples(config, model, rejects, listener)
-    data = _data_fingerprint(config)
-    key = _run_key(config, data)
+    said = load_initial_images(model, config)
+    if said:
+        listener.say(said)
+    extras = gather_extras(config, tables.records, tables.sentences, model, listener.decoding)
+    rejects = Rejects(config.data.max_rejected)
+    train_set, val_set = processes.in_turn(
+        lambda: gather_examples(config, tables, model, rejects, listener.say, listener.decoding)
+    )
+    train_set, val_set = extras.attach(train_set), extras.attach(val_set)
+    zero_shot = zero_shot_of(config, val_set, listener.say)
+    check_best(config, val_set, zero_shot)
+
+    recipe = build_recipe(config, device)
     model.to(device)
+    centre_projections(model, train_set, recipe.seed, recipe.lock)
+    learner = _learner(config, model, recipe, processes)
+    if saved:
+        learner.load(saved["learner"])
+    course = Course(
+        config=config,
+        data=tables.fingerprint,
+        learner=learner,
+        objective=build_objective(config.objective, extras.kinds),
+        recipe=recipe,
+        train_set=train_set,
+        val_set=val_set,
+        zero_shot=zero_shot,
+    )
+    if processes.first:
+        course.require_room_to_start()
+        folder.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump(plain(config), sort_keys=False)
+        write_text(config.out / "config.yaml", text)
+    _greet(course, tables, listener)
+    validation = course.run(listener.step, listener.say)
+    return TrainSummary(
+        checkpoint=config.out / "checkpoint",
+        steps=learner.progress.step,
+        images=len(train_set),
+        validation=validation,
+        rejected=rejects.write(config.out / "images") if processes.first else None,
+        best=config.out / "checkpoint-best" if learner.progress.best is not None else None,
+        best_step=learner.progress.best_step,
+    )
+
+
+def _learner(
+    config: Config, model: ImageTextModel, recipe: Recipe, processes: Processes
+) -> Learner:
+    training = config.training
     model.image_encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    centre_projections(model, train_set, config.training.seed)
-    optimizer = _optimizer(model, config)
-    state = config.out / "state"
-    start = load_state(state, model, optimizer, key) if resume else 0
-    state.mkdir(parents=True, exist_ok=True)
-    write_text(config.out / "config.yaml", yaml.safe_dump(_plain(config), sort_keys=False))
+    lock_towers(model, recipe.lock)
+    if training.checkpointing:
+        recompute_activations(model)
+    if training.compile:
+        model.image_encoder.compile()
+        model.text_encoder.compile(dynamic=True)
+    head = build_head(config, model)
+    if head is not None:
+        head.to(model.device)
+    return build_learner(
+        model,
+        head,
+        build_optimizer(model, head, config),
+        precision=recipe.precision,
+        ema=recipe.ema,
+        processes=processes,
+    )
+
+
+def _greet(course: Course, tables: Tables, listener: Listener) -> None:
+    processes, start = course.learner.processes, course.learner.progress.step
     listener.say(
-        f"{len(train_set)} training and {len(val_set)} validation images with text, on {device}"
+        f"{len(course.train_set)} training and {len(course.val_set)} validation images with text, "
+        f"{len(tables.sentences)} sentences, on {course.learner.model.device}"
+        + (f", {processes.world} processes" if processes.world > 1 else "")
         + (f", from step {start}" if start else "")
     )
-    run = _Run(config, model, optimizer, _recipe(config, device), train_set, val_set, key, data)
-    validation = run.go(start, listener)
-    rejected = rejects.write(config.out / "images")
-    return TrainSummary(
-        config.out / "checkpoint", config.training.steps, len(train_set), validation, rejected
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """The pieces of a run that is under way."""
-
-    config: Config
-    model: ImageTextModel
-    optimizer: torch.optim.Optimizer
-    recipe: Recipe
-    train_set: Examples
-    val_set: Examples
-    key: str
-    data: str
-
-    def go(self, start: int, listener: Listener) -> dict[str, float]:
-        """Train to the end, logging, validating and saving on the way."""
-        every, total = self.config.training, self.recipe.steps
-        done = start
-        validation: dict[str, float] = {}
-        steps = train_steps(self.model, self.optimizer, self.train_set, self.recipe, start)
-        with MetricsLog(self.config.out, start) as log, StopRequest() as stop:
-            for report in steps:
-                done = report.step
-                listener.step(report, total)
-                last = done == total
-                if done % every.log_every == 0 or last:
-                    log.write("train", done, {**asdict(report), "epoch": self.epoch(done)})
-                if done % every.validate_every == 0 or last:
-                    validation = self.validate()
-                    if validation:
-                        log.write("val", done, validation)
-                if done % every.save_every == 0 or last or stop.requested:
-                    self.save(done, validation)
-                if stop.requested and not last:
-                    raise KeyboardInterrupt
-        if done == start:  # resumed after the last step: the checkpoint may still be missing
-            validation = self.validate()
-            self.save(done, validation)
-        return validation
-
-    def epoch(self, step: int) -> float:
-        """How often the training images have been seen after ``step`` steps."""
-        size = min(self.recipe.batch, len(self.train_set))
-        return step / (len(self.train_set) // size)
-
-    def validate(self) -> dict[str, float]:
-        """Loss and accuracy on the validation split; empty where it has no pair to tell apart."""
-        if len(self.val_set) < 2:
-            return {}
-        return validation_loss(self.model, self.val_set, self.recipe)
-
-    def save(self, step: int, validation: dict[str, float]) -> None:
-        """Write the state and the checkpoint."""
-        save_state(self.config.out / "state", step, self.model, self.optimizer, self.key)
-        save_checkpoint(
-            self.config.out / "checkpoint",
-            self.model,
-            {
-                "configuration": _plain(self.config),
-                "data_fingerprint": self.data,
-                "step": step,
-                "validation": validation,
-            },
-        )

@@ -114,6 +114,29 @@ def test_search_in_every_direction(index_folder: Path, data_folder: Path, tmp_pa
     assert "Left pleural effusion." in said.stdout
 
 
+def test_evaluate_and_index_share_decoded_images(
+    checkpoint: Path, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "decoded"
+    known = ("--cache", cache, "--json")
+    first = run("evaluate", checkpoint, "--data", data_folder, "--split", "all", *known)
+    assert first.returncode == 0, first.stderr
+    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool.map", None)  # all is there
+    again = run("evaluate", checkpoint, "--data", data_folder, "--split", "all", *known)
+    assert again.stdout == first.stdout
+    index = ("index", data_folder / "manifest.csv", "--model", checkpoint)
+    done = run(*index, "--out", tmp_path / "index", *known)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["images"] == 48
+    monkeypatch.undo()
+    (tmp_path / "file").write_text("")
+    refused(
+        run(*index, "--out", tmp_path / "other", "--cache", tmp_path / "file"),
+        2,
+        "file: decoded images cannot be kept there",
+    )
+
+
 def test_evaluate_prints_and_writes(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     done = run("evaluate", checkpoint, "--data", data_folder, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr

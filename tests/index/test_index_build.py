@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from cxrtext.errors import CheckpointError, DataError
+from cxrtext.images.cache import DecodedCache
 from cxrtext.index import build_index, open_index
 from cxrtext.index import search as search_module
 from cxrtext.index.build import measure_recall
@@ -37,6 +38,26 @@ def test_text_search_ranks_by_the_model_s_own_score(
     found = {Path(hit.image.image).name: hit.score for hit in hits}
     for path, score in zip(paths, expected, strict=True):
         assert found[path.name] == pytest.approx(float(score), abs=2e-3)
+
+
+def test_an_index_from_decoded_images_is_the_same(
+    index_folder: Path,
+    data_folder: Path,
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manifest, cache = data_folder / "manifest.csv", DecodedCache(tmp_path / "cache")
+    build_index(manifest, checkpoint, tmp_path / "first", cache=cache)
+    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool.map", None)  # all is there
+    build_index(manifest, checkpoint, tmp_path / "second", cache=cache)
+    for name in ("regions.f16", "bags.f16", "prototypes.f32"):
+        expected = (index_folder / name).read_bytes()
+        assert (tmp_path / "first" / name).read_bytes() == expected
+        assert (tmp_path / "second" / name).read_bytes() == expected
+    with open_index(index_folder) as one, open_index(tmp_path / "second") as other:
+        image = "images/s01.png"
+        assert one.catalogue.image(image) == other.catalogue.image(image)
 
 
 def test_candidates_find_what_a_scan_finds(

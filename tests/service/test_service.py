@@ -1,12 +1,21 @@
+import functools
+import gc
+import os
+import shutil
+import signal
+import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from cxrtext.errors import DataError, InputError, NotFoundError
+from cxrtext.errors import DataError, ImageError, InputError, NotFoundError
 from cxrtext.evaluation import Prompts
-from cxrtext.images import Geometry, Preprocessing, read_image
+from cxrtext.images import Geometry, Preprocessing, ReaderPool, read_image
+from cxrtext.index import build_index
 from cxrtext.service import Service, load_service
 from cxrtext.service.grounding import connected_regions, ground_grid
 
@@ -17,8 +26,10 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def service(checkpoint: Path, index_folder: Path) -> Service:
-    return load_service(checkpoint, index_folder)
+def service(checkpoint: Path, index_folder: Path) -> Iterator[Service]:
+    loaded = load_service(checkpoint, index_folder)
+    yield loaded
+    loaded.close()
 
 
 def test_a_file_and_its_indexed_image_give_the_same_answers(
@@ -32,6 +43,73 @@ def test_a_file_and_its_indexed_image_give_the_same_answers(
     ):
         assert one.probability == pytest.approx(other.probability, abs=0.02)
         assert one.probability == pytest.approx(1 / (1 + np.exp(-one.score)))
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+    """The processes that a test starts."""
+    processes: list[subprocess.Popen[bytes]] = []
+    plain = subprocess.Popen.__init__
+
+    def noted(process: subprocess.Popen[bytes], *arguments: Any, **options: Any) -> None:
+        processes.append(process)
+        plain(process, *arguments, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", noted)
+    return processes
+
+
+def test_files_are_read_in_processes_that_start_late_and_end_with_the_service(
+    checkpoint: Path, data_folder: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    path = data_folder / "images/s01.png"
+    closed, forgotten = load_service(checkpoint), load_service(checkpoint)
+    assert not started
+    for service in (closed, forgotten):
+        assert np.array_equal(service.read_file(path), read_image(path))
+        service.embed_file(path)
+    assert len(started) == 2
+    closed.close()
+    closed.close()
+    assert started[0].poll() is not None
+    del service, forgotten
+    gc.collect()
+    assert started[1].poll() is not None
+
+
+def test_a_file_that_hangs_its_reader_costs_one_error(
+    checkpoint: Path,
+    data_folder: Path,
+    started: list[subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = data_folder / "images/s01.png"
+    impatient = functools.partial(ReaderPool, wall_seconds=1.0)
+    monkeypatch.setattr("cxrtext.service.service.ReaderPool", impatient)
+    service = load_service(checkpoint)
+    service.read_file(path)
+    os.kill(started[0].pid, signal.SIGSTOP)  # as a decoder that hangs
+    with pytest.raises(ImageError, match="was not decoded within 1 s"):
+        service.embed_file(path)
+    assert service.read_file(path).shape == (1, 80, 80)
+    service.close()
+
+
+def test_the_pixels_of_an_indexed_image(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    build_index(folder / "manifest.csv", checkpoint, tmp_path / "index")
+    service = load_service(checkpoint, tmp_path / "index")
+    path = folder / "images/s01.png"
+    assert np.array_equal(service.pixels("images/s01.png"), read_image(path))
+    path.write_bytes(b"no image")
+    with pytest.raises(ImageError, match="^the indexed image: is no PNG"):
+        service.pixels("images/s01.png")
+    path.unlink()
+    with pytest.raises(NotFoundError, match="no longer where it was"):
+        service.pixels("images/s01.png")
+    service.close()
 
 
 def test_probabilities_tell_the_findings_apart(service: Service) -> None:

@@ -1,5 +1,5 @@
 import itertools
-import time
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from cxrtext.config import load_config
 from cxrtext.images import Preprocessing
-from cxrtext.images.augment import centre_crop, jitter, random_crop
+from cxrtext.images.cache import DecodedCache
 from cxrtext.models import load_model
 from cxrtext.records import Rejects, read_manifest
-from cxrtext.training.cache import decode_images
-from cxrtext.training.data import Examples, batch_rows
+from cxrtext.training.data import Examples, batch_rows, decode_images
 from cxrtext.training.initial import centre_projections
-from cxrtext.training.loop import Recipe, losses
 from cxrtext.training.schedule import learning_rate
 
 
@@ -36,53 +35,49 @@ def test_an_epoch_shows_every_example_once() -> None:
     assert not np.array_equal(steps[0], batch_rows(20, 6, seed=2, step=0))
 
 
-def test_crops_and_jitter() -> None:
-    images = torch.arange(2 * 10 * 10, dtype=torch.uint8).reshape(2, 1, 10, 10)
-    generator = torch.Generator().manual_seed(0)
-    cropped = random_crop(images, 8, generator)
-    assert cropped.shape == (2, 1, 8, 8)
-    row, column = divmod(int(cropped[0, 0, 0, 0]), 10)
-    assert torch.equal(cropped[0, 0], images[0, 0, row : row + 8, column : column + 8])
-    assert torch.equal(centre_crop(images, 6), images[..., 2:8, 2:8])
-    grey = torch.full((4, 1, 3, 3), 0.5)
-    changed = jitter(grey, 0.1, 0.0, generator)
-    assert (changed - 0.5).abs().max() <= 0.1
-    assert changed[:, 0, 0, 0].unique().numel() == 4
-    assert torch.equal(jitter(grey, 0.0, 0.0, generator), grey)
-    assert jitter(torch.ones(3, 1, 2, 2), 0.5, 0.5, generator).max() <= 1.0
-
-
-def test_decoding_goes_on_where_it_was_stopped(data_folder: Path, tmp_path: Path) -> None:
+def test_decoding_goes_on_where_it_was_stopped(
+    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     records = read_manifest(data_folder / "manifest.csv")
     sizes = Preprocessing(resize=40, crop=32)
+    cache = DecodedCache(tmp_path / "cache")
 
     def stop(done: int, _total: int) -> None:
         if done == 20:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        decode_images(records, tmp_path, sizes, Rejects(), progress=stop)
-    seen: list[int] = []
-    decoded = decode_images(
-        records, tmp_path, sizes, Rejects(), progress=lambda d, _: seen.append(d)
-    )
-    assert seen == list(range(21, 49))
-    whole = decode_images(records, tmp_path / "whole", sizes, Rejects())
-    assert decoded.usable.all()
+        decode_images(records, cache, sizes, Rejects(), progress=stop)
+    with monkeypatch.context() as patch:  # what was decoded needs no decoding
+        patch.setattr("cxrtext.images.cache_visit.ReaderPool.map", None)
+        kept = decode_images(records[:20], cache, sizes, Rejects())
+    decoded = decode_images(records, cache, sizes, Rejects())
+    whole = decode_images(records, DecodedCache(tmp_path / "whole"), sizes, Rejects())
+    assert decoded.slots.tolist() == list(range(48))
+    assert kept.slots.tolist() == list(range(20))
     assert np.array_equal(decoded.pixels, whole.pixels)
 
 
-def test_a_changed_image_is_decoded_again(data_folder: Path, tmp_path: Path) -> None:
-    import shutil
-
+def test_bad_images_have_no_slot_and_are_rejected_in_every_run(
+    data_folder: Path, tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
-    records = read_manifest(folder / "manifest.csv")[:2]
+    records = read_manifest(folder / "manifest.csv")[:3]
+    records[1].path.write_bytes(b"no image")
     sizes = Preprocessing(resize=40, crop=32)
-    first = np.array(decode_images(records, tmp_path / "cache", sizes, Rejects()).pixels)
-    time.sleep(0.01)
-    shutil.copy(records[1].path, records[0].path)
-    second = decode_images(records, tmp_path / "cache", sizes, Rejects()).pixels
-    assert np.array_equal(second[0], first[1])
+    for _ in range(2):
+        rejects = Rejects()
+        found = decode_images(records, DecodedCache(tmp_path / "cache"), sizes, rejects)
+        assert [name for name, _ in rejects.rows] == [records[1].name]
+        assert found.slots.tolist() == [0, -1, 1]
+
+
+def test_the_folder_of_decoded_images_is_relative_to_the_configuration(tmp_path: Path) -> None:
+    written = tmp_path / "c.yaml"
+    written.write_text("data: {manifest: m.csv, sentences: s.csv, cache: decoded}\n")
+    assert load_config(written).data.cache == tmp_path / "decoded"
+    assert load_config(written, ["data.cache=here"]).data.cache == Path("here")
+    assert load_config(written, ["data.cache=null"]).data.cache is None
 
 
 def examples(sentences: list[list[int]]) -> Examples:
@@ -111,24 +106,6 @@ def test_a_batch_holds_several_sentences_of_each_image() -> None:
     for group in batch.tokens:
         assert torch.equal(group.attention_mask.bool(), group.input_ids != 0)
     assert batch.eta.tolist() == pytest.approx([0.05 + 0.03 * i for i in said])
-
-
-def test_symmetric_losses_equal_the_loop() -> None:
-    batch = examples([[0, 1], [2, 3], [4, 5]]).batch(
-        np.arange(3), np.random.default_rng(0), sentences=2
-    )
-    recipe = Recipe("info-nce", 0.1, True, 1, 3, 2, 1e-3, 0, 1.0, 0.0, 0.0, 0, False)
-    generator = torch.Generator().manual_seed(0)
-    scores = torch.randn(6, 3, generator=generator, dtype=torch.float64)
-    value = scores.exp()
-    text = [-(value[i, j] / value[i].sum()).log() for i, j in enumerate(batch.image_of.tolist())]
-    image = []
-    for j in range(3):
-        others = sum(value[i, j] for i in range(6) if int(batch.image_of[i]) != j)
-        image.append(-(value[j, j] / (value[j, j] + others)).log())
-    expected = (sum(text) / 6 + sum(image) / 3) / 2
-    found = losses(scores, batch, torch.tensor(1.0), recipe).mean()
-    assert float(found) == pytest.approx(float(expected))
 
 
 def test_equal_sentences_of_a_batch_are_embedded_once() -> None:

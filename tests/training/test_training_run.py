@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -6,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.config import Config, load_config
+from cxrtext.config import load_config
 from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
 from cxrtext.models import load_model
 from cxrtext.training import Listener, train
 from cxrtext.training.loop import StepReport
+from cxrtext.training.objective_pairs import Result
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
@@ -62,6 +64,7 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
     rows = [list(metrics(c.out)) for c in (whole, broken)]
     for line in (*rows[0], *rows[1]):
         line.pop("images_per_second", None)
+        line.pop("waiting", None)
     assert rows[0] == rows[1]
 
 
@@ -83,21 +86,56 @@ def test_a_folder_with_a_run_is_not_trained_into_again(options: list[str]) -> No
         train(config)
 
 
-def test_another_configuration_or_other_data_cannot_resume(options: list[str]) -> None:
+def state_of(folder: Path) -> Path:
+    (path,) = (folder / "state").glob("step-*.pt")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("training.steps=3", "training.steps was 2 and is now 3"),
+        ("model.lam=5", "model.lam was 10.0 and is now 5.0"),
+        ("objective.symmetric=true", "objective.symmetric was False and is now True"),
+    ],
+)
+def test_another_configuration_cannot_resume(options: list[str], change: str, says: str) -> None:
     train(load_config(None, [*options, "training.steps=2"]))
-    with pytest.raises(CheckpointError, match="another configuration or other data"):
-        train(load_config(None, [*options, "training.steps=3"]), resume=True)
+    with pytest.raises(CheckpointError, match=f"another configuration: {says}"):
+        train(load_config(None, [*options, "training.steps=2", change]), resume=True)
+
+
+def test_other_data_cannot_resume(
+    options: list[str], sentences_table: Path, tmp_path: Path
+) -> None:
+    train(load_config(None, [*options, "training.steps=2"]))
+    changed = tmp_path / "changed.csv"
+    lines = sentences_table.read_text().splitlines(keepends=True)
+    changed.write_text("".join(lines[:-1]))
+    with pytest.raises(CheckpointError, match="by a run on other data"):
+        train(
+            load_config(None, [*options, "training.steps=2", f"data.sentences={changed}"]),
+            resume=True,
+        )
+
+
+def test_logging_otherwise_is_no_other_run(options: list[str]) -> None:
+    train(load_config(None, [*options, "training.steps=2"]))
+    chosen = [*options, "training.steps=2", "training.log_every=1", "training.keep=5"]
+    assert train(load_config(None, chosen), resume=True).steps == 2
 
 
 def test_a_damaged_state_is_named(options: list[str]) -> None:
     config = load_config(None, [*options, "training.steps=2"])
     train(config)
-    (config.out / "state/state.pt").write_bytes(b"not a state")
-    with pytest.raises(CheckpointError, match=r"state.pt: not a readable training state"):
+    state_of(config.out).write_bytes(b"not a state")
+    with pytest.raises(CheckpointError, match=r"step-00000002-.*not a readable training state"):
         train(config, resume=True)
 
 
 def test_a_state_that_would_run_code_is_refused(options: list[str], tmp_path: Path) -> None:
+    from cxrtext.training.state import save_state
+
     config = load_config(None, [*options, "training.steps=2"])
     train(config)
     planted = tmp_path / "planted"
@@ -106,7 +144,7 @@ def test_a_state_that_would_run_code_is_refused(options: list[str], tmp_path: Pa
         def __reduce__(self) -> tuple[object, ...]:
             return planted.touch, ()
 
-    torch.save({"key": Payload()}, config.out / "state/state.pt")
+    save_state(config.out / "state", 2, {"key": Payload()}, keep=1)
     with pytest.raises(CheckpointError, match="not a readable training state"):
         train(config, resume=True)
     assert not planted.exists()
@@ -122,11 +160,27 @@ def test_images_are_decoded_once(options: list[str], monkeypatch: pytest.MonkeyP
     config = load_config(None, [*options, "training.steps=2"])
     train(config)
 
-    def refuse(workers: int) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr("cxrtext.training.cache.ReaderPool", refuse)
+    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool.map", refuse)
     assert train(config, resume=True).images == 28
+
+
+def test_runs_may_share_decoded_images_in_another_place(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = [*options, "training.steps=2", f"data.cache={tmp_path / 'decoded'}"]
+    first = load_config(None, chosen)
+    train(first)
+    assert not (first.out / "cache").exists()
+    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool.map", None)
+    other = load_config(None, [*chosen, f"out={tmp_path / 'other'}"])
+    assert train(other).images == 28
+    # Where the images are kept is no part of what a run is.
+    moved = load_config(None, [*options, "training.steps=2", "data.cache=null"])
+    monkeypatch.undo()
+    assert train(moved, resume=True).steps == 2
 
 
 def test_bad_images_are_set_aside_up_to_a_limit(
@@ -173,10 +227,12 @@ def test_wrong_settings(options: list[str], change: str, says: str) -> None:
 def test_a_loss_that_is_no_number_stops_the_run(
     options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(scores: torch.Tensor, *_: object) -> torch.Tensor:
-        return scores[:, 0] * float("nan")
+    def broken(*_: object) -> Callable[..., Result]:
+        return lambda scores, *_: Result(scores[:, 0] * (0.0 if len(seen) < 3 else float("nan")))
 
-    monkeypatch.setattr("cxrtext.training.loop.losses", broken)
-    config: Config = load_config(None, options)
-    with pytest.raises(WorkError, match="not a number at step 1; lower training.lr"):
-        train(config)
+    seen: list[int] = []
+    monkeypatch.setattr("cxrtext.training.run.build_objective", broken)
+    config = load_config(None, [*options, "training.save_every=2"])
+    with pytest.raises(WorkError, match="not a number at step 4; lower training.lr") as error:
+        train(config, listener=Listener(step=lambda r, _: seen.append(r.step)))
+    assert "the last good state is that of step 2" in str(error.value)

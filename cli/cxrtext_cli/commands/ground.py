@@ -21,14 +21,14 @@ def ground(
 ) -> None:
     """Show where an image supports a sentence: overlay, peak and boxes."""
     from cxrtext.files import replacing
-    from cxrtext.images import encode_png, read_image, render_overlay
+    from cxrtext.images import encode_png, render_overlay
     from cxrtext.service import load_service
 
     target = out or Path(f"{image.stem}.ground.png")
     if target.suffix.lower() != ".png":
         raise InputError(f"{target}: the overlay is a PNG file; give a name that ends in .png")
     service = load_service(model, device=pick_device(device))
-    pixels = read_image(image)
+    pixels = service.read_file(image)
     found = service.ground(service.embed(pixels), sentence)
     boxes = [box.bbox for box in found.boxes]
     overlay = render_overlay(pixels, found.map(), limits=found.limits, boxes=boxes, peak=found.peak)

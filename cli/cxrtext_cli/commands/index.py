@@ -14,6 +14,7 @@ from cxrtext_cli.options import (
     pick_device,
     print_json,
     progress,
+    say,
 )
 
 
@@ -28,9 +29,14 @@ def index(
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder of decoded images, shared with training and others."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Embed and index an archive for search; goes on where it was stopped."""
+    from cxrtext.images.cache import DecodedCache
     from cxrtext.index import build_index
     from cxrtext.index.build import summary_dict
 
@@ -43,6 +49,7 @@ def index(
             device=pick_device(device),
             allow_outside=allow_outside,
             max_rejected=max_rejected,
+            cache=DecodedCache(cache, say) if cache else None,
             progress=update,
         )
     if as_json:

@@ -67,13 +67,8 @@ def train(
         listener = Listener(say=say, decoding=decoding, step=step)
         summary = run(loaded, resume=resume is not None, listener=listener)
     if as_json:
-        print_json(
-            {
-                **asdict(summary),
-                "checkpoint": str(summary.checkpoint),
-                "rejected": str(summary.rejected) if summary.rejected else None,
-            }
-        )
+        values = asdict(summary).items()
+        print_json({name: str(v) if isinstance(v, Path) else v for name, v in values})
         return
     typer.echo(
         f"{summary.checkpoint}: {summary.steps} steps on {summary.images} images in "
@@ -81,6 +76,10 @@ def train(
     )
     if summary.validation:
         loss, accuracy = summary.validation["loss"], summary.validation["accuracy"]
-        typer.echo(f"validation loss {loss:.3f}, in-batch accuracy {accuracy:.3f}")
+        auc = summary.validation.get("auc")
+        shown = f", AUC {auc:.3f}" if auc is not None else ""
+        typer.echo(f"validation loss {loss:.3f}, in-batch accuracy {accuracy:.3f}{shown}")
+    if summary.best:
+        typer.echo(f"{summary.best}: best by {loaded.training.best}, step {summary.best_step}")
     if summary.rejected:
         typer.echo(f"images set aside: {summary.rejected}")

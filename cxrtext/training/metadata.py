@@ -1,0 +1,217 @@
+"""Columns of a manifest as numbers, kernels and clusters, for conditional objectives."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.objectives import kernels, kmeans
+from cxrtext.records import ImageRecord
+
+Kind = Literal["number", "category"]
+Values = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Metadata of images.
+
+    Args:
+        kinds: What each column holds, M in all.
+        values: [n, M]; numbers in standard deviations from the training images' mean, categories
+            as whole numbers.
+    """
+
+    kinds: tuple[Kind, ...]
+    values: Values
+
+
+def read_columns(manifest: Path, records: Sequence[ImageRecord], names: Sequence[str]) -> Columns:
+    """Read metadata; a column whose every value is a number is one of numbers.
+
+    Args:
+        manifest: Named in messages.
+        records: Training and validation images.
+        names: The columns.
+
+    Raises:
+        DataError: A column is not there, has an empty cell, or is the same for all training images.
+    """
+    columns = [_read_column(manifest, records, name) for name in names]
+    return Columns(
+        tuple(kind for kind, _ in columns),
+        np.stack([values for _, values in columns], axis=1).astype(np.float32),
+    )
+
+
+def _read_column(
+    manifest: Path, records: Sequence[ImageRecord], name: str
+) -> tuple[Kind, np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    there = records[0].metadata
+    if name not in there:
+        raise DataError(
+            f"{manifest}: no column '{name}', which objective.condition names; there are: "
+            f"{', '.join(there) or 'none'}"
+        )
+    cells = [record.metadata[name].strip() for record in records]
+    empty = [record.row for record, cell in zip(records, cells, strict=True) if not cell]
+    if empty:
+        raise DataError(
+            f"{manifest}: row {min(empty)}: '{name}' is empty, as in {len(empty)} of {len(cells)} "
+            "training and validation rows; fill it, leave these rows out, or take the column out "
+            "of objective.condition"
+        )
+    fit = np.asarray([record.split == "train" for record in records])
+    numbers = [_number(cell) for cell in cells]
+    if all(number is not None for number in numbers):
+        values = np.asarray(numbers, dtype=np.float64)
+        mean, deviation = values[fit].mean(), values[fit].std()
+        kind: Kind = "number"
+        varies = bool(deviation > 0)
+        values = (values - mean) / (deviation if varies else 1.0)
+    else:
+        code = {cell: i for i, cell in enumerate(sorted(set(cells)))}
+        values = np.asarray([code[cell] for cell in cells], dtype=np.float64)
+        kind, varies = "category", len(set(values[fit])) > 1
+    if not varies:
+        raise DataError(
+            f"{manifest}: '{name}' is the same in all training rows, so nothing can be conditional "
+            "on it; take it out of objective.condition"
+        )
+    return kind, values
+
+
+def _number(cell: str) -> float | None:
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel and the columns that it compares.
+
+    Args:
+        name: One of ``objectives.kernels``.
+        sigma: Its width in standard deviations, where it has one.
+        columns: Indices of the columns; None for all.
+    """
+
+    name: str
+    sigma: float = 1.0
+    columns: tuple[int, ...] | None = None
+
+
+def kernels_of(
+    wanted: Sequence[tuple[str, float]], names: Sequence[str], kinds: Sequence[Kind]
+) -> list[Kernel]:
+    """Decide which kernel compares which columns.
+
+    Args:
+        wanted: Name and sigma: one a column; or one for all numbers together, beside which
+            categories are compared by delta; or none, which is RBF with σ = 1.
+        names: The columns' names.
+        kinds: What they hold.
+
+    Returns:
+        Kernels whose product is the kernel of all columns.
+
+    Raises:
+        ConfigError: A column of words is to be compared as numbers.
+    """
+    if len(wanted) == len(names) > 0:
+        for (kernel, _), name, kind in zip(wanted, names, kinds, strict=True):
+            if kind == "category" and kernel != "delta":
+                raise ConfigError(
+                    f"objective.kernel: {kernel} compares numbers, but column '{name}' holds "
+                    "words; take delta for it"
+                )
+        return [Kernel(kernel, sigma, (i,)) for i, (kernel, sigma) in enumerate(wanted)]
+    kernel, sigma = wanted[0] if wanted else ("rbf", 1.0)
+    numbers = tuple(i for i, kind in enumerate(kinds) if kind == "number")
+    words = tuple(i for i, kind in enumerate(kinds) if kind == "category")
+    made = [Kernel(kernel, sigma, numbers)] if numbers else []
+    return [*made, Kernel("delta", columns=words)] if words else made
+
+
+def gram(values: Tensor, parts: Sequence[Kernel]) -> Tensor:
+    """The Gram matrix [n, n] of rows [n, M]: the product of the kernels of their columns."""
+    return kernels.product(*(_gram(values, kernel) for kernel in parts))
+
+
+def _gram(values: Tensor, kernel: Kernel) -> Tensor:
+    z = values if kernel.columns is None else values[:, list(kernel.columns)]
+    match kernel.name:
+        case "rbf":
+            return kernels.rbf(z, kernel.sigma)
+        case "laplacian":
+            return kernels.laplacian(z, kernel.sigma)
+        case "linear":
+            return kernels.linear(z)
+        case "cosine":
+            return kernels.cosine(z)
+        case "polynomial":
+            return kernels.polynomial(z)
+        case "delta":
+            return kernels.delta(z)
+    raise ValueError(f"no kernel '{kernel.name}'")
+
+
+def cluster(
+    columns: Columns, fit: np.ndarray[tuple[int], np.dtype[np.bool_]], clusters: int, seed: int
+) -> Values:
+    """Clusters of metadata by k-means of the training rows.
+
+    Args:
+        columns: The metadata; a category enters as one number a value, 1 or 0.
+        fit: [n], which rows are training rows.
+        clusters: Their number.
+        seed: Draws the first centres.
+
+    Returns:
+        [n, 1], the nearest cluster of each row.
+
+    Raises:
+        ConfigError: There are fewer training rows than clusters.
+    """
+    if clusters > fit.sum():
+        raise ConfigError(
+            f"objective.clusters: {clusters} clusters of {int(fit.sum())} training images; give "
+            "fewer"
+        )
+    z = torch.cat(
+        [
+            value[:, None]
+            if kind == "number"
+            else (value[:, None] == value.unique()).to(value.dtype)
+            for kind, value in zip(columns.kinds, torch.from_numpy(columns.values).T, strict=True)
+        ],
+        dim=1,
+    )
+    generator = torch.Generator().manual_seed(seed)
+    centres = kmeans(z[torch.from_numpy(fit)], clusters, generator).centres
+    nearest = torch.cdist(z, centres.to(z.dtype)).argmin(dim=1, keepdim=True)
+    return nearest.to(torch.float32).numpy()
+
+
+def distinct_values(manifest: Path, columns: Columns, names: Sequence[str]) -> Values:
+    """Each distinct row of metadata as a cluster of its own, [n, 1].
+
+    Raises:
+        DataError: There are so many that hardly two images share one.
+    """
+    distinct, codes = np.unique(columns.values, axis=0, return_inverse=True)
+    if len(distinct) > len(codes) / 2:
+        raise DataError(
+            f"{manifest}: {', '.join(names)} take {len(distinct)} different values in {len(codes)} "
+            "rows, so hardly any two images share one; set objective.clusters"
+        )
+    return codes.reshape(-1, 1).astype(np.float32)

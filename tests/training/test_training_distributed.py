@@ -1,0 +1,145 @@
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from cxrtext.training.synced_norm import SyncedBatchNorm, synchronise
+
+SCRIPT = Path(__file__).with_name("gradients_of_a_step.py")
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def start(arguments: Sequence[str | Path], world: int) -> list[subprocess.Popen[str]]:
+    """Start processes as torchrun does."""
+    port = str(free_port())
+    return [
+        subprocess.Popen(
+            [sys.executable, *map(str, arguments)],
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": port,
+                "WORLD_SIZE": str(world),
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(world)
+    ]
+
+
+def gradients(out: Path, options: Sequence[str], world: int) -> dict[str, torch.Tensor]:
+    for process in start([SCRIPT, out, *options], world):
+        _, error = process.communicate(timeout=180)
+        assert process.returncode == 0, error
+    return load_file(out)
+
+
+def check_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    """Equal to 1e-5 of each tensor's largest entry."""
+    for name, expected in one.items():
+        if name.endswith("attention.self.key.bias"):
+            continue  # adds the same to all scores of a softmax: its gradient is nothing but noise
+        worst = float((other[name] - expected).abs().max() / expected.abs().max().clamp(1e-12))
+        assert worst < 1e-5, (name, worst)
+
+
+CASES = {
+    "plain": ["training.sentences=2", "training.rotation=10"],
+    "symmetric-mlp-query": ["objective.symmetric=true", "model.query=mlp"],
+    "micro-batches": ["training.accumulate=2", "training.lock=[image]"],
+    "conditional": [
+        "objective.name=y-aware",
+        "objective.condition=[age]",
+        "objective.kernel=rbf",
+        "training.checkpointing=true",
+    ],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_have_the_gradients_of_one(
+    options: list[str], tmp_path: Path, case: str
+) -> None:
+    chosen = [*options, *CASES[case]]
+    one = gradients(tmp_path / "one.safetensors", chosen, 1)
+    two = gradients(tmp_path / "two.safetensors", chosen, 2)
+    assert one.keys() == two.keys()
+    check_equal(one, two)
+
+
+def test_parts_in_turn_have_the_gradients_of_the_whole(options: list[str], tmp_path: Path) -> None:
+    """With an image encoder whose batch norms use fixed statistics; others see their part only."""
+    chosen = [*options, "training.sentences=2", "training.lock=[image]"]
+    whole = gradients(tmp_path / "whole.safetensors", chosen, 1)
+    parts = gradients(tmp_path / "parts.safetensors", [*chosen, "training.accumulate=4"], 1)
+    assert whole.keys() == parts.keys()
+    check_equal(whole, parts)
+
+
+def training(options: Sequence[str], world: int) -> list[subprocess.Popen[str]]:
+    sets = [part for option in options for part in ("--set", option)]
+    return start(["-m", "cxrtext.training", *sets], world)
+
+
+def test_two_processes_train_validate_and_write_once(options: list[str], tmp_path: Path) -> None:
+    chosen = [*options, "training.steps=6", "training.validate_every=3", "training.save_every=3"]
+    said = []
+    for process in training(chosen, 2):
+        out, error = process.communicate(timeout=240)
+        assert process.returncode == 0, error
+        said.append(out)
+    assert "2 processes" in said[0]
+    assert "checkpoint:" in said[0]
+    assert said[1] == ""
+    run = tmp_path / "run"
+    assert (run / "checkpoint/model.safetensors").is_file()
+    assert (run / "metrics.jsonl").read_text().count('"kind": "val"') == 2
+
+
+def test_an_error_of_one_ends_all_with_one_line(options: list[str]) -> None:
+    processes = training([*options, "training.batch=9"], 2)
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    lines = [line for error in errors for line in error.splitlines() if line.startswith("error:")]
+    assert len(lines) == 1
+    assert "9 images cannot be divided among 2 process(es)" in lines[0]
+    assert all(process.returncode for process in processes)
+
+
+def test_synced_norm_of_one_process_is_batch_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cxrtext.training.synced_norm.sum_over_processes", lambda tensor: tensor)
+    plain = nn.Sequential(nn.BatchNorm2d(3, momentum=0.2))
+    synced = nn.Sequential(nn.BatchNorm2d(3, momentum=0.2))
+    synchronise(synced)
+    assert isinstance(synced[0], SyncedBatchNorm)
+    assert plain.state_dict().keys() == synced.state_dict().keys()
+    x = torch.randn(4, 3, 5, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    for network, images in ((plain, x), (synced, y)):
+        network.train()
+        (network(images) ** 3).sum().backward()
+    assert x.grad is not None
+    assert y.grad is not None
+    assert torch.allclose(x.grad, y.grad, atol=1e-5)
+    for name, value in plain.state_dict().items():
+        assert torch.allclose(value, synced.state_dict()[name], atol=1e-6), name
+    plain.eval()
+    synced.eval()
+    assert torch.allclose(plain(x), synced(x), atol=1e-6)

@@ -1,0 +1,117 @@
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cxrtext.config import load_config
+from cxrtext.training import Listener, train
+from cxrtext.training.state import load_newest_state, save_state
+
+
+def start(options: list[str], *, resume: bool) -> subprocess.Popen[str]:
+    sets = [part for option in options for part in ("--set", option)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "cxrtext.training", *sets, *(["--resume"] if resume else [])],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def kill_while_training(process: subprocess.Popen[str], delay: float) -> None:
+    """SIGKILL some time after the first step; nothing of the process runs after that."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("step "):
+            break
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def test_killed_at_random_and_resumed_gives_the_very_bytes_of_an_unbroken_run(
+    options: list[str], tmp_path: Path
+) -> None:
+    """Weights, and those of the best validation, with averages and micro-batches on."""
+    chosen = [
+        *options,
+        "training.steps=100",
+        "training.save_every=4",
+        "training.validate_every=25",
+        "training.log_every=1",
+        "training.ema=0.9",
+        "training.accumulate=2",
+        "training.mlm_weight=0.1",
+        "training.rotation=5",
+    ]
+    whole, broken = ([*chosen, f"out={tmp_path / name}"] for name in ("whole", "broken"))
+    train(load_config(None, whole))
+    moments = random.Random(time.time_ns())  # noqa: S311 - any moment is to do
+    kill_while_training(start(broken, resume=False), moments.uniform(0, 1.0))
+    kill_while_training(start(broken, resume=True), moments.uniform(0, 1.0))
+    last = start(broken, resume=True)
+    out, _ = last.communicate(timeout=240)
+    assert last.returncode == 0, out
+    for name in ("checkpoint", "checkpoint-best"):
+        one, other = (
+            (tmp_path / run / name / "model.safetensors").read_bytes()
+            for run in ("whole", "broken")
+        )
+        assert one == other, name
+    assert not list((tmp_path / "broken").glob(".*.tmp"))
+
+
+def test_a_damaged_newest_state_is_passed_over(options: list[str], tmp_path: Path) -> None:
+    chosen = [*options, "training.steps=9", "training.save_every=3", "training.keep=3"]
+    whole, broken = (
+        load_config(None, [*chosen, f"out={tmp_path / name}"]) for name in ("whole", "broken")
+    )
+    train(whole)
+    train(broken)
+    newest = sorted((broken.out / "state").glob("step-*.pt"))[-1]
+    damaged = bytearray(newest.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    newest.write_bytes(damaged)
+    said: list[str] = []
+    steps: list[int] = []
+    train(
+        broken,
+        resume=True,
+        listener=Listener(say=said.append, step=lambda r, _: steps.append(r.step)),
+    )
+    assert steps == [7, 8, 9]
+    assert any("step-00000009" in line and "damaged" in line for line in said)
+    weights = [(c.out / "checkpoint/model.safetensors").read_bytes() for c in (whole, broken)]
+    assert weights[0] == weights[1]
+
+
+def test_the_last_states_are_kept(tmp_path: Path) -> None:
+    for step in (1, 2, 3):
+        save_state(tmp_path, step, {"step": step}, keep=2)
+    names = sorted(path.name.split("-")[1] for path in tmp_path.iterdir())
+    assert names == ["00000002", "00000003"]
+    assert load_newest_state(tmp_path) == {"step": 3}
+    assert load_newest_state(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize("free", [0, 1000])
+def test_a_full_disk_is_said_before_work_begins(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, free: int
+) -> None:
+    from cxrtext.errors import WorkError
+
+    class Usage:
+        def __init__(self) -> None:
+            self.free = free
+
+    monkeypatch.setattr("cxrtext.training.state.shutil.disk_usage", lambda _: Usage())
+    config = load_config(None, [*options, "training.steps=2"])
+    with pytest.raises(WorkError, match="keeping 2 states and two checkpoints takes .* GB free"):
+        train(config)
+    assert not (config.out / "state").exists()

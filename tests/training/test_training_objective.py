@@ -1,0 +1,309 @@
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cxrtext import objectives
+from cxrtext.config import ObjectiveName, ObjectiveSection
+from cxrtext.errors import WorkError
+from cxrtext.objectives import kernels
+from cxrtext.training.corrections import similarity_to_images
+from cxrtext.training.metadata import Kind
+from cxrtext.training.objective import Objective, Pairs, build_objective
+
+GAMMA_SQ = torch.tensor(14.0)
+KINDS: tuple[Kind, ...] = ("number", "category")
+NAMES = get_args(ObjectiveName)
+WITH_KERNEL = ObjectiveSection.WITH_KERNEL
+
+
+def objective(name: str, **keys: Any) -> Objective:
+    conditional = name in (*ObjectiveSection.CLUSTERED, *WITH_KERNEL)
+    condition = {"condition": ("age", "sex")} if conditional else {}
+    section = ObjectiveSection.model_validate({"name": name, **condition, **keys})
+    return build_objective(section, KINDS if conditional else ())
+
+
+def unit(rows: int, generator: torch.Generator, size: int = 16) -> Tensor:
+    return F.normalize(torch.randn(rows, size, generator=generator), dim=1)
+
+
+def batch(
+    name: str, images: int = 8, extra: tuple[int, ...] = (2, 2, 5, 0)
+) -> tuple[Tensor, Pairs, Tensor, Tensor]:
+    """Scores [S, B] that ask for gradients, pairs, texts and the images' vectors."""
+    generator = torch.Generator().manual_seed(3)
+    image_of = torch.tensor([*range(images), *extra])
+    texts, pictures = unit(len(image_of), generator), unit(images, generator)
+    scores = (GAMMA_SQ * texts @ pictures.T).requires_grad_()
+    metadata = torch.stack([torch.randn(images, generator=generator), torch.arange(images) % 2], 1)
+    if name in ObjectiveSection.CLUSTERED:
+        metadata = metadata[:, 1:]
+    pairs = Pairs(
+        image_of=image_of,
+        eta=torch.rand(len(image_of), generator=generator) * 0.2,
+        labels=torch.rand(images, 5, generator=generator) < 0.2,
+        vectors=unit(len(image_of), generator),
+        metadata=metadata,
+    )
+    return scores, pairs, texts, pictures
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_gives_finite_losses_and_gradients(name: str, symmetric: bool) -> None:
+    scores, pairs, texts, _ = batch(name)
+    given = objective(name, symmetric=symmetric, threshold=0.2, keep=3)
+    result = given(scores, pairs, GAMMA_SQ, texts, torch.Generator())
+    both = symmetric and name != "alignment-uniformity"
+    assert result.losses.shape == (len(texts) + both * scores.shape[1],)
+    assert torch.isfinite(result.losses).all()
+    (gradient,) = torch.autograd.grad(result.losses.mean(), scores)
+    assert torch.isfinite(gradient).all()
+    assert (gradient != 0).any()
+    assert 0 <= result.floored <= 1
+    assert result.without_negatives < len(result.losses)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_large_scores_stay_finite(name: str) -> None:
+    scores, pairs, texts, _ = batch(name)
+    large = (scores.detach() * (100 / 14)).requires_grad_()
+    given = objective(name, symmetric=True)
+    result = given(large, pairs, torch.tensor(100.0), texts, torch.Generator())
+    assert torch.isfinite(result.losses).all()
+    assert torch.isfinite(torch.autograd.grad(result.losses.sum(), large)[0]).all()
+
+
+def direct(name: str, scores: Tensor, pairs: Pairs, texts: Tensor, turn: bool) -> Tensor:
+    """The losses of a square batch by ``cxrtext.objectives`` itself."""
+    both: Any = objectives.symmetric if turn else lambda function: function
+    assert pairs.labels is not None
+    assert pairs.vectors is not None
+    assert pairs.metadata is not None
+    same = objectives.same_labels(pairs.labels)
+    cosines = pairs.vectors @ pairs.vectors.T
+    clusters = pairs.metadata[:, 0].long()
+    kernel = kernels.rbf(pairs.metadata[:, 0])
+    if name in WITH_KERNEL:
+        kernel = kernel * kernels.delta(pairs.metadata[:, 1])
+    off = ~torch.eye(len(scores), dtype=torch.bool)
+
+    def positive_debiased(scores: Tensor) -> Tensor:
+        return objectives.positive_debiased(
+            scores.diag()[:, None], scores[off].reshape(len(scores), -1), 14.0, 0.1, 14.0
+        )
+
+    def conditional(scores: Tensor, kernel: Tensor) -> Tensor:
+        alignment = objectives.conditional_alignment(scores, kernel)
+        return alignment + 0.5 * objectives.conditional_uniformity(scores, kernel)
+
+    calls: dict[str, Any] = {
+        "info-nce": lambda: both(objectives.info_nce)(scores),
+        "dcl-eta": lambda: both(objectives.debiased)(scores, 0.07, 14.0),
+        "dcl-eta-lm": lambda: both(objectives.debiased)(scores, pairs.eta, 14.0),
+        "dcl-eta-true": lambda: both(objectives.debiased)(scores, pairs.eta, 14.0),
+        "remove-by-labels": lambda: both(objectives.remove_negatives)(scores, same),
+        "remove-by-text": lambda: both(objectives.remove_negatives)(scores, cosines > 0.1),
+        "reweight-by-text": lambda: both(objectives.reweight_negatives)(scores, cosines, 0.6),
+        "hard-negative": lambda: both(objectives.hard_negative)(scores, 0.1, 0.6, 14.0),
+        "positive-debiased": lambda: both(positive_debiased)(scores),
+        "supervised": lambda: both(objectives.supervised)(scores, same),
+        "y-aware": lambda: both(objectives.y_aware)(scores, kernel),
+        "conditional-alignment-uniformity": lambda: both(conditional)(scores, kernel=kernel),
+        "weaksup-info-nce": lambda: both(objectives.weakly_supervised)(scores, clusters=clusters),
+        "fair-info-nce": lambda: both(objectives.fair)(scores, clusters=clusters),
+        "weaksup-cclk": lambda: both(objectives.cclk_weakly_supervised)(scores, kernel, 0.3),
+        "fair-cclk": lambda: both(objectives.cclk_fair)(scores, kernel, 0.3),
+        "hardneg-cclk": lambda: both(objectives.cclk_hard_negative)(
+            scores, embeddings=texts, ridge=0.3
+        ),
+    }
+    losses: Tensor = calls[name]()
+    return losses
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if n not in ("resample-by-text", "alignment-uniformity")]
+)
+def test_one_sentence_an_image_equals_the_objective_itself(name: str, symmetric: bool) -> None:
+    scores, pairs, texts, _ = batch(name, extra=())
+    keys = {"eta": 0.07, "threshold": 0.1, "beta": 0.6, "ridge": 0.3, "weight": 0.5}
+    found = objective(name, symmetric=symmetric, **keys)(scores, pairs, GAMMA_SQ, texts).losses
+    if symmetric:  # objectives.symmetric gives the mean of both losses of a pair
+        found = found.reshape(2, -1).mean(dim=0)
+    expected = direct(name, scores, pairs, texts, symmetric)
+    torch.testing.assert_close(found, expected)
+
+
+def test_resampling_follows_the_generator() -> None:
+    scores, pairs, texts, _ = batch("resample-by-text", extra=())
+    assert pairs.vectors is not None
+    given = objective("resample-by-text", keep=3)
+    found = given(scores, pairs, GAMMA_SQ, texts, torch.Generator().manual_seed(5)).losses
+    expected = objectives.resample_negatives(
+        scores, pairs.vectors @ pairs.vectors.T, 3, 1.0, torch.Generator().manual_seed(5)
+    )
+    assert torch.equal(found, expected)
+
+    with pytest.raises(ValueError, match="needs a generator that follows from the seed"):
+        given(scores, pairs, GAMMA_SQ, texts)
+
+
+def test_alignment_and_uniformity_equal_loops() -> None:
+    scores, pairs, texts, pictures = batch("alignment-uniformity")
+    found = objective("alignment-uniformity", weight=0.5)(scores, pairs, GAMMA_SQ, texts).losses
+    own = pairs.image_of.tolist()
+    among, across, aligned = [], [], []
+    for i, x in enumerate(texts):
+        aligned.append(float((x - pictures[own[i]]).square().sum()))
+        among += [float((x - y).square().sum()) for j, y in enumerate(texts) if own[j] != own[i]]
+        across += [float((x - v).square().sum()) for b, v in enumerate(pictures) if b != own[i]]
+    repelled = [(-2 * torch.tensor(part)).exp().mean().log() for part in (among, across)]
+    expected = torch.tensor(aligned) + 0.5 * sum(repelled) / 2
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_alignment_equals_the_objective_of_vectors() -> None:
+    scores, pairs, texts, pictures = batch("alignment-uniformity", extra=())
+    result = objective("alignment-uniformity", weight=0.0)(scores, pairs, GAMMA_SQ, texts)
+    expected = objectives.alignment_uniformity(texts, pictures, weight=0.0)
+    torch.testing.assert_close(result.losses.mean(), expected)
+
+
+def test_symmetric_losses_of_several_sentences_equal_the_loop() -> None:
+    scores, pairs, texts, _ = batch("info-nce", images=3, extra=(1, 1, 0))
+    found = objective("info-nce", symmetric=True)(scores, pairs, GAMMA_SQ, texts).losses.mean()
+    value, own = scores.detach().double().exp(), pairs.image_of.tolist()
+    text = [-(value[i, b] / value[i].sum()).log() for i, b in enumerate(own)]
+    image = [
+        -(value[b, b] / (value[b, b] + sum(value[i, b] for i in range(6) if own[i] != b))).log()
+        for b in range(3)
+    ]
+    expected = (sum(text) / 6 + sum(image) / 3) / 2
+    assert float(found.detach()) == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["fair-info-nce", "supervised", "reweight-by-text", "y-aware"])
+def test_images_are_anchors_of_their_first_sentence(name: str) -> None:
+    scores, pairs, texts, _ = batch(name, images=4, extra=(2, 0, 2))
+    clusters = torch.tensor([0, 0, 1, 0])
+    kernel_of = torch.stack([torch.arange(4.0), clusters], dim=1)
+    metadata = clusters[:, None].float() if name == "fair-info-nce" else kernel_of
+    pairs = replace(pairs, metadata=metadata)
+    assert pairs.labels is not None
+    assert pairs.vectors is not None
+    given = objective(name, symmetric=True)
+    found = given(scores, pairs, GAMMA_SQ, texts).losses[7:] / ((7 + 4) / (2 * 4))
+    own, first = pairs.image_of, torch.arange(4)
+    others = own[:, None] == first
+    others[first, first] = False
+    turned = scores.masked_fill(others, -torch.inf).T
+    match name:
+        case "fair-info-nce":
+            expected = objectives.fair(turned, clusters[own], first)
+        case "supervised":
+            same = objectives.same_labels(pairs.labels, pairs.labels[own])
+            expected = objectives.supervised(turned, same, first)
+        case "reweight-by-text":
+            cosines = similarity_to_images(pairs.vectors, own, 4).T
+            expected = objectives.reweight_negatives(turned, cosines, 1.0, first)
+        case _:  # a kernel compares images, so each is there once
+            gram = kernels.rbf(kernel_of[:, 0]) * kernels.delta(kernel_of[:, 1])
+            expected = objectives.y_aware(scores[:4].T, gram)
+    torch.testing.assert_close(found, expected)
+
+
+def test_hard_negatives_of_each_sentence_are_near_that_sentence() -> None:
+    scores, pairs, texts, _ = batch("hardneg-cclk", images=4, extra=(2, 0, 2))
+    found = objective("hardneg-cclk", ridge=0.3)(scores, pairs, GAMMA_SQ, texts).losses
+    second = texts[[5, 1, 4, 3]]  # images 0 and 2 have a second sentence, 2 a third
+    third = texts[[0, 1, 6, 3]]
+    for rows, z in (([0, 1, 2, 3], texts[:4]), ([5, 4], second), ([6], third)):
+        expected = objectives.cclk_hard_negative(
+            scores[rows], z, 0.3, positive=pairs.image_of[rows]
+        )
+        torch.testing.assert_close(found[rows], expected)
+
+
+def test_similarity_to_an_image_is_that_to_its_nearest_sentence() -> None:
+    vectors = F.normalize(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), dim=1)
+    found = similarity_to_images(vectors, torch.tensor([0, 1, 1]), 2)
+    half = 0.5**0.5
+    torch.testing.assert_close(found, torch.tensor([[1.0, half], [0.0, 1.0], [half, 1.0]]))
+
+
+def test_anchors_without_negatives_are_counted_and_a_step_of_them_is_refused() -> None:
+    scores, pairs, texts, _ = batch("remove-by-text")
+    given = objective("remove-by-text", threshold=-1.0)
+    result = given(scores.detach(), pairs, GAMMA_SQ, texts)  # a validation batch is only counted
+    assert result.without_negatives == len(texts)
+    with pytest.raises(WorkError, match=r"remove-by-text leaves no anchor .* objective.threshold"):
+        given(scores, pairs, GAMMA_SQ, texts)
+    alone = Pairs(pairs.image_of, pairs.eta, metadata=torch.arange(8.0)[:, None])
+    with pytest.raises(WorkError, match="fair-info-nce leaves no anchor .* objective.clusters"):
+        objective("fair-info-nce")(scores, alone, GAMMA_SQ, texts)
+
+
+def test_metadata_that_are_all_alike() -> None:
+    scores, pairs, texts, _ = batch("y-aware")
+    alike = Pairs(pairs.image_of, pairs.eta, metadata=torch.zeros(8, 2))
+    given = objective("conditional-alignment-uniformity")
+    with pytest.raises(WorkError, match="not defined on a batch: all candidates .* raise training"):
+        given(scores, alike, GAMMA_SQ, texts)
+    assert torch.isfinite(given(scores.detach(), alike, GAMMA_SQ, texts).losses).all()
+
+
+def test_a_kernel_that_cannot_compare_what_met_in_a_batch() -> None:
+    scores, pairs, texts, _ = batch("fair-cclk")
+    average = Pairs(pairs.image_of, pairs.eta, metadata=torch.zeros(8, 2))
+    with pytest.raises(WorkError, match="fair-cclk is not defined on a batch: z is all zeros"):
+        objective("fair-cclk", kernel="cosine")(scores, average, GAMMA_SQ, texts)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_that_diverged_gives_a_loss_that_is_no_number(name: str) -> None:
+    scores, pairs, texts, _ = batch(name)
+    broken = scores * torch.nan
+    generator = torch.Generator()
+    losses = objective(name)(broken, pairs, GAMMA_SQ, texts * torch.nan, generator).losses
+    assert torch.isnan(losses.mean())
+
+
+@pytest.mark.parametrize("name", ["remove-by-labels", "resample-by-text", "fair-cclk"])
+def test_what_is_missing_of_a_batch_is_named(name: str) -> None:
+    scores, pairs, texts, _ = batch(name)
+    with pytest.raises(ValueError, match=f"{name} needs .*; see gather_extras"):
+        objective(name)(scores, Pairs(pairs.image_of, pairs.eta), GAMMA_SQ, texts)
+
+
+def test_kinds_are_needed_where_a_kernel_compares() -> None:
+    section = ObjectiveSection(name="y-aware", condition=("age",))
+    with pytest.raises(ValueError, match=r"one kind a column of \['age'\]"):
+        build_objective(section)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        ("laplacian", lambda z: kernels.laplacian(z[:, 0]) * kernels.delta(z[:, 1])),
+        ("delta", kernels.delta),
+        (
+            [{"name": "rbf", "sigma": 0.5}, "delta"],
+            lambda z: kernels.rbf(z[:, 0], 0.5) * kernels.delta(z[:, 1]),
+        ),
+        (
+            ["polynomial", "delta"],
+            lambda z: kernels.polynomial(z[:, 0]) * kernels.delta(z[:, 1]),
+        ),
+    ],
+)
+def test_kernels_of_columns(kernel: Any, expected: Any) -> None:
+    scores, pairs, texts, _ = batch("fair-cclk", extra=())
+    found = objective("fair-cclk", kernel=kernel)(scores, pairs, GAMMA_SQ, texts).losses
+    direct = objectives.cclk_fair(scores, expected(pairs.metadata), 0.1)
+    torch.testing.assert_close(found, direct)

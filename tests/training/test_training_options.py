@@ -1,0 +1,173 @@
+"""Whole runs of a few steps, one option each, and what is refused before work begins."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cxrtext.config import load_config
+from cxrtext.errors import ConfigError, DataError, WorkError
+from cxrtext.models import load_model
+from cxrtext.training import Listener, train
+from cxrtext.training.learner import Progress
+from cxrtext.training.loop import StepReport, check_loss
+from cxrtext.training.recipe import Recipe
+
+
+def lines(folder: Path, kind: str) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if row["kind"] == kind]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["training.precision=float16"],
+        ["training.precision=bfloat16", "training.accumulate=4", "training.checkpointing=true"],
+        ["model.similarity=global", "objective.symmetric=true", "training.mlm_weight=0.1"],
+        ["training.ema=0.9", "training.sentences=2", "training.section_weights={findings: 2}"],
+    ],
+)
+def test_options_train(options: list[str], changes: list[str]) -> None:
+    config = load_config(None, [*options, *changes, "training.steps=4", "training.log_every=1"])
+    summary = train(config)
+    assert summary.validation["loss"] > 0
+    assert 0 <= summary.validation["auc"] <= 1
+    assert summary.best == config.out / "checkpoint-best"
+    for row in lines(config.out, "train"):
+        assert 0 <= row["waiting"] <= 1
+        assert (row["mlm"] > 0) == (config.training.mlm_weight > 0)
+    assert (config.out / "curves.png").stat().st_size > 1000
+    load_model(config.out / "checkpoint")
+
+
+def test_a_validation_measures_search_and_classes(run_folder: Path) -> None:
+    (*_, last) = lines(run_folder, "val")
+    assert {"loss", "accuracy", "floored", "auc", "auc_Pneumothorax", "R@1", "R@5"} <= last.keys()
+    assert last["R@1"] == pytest.approx(
+        (last["text_to_image_R@1"] + last["image_to_text_R@1"]) / 2, abs=1e-5
+    )
+    assert 0 < last["entropy"] <= 1
+    assert last["image_to_text_R@5"] == 1  # there are three sentences
+
+
+def test_the_average_is_the_checkpoint(options: list[str], tmp_path: Path) -> None:
+    chosen = [*options, "training.steps=3"]
+    plain = load_config(None, [*chosen, f"out={tmp_path / 'plain'}"])
+    averaged = load_config(None, [*chosen, "training.ema=0.5", f"out={tmp_path / 'averaged'}"])
+    for config in (plain, averaged):
+        train(config)
+    one, other = (load_model(c.out / "checkpoint").state_dict() for c in (plain, averaged))
+    name = "image_encoder.projection.weight"
+    assert not torch.equal(one[name], other[name])
+    assert torch.allclose(one[name], other[name], atol=0.05)
+
+
+def test_training_stops_when_it_is_long_no_better(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = iter([3.0, 2.0, 2.5, 2.5, 2.5])
+    monkeypatch.setattr("cxrtext.training.course.validate", lambda *_: {"loss": next(values)})
+    changes = ["training.validate_every=2", "training.patience=2", "training.steps=40"]
+    config = load_config(None, [*options, *changes])
+    said: list[str] = []
+    summary = train(config, listener=Listener(say=said.append))
+    assert (summary.steps, summary.best_step) == (8, 4)
+    assert "stopped after step 8: val/loss was best after step 4" in said[-1]
+    best = json.loads((config.out / "checkpoint-best/training.json").read_text())
+    assert best["step"] == 4
+    steps: list[int] = []
+    train(config, resume=True, listener=Listener(step=lambda r, _: steps.append(r.step)))
+    assert not steps
+
+
+def test_a_diverging_run_is_stopped() -> None:
+    progress, recipe = Progress(), Recipe(steps=100, batch=8)
+    for step, loss in enumerate([2.0, *[9.0] * 19, 2.0, *[9.0] * 19]):
+        check_loss(progress, loss, step, recipe)
+    with pytest.raises(WorkError, match=r"diverged at step 41: above 5.1 for 20.*training.lr"):
+        check_loss(progress, 9.0, 40, recipe)
+
+
+def test_the_rate_is_scaled_by_tower(options: list[str]) -> None:
+    reports: list[StepReport] = []
+    config = load_config(None, [*options, "training.steps=2", "training.image_lr=0.1"])
+    train(config, listener=Listener(step=lambda r, _: reports.append(r)))
+    assert [r.step for r in reports] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "says"),
+    [
+        (["training.batch=64"], DataError, "28 training images have text, fewer than"),
+        (["training.batch=9", "training.accumulate=2"], ConfigError, "does not divide batch 9"),
+        (
+            ["training.lock=[text]", "training.mlm_weight=1"],
+            ConfigError,
+            "which lock holds still",
+        ),
+        (["training.section_weights={history: 2}"], ConfigError, "has no section 'history'; it"),
+        (["data.sections=[history]"], ConfigError, "data.sections: .* has no section 'history'"),
+        (["objective.eta=1"], ConfigError, "objective.eta: 1: input should be less than 1"),
+    ],
+)
+def test_what_cannot_work_is_refused(
+    options: list[str], changes: list[str], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        train(load_config(None, [*options, *changes]))
+
+
+def test_nothing_is_decoded_before_the_tables_are_checked(
+    options: list[str], data_folder: Path, tmp_path: Path
+) -> None:
+    with (data_folder / "manifest.csv").open(newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    rows[1]["patient_id"] = rows[5]["patient_id"]  # train and val
+    table = tmp_path / "manifest.csv"
+    with table.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    with pytest.raises(DataError, match="is in two splits"):
+        train(load_config(None, [*options, f"data.manifest={table}"]))
+    best = [*options, "training.best=val/auc", "training.batch=2"]
+    kept = [row for row in rows if row["split"] == "train"][:4]
+    with table.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, list(kept[0]))
+        writer.writeheader()
+        writer.writerows([{**row, "image": str(data_folder / row["image"])} for row in kept])
+    chosen = [*best, f"data.manifest={table}", "data.allow_outside=true"]
+    with pytest.raises(ConfigError, match=r"val/auc needs labels of validation images"):
+        train(load_config(None, chosen))
+
+
+@pytest.mark.parametrize("name", ["ssd-mimic-cxr", "biovil-baseline", "cpu-small"])
+def test_the_configurations_that_come_with_the_project_are_valid(name: str) -> None:
+    folder = Path(__file__).parents[2] / "configs"
+    config = load_config(folder / f"{name}.yaml")
+    assert config.data.manifest.parent.parent == folder / "../data"
+    if name == "ssd-mimic-cxr":  # SSD section 3.2
+        training, model = config.training, config.model
+        assert (training.batch, training.lr, training.warmup) == (64, 1e-5, 2000)
+        assert (model.image, model.dimension, model.gamma_sq) == ("resnet18", 128, 14.0)
+        assert (config.data.resize, config.data.crop) == (512, 480)
+
+
+def test_labels_that_are_not_needed_do_not_stop_a_run(
+    options: list[str], data_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    (folder / "labels.csv").write_text("study_id,Pneumothorax\ns00,perhaps\n")
+    chosen = [*options, f"data.manifest={folder / 'manifest.csv'}", "training.steps=1"]
+    said: list[str] = []
+    summary = train(load_config(None, chosen), listener=Listener(say=said.append))
+    assert "auc" not in summary.validation
+    assert any("no zero-shot AUC" in line and "row 1" in line for line in said)
+    needed = [*chosen, "training.best=val/auc", f"out={tmp_path / 'needed'}"]
+    with pytest.raises(DataError, match="row 1: Pneumothorax is 'perhaps'"):
+        train(load_config(None, needed))

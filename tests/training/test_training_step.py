@@ -1,0 +1,245 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cxrtext.config import Config, load_config
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.training.batch import Tokens, span, take
+from cxrtext.training.build import build_head, build_model, build_optimizer
+from cxrtext.training.data import Examples
+from cxrtext.training.distributed import Processes
+from cxrtext.training.ema import Average
+from cxrtext.training.learner import Learner, build_learner
+from cxrtext.training.masking import hide, vocabulary_of
+from cxrtext.training.objective import build_objective
+from cxrtext.training.prefetch import prefetched
+from cxrtext.training.recipe import Recipe, lock_towers, set_training
+from cxrtext.training.recompute import recompute_activations
+from cxrtext.training.step import backward
+
+Grads = dict[str, torch.Tensor]
+
+
+def built(config: Config, change: Callable[[ImageTextModel], None] | None = None) -> Learner:
+    model = build_model(config)
+    lock_towers(model, config.training.lock)
+    if change:
+        change(model)
+    head = build_head(config, model)
+    optimizer = build_optimizer(model, head, config)
+    return build_learner(
+        model,
+        head,
+        optimizer,
+        precision=config.training.precision if config.training.precision != "auto" else "float32",
+        ema=config.training.ema,
+        processes=Processes(),
+    )
+
+
+def examples(count: int = 8) -> Examples:
+    generator = np.random.default_rng(0)
+    return Examples(
+        pixels=generator.integers(0, 255, (count, 72, 72)).astype(np.uint8),
+        rows=np.arange(count),
+        sentences=[np.asarray([2 * i, 2 * i + 1]) for i in range(count)],
+        tokens=[[2, 10 + i % 13, 5 + i, 3][: 3 + i % 2] for i in range(2 * count)],
+        eta=np.full(2 * count, 0.1, dtype=np.float32),
+        pad_id=0,
+    )
+
+
+def step(config: Config, learner: Learner, recipe: Recipe) -> Grads:
+    """Gradients of one step on noise."""
+    batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
+    if recipe.mlm_weight:
+        vocabulary = vocabulary_of(
+            learner.model.tokenizer, int(learner.model.spec.text["vocab_size"])
+        )
+        generator = torch.Generator().manual_seed(0)
+        batch = replace(batch, tokens=hide(batch.tokens, vocabulary, generator))
+    images = torch.randn(8, 1, 64, 64, generator=torch.Generator().manual_seed(1))
+    set_training(learner.model, recipe.lock)
+    learner.optimizer.zero_grad(set_to_none=True)
+    backward(learner, build_objective(config.objective), batch, images, recipe, step=3)
+    named = learner.model.named_parameters()
+    return {name: p.grad.clone() for name, p in named if p.grad is not None}
+
+
+def check_equal(one: Grads, other: Grads, tolerance: float) -> None:
+    assert one.keys() == other.keys()
+    for name, expected in one.items():
+        if not name.endswith("key.bias"):  # whose gradient is nothing but noise
+            worst = (other[name] - expected).abs().max() / expected.abs().max().clamp(1e-12)
+            assert worst < tolerance, (name, float(worst))
+
+
+def test_dropout_is_the_same_in_both_passes(options: list[str]) -> None:
+    config = load_config(None, options)
+    learner = built(config)
+    seen: list[torch.Tensor] = []
+
+    class Recording(nn.Module):
+        def forward(self, images: torch.Tensor, tokens: list[Tokens]) -> Any:
+            out = learner.plain_towers(images, tokens)
+            seen.append(out[1].detach())
+            return out
+
+    towers = learner.plain_towers
+    learner.towers = Recording()
+    first: list[torch.Tensor] = []
+    towers.register_forward_hook(
+        lambda _module, _inputs, out: None if torch.is_grad_enabled() else first.append(out[1])
+    )
+    step(config, learner, Recipe(1, 8, accumulate=2))
+    assert len(first) == len(seen) == 2
+    assert all(torch.equal(a, b) for a, b in zip(first, seen, strict=True))
+    learner.model.eval()
+    assert not torch.equal(first[0], learner.plain_towers(*parts_of(config))[1][: len(first[0])])
+
+
+def parts_of(config: Config) -> tuple[torch.Tensor, list[Tokens]]:
+    batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
+    return torch.randn(8, 1, 64, 64), batch.tokens
+
+
+def test_a_language_model_loss_in_parts_is_that_of_the_whole(options: list[str]) -> None:
+    config = load_config(None, [*options, "training.mlm_weight=0.5", "training.lock=[image]"])
+
+    def still(model: ImageTextModel) -> None:
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+
+    one, other = (
+        step(
+            config,
+            built(config, still),
+            Recipe(1, 8, accumulate=parts, mlm_weight=0.5, lock=("image",)),
+        )
+        for parts in (1, 4)
+    )
+    check_equal(one, other, tolerance=1e-5)
+    without = step(config, built(config, still), Recipe(1, 8, lock=("image",)))
+    name = "text_encoder.backbone.embeddings.word_embeddings.weight"
+    assert not torch.allclose(without[name], one[name])
+
+
+def test_recomputed_activations_give_the_same_gradients(options: list[str]) -> None:
+    config = load_config(None, options)
+    plain, again = built(config), built(config, recompute_activations)
+    one, other = (step(config, learner, Recipe(1, 8)) for learner in (plain, again))
+    check_equal(one, other, tolerance=1e-6)
+    buffers = dict(again.model.named_buffers())
+    for name, buffer in plain.model.named_buffers():
+        if "running" in name:
+            assert torch.equal(buffer, buffers[name]), name
+
+
+def test_locked_towers_stay_as_they_are(options: list[str]) -> None:
+    config = load_config(None, [*options, "training.lock=[image, text]"])
+    learner = built(config)
+    before = {name: t.clone() for name, t in learner.model.state_dict().items()}
+    step(config, learner, Recipe(1, 8, lock=("image", "text")))
+    learner.optimizer.step()
+    after = learner.model.state_dict()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {
+        "image_encoder.projection.weight",
+        "image_encoder.projection.bias",
+        "text_encoder.projection.weight",
+        "text_encoder.projection.bias",
+        "query.weight",
+        "log_gamma_sq",
+    }
+
+
+def test_parameters_are_grouped(options: list[str]) -> None:
+    chosen = [*options, "training.image_lr=2", "training.text_lr=0.5", "training.weight_decay=0.1"]
+    learner = built(load_config(None, [*chosen, "training.mlm_weight=1"]))
+    model, head = learner.model, learner.head
+    assert head is not None
+    found = {
+        id(p): (group["scale"], group["weight_decay"])
+        for group in learner.optimizer.param_groups
+        for p in group["params"]
+    }
+    everything = {id(p) for part in (model, head) for p in part.parameters()}
+    assert found.keys() == everything
+    assert found[id(model.image_encoder.projection.weight)] == (2, 0.1)
+    assert found[id(model.image_encoder.projection.bias)] == (2, 0.0)
+    assert found[id(model.text_encoder.projection.weight)] == (0.5, 0.1)
+    assert found[id(model.log_gamma_sq)] == (1, 0.0)
+    words = model.text_encoder.backbone.embeddings.word_embeddings.weight
+    assert head.get_submodule("predictions.decoder").weight is words
+
+
+def test_spans_divide_in_order_and_are_never_empty() -> None:
+    assert [span(7, k, 3) for k in range(3)] == [slice(0, 2), slice(2, 4), slice(4, 7)]
+    assert [span(2, k, 3) for k in range(3)] == [slice(0, 1), slice(1, 2), slice(0, 1)]
+    groups = [Tokens(torch.arange(n)[:, None], torch.ones(n, 1)) for n in (3, 4)]
+    taken = take(groups, slice(2, 5))
+    assert [g.input_ids.flatten().tolist() for g in taken] == [[2], [0, 1]]
+
+
+def test_an_average_follows_and_gives_the_weights_back() -> None:
+    layer = nn.Linear(2, 2)
+    average = Average(layer, decay=0.5)
+    start = layer.weight.detach().clone()
+    with torch.no_grad():
+        layer.weight.add_(1.0)
+    average.update(layer, step=100)
+    own = layer.weight.detach().clone()
+    with average.swapped_in(layer):
+        assert torch.allclose(layer.weight, start + 0.5)
+    assert torch.equal(layer.weight, own)
+
+
+def test_masking_hides_words_and_never_special_pieces(checkpoint: Path) -> None:
+    model = load_model(checkpoint)
+    vocabulary = vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
+    encoded = model.tokenize(["Left pleural effusion.", "The lungs are clear."] * 20)
+    group = Tokens(encoded["input_ids"], encoded["attention_mask"])
+    (masked,) = hide([group], vocabulary, torch.Generator().manual_seed(0))
+    assert masked.guessed is not None
+    assert masked.hidden is not None
+    special = torch.isin(group.input_ids, torch.tensor(model.tokenizer.all_special_ids))
+    assert not (masked.guessed & special).any()
+    assert masked.guessed.any(dim=1).all()
+    assert torch.equal(masked.hidden[~masked.guessed], group.input_ids[~masked.guessed])
+    assert (masked.hidden[masked.guessed] == model.tokenizer.mask_token_id).float().mean() > 0.5
+
+
+def test_sections_are_drawn_by_weight() -> None:
+    weights = np.asarray([1.0, 3.0] * 8, dtype=np.float32)
+    made = replace(examples(), weights=weights)
+    generator = np.random.default_rng(0)
+    drawn = [int(made.draw(0, generator, 1)[0]) for _ in range(2000)]
+    assert np.mean(drawn) == pytest.approx(0.75, abs=0.03)
+    assert sorted(made.draw(0, generator, 5).tolist()) == [0, 1]
+
+
+def test_what_is_fetched_ahead_comes_in_order_and_errors_pass() -> None:
+    assert [(s, m) for s, m, _ in prefetched(lambda s: s * s, range(3, 6))] == [
+        (3, 9),
+        (4, 16),
+        (5, 25),
+    ]
+
+    def fail(number: int) -> int:
+        if number == 2:
+            raise OSError("gone")
+        return number
+
+    got: list[int] = []
+    with pytest.raises(OSError, match="gone"):
+        got.extend(made for _, made, _ in prefetched(fail, range(5)))
+    stopped = prefetched(lambda s: s, range(10**6))
+    next(stopped)
+    stopped.close()
