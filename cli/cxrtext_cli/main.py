@@ -14,6 +14,7 @@ from cxrtext.errors import CxrTextError
 from cxrtext_cli.commands.check_data import check_data
 from cxrtext_cli.commands.classify import classify
 from cxrtext_cli.commands.evaluate import evaluate
+from cxrtext_cli.commands.experiment import experiment
 from cxrtext_cli.commands.ground import ground
 from cxrtext_cli.commands.import_data import import_data
 from cxrtext_cli.commands.index import index
@@ -53,6 +54,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     classify: "Zero-shot probabilities of findings.",
     ground: "Show where an image supports a sentence.",
     serve: "Serve the REST API and the page.",
+    experiment: "Run a paper's experiment, its table beside the paper's.",
 }
 """The commands, in the order of the work, and what each does."""
 

@@ -1,7 +1,9 @@
 """``cxrtext evaluate``."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,63 +16,226 @@ from cxrtext_cli.options import (
     print_json,
     print_table,
     progress,
+    say,
 )
+
+if TYPE_CHECKING:
+    from cxrtext.evaluation import Evaluation
+    from cxrtext.records import Rejects
 
 
 def evaluate(
-    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder.")],
-    data: Annotated[
-        Path, typer.Option(help="Data folder: manifest.csv, and reports.csv, labels.csv.")
+    checkpoint: Annotated[
+        list[Path], typer.Argument(help="Checkpoint folder; several with --compare.")
     ],
-    out: Annotated[Path | None, typer.Option(help="Folder for metrics.json and report.md.")] = None,
+    data: Annotated[
+        Path,
+        typer.Option(help="Data folder: manifest.csv, and reports.csv, labels.csv, boxes.json."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for report.html, report.md and metrics.json.")
+    ] = None,
     split: Annotated[str, typer.Option(help="train, val, test or all.")] = "test",
     prompts: Annotated[
         Path | None, typer.Option(help="YAML file of prompts; CheX5's by default.")
     ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare several checkpoints, with paired tests.")
+    ] = False,
+    average: Annotated[
+        str, typer.Option(help="Of several prompts a side, average: embeddings or scores.")
+    ] = "embeddings",
+    uncertain: Annotated[
+        str, typer.Option(help="Labels of -1: ignore, positive or negative.")
+    ] = "ignore",
+    boxes: Annotated[
+        Path | None, typer.Option(help="Box file (COCO JSON or CSV), instead of the folder's.")
+    ] = None,
+    sigma: Annotated[
+        float, typer.Option(min=0, help="Gaussian over the map, in regions; BioViL has 1.5.")
+    ] = 0.0,
+    exclude_same_patient: Annotated[
+        bool,
+        typer.Option(
+            "--exclude-same-patient", help="Leave the query's own patient out of retrieval."
+        ),
+    ] = False,
+    resamples: Annotated[
+        int, typer.Option(min=0, help="Of the patients, for intervals; 0 for none.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the resamples.")] = 0,
+    slices: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--slice", help="Column of the manifest to measure groups by; may be repeated."
+        ),
+    ] = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Fit linear probes to the training images.")
+    ] = False,
+    examples: Annotated[
+        int, typer.Option(min=0, help="Pictures of each kind of example in report.html.")
+    ] = 3,
+    pictures: Annotated[
+        bool,
+        typer.Option(
+            "--pictures/--no-pictures",
+            help="Show patients' pixels and sentences of reports in report.html.",
+        ),
+    ] = True,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder of decoded images, shared with training and others."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a checkpoint: zero-shot classification and retrieval."""
+    """Measure a checkpoint: zero-shot classification, grounding and retrieval."""
+    from cxrtext.errors import ConfigError
+    from cxrtext.evaluation import Settings, read_prompts
     from cxrtext.evaluation import evaluate as run
-    from cxrtext.evaluation import read_prompts
-    from cxrtext.evaluation.tables import classification_rows, markdown_report, retrieval_rows
-    from cxrtext.files import write_json, write_text
-    from cxrtext.records import CHEX5, Rejects
+    from cxrtext.evaluation.report import ReportOptions
+    from cxrtext.evaluation.settings import SLICE_COLUMNS
+    from cxrtext.images.cache import DecodedCache
+    from cxrtext.records import Rejects
 
-    rejects = Rejects(max_rejected)
-    with progress("embedding", "images") as update:
-        result = run(
-            checkpoint,
-            data,
-            split=split,
-            prompts=read_prompts(prompts) if prompts else None,
-            device=pick_device(device),
-            allow_outside=allow_outside,
-            rejects=rejects,
-            progress=update,
+    if compare != (len(checkpoint) > 1):
+        raise ConfigError(
+            "--compare wants at least two checkpoints: --compare A B"
+            if compare
+            else f"{len(checkpoint)} checkpoints; give one, or several with --compare"
         )
-    if out is not None:
-        write_json(out / "metrics.json", result.to_dict())
-        write_text(out / "report.md", markdown_report(result))
-        rejects.write(out / "images")
+    settings = Settings(
+        average=average,  # type: ignore[arg-type]  # checked there
+        uncertain=uncertain,  # type: ignore[arg-type]
+        resamples=resamples,
+        seed=seed,
+        boxes=boxes,
+        sigma=sigma,
+        exclude_same_patient=exclude_same_patient,
+        slices=tuple(slices) if slices else SLICE_COLUMNS,
+        probe=probe,
+    )
+    known = read_prompts(prompts) if prompts else None
+
+    def measure(one: Path, rejects: Rejects) -> "Evaluation":
+        with progress("embedding", "images") as update:
+            return run(
+                one,
+                data,
+                split=split,
+                prompts=known,
+                device=pick_device(device),
+                allow_outside=allow_outside,
+                rejects=rejects,
+                cache=DecodedCache(cache, say) if cache else None,
+                progress=update,
+                settings=settings,
+            )
+
+    options = ReportOptions(examples, pictures)
+    if compare:
+        _compare(checkpoint, measure, out, options, max_rejected, as_json)
+        return
+    rejects = Rejects(max_rejected)
+    result = measure(checkpoint[0], rejects)
+    written = _write(out, result, options, rejects)
     if as_json:
         print_json(result.to_dict())
         return
+    _show(result)
+    if rejects.rows:
+        typer.echo(f"images that cannot be read: {len(rejects.rows)}")
+    if written:
+        typer.echo(f"written: {', '.join(str(path) for path in written)}")
+
+
+def _write(out: Path | None, result: "Evaluation", options: Any, rejects: "Rejects") -> list[Path]:
+    from cxrtext.evaluation.report import write_report
+
+    if out is None:
+        return []
+    written = write_report(out, result, options)
+    rejects.write(out / "images")
+    return written
+
+
+def _show(result: "Evaluation") -> None:
+    from cxrtext.evaluation.tables import (
+        box_retrieval_rows,
+        classification_rows,
+        grounding_rows,
+        retrieval_rows,
+    )
+    from cxrtext.records import CHEX5
+
     typer.echo(f"{result.images} images of {result.patients} patients, split '{result.split}'")
     if result.classification:
         typer.echo("\nzero-shot classification")
         print_table(classification_rows(result))
+    if result.grounding:
+        typer.echo("\ngrounding")
+        print_table(grounding_rows(result))
+    if result.box_retrieval:
+        typer.echo("\nretrieval of boxes and sentences (ties count against the model)")
+        print_table(box_retrieval_rows(result))
     if result.retrieval:
         typer.echo("\nretrieval (ties count against the model; equal sentences are right)")
         print_table(retrieval_rows(result))
     for line in result.left_out:
         typer.echo(f"left out: {line}")
-    if rejects.rows:
-        typer.echo(f"images that cannot be read: {len(rejects.rows)}")
     if result.mean_auc is not None:
         name = "mean CheX5 AUC" if set(result.classification) == set(CHEX5) else "mean AUC"
         typer.echo(f"{name} {result.mean_auc:.3f}")
+
+
+def _names(checkpoints: list[Path]) -> list[str]:
+    """A short name for each: its folder's, that above it where it is "checkpoint", or a number."""
+    names = [
+        path.parent.name if path.name == "checkpoint" and path.parent.name else path.name
+        for path in (one.resolve() for one in checkpoints)
+    ]
+    if len(set(names)) < len(names):
+        names = [f"{number}-{name}" for number, name in enumerate(names, 1)]
+    return names
+
+
+def _compare(
+    checkpoints: list[Path],
+    measure: "Callable[[Path, Rejects], Evaluation]",
+    out: Path | None,
+    options: Any,
+    max_rejected: int,
+    as_json: bool,
+) -> None:
+    from cxrtext.evaluation import compare
+    from cxrtext.evaluation.compare import comparison_report, difference_rows, measure_rows
+    from cxrtext.evaluation.report.markdown import summary_line
+    from cxrtext.files import write_json, write_text
+    from cxrtext.records import Rejects
+
+    names = _names(checkpoints)
+    measures, lines = {}, []
+    for name, checkpoint in zip(names, checkpoints, strict=True):
+        rejects = Rejects(max_rejected)
+        result = measure(checkpoint, rejects)
+        _write(out / name if out else None, result, options, rejects)
+        measures[name] = result.details.resampled if result.details else {}
+        lines.append(f"{name}: {summary_line(result)}")
+        result = replace(result, details=None)  # a model and its images go before the next come
+    comparison = compare(measures)
     if out is not None:
-        typer.echo(f"written: {out / 'report.md'}, {out / 'metrics.json'}")
+        write_json(out / "comparison.json", comparison.to_dict())
+        write_text(out / "comparison.md", comparison_report(comparison, lines))
+    if as_json:
+        print_json(comparison.to_dict())
+        return
+    print_table(measure_rows(comparison))
+    typer.echo("")
+    print_table(difference_rows(comparison), left=3)
+    for line in comparison.left_out:
+        typer.echo(f"left out: {line}")
+    if out is not None:
+        typer.echo(f"written: {out / 'comparison.md'}, {out / 'comparison.json'}")

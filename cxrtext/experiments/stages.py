@@ -1,0 +1,117 @@
+"""Stages of an experiment: each is done once, and noted when it is done."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import ConfigError
+from cxrtext.files import write_json
+
+IDENTITY = "experiment.json"
+"""What an experiment's folder was made with."""
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object that an experiment wrote; None where there is none.
+
+    Raises:
+        ConfigError: The file is damaged.
+    """
+    if not path.is_file():
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: not readable; remove it, and the command makes it again")
+    return value
+
+
+def first_difference(
+    noted: Any, wanted: Any, key: str = "", *, shared: bool = False
+) -> tuple[str, Any, Any] | None:
+    """The first key in which two trees of JSON values differ.
+
+    Args:
+        noted: One tree.
+        wanted: The other.
+        key: Where in a larger tree they stand.
+        shared: Whether to look only at keys that both have.
+
+    Returns:
+        The key and both values, or None where they are equal.
+    """
+    if isinstance(noted, Mapping) and isinstance(wanted, Mapping):
+        for name in dict.fromkeys([*noted, *wanted]):
+            if shared and not (name in noted and name in wanted):
+                continue
+            where = f"{key}.{name}" if key else str(name)
+            found = first_difference(noted.get(name), wanted.get(name), where, shared=shared)
+            if found is not None:
+                return found
+        return None
+    return None if noted == wanted else (key, noted, wanted)
+
+
+def claim(out: Path, identity: Mapping[str, Any]) -> None:
+    """Note what an experiment is made with in its folder, or check that it is what is noted.
+
+    Args:
+        out: The folder; made when missing.
+        identity: JSON values.
+
+    Raises:
+        ConfigError: The folder holds another experiment, or something else.
+    """
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out}: is a file; name a folder with --out")
+    note = out / IDENTITY
+    noted = read_json(note)
+    if noted is None:
+        # Hidden files may be what a killed run has left of the note itself; locks are ours.
+        left = [
+            p.name
+            for p in (out.iterdir() if out.is_dir() else ())
+            if not p.name.startswith(".") and p.suffix != ".lock"
+        ]
+        if left:
+            raise ConfigError(
+                f"{out}: holds '{min(left)}' and no experiment; name another folder with --out"
+            )
+        write_json(note, identity)
+        return
+    found = first_difference(noted, json.loads(json.dumps(identity)))
+    if found is not None:
+        key, before, now = found
+        raise ConfigError(
+            f"{note}: the folder holds an experiment with {key} {before!r}, not {now!r}; name "
+            "another folder with --out, or remove this one"
+        )
+
+
+def stage(
+    out: Path, name: str, product: Path, work: Callable[[], Mapping[str, Any] | None]
+) -> dict[str, Any]:
+    """Do a stage, unless it is noted as done and its product is there.
+
+    Args:
+        out: The experiment's folder.
+        name: The stage, as its note's file is named.
+        product: What the stage makes.
+        work: Does it; what it returns is noted.
+
+    Returns:
+        The note: ``seconds``, and what ``work`` returned.
+    """
+    note = out / "stages" / f"{name}.json"
+    noted = read_json(note)
+    if noted is not None and product.exists():
+        return noted
+    begun = time.monotonic()
+    result = dict(work() or {})
+    result["seconds"] = round(time.monotonic() - begun, 1)
+    write_json(note, result)
+    return result

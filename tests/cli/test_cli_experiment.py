@@ -1,0 +1,88 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ExperimentOptions]]:
+    """What experiments are asked for; each has one row that failed where the name is "bad"."""
+    asked: list[tuple[str, ExperimentOptions]] = []
+
+    def run(name: str, options: ExperimentOptions, listener: ExperimentListener) -> Outcome:
+        asked.append((name, options))
+        listener.progress("training", 1, 2, "steps")
+        listener.say("a line")
+        failed = ("biovil, seed 0: no memory",) if name == "bad" else ()
+        return Outcome("# The page", {"rows": []}, (Path("table.md"),), failed)
+
+    monkeypatch.setattr("cxrtext.experiments.run_experiment", run)
+    return asked
+
+
+def test_the_page_and_where_it_lies(
+    cxrtext: Command, asked: list[tuple[str, ExperimentOptions]]
+) -> None:
+    done = cxrtext(
+        "experiment", "table1", "--scale", "smoke", "--rows", "lse-nl, biovil", "--seeds", "3",
+        "--parallel", "2", "--out", "here", "--data", "there",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "# The page\n"
+    assert "a line" in done.stderr
+    assert "written: table.md" in done.stderr
+    expected = ExperimentOptions("smoke", Path("here"), Path("there"), 3, ("lse-nl", "biovil"), 2)
+    assert asked == [("table1", expected)]
+
+
+def test_json(cxrtext: Command, asked: list[tuple[str, ExperimentOptions]]) -> None:
+    done = cxrtext("experiment", "table1", "--json")
+    assert json.loads(done.stdout) == {"rows": []}
+    assert asked == [("table1", ExperimentOptions())]
+
+
+def test_a_failed_row_is_the_exit_code(
+    cxrtext: Command, asked: list[tuple[str, ExperimentOptions]]
+) -> None:
+    done = cxrtext("experiment", "bad")
+    assert done.returncode == 1
+    assert done.stdout == "# The page\n"
+    assert "failed: biovil, seed 0: no memory" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["table9"], "there is no experiment 'table9'; there is table1: every correction"),
+        (["table1", "--scale", "huge"], "--scale huge: is not one of smoke, cpu, gpu, paper"),
+        (["table1", "--rows", "none"], "--rows: there is no row 'none'; there are biovil,"),
+        (["table1", "--data", "nowhere"], "nowhere: no such folder"),
+        (["table1", "--scale", "paper"], "wants real data; give a data folder with --data"),
+    ],
+)
+def test_wrong_options_are_one_line(
+    refused: Callable[..., str], tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    assert says in refused("experiment", *arguments, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_a_terminal_library() -> None:
+    """The module says the same, and needs no typer."""
+    code = (
+        "import sys; sys.modules['typer'] = sys.modules['click'] = None\n"
+        "from cxrtext.experiments.__main__ import main\n"
+        "code = main(['table9'])\n"
+        "print(code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["2", "False"]
+    assert done.stderr.startswith("error: there is no experiment 'table9'; there is table1")

@@ -1,0 +1,75 @@
+"""The rows and scales: every configuration is valid, and the budget is the same."""
+
+from pathlib import Path
+
+import pytest
+
+from cxrtext.config import Config, load_config
+from cxrtext.experiments.preparation import Prepared
+from cxrtext.experiments.rows import MEASURES, TABLE1, choose_rows
+from cxrtext.experiments.runs import check, is_done, plan, unequal_budget
+from cxrtext.experiments.scales import SCALES
+from cxrtext.experiments.stages import first_difference
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Prepared:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("manifest", "labels", "labels_from_reports", "truth"):
+        (data / f"{name}.csv").write_text("study_id\n")
+    model = tmp_path / "language-model"
+    model.mkdir()
+    return Prepared(
+        data, data / "manifest.csv", tmp_path / "s.csv", str(model), tmp_path / "decoded", {}
+    )
+
+
+@pytest.mark.parametrize("scale", list(SCALES))
+def test_every_row_is_valid_and_has_the_same_budget(
+    scale: str, prepared: Prepared, tmp_path: Path
+) -> None:
+    runs, missing = plan(TABLE1, 2, tmp_path / "out", prepared, SCALES[scale])
+    assert not missing
+    assert len(runs) == 20
+    assert len({run.folder for run in runs}) == 20
+    assert [check(run) for run in runs] == [None] * 20
+    assert not any(is_done(run) for run in runs)
+    configs: list[Config] = [load_config(run.folder / "train.yaml") for run in runs]
+    assert unequal_budget([config.model_dump(mode="json") for config in configs]) is None
+    for run, config in zip(runs, configs, strict=True):
+        assert config.training.seed == run.seed
+        assert config.out.resolve() == (run.folder / "train").resolve()
+        assert config.data.manifest.resolve() == prepared.manifest.resolve()
+        assert Path(config.model.text).resolve() == Path(prepared.language_model).resolve()
+        assert config.model.similarity == ("global" if run.row.name == "biovil" else "lse+nl")
+    by_name = {run.row.name: config for run, config in zip(runs, configs, strict=True)}
+    assert by_name["dcl-eta-0.1"].objective.eta == 0.1
+    assert by_name["biovil"].objective.symmetric
+    resampled = by_name["resample-by-text"]
+    assert 2 * resampled.objective.keep == resampled.training.batch
+    labels = by_name["remove-by-labels"].objective.labels
+    assert labels is not None
+    assert labels.name == "labels_from_reports.csv"
+
+
+def test_rows_that_lack_their_table_are_named(prepared: Prepared, tmp_path: Path) -> None:
+    (prepared.data / "truth.csv").unlink()
+    runs, missing = plan(TABLE1, 1, tmp_path / "out", prepared, SCALES["smoke"])
+    assert len(runs) == 9
+    assert missing == {"dcl-eta-true": f"{prepared.data}: holds no truth.csv, which this row needs"}
+
+
+def test_rows_stand_in_the_order_of_the_table() -> None:
+    assert [row.name for row in choose_rows(["dcl-eta-lm", "biovil"])] == ["biovil", "dcl-eta-lm"]
+    assert choose_rows(None) == TABLE1
+    for row in TABLE1:
+        assert set(row.paper) in (set(MEASURES), set())
+
+
+def test_the_first_difference_is_named() -> None:
+    one = {"a": {"b": 1, "c": 2}, "d": 3}
+    assert first_difference(one, {"a": {"b": 1, "c": 2}, "d": 3}) is None
+    assert first_difference(one, {"a": {"b": 1, "c": 4}, "d": 5}) == ("a.c", 2, 4)
+    assert first_difference(one, {"a": {"b": 1}}) == ("a.c", 2, None)
+    assert first_difference(one, {"a": {"b": 1}, "e": 0}, shared=True) is None

@@ -1,0 +1,217 @@
+"""The whole of table 1 at its smallest: run, gone on with, killed, interrupted."""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cxrtext.errors import ConfigError, DataError, WorkError
+from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome, run_experiment
+from cxrtext.experiments.rows import Row, choose_rows
+
+ROWS = ("lse-nl", "dcl-eta-lm")
+
+
+def again(
+    out: Path, *names: str, parallel: int = 1, listener: ExperimentListener | None = None
+) -> Outcome:
+    options = ExperimentOptions("smoke", out, rows=names or ROWS, parallel=parallel)
+    return run_experiment("table1", options, listener)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+    """A finished experiment of two rows, trained side by side."""
+    out = tmp_path_factory.mktemp("experiment") / "table1"
+    return out, again(out, parallel=2)
+
+
+@pytest.fixture
+def copy(whole: tuple[Path, Outcome], tmp_path: Path) -> Path:
+    """The same in another place, its second row not yet trained."""
+    out = Path(shutil.copytree(whole[0], tmp_path / "table1"))
+    shutil.rmtree(out / "runs/dcl-eta-lm")
+    return out
+
+
+def stamps(out: Path) -> dict[str, int]:
+    """When each finished thing was written."""
+    files = [*out.glob("stages/*.json"), *out.glob("runs/*/*/metrics.json")]
+    return {str(path.relative_to(out)): path.stat().st_mtime_ns for path in files}
+
+
+def test_two_rows_from_phantoms_to_the_table(whole: tuple[Path, Outcome]) -> None:
+    out, outcome = whole
+    assert outcome.failed == ()
+    assert (out / "table.md").read_text() == outcome.page
+    table = json.loads((out / "table.json").read_text())
+    assert [row["name"] for row in table["rows"]] == ["lse-nl", "dcl-eta-lm"]
+    base, proposed = table["rows"]
+    assert proposed["difference"]["AUC"]["value"] == pytest.approx(
+        proposed["measures"]["AUC"]["value"] - base["measures"]["AUC"]["value"]
+    )
+    (run,) = proposed["runs"]
+    assert (run["steps"], run["seed"]) == (8, 0)
+    assert run["configuration"]["objective"]["name"] == "dcl-eta-lm"
+    assert set(run["versions"]) == {"cxrtext", "torch", "python"}
+    assert run["machine"] == f"{os.cpu_count()} cores, CPU"
+    assert {"phantoms", "language-model", "score-text", "decode"} <= set(table["stages"])
+    assert "| DCL-η_LM |" in outcome.page
+    # What is measured here equals what the evaluation says.
+    metrics = json.loads((out / "runs/lse-nl/seed-0/metrics.json").read_text())
+    told = [one["auc"] for one in metrics["evaluation"]["classification"].values()]
+    assert None not in told
+    assert sum(told) / len(told) == pytest.approx(base["measures"]["AUC"]["value"], abs=2e-3)
+
+
+def test_no_text_model_sees_a_test_patient(whole: tuple[Path, Outcome]) -> None:
+    import csv
+
+    out, _ = whole
+
+    def column(path: Path, name: str) -> list[str]:
+        with path.open(newline="") as handle:
+            return [row[name] for row in csv.DictReader(handle)]
+
+    data = out / "data/manifest.csv"
+    split = dict(zip(column(data, "study_id"), column(data, "split"), strict=True))
+    assert {split[s] for s in column(out / "text/train.csv", "study_id")} == {"train"}
+    assert {split[s] for s in column(out / "text/sentences.csv", "study_id")} == {"train", "val"}
+
+
+def test_a_finished_experiment_repeats_nothing(whole: tuple[Path, Outcome]) -> None:
+    out, outcome = whole
+    before, said = stamps(out), list[str]()
+    assert again(out, listener=ExperimentListener(say=said.append)).page == outcome.page
+    assert stamps(out) == before
+    assert said == ["done by an earlier run: 2 of 2"]
+
+
+def test_a_row_that_cannot_be_trained_is_told_and_the_others_go_on(
+    whole: tuple[Path, Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = Row("wrong", "a wrong row", {"model": {"similarity": "none such"}})
+    missing = Row("blind", "a row without its table", {}, needs="weather.csv")
+    rows = (*choose_rows(ROWS), wrong, missing)
+    monkeypatch.setattr("cxrtext.experiments.table1.choose_rows", lambda _: rows)
+    outcome = again(whole[0])
+    blind, other = outcome.failed
+    assert blind == f"blind: {whole[0] / 'data'}: holds no weather.csv, which this row needs"
+    assert other.startswith("wrong, seed 0: ")
+    assert "model.similarity: 'none such'" in other
+    assert "| a wrong row | failed |" in outcome.page
+    assert "| LSE+NL | 0." in outcome.page
+
+
+def test_a_run_that_fails_on_the_way_is_told_with_its_own_line(copy: Path) -> None:
+    (copy / "text/sentences.csv").write_text("study_id,sentence\n")
+    outcome = again(copy)
+    (line,) = outcome.failed
+    assert line.startswith("dcl-eta-lm, seed 0: ")
+    assert "sentences.csv" in line
+
+
+def test_a_run_trained_with_another_recipe_is_not_mixed_in(
+    whole: tuple[Path, Outcome], tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(whole[0], tmp_path / "table1"))
+    path = out / "runs/lse-nl/seed-0/metrics.json"
+    metrics = json.loads(path.read_text())
+    metrics["configuration"]["training"]["steps"] = 7
+    path.write_text(json.dumps(metrics))
+    outcome = again(out)
+    assert "was trained with training.steps 7, not 8; remove the folder" in outcome.failed[0]
+    assert outcome.data["rows"][1]["difference"] is None
+
+
+def start(out: Path) -> "subprocess.Popen[str]":
+    command = ["-m", "cxrtext.experiments", "table1", "--scale", "smoke", "--rows", ",".join(ROWS)]
+    return subprocess.Popen(
+        [sys.executable, *command, "--out", str(out)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(there: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    until = time.monotonic() + 60
+    while not there():
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def free(lock: Path) -> bool:
+    """Whether no process works in a run's folder."""
+    with lock.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_stopped_at_any_moment_it_goes_on(copy: Path, number: signal.Signals) -> None:
+    run = copy / "runs/dcl-eta-lm/seed-0"
+    before = stamps(copy)
+    with start(copy) as process:
+        wait_for(lambda: (run / "train/state").is_dir(), process)
+        process.send_signal(number)
+        said = process.stderr.read() if process.stderr else ""
+        code = process.wait(timeout=60)
+    assert code == (-signal.SIGKILL if number == signal.SIGKILL else 130)
+    if number != signal.SIGKILL:
+        assert free(run / "lock")  # the run had ended first
+        assert "run the same command again to go on" in said
+        assert "Traceback" not in said
+    outcome = again(copy)
+    assert outcome.failed == ()
+    assert free(run / "lock")
+    after = stamps(copy)
+    assert {name: after[name] for name in before} == before
+    assert (run / "metrics.json").is_file()
+
+
+def test_wrong_requests(tmp_path: Path) -> None:
+    options = ExperimentOptions("smoke", tmp_path / "new")
+    with pytest.raises(ConfigError, match="there is no experiment 'table9'; there is table1"):
+        run_experiment("table9", options)
+    for change, says in (
+        ({"scale": "huge"}, "--scale huge: is not one of smoke, cpu, gpu, paper"),
+        ({"rows": ("lse",)}, "there is no row 'lse'; there are biovil, lse-nl"),
+        ({"rows": ()}, "names no row"),
+        ({"seeds": 0}, "--seeds 0: must be 1 or more"),
+        ({"parallel": 0}, "--parallel 0: must be 1 or more"),
+        ({"scale": "paper"}, "wants real data; give a data folder with --data"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            run_experiment("table1", replace(options, **change))
+    with pytest.raises(DataError, match="holds no manifest"):
+        run_experiment("table1", replace(options, data=tmp_path))
+    assert not (tmp_path / "new").exists()
+
+
+def test_wrong_folders(whole: tuple[Path, Outcome], tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=r"holds 'notes.txt' and no experiment"):
+        again(tmp_path)
+    with pytest.raises(ConfigError, match=r"is a file; name a folder"):
+        again(tmp_path / "notes.txt")
+    cpu = ExperimentOptions("cpu", whole[0])
+    with pytest.raises(ConfigError, match=r"an experiment with scale.studies 60, not 4000"):
+        run_experiment("table1", cpu)
+    with (whole[0] / "table1.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(WorkError, match="another process"):
+            again(whole[0])
