@@ -312,24 +312,35 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
         raise ConfigError(_message(str(path) if path else "--set", error)) from None
 
 
+_PATHS = (
+    ("data", ("manifest", "sentences", "cache")),
+    ("objective", ("labels", "true_probability")),
+    ("model", ("image_weights",)),
+    ("training", ("prompts",)),
+    (None, ("out",)),
+)
+"""The keys that hold paths, by section."""
+
+
 def _anchor_paths(tree: dict[str, Any], folder: Path) -> None:
-    data = tree.get("data")
-    places = [(data, key) for key in ("manifest", "sentences", "cache")]
-    places += [(tree.get("objective"), key) for key in ("labels", "true_probability")]
-    for section, key in (
-        *places,
-        (tree.get("model"), "image_weights"),
-        (tree.get("training"), "prompts"),
-        (tree, "out"),
-    ):
-        if isinstance(section, dict) and isinstance(section.get(key), str):
-            section[key] = str(folder / section[key])
+    for name, keys in _PATHS:
+        section = tree if name is None else tree.get(name)
+        for key in keys:
+            if isinstance(section, dict) and isinstance(section.get(key), str):
+                section[key] = str(folder / section[key])
     # A text model is a hub id or a folder; only what names a folder there is a path.
     model = tree.get("model")
     if isinstance(model, dict) and isinstance(model.get("text"), str):
         local = folder / model["text"]
         if local.is_dir():
             model["text"] = str(local)
+
+
+def with_whole_paths(config: Config) -> Config:
+    """The same configuration with absolute paths, which means the same wherever it is kept."""
+    tree = config.model_dump(mode="json")
+    _anchor_paths(tree, Path.cwd())
+    return Config.model_validate(tree)
 
 
 TEMPLATE = """\

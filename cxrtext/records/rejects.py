@@ -27,10 +27,12 @@ class Rejects:
     Args:
         limit: How many are borne; one more raises.
         rows: ``(item, reason)`` pairs: a row number, file name or study id, and why.
+        name: What the user sets the limit with.
     """
 
     limit: int = 100
     rows: list[tuple[str, str]] = field(default_factory=list)
+    name: str = "--max-rejected"
 
     def add(self, item: str, reason: str) -> None:
         """Set one item aside.
@@ -41,7 +43,7 @@ class Rejects:
         self.rows.append((item, reason))
         if len(self.rows) > self.limit:
             raise DataError(
-                f"{len(self.rows)} bad items, more than --max-rejected {self.limit}; "
+                f"{len(self.rows)} bad items, more than {self.name} {self.limit}; "
                 f"the last: {item}: {reason}"
             )
 

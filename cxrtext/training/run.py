@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 import yaml
 
-from cxrtext.config import Config
+from cxrtext.config import Config, with_whole_paths
 from cxrtext.errors import ConfigError, WorkError
 from cxrtext.files import only_one, remove_temporaries, write_text
 from cxrtext.models import ImageTextModel
@@ -153,8 +153,9 @@ def _train(
     said = load_initial_images(model, config)
     if said:
         listener.say(said)
+    model.to(device)
     extras = gather_extras(config, tables.records, tables.sentences, model, listener.decoding)
-    rejects = Rejects(config.data.max_rejected)
+    rejects = Rejects(config.data.max_rejected, name="data.max_rejected")
     train_set, val_set = processes.in_turn(
         lambda: gather_examples(config, tables, model, rejects, listener.say, listener.decoding)
     )
@@ -163,7 +164,6 @@ def _train(
     check_best(config, val_set, zero_shot)
 
     recipe = build_recipe(config, device)
-    model.to(device)
     centre_projections(model, train_set, recipe.seed, recipe.lock)
     learner = _learner(config, model, recipe, processes)
     if saved:
@@ -181,7 +181,7 @@ def _train(
     if processes.first:
         course.require_room_to_start()
         folder.mkdir(parents=True, exist_ok=True)
-        text = yaml.safe_dump(plain(config), sort_keys=False)
+        text = yaml.safe_dump(plain(with_whole_paths(config)), sort_keys=False)
         write_text(config.out / "config.yaml", text)
     _greet(course, tables, listener)
     validation = course.run(listener.step, listener.say)

@@ -82,7 +82,14 @@ def read_tables(config: Config) -> Tables:
                 )
     if config.data.sections is not None:
         sentences = [s for s in sentences if s.section in config.data.sections]
-    files = [config.data.manifest, config.data.sentences, *objective_files(config)]
+    vocabulary = [Path(config.model.text) / name for name in ("vocab.txt", "tokenizer.json")]
+    files = [
+        config.data.manifest,
+        config.data.sentences,
+        *objective_files(config),
+        *(path for path in vocabulary if path.is_file()),
+        *([config.training.prompts] if config.training.prompts else []),
+    ]
     return Tables(records, sentences, fingerprint(files))
 
 
@@ -95,8 +102,17 @@ def deciding(config: Config) -> dict[str, Any]:
     """What must be equal for a run to go on: all but its places and how often it logs."""
     tree = plain(config)
     del tree["out"]
-    for name in ("manifest", "sentences", "cache"):
-        del tree["data"][name]
+    # What lies in these files is compared by its digest.
+    for section, names in (
+        ("data", ("manifest", "sentences", "cache")),
+        ("objective", ("labels", "true_probability")),
+        ("model", ("image_weights",)),
+        ("training", ("prompts",)),
+    ):
+        for name in names:
+            tree[section].pop(name, None)
+    if Path(config.model.text).is_dir():
+        del tree["model"]["text"]
     kept = set(FREE) - ({"validate_every"} if config.training.patience else set())
     tree["training"] = {k: v for k, v in tree["training"].items() if k not in kept}
     return tree

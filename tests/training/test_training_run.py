@@ -1,4 +1,5 @@
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -236,3 +237,19 @@ def test_a_loss_that_is_no_number_stops_the_run(
     with pytest.raises(WorkError, match="not a number at step 4; lower training.lr") as error:
         train(config, listener=Listener(step=lambda r, _: seen.append(r.step)))
     assert "the last good state is that of step 2" in str(error.value)
+
+
+def test_relative_paths_can_be_resumed_from_the_run_alone(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ("data.manifest", "data.sentences", "model.text", "out")
+    chosen = []
+    for option in options:
+        key, _, value = option.partition("=")
+        chosen.append(f"{key}={os.path.relpath(value)}" if key in names else option)
+    train(load_config(None, [*chosen, "training.steps=2"]))
+    kept = load_config(tmp_path / "run/config.yaml")
+    monkeypatch.chdir("/")
+    assert kept.out == tmp_path / "run"
+    assert train(kept, resume=True).steps == 2
