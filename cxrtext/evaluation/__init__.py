@@ -21,6 +21,7 @@ from cxrtext.evaluation.classification import (
     score_differences,
 )
 from cxrtext.evaluation.cohort_retrieval import embedding_ranks
+from cxrtext.evaluation.compare import Comparison, compare
 from cxrtext.evaluation.curves import (
     accuracy,
     average_precision,
@@ -49,12 +50,14 @@ from cxrtext.evaluation.reliability import (
     expected_calibration_error,
     reliability_bins,
 )
+from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.retrieval import (
     positive_ranks,
     rank_metrics,
     retrieval_metrics,
 )
-from cxrtext.evaluation.run import Evaluation, evaluate
+from cxrtext.evaluation.run import evaluate
+from cxrtext.evaluation.settings import Settings
 from cxrtext.evaluation.slices import age_bands, slice_aucs
 from cxrtext.evaluation.weighted import (
     weighted_accuracy,
@@ -70,8 +73,10 @@ __all__ = [
     "COMMON_THRESHOLDS",
     "PAPER_THRESHOLDS",
     "Calibration",
+    "Comparison",
     "Evaluation",
     "Prompts",
+    "Settings",
     "accuracy",
     "age_bands",
     "area_under_curve",
@@ -79,6 +84,7 @@ __all__ = [
     "box_mask",
     "box_sentence_retrieval",
     "brier_score",
+    "compare",
     "contrast_to_noise",
     "contrast_to_noise_by_box",
     "embedding_ranks",

@@ -1,7 +1,7 @@
 """Zero-shot classification, and its measures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def area_under_curve(scores: ArrayLike, labels: ArrayLike) -> float:
 
 
 def prompt_embeddings(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Tensor:
-    """Embed prompts, averaging several phrasings.
+    """Embed prompts, averaging several phrasings of a side as vectors.
 
     Returns:
         [F, 2, D], unit vectors; positive first.
@@ -76,6 +76,26 @@ def score_differences(model: ImageTextModel, regions: Tensor, prompts: Tensor) -
     return difference
 
 
+def phrasing_scores(
+    model: ImageTextModel, regions: Tensor, phrasings: Sequence[tuple[Tensor, Tensor]]
+) -> Tensor:
+    """:func:`score_differences` where the scores of several phrasings are averaged.
+
+    Args:
+        model: The model.
+        regions: [B, N, D].
+        phrasings: [F], vectors of the positive and of the negative phrasings, [k, D] each.
+
+    Returns:
+        [F, B].
+    """
+    sides = [side for pair in phrasings for side in pair]
+    scores = model.scores(regions, torch.cat(sides)).split([len(side) for side in sides])
+    means = torch.stack([part.mean(dim=0) for part in scores]).view(len(phrasings), 2, -1)
+    difference: Tensor = model.gamma_sq * (means[:, 0] - means[:, 1])
+    return difference
+
+
 @dataclass(frozen=True, slots=True)
 class FindingResult:
     """Zero-shot classification of one finding.
@@ -85,7 +105,19 @@ class FindingResult:
         accuracy: Share of images on the right side of 0; None without a label.
         positives: Images with the finding.
         negatives: Images without it.
-        left_out: Images with an uncertain or unknown label.
+        left_out: Images with an unknown label, or an uncertain one that is ignored.
+        average_precision: Likewise.
+        threshold: Of the score difference, chosen on validation images (Youden).
+        sensitivity: At that threshold.
+        specificity: At that threshold.
+        temperature: Fitted to validation images.
+        calibration_error: Of the probabilities at that temperature.
+        calibration_error_before: Of the probabilities at temperature 1.
+        calibration_error_platt: Of the probabilities with a scale and a shift fitted to validation
+            images; where it is far lower, the prompts are shifted, which no temperature mends.
+        brier: Of the probabilities at that temperature, else at 1.
+        intervals: (low, high) of "auc", "accuracy", "average_precision", "sensitivity",
+            "specificity", "brier", as far as measured.
     """
 
     auc: float | None
@@ -93,10 +125,20 @@ class FindingResult:
     positives: int
     negatives: int
     left_out: int
+    average_precision: float | None = None
+    threshold: float | None = None
+    sensitivity: float | None = None
+    specificity: float | None = None
+    temperature: float | None = None
+    calibration_error: float | None = None
+    calibration_error_before: float | None = None
+    calibration_error_platt: float | None = None
+    brier: float | None = None
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def evaluate_finding(differences: NDArray[Any], labels: Sequence[int | None]) -> FindingResult:
-    """Measure one finding.
+    """Measure the AUC and the accuracy of one finding.
 
     Args:
         differences: [n], from :func:`score_differences`.

@@ -1,10 +1,20 @@
-"""A data folder: ``manifest.csv`` and, as far as they are there, reports and labels."""
+"""A data folder: ``manifest.csv`` and, as far as they are there, reports, labels and boxes."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.errors import DataError
-from cxrtext.records import ImageRecord, Sentence, read_labels, read_manifest, read_reports
+from cxrtext.records import (
+    CHEX5,
+    BadItem,
+    Box,
+    ImageRecord,
+    Sentence,
+    iter_boxes,
+    read_labels,
+    read_manifest,
+    read_reports,
+)
 from cxrtext.records.reports import SECTION_COLUMNS
 from cxrtext.records.tables import read_table
 from cxrtext.text import study_sentences
@@ -18,17 +28,23 @@ class DataFolder:
         path: The folder.
         records: Every image of the manifest.
         sentences: The sentences of every report; None where there are no reports.
-        labels: Labels by study and finding; None where there are none.
+        labels: Labels by study and finding; None where there are none of these findings.
+        boxes: Boxes with their sentences; None where there are none.
+        bad_boxes: What was set aside among the boxes: where it stands, and why.
     """
 
     path: Path
     records: list[ImageRecord]
     sentences: list[Sentence] | None
     labels: dict[str, dict[str, int | None]] | None
+    boxes: list[Box] | None = None
+    bad_boxes: tuple[BadItem, ...] = ()
 
 
-def _existing(folder: Path, stem: str) -> Path | None:
-    for ending in (".csv", ".parquet"):
+def _existing(
+    folder: Path, stem: str, endings: tuple[str, ...] = (".csv", ".parquet")
+) -> Path | None:
+    for ending in endings:
         path = folder / (stem + ending)
         if path.is_file():
             return path
@@ -54,13 +70,45 @@ def sentences_beside(manifest: Path, reports: Path | None = None) -> list[Senten
     return [sentence for study in read_reports(path) for sentence in study_sentences(study)]
 
 
-def read_data_folder(folder: Path, *, allow_outside: bool = False) -> DataFolder:
+def _labels(folder: Path, findings: tuple[str, ...]) -> dict[str, dict[str, int | None]] | None:
+    path = _existing(folder, "labels")
+    if path is None or not set(findings) & set(read_table(path, ["study_id"]).columns):
+        return None
+    return read_labels(path, findings)
+
+
+def _boxes(folder: Path, boxes: Path | None) -> tuple[list[Box] | None, tuple[BadItem, ...]]:
+    path = boxes or _existing(folder, "boxes", (".json", ".csv", ".parquet"))
+    if path is None:
+        return None, ()
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; give a box file with --boxes")
+    good: list[Box] = []
+    bad: list[BadItem] = []
+    for entry in iter_boxes(path):
+        if isinstance(entry, Box):
+            good.append(entry)
+        else:
+            bad.append(entry)
+    return good, tuple(bad)
+
+
+def read_data_folder(
+    folder: Path,
+    *,
+    allow_outside: bool = False,
+    findings: tuple[str, ...] = CHEX5,
+    boxes: Path | None = None,
+) -> DataFolder:
     """Read a data folder.
 
     Args:
         folder: Holds ``manifest.csv`` (or ``.parquet``); reports are taken from ``reports.csv`` or
-            from the report columns of the manifest, labels from ``labels.csv``.
+            from the report columns of the manifest, labels from ``labels.csv``, boxes from
+            ``boxes.json`` (or ``.csv``, ``.parquet``).
         allow_outside: Whether images may lie outside the folder.
+        findings: The labels wanted.
+        boxes: A box file, instead of the folder's.
 
     Raises:
         DataError: There is no manifest, or a table is wrong.
@@ -70,10 +118,12 @@ def read_data_folder(folder: Path, *, allow_outside: bool = False) -> DataFolder
     manifest = _existing(folder, "manifest")
     if manifest is None:
         raise DataError(f"{folder}: holds no manifest.csv; give the folder of a data set")
-    labels = _existing(folder, "labels")
+    good, bad = _boxes(folder, boxes)
     return DataFolder(
         path=folder,
         records=read_manifest(manifest, allow_outside=allow_outside),
         sentences=sentences_beside(manifest),
-        labels=None if labels is None else read_labels(labels),
+        labels=_labels(folder, findings),
+        boxes=good,
+        bad_boxes=bad,
     )

@@ -1,68 +1,172 @@
 """An evaluation as tables a person reads."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from cxrtext.evaluation.run import Evaluation
+from cxrtext.evaluation.blocks import EMPTY, number, with_interval
+from cxrtext.evaluation.result import Evaluation
+from cxrtext.evaluation.slices import UNKNOWN
+from cxrtext.evaluation.tasks.box_retrieval import DIRECTIONS
+from cxrtext.evaluation.tasks.grounding import CNR, COMMON, MIOU, POINTING, SIGNED
+
+Rows = list[list[str]]
+
+LIMIT = 99.99
+"""Temperature from which on it is taken for the limit of its fit, 100."""
 
 
-def _number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
-def classification_rows(result: Evaluation) -> list[list[str]]:
+def classification_rows(result: Evaluation) -> Rows:
     """Header, one row a finding, and the mean."""
-    rows = [["finding", "AUC", "ACC", "with", "without", "left out"]]
+    rows = [["finding", "AUC", "AP", "ACC", "with", "without", "left out"]]
     for finding, one in result.classification.items():
-        counts = [str(n) for n in (one.positives, one.negatives, one.left_out)]
-        rows.append([finding, _number(one.auc), _number(one.accuracy), *counts])
-    rows.append(["mean", _number(result.mean_auc), _number(result.mean_accuracy), "", "", ""])
+        ends = one.intervals
+        rows.append(
+            [
+                finding,
+                with_interval(one.auc, ends.get("auc")),
+                with_interval(one.average_precision, ends.get("average_precision")),
+                with_interval(one.accuracy, ends.get("accuracy")),
+                *(str(n) for n in (one.positives, one.negatives, one.left_out)),
+            ]
+        )
+    ends = result.classification_intervals
+    auc = with_interval(result.mean_auc, ends.get("mean_auc"))
+    accuracy = with_interval(result.mean_accuracy, ends.get("mean_accuracy"))
+    rows.append(["mean", auc, "", accuracy, "", "", ""])
     return rows
 
 
-def retrieval_rows(result: Evaluation) -> list[list[str]]:
+def threshold_rows(result: Evaluation) -> Rows:
+    """What validation images chose, and how it does; only the header without them."""
+    header = ["finding", "threshold", "sensitivity", "specificity", "T"]
+    rows = [[*header, "ECE before", "ECE with T", "ECE Platt", "Brier"]]
+    for finding, one in result.classification.items():
+        if one.threshold is None:
+            continue
+        rows.append(
+            [
+                finding,
+                number(one.threshold, 2),
+                with_interval(one.sensitivity, one.intervals.get("sensitivity"), 2),
+                with_interval(one.specificity, one.intervals.get("specificity"), 2),
+                _temperature(one.temperature),
+                number(one.calibration_error_before),
+                number(one.calibration_error),
+                number(one.calibration_error_platt),
+                with_interval(one.brier, one.intervals.get("brier")),
+            ]
+        )
+    return rows
+
+
+def _temperature(value: float | None) -> str:
+    # At its limit the fit has no end: the scores rank, but have no zero.
+    return f"≥ {LIMIT:.0f}" if value is not None and value >= LIMIT else number(value, 2)
+
+
+def grounding_rows(result: Evaluation) -> Rows:
+    """Header, one row a finding, and the means."""
+    names = (CNR, SIGNED, MIOU, COMMON, POINTING)
+    rows = [["finding", *names, "sentences", "boxes"]]
+    blocks = {
+        **result.grounding.get("by finding", {}),
+        "mean of findings": result.grounding.get("mean of findings", {}),
+        "mean of sentences": result.grounding.get("mean", {}),
+    }
+    for name, block in blocks.items():
+        ends = block.get("intervals", {})
+        cells = [with_interval(block.get(one), ends.get(one), 2) for one in names]
+        counts = [str(block[one]) if one in block else "" for one in ("sentences", "boxes")]
+        rows.append([name, *cells, *counts])
+    return rows
+
+
+def box_retrieval_rows(result: Evaluation) -> Rows:
+    """Header, and both directions, strict and with equal sentences right."""
+    found = result.box_retrieval
+    names = [f"R@{k}" for k in (1, 5, 10, 50, 100)] + ["MedR", "MRR"]
+    names = [name for name in names if name in found[DIRECTIONS[0]]]
+    rows = [["direction", *names]]
+    variants: list[tuple[str, dict[str, Any]]] = [("", found)]
+    variants.append((", equal sentences right", found["equal sentences right"]))
+    for suffix, part in variants:
+        for direction in DIRECTIONS:
+            block = part[direction]
+            ends = block["intervals"]
+            cells = [
+                with_interval(block[name], ends.get(name), 1 if name == "MedR" else 3)
+                for name in names
+            ]
+            rows.append([direction + suffix, *cells])
+    return rows
+
+
+def retrieval_rows(result: Evaluation) -> Rows:
     """Header and one row a direction."""
     names = list(dict.fromkeys(name for m in result.retrieval.values() for name in m))
     rows = [["direction", *names]]
     for direction, metrics in result.retrieval.items():
+        ends = result.retrieval_intervals.get(direction, {})
         cells = []
         for name in names:
             whole = name in ("queries", "candidates")
             digits = 0 if whole else 1 if name == "MedR" else 3
-            cells.append(_number(metrics.get(name), digits))
+            cells.append(with_interval(metrics.get(name), ends.get(name), digits))
         rows.append([direction, *cells])
+    return rows
+
+
+def _band_order(name: str) -> tuple[bool, int, str]:
+    """Age bands by age, other groups by name, the unknown last."""
+    digits = "".join(c if c.isdigit() else " " for c in name).split()
+    first = int(digits[0]) if digits else 0
+    return name == UNKNOWN, first - (1 if name.startswith("under ") else 0), name
+
+
+def slice_rows(result: Evaluation, column: str) -> Rows:
+    """Header, and one row a finding, with a column a group and the gap."""
+    reports = result.slices[column]
+    names = {name for report in reports.values() for name in report["slices"]}
+    groups = sorted(names, key=_band_order)
+    rows = [["finding", *groups, "gap"]]
+    for finding, report in reports.items():
+        cells = []
+        for name in groups:
+            group = report["slices"].get(name)
+            if group is None or group["auc"] is None:
+                few = 0 if group is None else group["positives"]
+                cells.append(f"too few ({few} with)")
+            else:
+                cells.append(_sliced(group["auc"], group["low"], group["high"]))
+        gap = report["gap"]
+        cells.append(EMPTY if gap is None else _sliced(gap, report["gap_low"], report["gap_high"]))
+        rows.append([finding, *cells])
+    return rows
+
+
+def _sliced(value: float, low: float | None, high: float | None) -> str:
+    ends = None if low is None or high is None else (low, high)
+    return with_interval(value, ends, 2)
+
+
+def probe_rows(result: Evaluation) -> Rows:
+    """Header and one row a finding: all labels, and few."""
+    shots = list(dict.fromkeys(k for one in result.probe.values() for k in one["few_labels"]))
+    rows = [["finding", "zero-shot AUC", *(f"{k} + {k} labels" for k in shots), "all", "train"]]
+    for finding, one in result.probe.items():
+        few = []
+        for k in shots:
+            areas = one["few_labels"].get(k)
+            some = None if areas is None else (min(areas), max(areas))
+            few.append(with_interval(sum(areas) / len(areas) if areas else None, some, 2))
+        zero = result.classification[finding].auc
+        every = with_interval(one["auc"], one["interval"])
+        rows.append([finding, number(zero), *few, every, str(one["train"])])
     return rows
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     """Rows as a Markdown table, the first as its header."""
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     lines.insert(1, "|" + "---|" * len(rows[0]))
     return "\n".join(lines)
-
-
-def markdown_report(result: Evaluation) -> str:
-    """The whole evaluation as ``report.md``."""
-    parts = [
-        "# Evaluation",
-        f"{result.images} images of {result.patients} patients, split '{result.split}' of "
-        f"`{result.data}`; model `{result.checkpoint}`, fingerprint `{result.fingerprint[:16]}`.",
-    ]
-    if result.classification:
-        parts += [
-            "## Zero-shot classification",
-            "The label is the prompt with the higher image-sentence score; AUC is that of the "
-            "score difference. Uncertain and unknown labels are left out.",
-            markdown_table(classification_rows(result)),
-        ]
-    if result.retrieval:
-        parts += [
-            "## Retrieval of sentences and images",
-            "Queries and candidates are the images of the split and the distinct sentences of "
-            "their reports; every image whose report holds the sentence is a right answer; ties "
-            "count against the model.",
-            markdown_table(retrieval_rows(result)),
-        ]
-    if result.left_out:
-        parts += ["## Left out", "\n".join(f"- {line}" for line in result.left_out)]
-    parts.append("Research use only; not a medical device.")
-    return "\n\n".join(parts) + "\n"

@@ -6,7 +6,9 @@ import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, evaluate, read_prompts
-from cxrtext.evaluation.tables import markdown_report
+from cxrtext.evaluation.report.markdown import markdown_report
+from cxrtext.images.cache import DecodedCache
+from cxrtext.records import Rejects
 
 
 def test_a_learned_model_beats_chance_on_held_out_patients(
@@ -30,7 +32,7 @@ def test_everything_fits_into_json_and_markdown(checkpoint: Path, data_folder: P
     assert result.classification["Edema"].auc is None  # no such label in this data
     assert result.mean_auc is None
     report = markdown_report(result)
-    assert "| Edema | – | – | 0 | 0 | 48 |" in report
+    assert "| Edema | – | – | – | 0 | 0 | 48 |" in report
     assert "Research use only" in report
 
 
@@ -42,7 +44,8 @@ def test_what_is_missing_is_left_out_and_said(
     (folder / "reports.csv").unlink()
     result = evaluate(checkpoint, folder)
     assert result.left_out == [
-        "classification: the data have no labels.csv",
+        "classification: the data have no labels.csv with a column of these findings",
+        "grounding: the data have no boxes.json",
         "retrieval: the data have no reports of these studies",
     ]
 
@@ -58,6 +61,22 @@ def test_reports_in_the_manifest_are_found(
     )
     result = evaluate(checkpoint, folder)
     assert result.retrieval["sentence to image"]["queries"] == 2
+
+
+def test_a_cache_of_decoded_images_changes_nothing(
+    checkpoint: Path, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    (folder / "images/s07.png").write_bytes(b"no image")
+    plain_rejects = Rejects()
+    plain = evaluate(checkpoint, folder, rejects=plain_rejects)
+    cache = DecodedCache(tmp_path / "cache")
+    evaluate(checkpoint, folder, cache=cache)
+    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool.map", None)  # all is there
+    rejects = Rejects()
+    again = evaluate(checkpoint, folder, cache=cache, rejects=rejects)
+    assert again == plain
+    assert rejects.rows == plain_rejects.rows
 
 
 def test_wrong_folders(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:

@@ -172,34 +172,28 @@ def _show(result: "Evaluation") -> None:
     from cxrtext.records import CHEX5
 
     typer.echo(f"{result.images} images of {result.patients} patients, split '{result.split}'")
-    if result.classification:
-        typer.echo("\nzero-shot classification")
-        print_table(classification_rows(result))
-    if result.grounding:
-        typer.echo("\ngrounding")
-        print_table(grounding_rows(result))
-    if result.box_retrieval:
-        typer.echo("\nretrieval of boxes and sentences (ties count against the model)")
-        print_table(box_retrieval_rows(result))
-    if result.retrieval:
-        typer.echo("\nretrieval (ties count against the model; equal sentences are right)")
-        print_table(retrieval_rows(result))
+    for title, part, rows in (
+        ("zero-shot classification", result.classification, classification_rows),
+        ("grounding", result.grounding, grounding_rows),
+        (
+            "retrieval of boxes and sentences (ties count against the model)",
+            result.box_retrieval,
+            box_retrieval_rows,
+        ),
+        (
+            "retrieval (ties count against the model; equal sentences are right)",
+            result.retrieval,
+            retrieval_rows,
+        ),
+    ):
+        if part:
+            typer.echo(f"\n{title}")
+            print_table(rows(result))
     for line in result.left_out:
         typer.echo(f"left out: {line}")
     if result.mean_auc is not None:
         name = "mean CheX5 AUC" if set(result.classification) == set(CHEX5) else "mean AUC"
         typer.echo(f"{name} {result.mean_auc:.3f}")
-
-
-def _names(checkpoints: list[Path]) -> list[str]:
-    """A short name for each: its folder's, that above it where it is "checkpoint", or a number."""
-    names = [
-        path.parent.name if path.name == "checkpoint" and path.parent.name else path.name
-        for path in (one.resolve() for one in checkpoints)
-    ]
-    if len(set(names)) < len(names):
-        names = [f"{number}-{name}" for number, name in enumerate(names, 1)]
-    return names
 
 
 def _compare(
@@ -211,12 +205,17 @@ def _compare(
     as_json: bool,
 ) -> None:
     from cxrtext.evaluation import compare
-    from cxrtext.evaluation.compare import comparison_report, difference_rows, measure_rows
+    from cxrtext.evaluation.report.comparison import (
+        comparison_report,
+        difference_rows,
+        measure_rows,
+        model_names,
+    )
     from cxrtext.evaluation.report.markdown import summary_line
     from cxrtext.files import write_json, write_text
     from cxrtext.records import Rejects
 
-    names = _names(checkpoints)
+    names = model_names(checkpoints)
     measures, lines = {}, []
     for name, checkpoint in zip(names, checkpoints, strict=True):
         rejects = Rejects(max_rejected)

@@ -1,0 +1,5 @@
+"""An evaluation as files that a person reads: ``report.html``, ``report.md``, ``metrics.json``."""
+
+from cxrtext.evaluation.report.write import ReportOptions, write_report
+
+__all__ = ["ReportOptions", "write_report"]

@@ -1,0 +1,144 @@
+"""Pictures of patients: grounding at its best and its worst, and what sentences retrieve."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from cxrtext.errors import ImageError
+from cxrtext.evaluation.blocks import Gallery, Picture, number
+from cxrtext.evaluation.heat_map import heat_map
+from cxrtext.evaluation.result import Details
+from cxrtext.evaluation.tasks.grounding import CNR, MIOU, SIGNED, Grounded, phrase_grid
+from cxrtext.evaluation.tasks.phrases import BoxRow, Phrase
+from cxrtext.evaluation.tasks.retrieval import Retrieved
+from cxrtext.images import Geometry
+from cxrtext.images.isolated import ReaderPool
+from cxrtext.images.overlay import encode_png, render_overlay
+
+LARGE, SMALL = 300, 132
+"""Longest side of a picture and of a thumbnail, in pixels."""
+
+ANSWERS = 6
+"""Images shown for a sentence."""
+
+Grey = NDArray[np.float32]
+
+
+def _read(paths: Iterable[Path], side: int) -> dict[Path, Grey]:
+    """Read images in another process, and make them small; those that fail are left out."""
+    wanted = list(dict.fromkeys(paths))
+    found: dict[Path, Grey] = {}
+    with ReaderPool(1) as pool:
+        for path, read in zip(wanted, pool.map(wanted), strict=True):
+            if isinstance(read, ImageError):
+                continue
+            pixels = read.pixels[0]
+            height, width = pixels.shape
+            scale = side / max(height, width)
+            size = max(1, round(width * scale)), max(1, round(height * scale))
+            small = Image.fromarray((pixels * 255).astype(np.uint8)).resize(
+                size, Image.Resampling.BILINEAR, reducing_gap=3.0
+            )
+            found[path] = np.asarray(small, dtype=np.float32) / np.float32(255)
+    return found
+
+
+def _spread(order: Sequence[int], rows: Sequence[int], most: int) -> list[int]:
+    """The first of an order, no image twice."""
+    chosen: list[int] = []
+    seen: set[int] = set()
+    for place in order:
+        if rows[place] not in seen:
+            seen.add(rows[place])
+            chosen.append(place)
+        if len(chosen) == most:
+            break
+    return chosen
+
+
+def grounding_galleries(details: Details, grounded: Grounded, most: int) -> list[Gallery]:
+    """The sentences with the highest and with the lowest signed CNR, no image twice."""
+    signed = grounded.values[SIGNED]
+    known = [int(i) for i in np.argsort(-signed, kind="stable") if not np.isnan(signed[i])]
+    rows = [phrase.row for phrase in grounded.phrases]
+    best = _spread(known, rows, most)
+    taken = {rows[place] for place in best}
+    worst = _spread([i for i in reversed(known) if rows[i] not in taken], rows, most)
+    records = details.cohort.records
+    pixels = _read((records[rows[i]].path for i in (*best, *worst)), LARGE)
+    galleries = []
+    for title, places in (("Best grounded", best), ("Worst grounded", worst)):
+        drawn = [_grounded(details, grounded, place, pixels) for place in places]
+        pictures = [one for one in drawn if one is not None]
+        if pictures:
+            note = "By signed CNR. Left the boxes, right the map over them, shaded from its mean."
+            galleries.append(Gallery(title, note, pictures))
+    return galleries
+
+
+def _grounded(
+    details: Details, grounded: Grounded, place: int, pixels: dict[Path, Grey]
+) -> Picture | None:
+    phrase, cohort = grounded.phrases[place], details.cohort
+    image = pixels.get(cohort.records[phrase.row].path)
+    if image is None:
+        return None
+    vector = details.model.embed_sentences([phrase.text])[0].cpu()
+    grid = phrase_grid(cohort, phrase, vector)
+    geometry, boxes = _placed(phrase, cohort.geometry(phrase.row), image.shape)
+    heat = heat_map(grid, geometry, details.settings.sigma)
+    plain = render_overlay(image, np.full_like(image, np.nan), boxes=boxes)
+    limits = float(grid.mean()), max(float(grid.max()), float(grid.mean()) + 1e-6)
+    shaded = render_overlay(image, heat, limits=limits, boxes=boxes)
+    values = grounded.values
+    figures = (
+        f"CNR {number(float(values[CNR][place]), 2)}, signed "
+        f"{number(float(values[SIGNED][place]), 2)}, mIoU {number(float(values[MIOU][place]), 2)}"
+    )
+    lines = (phrase.text, phrase.finding if phrase.finding != phrase.text else "", figures)
+    pngs = (encode_png(plain), encode_png(shaded))
+    return Picture(pngs, tuple(line for line in lines if line))
+
+
+def _placed(
+    phrase: Phrase, geometry: Geometry, shape: tuple[int, ...]
+) -> tuple[Geometry, list[BoxRow]]:
+    across, down = shape[1] / geometry.width, shape[0] / geometry.height
+    boxes = [(x * across, y * down, w * across, h * down) for x, y, w, h in phrase.boxes]
+    return Geometry(shape[0], shape[1], geometry.preprocessing), boxes
+
+
+@torch.inference_mode()
+def retrieval_galleries(details: Details, retrieved: Retrieved, most: int) -> list[Gallery]:
+    """For sentences from the best found to the worst, the images that come first."""
+    ranks = retrieved.ranks["sentence to image"]
+    order = np.argsort(ranks, kind="stable")
+    steps = np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int)
+    rows = [int(order[step]) for step in steps]
+    wording, model = retrieved.wording, details.model
+    vectors = model.embed_sentences([wording.texts[row] for row in rows])
+    scores = torch.cat([model.scores(part, vectors) for part in details.cohort.chunks(model)], 1)
+    first = scores.topk(min(ANSWERS, scores.shape[1]), dim=1).indices.tolist()
+    records = details.cohort.records
+    pixels = _read((records[place].path for some in first for place in some), SMALL)
+    galleries = []
+    for row, places in zip(rows, first, strict=True):
+        times = wording.times[row]
+        note = (
+            f"in {times} report{'s' if times > 1 else ''}; the first right image has rank "
+            f"{int(ranks[row])} of {len(records)}"
+        )
+        pictures = []
+        for rank, place in enumerate(places, 1):
+            image = pixels.get(records[place].path)
+            if image is not None:
+                right = place in wording.images[row]
+                text = f"{rank}. {'its report says so' if right else 'another sentence'}"
+                mark = "right" if right else "wrong"
+                pictures.append(Picture((encode_png(image),), (text,), mark))
+        galleries.append(Gallery(wording.texts[row], note, pictures, small=True))
+    return galleries

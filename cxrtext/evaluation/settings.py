@@ -1,0 +1,61 @@
+"""How an evaluation is done, apart from what it is done on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from cxrtext.errors import ConfigError
+from cxrtext.evaluation.binary import Uncertain
+
+Average = Literal["embeddings", "scores"]
+
+SLICE_COLUMNS = ("sex", "age", "view", "site")
+"""Columns of a manifest by which the AUC is measured, as far as it has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an evaluation is done.
+
+    Args:
+        average: What is averaged where a class has several prompts: their embeddings, or the
+            scores that each of them gives.
+        uncertain: What the label −1 counts as; "ignore" leaves it out.
+        calibrate: Whether validation images are embedded too, which choose the threshold and the
+            temperature.
+        resamples: Of the patients, for intervals; 0 for none.
+        seed: Of the resamples.
+        boxes: A box file; by default ``boxes.json``, ``.csv`` or ``.parquet`` of the data folder.
+        sigma: Of a Gaussian over the region grid before it is enlarged, in regions; the paper
+            has none.
+        exclude_same_patient: Whether in retrieval other candidates of the query's own patient are
+            left out.
+        slices: Columns of the manifest; "age" is taken in bands.
+        probe: Whether linear probes are fitted to the training images.
+
+    Raises:
+        ConfigError: A value is out of range.
+    """
+
+    average: Average = "embeddings"
+    uncertain: Uncertain = "ignore"
+    calibrate: bool = True
+    resamples: int = 1000
+    seed: int = 0
+    boxes: Path | None = None
+    sigma: float = 0.0
+    exclude_same_patient: bool = False
+    slices: tuple[str, ...] = SLICE_COLUMNS
+    probe: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("average", self.average, get_args(Average)),
+            ("uncertain", self.uncertain, get_args(Uncertain)),
+        ):
+            if value not in known:
+                raise ConfigError(f"--{name}: '{value}' is not one of {', '.join(known)}")
+        if self.resamples < 0:
+            raise ConfigError(f"--resamples: {self.resamples} is below 0; give 0 for no intervals")
+        if not self.sigma >= 0:
+            raise ConfigError(f"--sigma: {self.sigma} is not 0 or more")

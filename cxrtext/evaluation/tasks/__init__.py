@@ -1,0 +1,1 @@
+"""The three tasks of an evaluation, each from embedded images to numbers with intervals."""

@@ -1,0 +1,144 @@
+"""Retrieval between boxes and their sentences, in a cohort."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from cxrtext.evaluation.box_retrieval import mean_median_rank, mean_recall
+from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.cohort_retrieval import embedding_ranks
+from cxrtext.evaluation.region_align import (
+    BOXES_AT_ONCE,
+    region_boxes,
+    region_of_interest_align,
+)
+from cxrtext.evaluation.retrieval import CUTOFFS, PAPER_CUTOFFS, rank_metrics
+from cxrtext.evaluation.settings import Settings
+from cxrtext.evaluation.tasks.phrases import PlacedBox
+from cxrtext.evaluation.tasks.resampling import Counts, Resampled, draw, intervals_of
+from cxrtext.evaluation.weighted import weighted_median, weighted_recall
+from cxrtext.models import ImageTextModel
+
+BINS = 7
+"""Bins along each side of a box; their mean is the feature of the box."""
+
+DIRECTIONS = ("sentence to box", "box to sentence")
+
+Vectors = NDArray[np.float64]
+Ranks = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRetrieval:
+    """Retrieval between boxes and sentences.
+
+    Args:
+        summary: "Recall", "MedR", each direction, and the variant in which equal sentences are
+            right; with intervals and counts.
+        outside: Boxes left out because they lie outside the crop.
+        resampled: "Recall" and "MedR".
+    """
+
+    summary: dict[str, Any]
+    outside: int
+    resampled: dict[str, Resampled] = field(default_factory=dict)
+
+
+@torch.inference_mode()
+def box_features(cohort: Cohort, boxes: Sequence[PlacedBox]) -> tuple[Vectors, list[int]]:
+    """Unit vectors of boxes, [n, D], and the places of the boxes that lie in the crop, [n]."""
+    kept: list[int] = []
+    cells = []
+    for number, box in enumerate(boxes):
+        height, width, _ = cohort.grid(box.row).shape
+        cell = region_boxes([box.bbox], cohort.geometry(box.row), (height, width))
+        if (cell[:, 2:] > 0).all():
+            kept.append(number)
+            cells.append(cell)
+    parts = [torch.empty(0, cohort.regions.shape[-1])]
+    for start in range(0, len(kept), BOXES_AT_ONCE):
+        some = slice(start, start + BOXES_AT_ONCE)
+        grids = torch.stack([cohort.grid(boxes[number].row) for number in kept[some]])
+        images = torch.arange(len(grids))
+        # [R, h, w, D] -> [R, D, h, w]
+        aligned = region_of_interest_align(
+            grids.permute(0, 3, 1, 2), torch.cat(cells[some]), BINS, images
+        )
+        parts.append(F.normalize(aligned.mean(dim=(2, 3)), dim=-1))
+    return torch.cat(parts).double().numpy(), kept
+
+
+def _ranks(
+    texts: Vectors, features: Vectors, keys: Sequence[str] | None, groups: Sequence[str] | None
+) -> dict[str, Ranks]:
+    options = {
+        "query_keys": keys,
+        "candidate_keys": keys,
+        "query_groups": groups,
+        "candidate_groups": groups,
+    }
+    return {
+        DIRECTIONS[0]: embedding_ranks(texts, features, **options),
+        DIRECTIONS[1]: embedding_ranks(features, texts, **options),
+    }
+
+
+def _summary(ranks: dict[str, Ranks], counts: Counts) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Measures of both directions, and "Recall" and "MedR" on every resample."""
+    cutoffs = [k for k in CUTOFFS if k < counts.shape[1]]
+    directions = {name: rank_metrics(some, cutoffs) for name, some in ranks.items()}
+    enough = set(PAPER_CUTOFFS) <= set(cutoffs)
+    resampled: dict[str, Any] = {
+        "MedR": np.mean([weighted_median(some, counts) for some in ranks.values()], axis=0)
+    }
+    if enough:
+        parts = [weighted_recall(some, k, counts) for some in ranks.values() for k in PAPER_CUTOFFS]
+        resampled["Recall"] = np.mean(parts, axis=0)
+    summary: dict[str, Any] = {
+        "Recall": mean_recall(directions) if enough else None,
+        "MedR": mean_median_rank(directions),
+        "intervals": intervals_of(resampled),
+    }
+    for name, some in ranks.items():
+        ends = {f"R@{k}": weighted_recall(some, k, counts) for k in cutoffs}
+        ends["MedR"] = weighted_median(some, counts)
+        summary[name] = {**directions[name], "intervals": intervals_of(ends)}
+    return summary, resampled
+
+
+def measure_box_retrieval(
+    model: ImageTextModel, cohort: Cohort, boxes: Sequence[PlacedBox], settings: Settings
+) -> BoxRetrieval | None:
+    """Measure retrieval between boxes and sentences; None where no box lies in a crop.
+
+    Args:
+        model: The model.
+        cohort: The images.
+        boxes: The boxes; box i and its sentence are the one right pair.
+        settings: How.
+    """
+    features, kept = box_features(cohort, boxes)
+    if not kept:
+        return None
+    own = [boxes[number] for number in kept]
+    texts = [box.text for box in own]
+    distinct = list(dict.fromkeys(texts))
+    place = {text: row for row, text in enumerate(distinct)}
+    vectors = model.embed_sentences(distinct).double().cpu().numpy()
+    sentences = vectors[[place[text] for text in texts]]
+    patients = [cohort.patients[box.row] for box in own]
+    groups = patients if settings.exclude_same_patient else None
+    counts = draw(patients, settings.resamples, (settings.seed, 3))
+    summary, resampled = _summary(_ranks(sentences, features, None, groups), counts)
+    summary["pairs"] = len(own)
+    summary["equal sentences right"], _ = _summary(
+        _ranks(sentences, features, texts, groups), counts
+    )
+    keys = tuple((box.row, box.text, box.bbox) for box in own)
+    measured = {name: Resampled(summary[name], values, keys) for name, values in resampled.items()}
+    return BoxRetrieval(summary, len(boxes) - len(kept), measured)

@@ -1,0 +1,202 @@
+import csv
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation import (
+    Settings,
+    box_sentence_retrieval,
+    contrast_to_noise,
+    evaluate,
+    heat_map,
+    mean_iou,
+    pointing_game,
+)
+from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.tasks.box_retrieval import box_features
+from cxrtext.evaluation.tasks.phrases import (
+    NO_PIXEL,
+    NO_SENTENCE,
+    NOT_ONE_SIZE,
+    place_boxes,
+)
+from cxrtext.images import Preprocessing
+from cxrtext.models import load_model
+from cxrtext.records import Box, ImageRecord, write_boxes
+
+QUICK = Settings(resamples=50)
+
+
+def boxed_folder(data_folder: Path, to: Path) -> Path:
+    """The data folder with a box of each bright corner."""
+    folder = Path(shutil.copytree(data_folder, to))
+    boxes = []
+    for number in range(48):
+        name = f"images/s{number:02d}.png"
+        if number % 3 == 1:
+            text, corner = "Left pleural effusion.", (40.0, 40.0, 40.0, 40.0)
+            boxes.append(Box(name, 80, 80, "Pleural Effusion", text, corner))
+        if number % 3 == 2:
+            text, corner = "Right pneumothorax.", (0.0, 0.0, 40.0, 40.0)
+            boxes.append(Box(name, 80, 80, "Pneumothorax", text, corner))
+    write_boxes(folder / "boxes.json", boxes)
+    return folder
+
+
+def cohort_of(names: Sequence[str], size: tuple[int, int] = (80, 80), grid: int = 2) -> Cohort:
+    generator = torch.Generator().manual_seed(0)
+    regions = F.normalize(torch.randn(len(names), grid * grid, 8, generator=generator), dim=-1)
+    records = [ImageRecord(Path(name), name, name, f"p-{name}") for name in names]
+    return Cohort(records, [size] * len(names), regions.half(), Preprocessing(72, 64))
+
+
+def test_grounding_is_that_of_the_measures(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    folder = boxed_folder(data_folder, tmp_path / "set")
+    result = evaluate(checkpoint, folder, settings=QUICK)
+    details = result.details
+    assert details is not None
+    assert details.grounded is not None
+    expected = []
+    model = load_model(checkpoint, "cpu")
+    for phrase in details.grounded.phrases:
+        vector = model.embed_sentences([phrase.text])[0]
+        with torch.inference_mode():
+            grid = (details.cohort.grid(phrase.row) @ vector).numpy()
+        heat = heat_map(grid, details.cohort.geometry(phrase.row))
+        boxes = np.array(phrase.boxes)
+        expected.append(
+            (contrast_to_noise(heat, boxes), mean_iou(heat, boxes), pointing_game(heat, boxes))
+        )
+    mean = result.grounding["mean"]
+    found = [mean["CNR"], mean["mIoU"], mean["pointing game"]]
+    assert found == pytest.approx(np.mean(expected, axis=0).tolist(), rel=1e-5)
+    assert mean["sentences"] == len(expected) == 8
+    low, high = mean["intervals"]["CNR"]
+    assert low <= mean["CNR"] <= high
+    assert set(result.grounding["by finding"]) == {"Pleural Effusion", "Pneumothorax"}
+    assert result.box_retrieval["Recall"] is None  # eight pairs have no R@100
+    assert 1 <= result.box_retrieval["MedR"] <= 8
+
+
+def test_box_retrieval_is_that_of_the_matrix(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    folder = boxed_folder(data_folder, tmp_path / "set")
+    result = evaluate(checkpoint, folder, split="all", settings=QUICK)
+    assert result.details is not None
+    model, cohort = result.details.model, result.details.cohort
+    placed = place_boxes(_boxes(folder), cohort).boxes
+    features, kept = box_features(cohort, placed)
+    assert kept == list(range(32))
+    texts = [box.text for box in placed]
+    scores = model.embed_sentences(texts).double().numpy() @ features.T
+    for equal, part in (
+        ("wrong", result.box_retrieval),
+        ("right", result.box_retrieval["equal sentences right"]),
+    ):
+        expected = box_sentence_retrieval(
+            np.round(scores, 9),
+            sentences=texts,
+            equal_sentences=equal,  # type: ignore[arg-type]
+            cutoffs=[1, 5, 10],
+        )
+        for direction, metrics in expected.items():
+            found = {name: part[direction][name] for name in metrics}
+            if direction == "sentence to box":
+                assert found == pytest.approx(metrics)
+    assert result.box_retrieval["pairs"] == 32
+
+
+def _boxes(folder: Path) -> list[Box]:
+    from cxrtext.records import read_boxes
+
+    return read_boxes(folder / "boxes.json")
+
+
+def test_boxes_find_their_images_and_their_size() -> None:
+    cohort = cohort_of(["files/a.dcm", "files/b.dcm"])
+    inside = (10.0, 20.0, 30.0, 40.0)
+    placed = place_boxes(
+        [
+            Box("files/a.dcm", 0, 0, "Edema", " Edema. ", inside),
+            Box("elsewhere/b.jpg", 40, 40, "Edema", "Edema.", (5.0, 10.0, 15.0, 20.0)),
+            Box("c.jpg", 80, 80, "Edema", "Edema.", inside),
+            Box("files/a.dcm", 80, 40, "Edema", "Edema.", inside),
+            Box("files/a.dcm", 80, 80, "Edema", " ", inside),
+            Box("files/a.dcm", 80, 80, "Edema", "Edema.", (90.0, 0.0, 5.0, 5.0)),
+            Box("files/a.dcm", 80, 80, "Edema", "Edema.", (1.0, 1.0, 2.0, 2.0)),
+        ],
+        cohort,
+    )
+    assert [(box.row, box.text, box.bbox) for box in placed.boxes] == [
+        (0, "Edema.", inside),
+        (0, "Edema.", (1.0, 1.0, 2.0, 2.0)),
+        (1, "Edema.", inside),  # drawn on a copy of half the size
+    ]
+    assert placed.left_out == {NOT_ONE_SIZE: 1, NO_SENTENCE: 1, NO_PIXEL: 1}
+    assert [len(phrase.boxes) for phrase in placed.phrases] == [2, 1]
+
+
+def test_boxes_outside_the_crop_have_no_feature() -> None:
+    cohort = cohort_of(["a"])
+    placed = place_boxes(
+        [
+            Box("a", 80, 80, "x", "in", (10.0, 10.0, 20.0, 20.0)),
+            Box("a", 80, 80, "x", "out", (0.0, 0.0, 2.0, 2.0)),
+        ],
+        cohort,
+    )
+    features, kept = box_features(cohort, placed.boxes)
+    assert kept == [0]
+    assert np.linalg.norm(features, axis=1) == pytest.approx(1)
+
+
+def test_large_images_are_measured_on_a_smaller_copy(
+    checkpoint: Path, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = boxed_folder(data_folder, tmp_path / "set")
+    whole = evaluate(checkpoint, folder, settings=QUICK).grounding["mean"]
+    monkeypatch.setattr("cxrtext.evaluation.tasks.grounding.LONGEST_SIDE", 60)
+    small = evaluate(checkpoint, folder, settings=QUICK).grounding["mean"]
+    assert small["CNR"] == pytest.approx(whole["CNR"], rel=0.05)
+    assert small["mIoU"] == pytest.approx(whole["mIoU"], rel=0.05)
+
+
+def test_a_table_of_boxes_beside_the_folder(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "lung_boxes.csv"
+    with path.open("w", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerows(
+            [
+                ["image", "phrase", "x", "y", "w", "h"],
+                ["images/s07.png", "right lung", 5, 5, 30, 60],
+                ["images/s07.png", "left lung", 45, 5, 30, 60],
+                ["images/s08.png", "left lung", "wide", 5, 30, 60],
+            ]
+        )
+    result = evaluate(checkpoint, data_folder, settings=Settings(resamples=0, boxes=path))
+    assert set(result.grounding["by finding"]) == {"left lung", "right lung"}
+    assert result.grounding["mean"]["intervals"] == {}
+    assert "grounding: boxes that are damaged: 1" in result.left_out
+    with pytest.raises(DataError, match="--boxes"):
+        evaluate(checkpoint, data_folder, settings=Settings(boxes=tmp_path / "none.csv"))
+
+
+def test_settings_out_of_range() -> None:
+    for name, value in (("average", "mean"), ("uncertain", "maybe")):
+        with pytest.raises(ConfigError, match=f"--{name}: '{value}'"):
+            Settings(**{name: value})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="--resamples"):
+        Settings(resamples=-1)
+    with pytest.raises(ConfigError, match="--sigma"):
+        Settings(sigma=float("nan"))

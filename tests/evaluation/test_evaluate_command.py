@@ -1,0 +1,83 @@
+"""``cxrtext evaluate`` as a user starts it."""
+
+import json
+import signal
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from cxrtext.evaluation.report.comparison import model_names
+from cxrtext_cli.main import main
+
+
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of the command."""
+    out, err = StringIO(), StringIO()
+    terminate = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["cxrtext", "evaluate", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            signal.signal(signal.SIGTERM, terminate)
+    return code, out.getvalue(), err.getvalue()
+
+
+def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
+    options = ("--resamples", "20", "--examples", "1", "--slice", "age")
+    code, out, err = run(checkpoint, "--data", data_folder, "--out", tmp_path / "out", *options)
+    assert code == 0, err
+    assert "zero-shot classification" in out
+    assert "left out: grounding: the data have no boxes.json" in out
+    assert f"written: {tmp_path / 'out/metrics.json'}" in out
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["metrics.json", "report.html", "report.md"]
+
+
+def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
+    code, out, err = run(
+        "--compare",
+        checkpoint,
+        checkpoint,
+        "--data",
+        data_folder,
+        "--out",
+        tmp_path / "out",
+        "--resamples",
+        "20",
+        "--no-pictures",
+    )
+    assert code == 0, err
+    assert "not told apart" in out
+    first, second = model_names([checkpoint, checkpoint])
+    found = json.loads((tmp_path / "out/comparison.json").read_text())
+    assert found["models"] == [first, second]
+    assert (tmp_path / "out" / second / "report.html").is_file()
+    text = (tmp_path / "out/comparison.md").read_text()
+    assert text.startswith("# Comparison")
+    assert f"| {first} | {second} |" in text
+
+
+def test_wrong_options_are_refused(checkpoint: Path, data_folder: Path) -> None:
+    for arguments, says in (
+        ((checkpoint, checkpoint), "several with --compare"),
+        ((checkpoint, "--compare"), "at least two checkpoints"),
+        ((checkpoint, "--average", "mean"), "--average: 'mean'"),
+        ((checkpoint, "--uncertain", "perhaps"), "--uncertain: 'perhaps'"),
+        ((checkpoint, "--boxes", data_folder / "none.json"), "no such file"),
+    ):
+        code, _, err = run(*arguments, "--data", data_folder)
+        assert code == 2
+        assert says in err
+
+
+def test_names_of_models() -> None:
+    paths = [Path("/runs/a/checkpoint"), Path("/runs/b")]
+    assert model_names(paths) == ["a", "b"]
+    assert model_names([paths[0], paths[0]]) == ["1-a", "2-a"]

@@ -1,0 +1,261 @@
+"""The tasks of an evaluation against plain computations."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cxrtext.evaluation import (
+    CHEX5_PROMPTS,
+    Prompts,
+    Settings,
+    compare,
+    evaluate,
+    retrieval_metrics,
+)
+from cxrtext.evaluation.tasks.finding import fit_validation, measure_finding
+from cxrtext.evaluation.tasks.resampling import Resampled, draw, interval_of
+from cxrtext.evaluation.tasks.retrieval import score_matrix
+from cxrtext.evaluation.tasks.wording import gather_wording
+from cxrtext.evaluation.tasks.zero_shot import label_rows
+from cxrtext.models import load_model
+from cxrtext.text import study_sentences
+
+QUICK = Settings(resamples=50)
+PROMPTS = {
+    "Pleural Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",)),
+    "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
+}
+
+
+def test_retrieval_is_that_of_the_whole_matrix(
+    checkpoint: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cxrtext.evaluation.tasks.retrieval.ON_DISK", 1)
+    monkeypatch.setattr("cxrtext.evaluation.tasks.retrieval.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("cxrtext.evaluation.tasks.retrieval.IMAGES_AT_ONCE", 5)
+    monkeypatch.setattr("cxrtext.evaluation.cohort.IMAGES_AT_ONCE", 5)
+    result = evaluate(checkpoint, data_folder, settings=QUICK)
+    assert result.details is not None
+    assert result.details.retrieved is not None
+    cohort, wording = result.details.cohort, result.details.retrieved.wording
+    model = load_model(checkpoint, "cpu")
+    with torch.inference_mode():
+        vectors = model.embed_sentences(wording.texts)
+        scores = model.scores(cohort.regions.float(), vectors).numpy()
+    right = np.zeros(scores.shape, dtype=bool)
+    for row, places in wording.images.items():
+        right[row, places] = True
+    expected = retrieval_metrics(scores, right, [1, 5, 10])
+    found = result.retrieval["sentence to image"]
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    expected = retrieval_metrics(scores.T, right.T, [1])
+    found = result.retrieval["image to sentence"]
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert wording.times == [4, 4, 4]
+    low, high = result.retrieval_intervals["sentence to image"]["MRR"]
+    assert low <= result.retrieval["sentence to image"]["MRR"] <= high
+
+
+def test_the_same_patient_can_be_left_out(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    lines = ["image,study_id,patient_id,split"]
+    lines += [f"images/s{i:02d}.png,s{i:02d},one,test" for i in range(6)]
+    (folder / "manifest.csv").write_text("\n".join(lines) + "\n")
+    settings = replace(QUICK, exclude_same_patient=True)
+    result = evaluate(checkpoint, folder, settings=settings)
+    # All wrong candidates are of the one patient.
+    assert result.retrieval["sentence to image"]["MedR"] == 1
+    assert result.retrieval["image to sentence"]["MRR"] == 1
+
+
+def test_equal_sentences_are_one(checkpoint: Path, data_folder: Path) -> None:
+    result = evaluate(checkpoint, data_folder, settings=QUICK)
+    assert result.details is not None
+    cohort, model = result.details.cohort, result.details.model
+    from cxrtext.records import read_reports
+
+    sentences = [s for r in read_reports(data_folder / "reports.csv") for s in study_sentences(r)]
+    wording = gather_wording(cohort, sentences)
+    assert len(wording.texts) == 3
+    assert all(len(places) == 4 for places in wording.images.values())
+    assert score_matrix(model, cohort, wording.texts).shape == (3, 12)
+
+
+def test_scores_and_embeddings_are_averaged_differently(
+    checkpoint: Path, data_folder: Path
+) -> None:
+    several = {
+        "Pleural Effusion": Prompts(
+            ("Left pleural effusion.", "Right pneumothorax."), ("The lungs are clear.",)
+        )
+    }
+    single = {"Pleural Effusion": PROMPTS["Pleural Effusion"]}
+
+    def scores(prompts: dict[str, Prompts], average: str) -> np.ndarray:
+        settings = Settings(average=average, resamples=0)  # type: ignore[arg-type]
+        result = evaluate(checkpoint, data_folder, prompts=prompts, settings=settings)
+        assert result.details is not None
+        assert result.details.zero_shot is not None
+        return result.details.zero_shot.scores["Pleural Effusion"].scores
+
+    assert np.allclose(scores(single, "scores"), scores(single, "embeddings"), atol=1e-5)
+    other = {"x": Prompts(("Right pneumothorax.",), ("The lungs are clear.",))}
+    apart = scores({"Pleural Effusion": other["x"]}, "scores")
+    mean = (scores(single, "scores") + apart) / 2
+    assert np.allclose(scores(several, "scores"), mean, atol=1e-5)
+    assert not np.allclose(scores(several, "embeddings"), mean, atol=1e-3)
+
+
+def test_thresholds_come_from_validation_images(checkpoint: Path, data_folder: Path) -> None:
+    result = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=QUICK)
+    one = result.classification["Pneumothorax"]
+    assert one.threshold is not None
+    assert one.sensitivity is not None
+    assert one.specificity is not None
+    assert one.sensitivity + one.specificity > 1
+    assert one.temperature is not None
+    assert set(one.intervals) >= {"auc", "accuracy", "average_precision", "sensitivity"}
+    # The two kinds of validation image are clear and pneumothorax.
+    lacking = "thresholds and temperatures: Pleural Effusion: validation images lack a class"
+    assert lacking in result.left_out
+    plain = evaluate(
+        checkpoint, data_folder, prompts=PROMPTS, settings=replace(QUICK, calibrate=False)
+    )
+    assert plain.classification["Pneumothorax"].threshold is None
+    assert plain.mean_auc == result.mean_auc
+    every = evaluate(checkpoint, data_folder, split="all", prompts=PROMPTS, settings=QUICK)
+    assert every.classification["Pneumothorax"].threshold is None
+    assert any(line.startswith("thresholds and temperatures") for line in every.left_out)
+
+
+def test_uncertain_labels_count_as_asked() -> None:
+    labels: dict[str, dict[str, int | None]]
+    labels = {"a": {"Edema": 1}, "b": {"Edema": -1}, "c": {"Edema": None}, "d": {"Edema": 0}}
+    studies = ["a", "b", "c", "d", "e"]
+    for uncertain, rows, truth in (
+        ("ignore", [0, 3], [True, False]),
+        ("positive", [0, 1, 3], [True, True, False]),
+        ("negative", [0, 1, 3], [True, False, False]),
+    ):
+        settings = Settings(uncertain=uncertain)  # type: ignore[arg-type]
+        found = label_rows(labels, studies, "Edema", settings)
+        assert found[0].tolist() == rows
+        assert found[1].tolist() == truth
+
+
+def test_a_finding_without_a_class_has_no_curve() -> None:
+    truth = np.array([True, True])
+    assert fit_validation(np.array([1.0, 2.0]), truth) is None
+    counts = np.ones((5, 2), dtype=np.uint16)
+    result, resampled = measure_finding(np.array([1.0, -2.0]), truth, 3, None, counts)
+    assert (result.auc, result.accuracy, result.left_out) == (None, 0.5, 3)
+    assert "auc" not in resampled
+    empty, _ = measure_finding(np.empty(0), np.empty(0, dtype=bool), 2, None, counts[:, :0])
+    assert (empty.accuracy, empty.positives, empty.negatives) == (None, 0, 0)
+
+
+def test_probes_and_groups(checkpoint: Path, data_folder: Path) -> None:
+    settings = Settings(resamples=50, probe=True, slices=("age", "split", "ward"))
+    result = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=settings)
+    probe = result.probe["Pneumothorax"]
+    assert probe["auc"] > 0.9
+    assert probe["train"] == 28
+    assert len(probe["few_labels"]["5"]) == 5
+    assert "10" not in probe["few_labels"]  # there are not so many with the finding
+    assert any(line.startswith("probe: Pleural Effusion") for line in result.left_out)
+    assert result.slices == {}  # twelve images
+    assert "slices: ward: the manifest does not say" in result.left_out
+    few = evaluate(checkpoint, data_folder, split="val", prompts=PROMPTS, settings=settings)
+    assert any(line.startswith("probe: it wants training") for line in few.left_out)
+
+
+def test_groups_are_measured_where_they_are_large(
+    checkpoint: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cxrtext.evaluation.tasks.groups.MINIMUM", 4)
+    settings = Settings(resamples=50, slices=("age",))
+    result = evaluate(checkpoint, data_folder, split="all", prompts=PROMPTS, settings=settings)
+    report = result.slices["age"]["Pleural Effusion"]
+    assert set(report["slices"]) == {"40-59", "60-79", "80 and over"}
+    assert report["too_small"] == ["80 and over"]
+    assert 0 <= report["gap"] <= report["gap_high"] <= 1
+    without = evaluate(
+        checkpoint,
+        data_folder,
+        split="all",
+        prompts=PROMPTS,
+        settings=replace(settings, resamples=0),
+    )
+    assert without.slices["age"]["Pleural Effusion"]["gap_low"] is None
+
+
+def test_a_model_is_no_better_than_itself(checkpoint: Path, data_folder: Path) -> None:
+    result = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=QUICK)
+    assert result.details is not None
+    measures = result.details.resampled
+    assert {"AUC", "ACC", "sentence to image MRR"} <= set(measures)
+    found = compare({"a": measures, "b": measures})
+    assert {one.estimate for one in found.differences} == {0.0}
+    assert {one.verdict for one in found.differences} == {"not told apart"}
+    assert {one.p_value for one in found.differences} == {1.0}
+    with pytest.raises(ValueError, match="at least two"):
+        compare({"a": measures})
+
+
+def test_differences_are_paired_and_signed() -> None:
+    generator = np.random.default_rng(0)
+    noise = generator.normal(size=200)
+    rows = ("p1", "p2")
+    weak = {"AUC": Resampled(0.7, 0.7 + 0.1 * noise, rows), "MedR": Resampled(9, 9 + noise, rows)}
+    strong = {
+        "AUC": Resampled(0.8, 0.8 + 0.1 * noise, rows),  # shares its noise with the other
+        "MedR": Resampled(5, 5 + noise, rows),
+        "CNR": Resampled(1, 1 + noise, rows),
+    }
+    found = compare({"weak": weak, "strong": strong})
+    auc, rank = found.differences
+    assert auc.estimate == pytest.approx(0.1)
+    assert (auc.low, auc.high) == pytest.approx((0.1, 0.1))
+    assert (auc.verdict, rank.verdict) == ("better", "better")
+    assert auc.p_value == pytest.approx(2 / 201)
+    assert found.left_out == ["CNR: weak and strong: one of them was not measured"]
+    elsewhere = {"AUC": Resampled(0.7, noise, ("p3",))}
+    assert compare({"a": elsewhere, "b": weak}).left_out[0].endswith("other images or boxes")
+
+
+def test_an_interval_wants_most_resamples_to_be_defined() -> None:
+    values = np.linspace(0, 1, 100)
+    values[:5] = np.nan
+    assert interval_of(values) is not None
+    values[:20] = np.nan
+    assert interval_of(values) is None
+    assert interval_of(np.empty(0)) is None
+
+
+def test_labels_of_other_findings_are_left_out(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    (folder / "labels.csv").write_text("study_id,Tuberculosis\ns07,1\ns08,0\n")
+    result = evaluate(checkpoint, folder, settings=QUICK)
+    assert result.classification == {}
+    assert "classification" in result.left_out[0]
+    prompts = {"Tuberculosis": CHEX5_PROMPTS["Pneumonia"]}
+    found = evaluate(checkpoint, folder, prompts=prompts, settings=QUICK)
+    assert found.classification["Tuberculosis"].positives == 1
+
+
+def test_resamples_do_not_depend_on_their_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    patients = ["a", "a", "b", "c"]
+    whole = draw(patients, 30, (1, 2))
+    monkeypatch.setattr("cxrtext.evaluation.tasks.resampling.RESAMPLES_AT_ONCE", 7)
+    assert np.array_equal(draw(patients, 30, (1, 2)), whole)
+    assert (whole[:, 0] == whole[:, 1]).all()
+    assert (whole[:, [0, 2, 3]].sum(axis=1) == 3).all()
+    assert draw(patients, 0, (1, 2)).shape == (0, 4)
