@@ -4,74 +4,59 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cxrtext.evaluation.tables import markdown_table
-from cxrtext.experiments.questions import difference_text, verdict
+from cxrtext.experiments.questions import difference_text, figure
 from cxrtext.experiments.rows import BASELINE, MEASURES
 
 EMPTY = "–"
-
-
-def _figure(measure: str, value: float | None) -> str:
-    if value is None:
-        return EMPTY
-    return f"{value:.1f}" if measure == "MedR" else f"{value:.3f}"
 
 
 def with_interval(measure: str, cell: Mapping[str, Any] | None) -> str:
     """A figure as "0.812 [0.780, 0.843]", its interval where there is one."""
     if cell is None:
         return EMPTY
-    text = _figure(measure, cell["value"])
-    if cell.get("low") is None or cell.get("high") is None:
+    text = figure(measure, cell["value"])
+    if cell["low"] is None:
         return text
-    return f"{text} [{_figure(measure, cell['low'])}, {_figure(measure, cell['high'])}]"
+    return f"{text} [{figure(measure, cell['low'])}, {figure(measure, cell['high'])}]"
 
 
-def _paper(measure: str, paper: Mapping[str, float]) -> str:
-    if measure not in paper:
-        return EMPTY
-    return f"{paper[measure]:.0f}" if measure == "MedR" else f"{paper[measure]:.2f}"
+def _paper(measure: str, paper: Mapping[str, float], sign: str = "") -> str:
+    digits = 0 if measure == "MedR" else 2
+    return f"{paper[measure]:{sign}.{digits}f}" if measure in paper else EMPTY
 
 
 def main_rows(table: Mapping[str, Any]) -> list[list[str]]:
-    """Ours beside the paper's, a row a method; measures that no row has are left out."""
-    rows = table["rows"]
-    shown = [m for m in MEASURES if m == "AUC" or any(m in row["measures"] for row in rows)]
-    header = ["method"]
-    for measure in shown:
-        header += [measure, "paper"]
-    lines = [header]
-    for row in rows:
-        if not row["measures"]:
-            cells = ["failed" if row["failed"] else EMPTY]
-            cells += [_paper(shown[0], row["paper"])]
-            for measure in shown[1:]:
-                cells += [EMPTY, _paper(measure, row["paper"])]
-        else:
-            cells = []
-            for measure in shown:
-                cells.append(with_interval(measure, row["measures"].get(measure)))
-                cells.append(_paper(measure, row["paper"]))
+    """Ours beside the paper's, a row a method."""
+    lines = [["method", *(title for measure in MEASURES for title in (measure, "paper"))]]
+    for row in table["rows"]:
+        cells = []
+        for measure in MEASURES:
+            cells += [
+                with_interval(measure, row["measures"].get(measure)),
+                _paper(measure, row["paper"]),
+            ]
+        if row["failed"] and not row["measures"]:
+            cells[0] = "failed"
         lines.append([row["title"], *cells])
     return lines
 
 
 def difference_rows(table: Mapping[str, Any]) -> list[list[str]]:
-    """Each row less LSE+NL, on the same resamples."""
-    lines = [["method", "AUC", "p", "", "paper", "ACC", "p", "", "paper"]]
+    """Each row less LSE+NL with a verdict and, where the paper has it, the paper's below."""
+    lines = [["method", *MEASURES]]
     for row in table["rows"]:
         if row["name"] == BASELINE:
             continue
-        cells = [row["title"]]
-        for measure in ("AUC", "ACC"):
-            found = (row["difference"] or {}).get(measure)
-            paper = row["paper_difference"].get(measure)
-            cells += [
-                EMPTY if found is None else difference_text(found),
-                EMPTY if found is None or found["p"] is None else f"{found['p']:.3f}",
-                verdict(found),
-                EMPTY if paper is None else f"{paper:+.2f}",
-            ]
-        lines.append(cells)
+        cells = []
+        for measure in MEASURES:
+            found = row["difference"].get(measure)
+            cells.append(
+                EMPTY if found is None else f"{difference_text(measure, found)} {found['verdict']}"
+            )
+        lines.append([row["title"], *cells])
+        if row["paper_difference"]:
+            paper = [_paper(measure, row["paper_difference"], "+") for measure in MEASURES]
+            lines.append([f"{row['title']}, paper", *paper])
     return lines
 
 
@@ -92,57 +77,73 @@ def finding_rows(table: Mapping[str, Any]) -> list[list[str]]:
 
 def run_rows(table: Mapping[str, Any]) -> list[list[str]]:
     """Every run: what it took, and what it came to."""
-    lines = [["method", "seed", "steps", "seconds", "threads", "AUC", "ACC"]]
+    lines = [["method", "seed", "steps", "seconds", "threads", *MEASURES]]
     for row in table["rows"]:
         for run in row["runs"]:
-            numbers = [str(run[key]) for key in ("seed", "steps")]
-            numbers += [f"{run['seconds']:.0f}", str(run["threads"])]
-            lines.append(
-                [row["title"], *numbers, _figure("AUC", run["AUC"]), _figure("ACC", run["ACC"])]
-            )
+            own = run["measures"]
+            cells = [str(run["seed"]), str(run["steps"])]
+            cells += [f"{run['seconds']:.0f}", str(run["threads"])]
+            cells += [figure(m, own[m]) if m in own else EMPTY for m in MEASURES]
+            lines.append([row["title"], *cells])
         for failure in row["failed"]:
             seed = EMPTY if failure["seed"] is None else str(failure["seed"])
-            lines.append([row["title"], seed, "failed", EMPTY, EMPTY, EMPTY, EMPTY])
+            lines.append([row["title"], seed, "failed", *[EMPTY] * (2 + len(MEASURES))])
     return lines
 
 
-def _failures(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [
+def _failures(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join(
         f"- {row['title']}"
         + ("" if f["seed"] is None else f", seed {f['seed']}")
         + f": {f['line']}"
         for row in rows
         for f in row["failed"]
-    ]
+    )
+
+
+def _order(order: Mapping[str, Any] | None) -> str:
+    """Which of the paper's orderings appear, in words."""
+    if order is None:
+        return "No two rows that the paper tells apart were measured."
+    tau = f"Kendall's tau {order['tau']:.2f}"
+    claim = ""
+    if order["low"] is not None:
+        tau += f" [{order['low']:.2f}, {order['high']:.2f}]"
+        claim = " Whether the paper's order as a whole appears is not told: the interval holds 0."
+        if order["low"] > 0:
+            claim = " More pairs stand in the paper's order than against it."
+        elif order["high"] < 0:
+            claim = " More pairs stand against the paper's order than in it."
+    return (
+        f"Of {order['pairs']} pairs of rows that the paper tells apart by {order['measure']}, "
+        f"{order['agree']} stand in the same order here ({tau}), {order['agree told apart']} of "
+        "them with a difference whose interval leaves out 0; "
+        f"{order['contrary']} stand the other way round, {order['contrary told apart']} of them "
+        f"with such a difference.{claim}"
+    )
 
 
 def _how(table: Mapping[str, Any]) -> str:
     sample, budget = table["sample"], table["budget"]
+    compared = sum(len(row["difference"]) for row in table["rows"])
     parts = [
-        f"Scale '{table['scale']}', on {table['source']}. "
-        f"Measured on {sample['images']} images of {sample['patients']} patients, split "
-        f"'{sample['split']}', with the CheX5 prompts of the paper, one a side.",
+        f"Scale '{table['scale']}', on {table['source']}. Measured on {sample['images']} images "
+        f"of {sample['patients']} patients, split '{sample['split']}'. AUC and ACC: means over the "
+        "CheX5 findings, with the prompts of the paper, one a side. CNR and mIoU: means over "
+        f"{sample['sentences']} sentences with boxes. Recall (mean of R@10, R@50 and R@100) and "
+        f"MedR (better when smaller): {sample['boxes']} boxes and their sentences, means of both "
+        "directions.",
+        f"Every row has the same budget: {budget['steps']} steps of {budget['batch']} images "
+        f"and {budget['sentences']} sentences each, learning rate {budget['lr']:g}, "
+        f"{table['seeds']} seed(s). {table['machine']}; {table['versions']}.",
+        f"Intervals are 95 %, by {sample['resamples']} bootstrap resamples of patients, the same "
+        "for all rows. They tell how far the figures depend on which patients were measured, not "
+        "on the randomness of training: for that compare the seeds below. They are not corrected "
+        f"for the number of comparisons: of the {compared} with LSE+NL, about {compared / 20:.1f} "
+        "would leave out 0 by chance alone.",
     ]
-    if budget:
-        parts.append(
-            f"Every row has the same budget: {budget['steps']} steps of {budget['batch']} images "
-            f"and {budget['sentences']} sentences each, learning rate {budget['lr']:g}, "
-            f"{table['seeds']} seed(s). {table['machine']}; {table['versions']}."
-        )
-    if sample["resamples"]:
-        parts.append(
-            f"Intervals are 95 %, by {sample['resamples']} bootstrap resamples of patients, the "
-            f"same for all rows ({sample['redrawn']} that lacked a class were drawn again). They "
-            "tell how far the figures depend on which patients were measured, not on the "
-            "randomness of training: for that compare the seeds below. p is two-sided and not "
-            "corrected for the number of comparisons."
-        )
-    else:
-        parts.append("A class is in too few patients for intervals.")
     if sample["left_out"]:
-        parts.append(
-            f"Not measured, for want of images with or without: {', '.join(sample['left_out'])}."
-        )
+        parts.append("Left out:\n\n" + "\n".join(f"- {line}" for line in sample["left_out"]))
     return "\n\n".join(parts)
 
 
@@ -165,6 +166,8 @@ def markdown_page(table: Mapping[str, Any]) -> str:
             + "\n".join(f"   - {line}" for line in one["lines"])
             for number, one in enumerate(table["questions"], 1)
         ),
+        "## The paper's order",
+        _order(table["order"]),
         "## Difference from LSE+NL",
         markdown_table(difference_rows(table)),
         "## AUC by finding",
@@ -173,6 +176,6 @@ def markdown_page(table: Mapping[str, Any]) -> str:
         markdown_table(run_rows(table)),
     ]
     if failures:
-        parts += ["## Failed", "\n".join(failures)]
+        parts += ["## Failed", failures]
     parts.append("Research use only; not a medical device.")
     return "\n\n".join(parts) + "\n"

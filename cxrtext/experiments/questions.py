@@ -1,118 +1,172 @@
-"""What the paper claims, asked of our figures and answered by their intervals."""
+"""What the paper claims, asked of our figures and answered by the intervals of differences."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cxrtext.experiments.comparison import RowValues, compare_rows
-from cxrtext.experiments.rows import BASELINE, PROPOSED, TABLE1
+from cxrtext.experiments.comparison import BETTER, TIED, UNKNOWN, WORSE, Trainings, compare_rows
+from cxrtext.experiments.rows import BASELINE, MEASURES, PROPOSED, TABLE1
 
-BETTER, WORSE, TIED, UNKNOWN = "better", "worse", "not told apart", "not measured"
+CLASSIFICATION = ("AUC", "ACC")
+RETRIEVAL = ("CNR", "Recall", "MedR")
+"""What the second question sets against classification."""
 
+ELSEWHERE = ("CNR", "mIoU", "Recall", "MedR")
+"""What the third question asks about beside classification."""
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question: whether the proposed row beats some others.
+CONSTANT = ("dcl-eta-0.05", "dcl-eta-0.1")
+EXPLICIT = ("remove-by-labels", "resample-by-text", "remove-by-text", "reweight-by-text")
 
-    Args:
-        text: As a person asks it.
-        against: Names of the rows.
-    """
+MIXED = "better in some and worse in others"
 
-    text: str
-    against: tuple[str, ...]
+_TITLES = {row.name: row.title.removeprefix("DCL-η, ") for row in TABLE1}
 
-
-QUESTIONS = (
-    Question("Does DCL-η_LM beat LSE+NL, which corrects nothing?", (BASELINE,)),
-    Question(
-        "Does a class probability of each sentence's own beat one for all sentences?",
-        ("dcl-eta-0.05", "dcl-eta-0.1"),
-    ),
-    Question(
-        "Does DCL-η_LM beat finding the false negatives by labels or by text similarity?",
-        ("remove-by-labels", "resample-by-text", "remove-by-text", "reweight-by-text"),
-    ),
-)
-"""The three claims of table 1 (SSD section 3.2)."""
-
-_TITLES = {row.name: row.title for row in TABLE1}
+Found = Mapping[str, Mapping[str, Any]]
+Rows = Mapping[str, Trainings]
 
 
-def verdict(difference: Mapping[str, float | None] | None) -> str:
-    """What an interval of a difference says: better, worse, not told apart, or not measured.
-
-    Args:
-        difference: ``low`` and ``high``; None where a row is missing.
-    """
-    if difference is None or difference["low"] is None or difference["high"] is None:
-        return UNKNOWN
-    if difference["low"] > 0:
-        return BETTER
-    return WORSE if difference["high"] < 0 else TIED
+def figure(measure: str, value: float, sign: str = "") -> str:
+    """A figure, or with sign "+" a difference, with the digits of its measure."""
+    return f"{value:{sign}.{1 if measure == 'MedR' else 3}f}"
 
 
-def together(verdicts: list[str]) -> str:
-    """One answer of several comparisons."""
-    known = [one for one in verdicts if one != UNKNOWN]
-    if not known:
-        return UNKNOWN
-    if set(known) == {BETTER}:
-        answer = "yes"
-    elif set(known) == {WORSE}:
-        answer = "no, it is worse"
-    elif set(known) == {TIED}:
-        answer = TIED
-    else:
-        counts = (f"{one} {known.count(one)}" for one in (BETTER, TIED, WORSE) if one in known)
-        answer = f"of {len(known)} comparisons: {', '.join(counts)}"
-    missing = len(verdicts) - len(known)
-    return f"{answer} ({missing} not measured)" if missing else answer
-
-
-def difference_text(difference: Mapping[str, float | None]) -> str:
-    """A difference as "+0.012 [-0.004, 0.027]"."""
-    text = f"{difference['value']:+.3f}"
-    if difference["low"] is None or difference["high"] is None:
+def difference_text(measure: str, difference: Mapping[str, Any]) -> str:
+    """A difference as "+0.012 [-0.004, +0.027]"."""
+    text = figure(measure, difference["value"], "+")
+    if difference["low"] is None:
         return text
-    return f"{text} [{difference['low']:.3f}, {difference['high']:.3f}]"
+    low, high = (figure(measure, difference[end], "+") for end in ("low", "high"))
+    return f"{text} [{low}, {high}]"
 
 
-def _line(title: str, found: Mapping[str, Any] | None) -> str:
-    if found is None:
-        return f"against {title}: {UNKNOWN}"
-    seeds = f" (above in {found['seeds above']} of {found['seeds']} seeds)"
-    return (
-        f"against {title}: AUC difference {difference_text(found['AUC'])}: "
-        f"{verdict(found['AUC'])}{seeds if found['seeds'] > 1 else ''}"
-    )
+def by_verdict(found: Found, measures: Sequence[str] = MEASURES) -> str:
+    """A comparison as "better in AUC, CNR; not told apart in ACC"."""
+    if not found:
+        return UNKNOWN
+    parts = []
+    for verdict in (BETTER, WORSE, TIED, UNKNOWN):
+        names = [m for m in measures if (found[m]["verdict"] if m in found else UNKNOWN) == verdict]
+        if names:
+            parts.append(f"{verdict} in {', '.join(names)}")
+    return "; ".join(parts)
 
 
-def answer_questions(rows: Mapping[str, RowValues]) -> list[dict[str, Any]]:
+def direction(found: Found, measures: Sequence[str]) -> str:
+    """What several measures say together: better where one is and none is worse, and so on."""
+    verdicts = {found[name]["verdict"] for name in measures if name in found}
+    if not verdicts:
+        return UNKNOWN
+    if {BETTER, WORSE} <= verdicts:
+        return MIXED
+    return BETTER if BETTER in verdicts else WORSE if WORSE in verdicts else TIED
+
+
+def _comparison(rows: Rows, first: str, second: str) -> dict[str, Any]:
+    found = compare_rows(rows.get(first), rows.get(second))
+    return {"first": first, "second": second, "measures": found}
+
+
+def _title(one: Mapping[str, Any]) -> str:
+    return f"{_TITLES[one['first']]} against {_TITLES[one['second']]}"
+
+
+def _line(one: Mapping[str, Any], kind: Callable[[Found], str] | None = None) -> str:
+    found = one["measures"]
+    return f"{_title(one)}: {by_verdict(found)}{f' – {kind(found)}' if kind and found else ''}"
+
+
+def _grouped(
+    comparisons: Sequence[Mapping[str, Any]],
+    kind: Callable[[Found], str],
+    name: Callable[[Mapping[str, Any]], str],
+) -> str:
+    """Comparisons by kind, as "trades: A; no trade shown: B, C"."""
+    groups: dict[str, list[str]] = {}
+    for one in comparisons:
+        groups.setdefault(kind(one["measures"]), []).append(name(one))
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in groups.items())
+
+
+def _proposed(rows: Rows) -> dict[str, Any]:
+    one = _comparison(rows, PROPOSED, BASELINE)
+    lines = []
+    for name, found in one["measures"].items():
+        chance = "no interval" if found["p"] is None else f"p = {found['p']:.3f}"
+        seeds = f"; ahead in {found['ahead']} of {found['seeds']} seeds"
+        lines.append(
+            f"{name}: {difference_text(name, found)}, {chance}: {found['verdict']}"
+            f"{seeds if found['seeds'] > 1 else ''}"
+        )
+    return {
+        "question": "Does DCL-η_LM beat LSE+NL, which corrects nothing?",
+        "answer": by_verdict(one["measures"]),
+        "lines": lines,
+        "comparisons": [one],
+    }
+
+
+def trade(found: Found) -> str:
+    """Whether the better of two rows in classification is the worse one in retrieval."""
+    one, other = direction(found, CLASSIFICATION), direction(found, RETRIEVAL)
+    if UNKNOWN in (one, other):
+        return UNKNOWN
+    if {one, other} == {BETTER, WORSE}:
+        return "a trade"
+    if one == other and one in (BETTER, WORSE):
+        return f"no trade, {one} in both"
+    return "no trade shown"
+
+
+def _constant(rows: Rows) -> dict[str, Any]:
+    low, high = CONSTANT
+    pairs = [(high, low), *((one, two) for two in (BASELINE, PROPOSED) for one in CONSTANT)]
+    comparisons = [_comparison(rows, *pair) for pair in pairs]
+    return {
+        "question": "Does one class probability for all sentences trade classification against "
+        "retrieval: is the better of two rows in AUC or ACC the worse one in CNR, Recall or MedR?",
+        "answer": _grouped(comparisons, trade, _title),
+        "lines": [_line(one, trade) for one in comparisons],
+        "comparisons": comparisons,
+    }
+
+
+def helps(found: Found) -> str:
+    """Where a correction helps, as far as intervals leave out 0."""
+    one, other = direction(found, CLASSIFICATION), direction(found, ELSEWHERE)
+    if UNKNOWN in (one, other):
+        return UNKNOWN
+    if one == BETTER:
+        return {
+            BETTER: "helps classification and more",
+            WORSE: "helps classification only, at the cost of the others",
+            TIED: "helps classification, no help shown elsewhere",
+        }.get(other, "helps classification, elsewhere in part")
+    elsewhere = "helps elsewhere" if other == BETTER else "no help shown"
+    return f"{elsewhere}, classification worse" if one == WORSE else elsewhere
+
+
+def _explicit(rows: Rows) -> dict[str, Any]:
+    against = [_comparison(rows, name, BASELINE) for name in EXPLICIT]
+    proposed = [_comparison(rows, PROPOSED, name) for name in EXPLICIT]
+    return {
+        "question": "Do the explicit corrections, by labels or by text similarity, help "
+        "classification only: are AUC or ACC better than LSE+NL's, and CNR, mIoU, Recall and MedR "
+        "not?",
+        "answer": _grouped(against, helps, lambda one: _TITLES[one["first"]]),
+        "lines": [
+            *(_line(one, helps) for one in against),
+            *(_line(one) for one in proposed),
+        ],
+        "comparisons": [*against, *proposed],
+    }
+
+
+def answer_questions(rows: Rows) -> list[dict[str, Any]]:
     """Answer the three questions from the rows that were measured.
 
     Args:
-        rows: Measures by the row's name.
+        rows: Measures by the row's name and the seed.
 
     Returns:
-        One mapping a question: ``question``, ``answer``, ``lines`` (one a comparison) and
-        ``comparisons``.
+        One mapping a question: ``question``, ``answer``, ``lines`` and ``comparisons``.
     """
-    answers = []
-    for question in QUESTIONS:
-        found: dict[str, dict[str, Any] | None] = {
-            name: compare_rows(rows[PROPOSED], rows[name])
-            if PROPOSED in rows and name in rows
-            else None
-            for name in question.against
-        }
-        verdicts = [verdict(one["AUC"] if one else None) for one in found.values()]
-        answers.append(
-            {
-                "question": question.text,
-                "answer": together(verdicts),
-                "lines": [_line(_TITLES[name], one) for name, one in found.items()],
-                "comparisons": found,
-            }
-        )
-    return answers
+    return [_proposed(rows), _constant(rows), _explicit(rows)]

@@ -17,13 +17,11 @@ from cxrtext.experiments.scales import Scale
 from cxrtext.experiments.stages import first_difference, read_json
 from cxrtext.files import write_json, write_text
 
-CONFIG, JOB, METRICS, SCORES, LOG = (
-    "train.yaml",
-    "job.json",
-    "metrics.json",
-    "scores.npz",
-    "log.txt",
-)
+CONFIG, JOB, LOG = "train.yaml", "job.json", "log.txt"
+METRICS, RESAMPLED = "metrics.json", "resampled.npz"
+
+FORMAT = 2
+"""Of what a measured run leaves; one that an older version measured is measured again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +31,8 @@ class Run:
     Args:
         row: The row.
         seed: Of the training.
-        folder: Holds ``train.yaml``, ``job.json``, ``train/``, ``metrics.json``, ``scores.npz``
-            and ``log.txt``.
+        folder: Holds ``train.yaml``, ``job.json``, ``train/``, ``metrics.json``,
+            ``resampled.npz`` and ``log.txt``.
         steps: How many there are to be.
     """
 
@@ -110,6 +108,7 @@ def plan(
                 "data": str(prepared.data.resolve()),
                 "cache": str(prepared.cache.resolve()),
                 "split": scale.split,
+                "resamples": scale.resamples,
                 "device": tree["training"]["device"],
             }
             write_json(folder / JOB, job)
@@ -160,8 +159,10 @@ def check(run: Run) -> str | None:
 
 
 def is_done(run: Run) -> bool:
-    """Whether a run is trained and measured."""
-    return (run.folder / METRICS).is_file() and (run.folder / SCORES).is_file()
+    """Whether a run is trained, and measured by this version."""
+    metrics = read_json(run.folder / METRICS)
+    known = metrics is not None and metrics.get("format") == FORMAT
+    return known and (run.folder / RESAMPLED).is_file()
 
 
 def unequal_budget(configurations: Sequence[Mapping[str, Any]]) -> str | None:

@@ -5,20 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.experiments.comparison import (
-    LEVEL,
-    RowValues,
-    Sample,
-    compare_rows,
-    draw_sample,
-    estimate,
-    row_values,
-)
-from cxrtext.experiments.figures import NAMES, box_figures
-from cxrtext.experiments.measuring import ImageScores, read_scores
+from cxrtext.experiments.comparison import Trainings, compare_rows, estimate, paper_order
+from cxrtext.experiments.measures import OF_FINDING, Measures, mean_of_seeds, read_measures
 from cxrtext.experiments.questions import answer_questions
-from cxrtext.experiments.rows import BASELINE, TABLE1, Row
-from cxrtext.experiments.runs import METRICS, SCORES, Run, require_equal_budget
+from cxrtext.experiments.rows import BASELINE, MEASURES, TABLE1, Row
+from cxrtext.experiments.runs import METRICS, RESAMPLED, Run, require_equal_budget
 from cxrtext.experiments.stages import read_json
 
 Failures = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -32,12 +23,21 @@ class Finished:
     Args:
         run: The run.
         metrics: Its ``metrics.json``.
-        scores: Its ``scores.npz``.
+        measures: Its ``resampled.npz``.
     """
 
     run: Run
     metrics: dict[str, Any]
-    scores: ImageScores
+    measures: Measures
+
+
+def _paired(one: Measures, other: Measures) -> bool:
+    """Whether two runs were measured on the same images, with the same resamples."""
+    # A model may lack a measure: a map that is flat in every box has no contrast to noise.
+    return all(
+        one[name].rows == other[name].rows and len(one[name].values) == len(other[name].values)
+        for name in one.keys() & other.keys()
+    )
 
 
 def read_finished(runs: Sequence[Run]) -> tuple[list[Finished], dict[tuple[str, int], str]]:
@@ -47,44 +47,33 @@ def read_finished(runs: Sequence[Run]) -> tuple[list[Finished], dict[tuple[str, 
     for run in runs:
         try:
             metrics = read_json(run.folder / METRICS)
-            scores = read_scores(run.folder / SCORES)
+            measures = read_measures(run.folder / RESAMPLED)
         except (DataError, WorkError) as error:
             failures[run.row.name, run.seed] = str(error)
             continue
         if metrics is None:
             continue
-        if finished and scores.images.tolist() != finished[0].scores.images.tolist():
+        if finished and not _paired(measures, finished[0].measures):
             failures[run.row.name, run.seed] = (
-                f"{run.folder / SCORES}: was measured on other images than the first row; remove "
-                f"its {METRICS}, and the command measures again"
+                f"{run.folder / RESAMPLED}: was measured on other images than "
+                f"{finished[0].run.name}; remove its {METRICS}, and the command measures again"
             )
             continue
-        finished.append(Finished(run, metrics, scores))
+        finished.append(Finished(run, metrics, measures))
     require_equal_budget([one.metrics["configuration"] for one in finished])
     return finished, failures
 
 
-def _boxes(finished: Sequence[Finished]) -> dict[str, dict[str, Any]]:
-    """CNR, mIoU, Recall and MedR, mean over seeds, where the evaluations have them."""
-    by_seed = {one.run.seed: box_figures(one.metrics["evaluation"]) for one in finished}
-    cells = {}
-    for name in NAMES:
-        values = {seed: figures[name] for seed, figures in by_seed.items() if name in figures}
-        if values:
-            mean = sum(values.values()) / len(values)
-            cells[name] = {"value": mean, "low": None, "high": None, "by_seed": values}
-    return cells
-
-
-def _run(one: Finished, values: RowValues) -> dict[str, Any]:
+def _run(one: Finished) -> dict[str, Any]:
     budget = one.metrics["budget"]
     return {
         "seed": one.run.seed,
         "steps": budget["steps"],
         "seconds": budget["seconds"],
         "training_images": budget["images"],
-        "AUC": float(values.auc([one.run.seed])[0]),
-        "ACC": float(values.accuracy([one.run.seed])[0]),
+        "measures": {
+            name: one.measures[name].estimate for name in MEASURES if name in one.measures
+        },
         "machine": one.metrics["machine"],
         "threads": one.metrics["threads"],
         "versions": one.metrics["versions"],
@@ -100,89 +89,95 @@ def _paper_difference(row: Row) -> dict[str, float]:
 def _row(
     row: Row,
     finished: Sequence[Finished],
-    values: Mapping[str, RowValues],
+    trainings: Mapping[str, Trainings],
     failed: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    own = values.get(row.name)
-    cells: dict[str, Any] = {}
-    if own is not None:
-        for name, measure in (("AUC", own.auc), ("ACC", own.accuracy)):
-            by_seed = {seed: float(measure([seed])[0]) for seed in own.seeds}
-            cells[name] = {**estimate(measure()), "by_seed": by_seed}
-        cells |= _boxes(finished)
-    compared = own is not None and row.name != BASELINE and BASELINE in values
+    mean = mean_of_seeds([one.measures for one in finished]) if finished else {}
+    base = row.name == BASELINE
     return {
         "name": row.name,
         "title": row.title,
-        "measures": cells,
+        "measures": {name: estimate(mean[name]) for name in MEASURES if name in mean},
         "paper": dict(row.paper),
         "auc_by_finding": {
-            name: estimate(areas) for name, areas in (own.by_finding() if own else {}).items()
+            name.removeprefix(OF_FINDING): estimate(one)
+            for name, one in mean.items()
+            if name.startswith(OF_FINDING)
         },
         "paper_auc_by_finding": dict(row.paper_auc),
-        "difference": compare_rows(values[row.name], values[BASELINE]) if compared else None,
+        "difference": (
+            {} if base else compare_rows(trainings.get(row.name), trainings.get(BASELINE))
+        ),
         "paper_difference": _paper_difference(row),
-        "runs": [_run(one, own) for one in finished] if own else [],
+        "runs": [_run(one) for one in finished],
         "failed": list(failed),
     }
 
 
-def _sample(sample: Sample, first: Finished) -> dict[str, Any]:
-    labels = first.scores.labels
+def _sample(first: Finished) -> dict[str, Any]:
+    found = first.metrics["evaluation"]
+    counts = {
+        name: {"with": one["positives"], "without": one["negatives"]}
+        for name, one in found["classification"].items()
+    }
+    rare = [name for name, one in counts.items() if not (one["with"] and one["without"])]
+    left_out = list(found["left_out"])
+    if rare:
+        left_out.append(f"AUC: no images with or none without {', '.join(rare)}")
+    pairs = found["box_retrieval"].get("pairs", 0)
+    if pairs and "Recall" not in first.measures:
+        left_out.append(f"Recall: {pairs} boxes are too few for its cut-offs")
     return {
-        "images": len(sample.images),
-        "patients": sample.patients,
-        "split": first.metrics["evaluation"]["split"],
-        "resamples": len(sample.weights) - 1,
-        "redrawn": sample.redrawn,
-        "level": LEVEL,
-        "left_out": list(sample.left_out),
-        "findings": {
-            name: {"with": int((row == 1).sum()), "without": int((row == 0).sum())}
-            for name, row in zip(first.scores.findings, labels, strict=True)
-            if name in sample.findings
-        },
+        "images": found["images"],
+        "patients": found["patients"],
+        "split": found["split"],
+        "resamples": found["settings"]["resamples"],
+        "findings": counts,
+        "sentences": found["grounding"].get("mean", {}).get("sentences", 0),
+        "boxes": pairs,
+        "left_out": left_out,
     }
 
 
 def build_table(
-    rows: Sequence[Row], finished: Sequence[Finished], failures: Failures, resamples: int
+    rows: Sequence[Row], finished: Sequence[Finished], failures: Failures
 ) -> dict[str, Any]:
-    """Measure the rows on the same resamples, and lay the table out.
+    """Lay the table out.
 
     Args:
         rows: The rows, in order.
         finished: Their finished runs.
         failures: What failed, by row.
-        resamples: Of the bootstrap.
 
     Returns:
-        ``sample``, ``rows``, ``questions`` and ``budget``, as JSON has them.
+        ``sample``, ``budget``, ``rows``, ``questions`` and ``order``, as JSON has them.
 
     Raises:
         WorkError: No run is finished.
-        DataError: The data have no labels that would tell the rows apart.
+        DataError: The data have nothing that a row could be measured by.
     """
     if not finished:
         lines = [f"{name}: {one['line']}" for name, found in failures.items() for one in found]
         raise WorkError(f"every row failed; the first, {lines[0] if lines else 'none was asked'}")
     first = finished[0]
-    sample = draw_sample(first.scores, resamples)
-    if not sample.findings:
+    if not first.measures:
         raise DataError(
-            "the images measured have no finding with and without among their labels; give data "
-            "with a labels.csv"
+            f"{first.run.folder / METRICS}: nothing could be measured "
+            f"({'; '.join(first.metrics['evaluation']['left_out'])}); give data with a labels.csv "
+            "or a boxes.json"
         )
     by_row = {row.name: [one for one in finished if one.run.row.name == row.name] for row in rows}
-    values = {
-        name: row_values({one.run.seed: one.scores for one in own}, sample)
-        for name, own in by_row.items()
-        if own
+    trainings = {
+        name: {one.run.seed: one.measures for one in own} for name, own in by_row.items() if own
     }
+    means = {name: mean_of_seeds(list(own.values())) for name, own in trainings.items()}
     training = first.metrics["configuration"]["training"]
     return {
-        "sample": _sample(sample, first),
+        "sample": _sample(first),
         "budget": {key: training[key] for key in ("steps", "batch", "sentences", "lr")},
-        "rows": [_row(row, by_row[row.name], values, failures.get(row.name, ())) for row in rows],
-        "questions": answer_questions(values),
+        "rows": [
+            _row(row, by_row[row.name], trainings, failures.get(row.name, ())) for row in rows
+        ],
+        "questions": answer_questions(trainings),
+        "order": paper_order(means, {row.name: row.paper for row in rows}),
     }

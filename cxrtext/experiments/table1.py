@@ -97,10 +97,10 @@ def _go(
     for name, line in missing.items():
         listener.say(f"{name}: left out: {line}")
     failures = _train(runs, options.parallel, listener)
-    done = [r for r in runs if is_done(r) and (r.row.name, r.seed) not in failures]
+    done = [r for r in runs if (r.row.name, r.seed) not in failures and is_done(r)]
     finished, unfit = read_finished(done)
     failed = _by_row(missing, failures | unfit)
-    table = build_table(rows, finished, failed, scale.resamples)
+    table = build_table(rows, finished, failed)
     table = {
         "experiment": NAME,
         "scale": options.scale,

@@ -1,147 +1,182 @@
-"""Measures over resamples, against cases worked out by hand."""
-
-from dataclasses import replace
+"""Rows compared on shared resamples, against cases worked out by hand."""
 
 import numpy as np
 import pytest
 
-from cxrtext.experiments.comparison import (
-    Sample,
-    compare_rows,
-    difference,
-    draw_sample,
-    estimate,
-    row_values,
+from cxrtext.evaluation.tasks.resampling import Resampled
+from cxrtext.experiments.comparison import Trainings, compare_rows, estimate, paper_order
+from cxrtext.experiments.measures import Measures, mean_of_seeds
+from cxrtext.experiments.questions import (
+    answer_questions,
+    by_verdict,
+    difference_text,
+    direction,
+    helps,
+    trade,
 )
-from cxrtext.experiments.measuring import ImageScores
-from cxrtext.experiments.questions import answer_questions, together, verdict
+from cxrtext.experiments.rows import MEASURES
 
-# A positive at -0.5 below a negative at 0.5: one of the four pairs is wrong, and half the signs.
-DIFFERENCES = [-1.5, -0.5, 0.5, 1.5]
-LABELS = [0, 1, 0, 1]
+SWING = np.array([0.0, -0.1, 0.1])
+"""What all rows have in common from one resample to the next."""
 
 
-def scores(differences: list[float], labels: list[int] | None = None) -> ImageScores:
-    labels = labels or LABELS
-    return ImageScores(
-        images=np.array([f"{i}.png" for i in range(len(labels))]),
-        patients=np.array([f"p{i // 2}" for i in range(len(labels))]),
-        findings=("Edema", "Pneumonia"),
-        differences=np.array([differences, differences]),
-        labels=np.array([labels, [-2] * len(labels)], dtype=np.int8),
-    )
+def one(value: float, values: np.ndarray | None = None) -> Resampled:
+    return Resampled(value, value + SWING if values is None else values, ("images",))
 
 
-def sample(*resamples: list[int]) -> Sample:
-    drawn = draw_sample(scores(DIFFERENCES), 1)
-    return replace(drawn, weights=np.array([[1, 1, 1, 1], *resamples]))
+def row(**values: float) -> Measures:
+    return {name: one(value) for name, value in values.items()}
 
 
-def test_auc_and_accuracy_of_a_resample_count_rows_as_often_as_they_are_drawn() -> None:
-    # The second resample holds the one pair that is wrong, the first one only right pairs.
-    measured = row_values({0: scores(DIFFERENCES)}, sample([1, 0, 2, 1], [0, 2, 1, 0]))
-    np.testing.assert_allclose(measured.auc(), [0.75, 1.0, 0.0])
-    np.testing.assert_allclose(measured.accuracy(), [0.5, 0.5, 0.0])
-    assert list(measured.by_finding()) == ["Edema"]
+def found(**verdicts: str) -> dict[str, dict[str, str]]:
+    return {name: {"verdict": verdict} for name, verdict in verdicts.items()}
 
 
-def test_seeds_are_averaged_within_each_resample() -> None:
-    by_seed = {0: scores(DIFFERENCES), 1: scores([-2.0, 2.0, -1.0, 1.0])}
-    measured = row_values(by_seed, sample([0, 2, 1, 0]))
-    np.testing.assert_allclose(measured.auc(), [(0.75 + 1.0) / 2, (0.0 + 1.0) / 2])
-    assert [measured.auc([seed])[0] for seed in (0, 1)] == [0.75, 1.0]
-    assert [measured.accuracy([seed])[0] for seed in (0, 1)] == [0.5, 1.0]
+def test_a_difference_is_paired_and_a_smaller_rank_is_better() -> None:
+    # Both rows swing with the resample, their difference does not.
+    told = compare_rows({0: row(AUC=0.8, MedR=90.0)}, {0: row(AUC=0.7, MedR=100.0)})
+    area = told["AUC"]
+    assert [area[key] for key in ("value", "low", "high")] == pytest.approx([0.1, 0.1, 0.1])
+    assert area["p"] == pytest.approx(2 * 1 / 4)  # no difference at or below 0, three resamples
+    assert (area["verdict"], area["ahead"], area["seeds"]) == ("better", 1, 1)
+    assert (told["MedR"]["value"], told["MedR"]["verdict"]) == (pytest.approx(-10), "better")
+    assert list(told) == ["AUC", "MedR"]
+
+
+def test_an_interval_that_holds_0_tells_nothing() -> None:
+    wide = {0: {"AUC": one(0.8, np.linspace(0.5, 0.9, 21))}}
+    fixed = {0: {"AUC": one(0.7, np.full(21, 0.7))}}
+    told = compare_rows(wide, fixed)["AUC"]
+    assert told["low"] < 0 < told["high"]
+    assert told["verdict"] == "not told apart"
+    same = compare_rows(wide, wide)["AUC"]
+    assert [same[key] for key in ("value", "low", "high", "p")] == [0, 0, 0, 1]
+    assert (same["verdict"], same["ahead"]) == ("not told apart", 0)
 
 
 def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
-    drawn = sample([0, 2, 1, 0])
-    both = row_values({0: scores(DIFFERENCES), 1: scores([-2.0, 2.0, -1.0, 1.0])}, drawn)
-    one = row_values({1: scores(DIFFERENCES)}, drawn)
-    found = compare_rows(both, one)
-    assert found is not None
-    assert found["AUC"]["value"] == pytest.approx(0.25)  # of seed 1 alone: 1 less 0.75
-    assert (found["seeds above"], found["seeds"]) == (1, 1)
-    assert compare_rows(row_values({0: scores(DIFFERENCES)}, drawn), one) is None
+    both = {0: row(AUC=0.9), 1: row(AUC=0.7), 2: row(AUC=0.5)}
+    other = {1: row(AUC=0.6), 2: row(AUC=0.6)}
+    told = compare_rows(both, other)["AUC"]
+    assert told["value"] == pytest.approx(0.0)  # of seeds 1 and 2
+    assert (told["ahead"], told["seeds"]) == (1, 2)
+    assert compare_rows({0: row(AUC=0.9)}, other) == {}
+    assert compare_rows(None, other) == {}
 
 
-def test_rows_are_drawn_by_patient_and_hold_both_classes() -> None:
-    labels = [0, 0, 1, 1, 0, 0]
-    one = replace(scores([0.0] * 6, labels), findings=("Edema", "Pneumonia"))
-    drawn = draw_sample(one, 50)
-    assert (drawn.findings, drawn.left_out, drawn.patients) == (("Edema",), ("Pneumonia",), 3)
-    assert drawn.weights.shape == (51, 6)
-    assert (drawn.weights[0] == 1).all()
-    np.testing.assert_array_equal(drawn.weights[:, 0::2], drawn.weights[:, 1::2])
-    truth = np.array(labels) == 1
-    assert (drawn.weights[:, truth].sum(axis=1) > 0).all()
-    assert (drawn.weights[:, ~truth].sum(axis=1) > 0).all()
-    assert drawn.redrawn > 0  # one patient of three has the finding
+def test_seeds_are_averaged_within_each_resample() -> None:
+    first = {"AUC": one(0.6, np.array([0.2, 0.8])), "CNR": one(1.0)}
+    mean = mean_of_seeds([first, {"AUC": one(0.8, np.array([0.4, 0.2]))}])
+    assert list(mean) == ["AUC"]  # what all seeds have
+    assert mean["AUC"].estimate == pytest.approx(0.7)
+    np.testing.assert_allclose(mean["AUC"].values, [0.3, 0.5])
 
 
-def test_equal_rows_differ_by_nothing() -> None:
-    drawn = draw_sample(scores(DIFFERENCES), 100)
-    one = row_values({0: scores(DIFFERENCES)}, drawn)
-    found = compare_rows(one, one)
-    assert found is not None
-    assert found["AUC"] == {"value": 0.0, "low": 0.0, "high": 0.0, "p": 1.0}
-    assert (found["seeds above"], found["seeds"]) == (0, 1)
+def test_without_resamples_there_is_no_interval_and_no_claim() -> None:
+    first, second = one(0.8, np.empty(0)), one(0.5, np.empty(0))
+    assert estimate(first) == {"value": 0.8, "low": None, "high": None}
+    told = compare_rows({0: {"AUC": first}}, {0: {"AUC": second}})["AUC"]
+    assert (told["low"], told["p"], told["verdict"]) == (None, None, "not told apart")
+    assert difference_text("AUC", told) == "+0.300"
 
 
-def test_a_difference_is_paired() -> None:
-    # Both rows swing with the resample, their difference does not.
-    first, second = np.array([0.8, 0.7, 0.9, 0.5]), np.array([0.7, 0.6, 0.8, 0.4])
-    found = difference(first, second)
-    assert found["value"] == pytest.approx(0.1)
-    assert found["low"] == pytest.approx(0.1)
-    assert found["high"] == pytest.approx(0.1)
-    assert found["p"] == pytest.approx(2 * 1 / 4)  # no difference at or below 0, three resamples
-    assert verdict(found) == "better"
+def test_the_papers_order_is_counted_over_its_pairs() -> None:
+    paper = {"a": {"AUC": 0.7}, "b": {"AUC": 0.8}, "c": {"AUC": 0.8}, "d": {"AUC": 0.9}, "e": {}}
+    rows = {
+        "a": {"AUC": one(0.5)},
+        "b": {"AUC": one(0.6)},
+        "c": {"AUC": one(0.4)},
+        "d": {"AUC": one(0.7)},
+        "e": {"AUC": one(0.9)},
+    }
+    # b and c are equal in the paper; of the five other pairs only a and c are turned round.
+    order = paper_order(rows, paper)
+    assert order is not None
+    assert (order["pairs"], order["agree"], order["contrary"]) == (5, 4, 1)
+    assert (order["agree told apart"], order["contrary told apart"]) == (4, 1)
+    assert [order[key] for key in ("tau", "low", "high")] == pytest.approx([0.6] * 3)
+    rows["d"] = {"AUC": one(0.7, np.array([0.7, 0.0, 0.8]))}  # below the others in one of three
+    told = paper_order(rows, paper)
+    assert told is not None
+    assert (told["agree"], told["agree told apart"]) == (4, 1)
+    assert told["low"] < told["tau"] == told["high"] == pytest.approx(0.6)
+    assert paper_order({"a": rows["a"], "e": rows["e"]}, paper) is None
 
 
-def test_without_resamples_there_is_no_interval() -> None:
-    assert estimate(np.array([0.5])) == {"value": 0.5, "low": None, "high": None}
-    assert difference(np.array([0.5]), np.array([0.4]))["p"] is None
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "says"),
-    [
-        (0.001, 0.2, "better"),
-        (-0.2, -0.001, "worse"),
-        (-0.004, 0.027, "not told apart"),
-        (0.0, 0.1, "not told apart"),
-        (None, None, "not measured"),
-    ],
-)
-def test_verdicts(low: float | None, high: float | None, says: str) -> None:
-    assert verdict({"value": 0.0, "low": low, "high": high}) == says
+def test_verdicts_in_words() -> None:
+    told = found(AUC="better", ACC="not told apart", CNR="better", MedR="worse")
+    assert by_verdict(told) == (
+        "better in AUC, CNR; worse in MedR; not told apart in ACC; not measured in mIoU, Recall"
+    )
+    assert by_verdict({}) == "not measured"
 
 
 @pytest.mark.parametrize(
     ("verdicts", "says"),
     [
-        (["better", "better"], "yes"),
-        (["better", "not measured"], "yes (1 not measured)"),
-        (["worse"], "no, it is worse"),
-        (["not told apart"], "not told apart"),
-        (["better", "worse", "better"], "of 3 comparisons: better 2, worse 1"),
-        (["not measured"], "not measured"),
+        (("better", "not told apart"), "better"),
+        (("worse", "worse"), "worse"),
+        (("better", "worse"), "better in some and worse in others"),
+        (("not told apart", "not told apart"), "not told apart"),
     ],
 )
-def test_several_verdicts_make_one_answer(verdicts: list[str], says: str) -> None:
-    assert together(verdicts) == says
+def test_measures_together(verdicts: tuple[str, str], says: str) -> None:
+    assert direction(found(AUC=verdicts[0], ACC=verdicts[1]), ("AUC", "ACC")) == says
+    assert direction({}, ("AUC", "ACC")) == "not measured"
 
 
-def test_the_questions_are_answered_from_the_intervals() -> None:
-    drawn = draw_sample(scores(DIFFERENCES), 200)
+TIED = "not told apart"
+
+
+@pytest.mark.parametrize(
+    ("area", "recall", "trades", "helped"),
+    [
+        ("better", "worse", "a trade", "helps classification only, at the cost of the others"),
+        ("worse", "better", "a trade", "helps elsewhere, classification worse"),
+        ("better", "better", "no trade, better in both", "helps classification and more"),
+        ("better", TIED, "no trade shown", "helps classification, no help shown elsewhere"),
+        (TIED, "worse", "no trade shown", "no help shown"),
+        ("worse", "worse", "no trade, worse in both", "no help shown, classification worse"),
+    ],
+)
+def test_trades_and_help(area: str, recall: str, trades: str, helped: str) -> None:
+    told = found(AUC=area, ACC=TIED, CNR=TIED, mIoU=TIED, Recall=recall, MedR=TIED)
+    assert trade(told) == trades
+    assert helps(told) == helped
+    assert trade(found(AUC=area)) == helps(found(AUC=area)) == "not measured"
+
+
+def test_the_three_questions() -> None:
+    def like(area: float, recall: float) -> Trainings:
+        values = dict.fromkeys(MEASURES, 0.5) | {"AUC": area, "Recall": recall}
+        return {0: row(**values)}
+
     rows = {
-        "lse-nl": row_values({0: scores([1.5, 0.5, -0.5, -1.5])}, drawn),  # AUC 0.25
-        "dcl-eta-lm": row_values({0: scores([-2.0, 2.0, -1.0, 1.0])}, drawn),  # AUC 1
+        "lse-nl": like(0.5, 0.5),
+        "dcl-eta-0.05": like(0.6, 0.6),
+        "dcl-eta-0.1": like(0.7, 0.4),
+        "dcl-eta-lm": like(0.8, 0.6),
+        "remove-by-text": like(0.7, 0.5),
     }
     first, second, third = answer_questions(rows)
-    assert first["answer"] == "yes"
-    assert first["lines"][0].startswith("against LSE+NL: AUC difference +0.750 [")
-    assert first["lines"][0].endswith("]: better")
-    assert second["answer"] == "not measured"
-    assert second["lines"][0] == "against DCL-η, η = 0.05: not measured"
-    assert len(third["lines"]) == 4
+    assert first["answer"] == "better in AUC, Recall; not told apart in ACC, CNR, mIoU, MedR"
+    assert first["lines"][0] == "AUC: +0.300 [+0.300, +0.300], p = 0.500: better"
+    assert len(first["lines"]) == 6
+    assert second["answer"] == (
+        "a trade: η = 0.1 against η = 0.05, η = 0.1 against LSE+NL; "
+        "no trade, better in both: η = 0.05 against LSE+NL; "
+        "no trade shown: η = 0.05 against DCL-η_LM; "
+        "no trade, worse in both: η = 0.1 against DCL-η_LM"
+    )
+    assert second["lines"][0] == (
+        "η = 0.1 against η = 0.05: better in AUC; worse in Recall; not told apart in ACC, CNR, "
+        "mIoU, MedR – a trade"
+    )
+    assert third["answer"] == (
+        "not measured: remove by CheX5 labels, resample by text similarity, reweight by text "
+        "similarity; helps classification, no help shown elsewhere: remove by text similarity"
+    )
+    assert third["lines"][0] == "remove by CheX5 labels against LSE+NL: not measured"
+    assert third["lines"][6].startswith(
+        "DCL-η_LM against remove by text similarity: better in AUC, Recall; not told"
+    )

@@ -1,4 +1,4 @@
-"""The table's text from given scores and metrics."""
+"""The table's text from given measures and metrics."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cxrtext.errors import ConfigError, WorkError
-from cxrtext.experiments.measuring import ImageScores, read_scores, write_scores
+from cxrtext.errors import ConfigError, DataError, WorkError
+from cxrtext.evaluation.tasks.resampling import Resampled
+from cxrtext.experiments.measures import Measures, read_measures, write_measures
 from cxrtext.experiments.page import markdown_page
-from cxrtext.experiments.rows import TABLE1, choose_rows
+from cxrtext.experiments.rows import choose_rows
 from cxrtext.experiments.runs import Run
 from cxrtext.experiments.table import Finished, build_table, read_finished
 
@@ -19,7 +20,20 @@ ROWS = choose_rows(["lse-nl", "dcl-eta-lm", "remove-by-text"])
 
 def metrics(name: str) -> dict[str, Any]:
     return {
-        "evaluation": {"split": "test", "grounding": {"CNR": 1.25}},
+        "format": 2,
+        "evaluation": {
+            "images": 40,
+            "patients": 30,
+            "split": "test",
+            "settings": {"resamples": 3},
+            "classification": {
+                "Edema": {"positives": 9, "negatives": 31},
+                "Pneumonia": {"positives": 0, "negatives": 40},
+            },
+            "grounding": {"mean": {"sentences": 25}},
+            "box_retrieval": {"pairs": 26},
+            "left_out": ["retrieval: the data have no reports of these studies"],
+        },
         "configuration": {
             "data": {"manifest": f"somewhere/{name}", "resize": 64},
             "model": {"similarity": "lse+nl", "text": "elsewhere"},
@@ -34,21 +48,24 @@ def metrics(name: str) -> dict[str, Any]:
     }
 
 
-def scores(shift: float) -> ImageScores:
-    labels = np.tile([0, 1], 20)
-    noise = np.random.default_rng(0).normal(size=40)
-    return ImageScores(
-        images=np.array([f"{i}.png" for i in range(40)]),
-        patients=np.array([f"p{i}" for i in range(40)]),
-        findings=("Edema", "Pneumonia"),
-        differences=np.stack([noise + shift * labels, noise]),
-        labels=np.stack([labels, np.full(40, -1)]).astype(np.int8),
-    )
+def measures(shift: float, rows: str = "images") -> Measures:
+    values = {"AUC": 0.7, "CNR": 1.25, "MedR": 100.0, "AUC of Edema": 0.7}
+    swing = np.array([-0.02, 0.0, 0.02])
+    return {
+        name: Resampled(value + shift, value + shift + swing, (rows,))
+        for name, value in values.items()
+    }
 
 
-def finished(folder: Path, name: str, shift: float, seed: int = 0) -> Finished:
+def finished(folder: Path, name: str, shift: float) -> Finished:
     (row,) = choose_rows([name])
-    return Finished(Run(row, seed, folder, 8), metrics(name), scores(shift))
+    return Finished(Run(row, 0, folder / name, 8), metrics(name), measures(shift))
+
+
+def write(one: Finished) -> Run:
+    write_measures(one.run.folder / "resampled.npz", one.measures)
+    (one.run.folder / "metrics.json").write_text(json.dumps(one.metrics))
+    return one.run
 
 
 def page_of(table: dict[str, Any]) -> str:
@@ -64,60 +81,79 @@ def page_of(table: dict[str, Any]) -> str:
 
 
 def test_ours_stands_beside_the_papers(tmp_path: Path) -> None:
-    runs = [finished(tmp_path, "lse-nl", 0.0), finished(tmp_path, "dcl-eta-lm", 3.0)]
+    runs = [finished(tmp_path, "lse-nl", 0.0), finished(tmp_path, "dcl-eta-lm", 0.1)]
     failed = {"remove-by-text": [{"seed": 0, "line": "the loss is not a number at step 3"}]}
-    table = build_table(ROWS, runs, failed, 100)
+    table = build_table(ROWS, runs, failed)
     base, removed, proposed = table["rows"]
     assert [row["name"] for row in table["rows"]] == ["lse-nl", "remove-by-text", "dcl-eta-lm"]
-    assert base["difference"] is None
-    assert proposed["difference"]["AUC"]["low"] > 0
+    assert base["difference"] == removed["difference"] == removed["measures"] == {}
+    assert list(proposed["difference"]) == ["AUC", "CNR", "MedR"]
     assert proposed["paper_difference"] == {
         "AUC": 0.07, "ACC": 0.07, "CNR": 0.09, "mIoU": 0.01, "Recall": 0.01, "MedR": -11,
     }  # fmt: skip
-    assert removed["measures"] == {}
     page = page_of(table)
-    area = proposed["measures"]["AUC"]
+    # The interval is of three resamples: its ends lie at 2.5 % and 97.5 % of 0.78, 0.80, 0.82.
     assert (
-        f"| DCL-η_LM | {area['value']:.3f} [{area['low']:.3f}, {area['high']:.3f}] | 0.86 |" in page
-    )
-    assert "| 1.250 | 1.40 |" in page  # CNR, which the evaluations have; mIoU they have not
-    assert "mIoU" not in page
-    assert "| remove by text similarity | failed | 0.84 | – | 0.72 |" in page
+        "| DCL-η_LM | 0.800 [0.781, 0.819] | 0.86 | – | 0.72 | 1.350 [1.331, 1.369] | 1.49 | – |"
+        " 0.20 | – | 0.30 | 100.1 [100.1, 100.1] | 104 |"
+    ) in page
+    assert "| remove by text similarity | failed | 0.84 | – | 0.72 | – | 1.39 |" in page
     assert "- remove by text similarity, seed 0: the loss is not a number at step 3" in page
-    assert "LSE+NL, which corrects nothing? **yes**" in page
-    assert "| method | Edema |" in page
-    assert "| LSE+NL, paper | 0.876 |" in page
-    assert "want of images with or without: Pneumonia" in page
+    assert "corrects nothing? **better in AUC, CNR; worse in MedR; not measured in ACC" in page
+    assert "| DCL-η_LM | +0.100 [+0.100, +0.100] better | – |" in page
+    assert "| DCL-η_LM, paper | +0.07 | +0.07 | +0.09 | +0.01 | +0.01 | -11 |" in page
+    assert "Of 1 pairs of rows that the paper tells apart by AUC, 1 stand in the same" in page
+    assert "tau 1.00 [1.00, 1.00]" in page
+    assert "| DCL-η_LM | 0.800 [0.781, 0.819] | – |" in page  # by finding: Pneumonia has none
+    assert "| LSE+NL, paper | 0.876 | 0.853 |" in page
+    assert "- AUC: no images with or none without Pneumonia" in page
+    assert "- Recall: 26 boxes are too few for its cut-offs" in page
     assert "8 steps of 4 images and 2 sentences each" in page
-    assert "| DCL-η_LM | 0 | 8 | 12 | 1 |" in page
+    assert "| DCL-η_LM | 0 | 8 | 12 | 1 | 0.800 | – | 1.350 |" in page
+    assert "of the 3 with LSE+NL, about 0.1 would" in page
 
 
 def test_a_row_trained_with_another_budget_is_refused(tmp_path: Path) -> None:
     runs = []
     for name, steps in (("lse-nl", 8), ("dcl-eta-lm", 9)):
-        one = finished(tmp_path / name, name, 0.0)
+        one = finished(tmp_path, name, 0.0)
         one.metrics["configuration"]["training"]["steps"] = steps
-        write_scores(one.run.folder / "scores.npz", one.scores)
-        (one.run.folder / "metrics.json").write_text(json.dumps(one.metrics))
-        runs.append(one.run)
+        runs.append(write(one))
     with pytest.raises(ConfigError, match="trained with different training.steps"):
         read_finished(runs)
 
 
-def test_scores_come_back_and_damaged_ones_are_said(tmp_path: Path) -> None:
-    path = tmp_path / "scores.npz"
-    write_scores(path, scores(1.0))
-    back = read_scores(path)
-    np.testing.assert_array_equal(back.differences, scores(1.0).differences)
-    assert back.findings == ("Edema", "Pneumonia")
+def test_a_row_measured_on_other_images_is_told(tmp_path: Path) -> None:
+    one, other = finished(tmp_path, "lse-nl", 0.0), finished(tmp_path, "dcl-eta-lm", 0.0)
+    lacking = finished(tmp_path, "remove-by-text", 0.0)
+    del lacking.measures["CNR"]  # its maps are flat: no reason to leave its other measures out
+    runs = [write(one), write(Finished(other.run, other.metrics, measures(0.0, "others")))]
+    done, failures = read_finished([*runs, write(lacking)])
+    assert [each.run.row.name for each in done] == ["lse-nl", "remove-by-text"]
+    assert "was measured on other images than lse-nl, seed 0" in failures["dcl-eta-lm", 0]
+
+
+def test_measures_come_back_and_damaged_ones_are_said(tmp_path: Path) -> None:
+    run = write(finished(tmp_path, "lse-nl", 0.0))
+    path = run.folder / "resampled.npz"
+    back = read_measures(path)
+    assert list(back) == list(measures(0.0))
+    for name, one in measures(0.0).items():
+        assert back[name].estimate == one.estimate
+        np.testing.assert_array_equal(back[name].values, one.values)
+    write_measures(path, measures(1.0))
+    assert read_measures(path)["AUC"].rows == back["AUC"].rows  # of the rows, not of the figures
+    write_measures(path, measures(0.0, "others"))
+    assert read_measures(path)["AUC"].rows != back["AUC"].rows
     path.write_bytes(path.read_bytes()[:200])
-    run = Run(TABLE1[0], 0, tmp_path, 8)
-    (tmp_path / "metrics.json").write_text(json.dumps(metrics("info-nce")))
     done, failures = read_finished([run])
     assert not done
-    assert "remove its folder's metrics.json" in failures["biovil", 0]
+    assert "remove its folder's metrics.json" in failures["lse-nl", 0]
 
 
-def test_where_every_row_failed_the_first_one_says_why() -> None:
+def test_where_nothing_is_measured_it_is_said_why(tmp_path: Path) -> None:
     with pytest.raises(WorkError, match="every row failed; the first, lse-nl: no memory"):
-        build_table(ROWS, [], {"lse-nl": [{"seed": 0, "line": "no memory"}]}, 10)
+        build_table(ROWS, [], {"lse-nl": [{"seed": 0, "line": "no memory"}]})
+    one = finished(tmp_path, "lse-nl", 0.0)
+    with pytest.raises(DataError, match="nothing could be measured .retrieval: the data have no"):
+        build_table(ROWS, [Finished(one.run, one.metrics, {})], {})

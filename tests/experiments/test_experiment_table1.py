@@ -16,7 +16,7 @@ import pytest
 
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome, run_experiment
-from cxrtext.experiments.rows import Row, choose_rows
+from cxrtext.experiments.rows import MEASURES, Row, choose_rows
 
 ROWS = ("lse-nl", "dcl-eta-lm")
 
@@ -66,11 +66,32 @@ def test_two_rows_from_phantoms_to_the_table(whole: tuple[Path, Outcome]) -> Non
     assert run["machine"] == f"{os.cpu_count()} cores, CPU"
     assert {"phantoms", "language-model", "score-text", "decode"} <= set(table["stages"])
     assert "| DCL-η_LM |" in outcome.page
-    # What is measured here equals what the evaluation says.
+    assert list(base["measures"]) == list(base["runs"][0]["measures"]) == list(MEASURES)
     metrics = json.loads((out / "runs/lse-nl/seed-0/metrics.json").read_text())
-    told = [one["auc"] for one in metrics["evaluation"]["classification"].values()]
-    assert None not in told
-    assert sum(told) / len(told) == pytest.approx(base["measures"]["AUC"]["value"], abs=2e-3)
+    told = metrics["evaluation"]
+    assert told["mean_auc"] == pytest.approx(base["measures"]["AUC"]["value"])
+    low, high = told["classification"]["Edema"]["intervals"]["auc"]
+    edema = base["auc_by_finding"]["Edema"]
+    assert [edema["low"], edema["high"]] == pytest.approx([low, high])  # the same resamples
+
+
+def test_what_an_older_version_measured_is_measured_again_and_not_trained(
+    whole: tuple[Path, Outcome], tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(whole[0], tmp_path / "table1"))
+    run = out / "runs/lse-nl/seed-0"
+    metrics = json.loads((run / "metrics.json").read_text())
+    del metrics["format"]
+    (run / "metrics.json").write_text(json.dumps(metrics))
+    (run / "resampled.npz").unlink()
+    (out / "text/sentences.csv").write_text("study_id,sentence\n")  # training would fail
+    before = (run / "trained.json").stat().st_mtime_ns
+    outcome = again(out)
+    assert outcome.failed == ()
+    for row, first in zip(outcome.data["rows"], whole[1].data["rows"], strict=True):
+        for name, cell in row["measures"].items():
+            assert cell == pytest.approx(first["measures"][name], rel=1e-2)
+    assert (run / "trained.json").stat().st_mtime_ns == before
 
 
 def test_no_text_model_sees_a_test_patient(whole: tuple[Path, Outcome]) -> None:
@@ -130,7 +151,7 @@ def test_a_run_trained_with_another_recipe_is_not_mixed_in(
     path.write_text(json.dumps(metrics))
     outcome = again(out)
     assert "was trained with training.steps 7, not 8; remove the folder" in outcome.failed[0]
-    assert outcome.data["rows"][1]["difference"] is None
+    assert outcome.data["rows"][1]["difference"] == {}
 
 
 def start(out: Path) -> "subprocess.Popen[str]":

@@ -1,0 +1,83 @@
+"""The measures of a run on every resample, in a file, so that rows can be compared."""
+
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from cxrtext.errors import DataError
+from cxrtext.evaluation.tasks.resampling import Resampled
+from cxrtext.experiments.runs import METRICS
+from cxrtext.files import replacing
+
+Measures = dict[str, Resampled]
+"""By name; of those read from a file ``rows`` is the digest of what was resampled."""
+
+OF_FINDING = "AUC of "
+"""Before a finding's name: its AUC."""
+
+
+def _digest(one: Resampled) -> str:
+    return hashlib.sha256(repr(one.rows).encode()).hexdigest()[:16]
+
+
+def write_measures(path: Path, measures: Mapping[str, Resampled]) -> None:
+    """Write measures as an ``.npz`` file, whole or not at all.
+
+    Args:
+        path: The file.
+        measures: By name, all with the same number of resamples.
+    """
+    held = list(measures.values())
+    with replacing(path) as temporary:
+        np.savez_compressed(
+            temporary,
+            names=np.array(list(measures), dtype=np.str_),
+            estimates=np.array([one.estimate for one in held], dtype=np.float64),
+            values=np.array([one.values for one in held], dtype=np.float64),
+            digests=np.array([_digest(one) for one in held], dtype=np.str_),
+        )
+
+
+def read_measures(path: Path) -> Measures:
+    """Read what :func:`write_measures` wrote.
+
+    Raises:
+        DataError: The file is damaged.
+    """
+    try:
+        # Opened here: NumPy leaves a file that is no archive open.
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:
+            parts = (held["names"], held["estimates"], held["values"], held["digests"])
+            return {
+                str(name): Resampled(float(estimate), values, (str(digest),))
+                for name, estimate, values, digest in zip(*parts, strict=True)
+            }
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+        raise DataError(
+            f"{path}: not readable ({type(error).__name__}); remove its folder's {METRICS}, and "
+            "the command measures again"
+        ) from None
+
+
+def mean_of_seeds(seeds: Sequence[Measures]) -> Measures:
+    """Average the trainings of a row, within each resample.
+
+    Args:
+        seeds: The measures of each; at least one, all on the same images.
+
+    Returns:
+        The measures that all of them have.
+    """
+    return {
+        name: Resampled(
+            float(np.mean([one[name].estimate for one in seeds])),
+            np.mean([one[name].values for one in seeds], axis=0),
+            first.rows,
+        )
+        for name, first in seeds[0].items()
+        if all(name in one for one in seeds)
+    }
