@@ -53,9 +53,7 @@ def edema(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
         haze *= np.clip(1.0 + 0.28 * noise, 0.2, 2.0)
         delta = lung.chest * (strength * share * haze + lines)
         severity = (grade - 1) / 2
-        yield Effect(
-            "Edema", lung.side, np.asarray(delta, np.float32), smooth, severity=severity
-        )
+        yield Effect("Edema", lung.side, np.asarray(delta, np.float32), smooth, severity=severity)
 
 
 def _septal_lines(anatomy: Anatomy, lung: Lung, levels: Floats) -> Map:
