@@ -1,31 +1,30 @@
-"""Building an index, or adding to one."""
+"""Building an index from a manifest, or adding to one."""
 
-import fcntl
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from cxrtext.errors import CheckpointError, DataError
-from cxrtext.evaluation import CHEX5_PROMPTS
+from cxrtext.errors import DataError
+from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
 from cxrtext.evaluation.data_folder import sentences_beside
-from cxrtext.files import replacing, sha256, write_json
 from cxrtext.images.cache import DecodedCache
-from cxrtext.index.catalogue import Catalogue, IndexedImage
-from cxrtext.index.layout import (
-    CATALOGUE,
-    LOCK,
-    MEANS,
-    PROTOTYPE_INDEX,
-    SUMMARY,
-    vector_files,
-)
-from cxrtext.index.prototypes import PROTOTYPES, prototypes
-from cxrtext.index.search import Index, open_index
+from cxrtext.index.catalogue import Catalogue
+from cxrtext.index.changes import NewImage, add_images, add_sentences, set_attributes
+from cxrtext.index.derived import packed_rows
+from cxrtext.index.labels import Labeller, prompts_of_json
+from cxrtext.index.layout import SUMMARY
+from cxrtext.index.maintain import summary_of
+from cxrtext.index.quantised import STORAGES
+from cxrtext.index.start import start_index
+from cxrtext.index.summary import IndexSummary, write_summary
+from cxrtext.index.tune import TARGET_RECALL, refresh_structure
+from cxrtext.index.where import as_cell
+from cxrtext.index.writer import writing
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.embedding import embed_files
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest
@@ -34,178 +33,106 @@ from cxrtext.records.reports import SECTION_COLUMNS
 REPORT_COLUMNS = {"report", *SECTION_COLUMNS}
 """Columns of a manifest that are text of the report: kept as sentences, not as metadata."""
 
-RECALL_AT = 10
-RECALL_QUERIES = 50
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class IndexSummary:
-    """What an index holds after it was built.
+class _Texts:
+    """The distinct sentences of the reports, and their vectors."""
 
-    Args:
-        images: Images in it.
-        added: Images added by this run.
-        sentences: Distinct sentences in it.
-        recall_at_10: Share of the exact ten best images that a search by candidates finds, over
-            a sample of sentences; None where a search scans everything anyway.
-        rejected: Where the images set aside are listed, or None.
-    """
-
-    images: int
-    added: int
-    sentences: int
-    recall_at_10: float | None
-    rejected: Path | None
+    said: list[Sentence]
+    vectors: dict[str, Tensor]
 
 
-@contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
-    with (folder / LOCK).open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(
-                f"{folder}: another process is writing this index; wait for it to end"
-            ) from None
-        yield
+def _metadata(record: ImageRecord) -> dict[str, str]:
+    return {k: v for k, v in record.metadata.items() if k not in REPORT_COLUMNS}
 
 
-def _check_model(catalogue: Catalogue, model: ImageTextModel, folder: Path, grid: int) -> None:
-    """Note the model of a new index; refuse another one for an old index."""
-    noted = catalogue.meta()
-    if "model" not in noted:
-        catalogue.set_meta(
-            {
-                "model": model.fingerprint,
-                "regions": str(grid),
-                "dimension": str(model.spec.dimension),
-            }
-        )
-    elif noted["model"] != model.fingerprint:
-        raise CheckpointError(
-            f"{folder}: this index was made by another model ({noted['model'][:12]}…, given "
-            f"{model.fingerprint[:12]}…); use that model, or build a new index"
-        )
-
-
-def _regions_per_image(model: ImageTextModel) -> int:
-    crop = model.spec.preprocessing.crop
-    with torch.inference_mode():
-        blank = torch.zeros(1, 1, crop, crop, device=model.device)
-        return int(model.embed_images(blank).flatten(1, 2).shape[1])
+def _update_metadata(catalogue: Catalogue, records: Sequence[ImageRecord]) -> None:
+    """Take over what a manifest says otherwise of images that are known."""
+    with catalogue.transaction(write=True) as database:
+        for record in records:
+            metadata = _metadata(record)
+            said = json.dumps(metadata, ensure_ascii=False)
+            row = database.execute(
+                "SELECT number, study_id, patient_id, split, metadata FROM images WHERE image = ?",
+                (record.name,),
+            ).fetchone()
+            now = (record.study_id, record.patient_id, record.split, said)
+            if row[1:] != now:
+                database.execute(
+                    "UPDATE images SET study_id = ?, patient_id = ?, split = ?, metadata = ? "
+                    "WHERE number = ?",
+                    (*now, row[0]),
+                )
+                before = dict.fromkeys(json.loads(row[4]))
+                cells = {name: as_cell(text) for name, text in metadata.items()}
+                set_attributes(database, [(row[0], {**before, **cells})])
 
 
 def _add_images(
-    folder: Path,
     catalogue: Catalogue,
     model: ImageTextModel,
-    records: Sequence[ImageRecord],
+    todo: Sequence[ImageRecord],
+    root: str,
     rejects: Rejects,
     cache: DecodedCache | None,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress,
 ) -> int:
-    files = vector_files(folder, catalogue.meta())
-    count, _ = catalogue.counts()
-    for name in ("regions", "bags", "prototypes"):
-        files[name].truncate(count)
-    known = catalogue.known_images()
-    todo = [record for record in records if record.name not in known]
+    meta = catalogue.meta()
+    folder = catalogue.path.parent
+    basis = torch.tensor(json.loads(meta["basis"]))
+    labeller = Labeller(model, prompts_of_json(meta["prompts"]))
     done = added = 0
-    for part in embed_files(model, [r.path for r in todo], cache=cache):
+    for part in embed_files(model, [record.path for record in todo], cache=cache):
         for row, reason in part.failed:
             rejects.add(todo[row].name, reason)
-        done += len(part.rows) + len(part.failed)
         if part.rows:
-            kept = part.regions.half()
-            with torch.inference_mode():
-                bags = model.bags(part.regions)
-                # From the regions as they are kept, so that an image is nearest to itself.
-                centres = prototypes(kept.float())
-            files["regions"].append(kept.cpu().numpy())
-            files["bags"].append(bags.half().cpu().numpy())
-            files["prototypes"].append(centres.cpu().numpy())
-            catalogue.add_images(
-                IndexedImage(
-                    count + added + place,
+            rows, regions = packed_rows(
+                model, part.regions, basis, meta["storage"], int(meta["pool"])
+            )
+            labels = labeller.columns(regions)
+            images = [
+                NewImage(
                     todo[row].name,
-                    str(todo[row].path),
+                    root,
                     todo[row].study_id,
                     todo[row].patient_id,
                     todo[row].split,
                     *size,
-                    {k: v for k, v in todo[row].metadata.items() if k not in REPORT_COLUMNS},
+                    _metadata(todo[row]),
+                    {name: float(values[place]) for name, values in labels.items()},
                 )
                 for place, (row, size) in enumerate(zip(part.rows, part.sizes, strict=True))
-            )
+            ]
+            add_images(folder, catalogue, images, rows)
             added += len(part.rows)
-        if progress:
-            progress(len(records) - len(todo) + done, len(records))
+        done += len(part.rows) + len(part.failed)
+        progress(done, len(todo))
     return added
 
 
-def _add_sentences(
-    folder: Path, catalogue: Catalogue, model: ImageTextModel, sentences: Sequence[Sentence]
-) -> None:
-    file = vector_files(folder, catalogue.meta())["sentences"]
-    _, count = catalogue.counts()
-    file.truncate(count)
+def _add_sentences(catalogue: Catalogue, texts: _Texts) -> None:
+    studies = {row[0] for row in catalogue.database.execute("SELECT study_id FROM images")}
+    said = [s for s in texts.said if s.study_id in studies]
     known = catalogue.known_sentences()
-    new = [text for text in dict.fromkeys(s.sentence for s in sentences) if text not in known]
-    if new:
-        file.append(model.embed_sentences(new).cpu().numpy())
-    catalogue.add_sentences(
-        [(count + place, text) for place, text in enumerate(new)],
-        [(s.study_id, s.section, s.position, s.sentence) for s in sentences],
-    )
+    new = [text for text in dict.fromkeys(s.sentence for s in said) if text not in known]
+    vectors = torch.stack([texts.vectors[text] for text in new]).numpy() if new else np.empty(0)
+    rows = [(s.study_id, s.section, s.position, s.sentence) for s in said]
+    add_sentences(catalogue.path.parent, catalogue, new, vectors, rows)
 
 
-def _write_faiss(folder: Path, catalogue: Catalogue) -> dict[str, str]:
-    """Derive the FAISS files from the vectors; returns their digests."""
-    import faiss
-
-    files = vector_files(folder, catalogue.meta())
-    count, _ = catalogue.counts()
-    vectors = np.asarray(files["prototypes"].open(count), dtype=np.float32)
-    digests = {}
-    for name, values in (
-        (PROTOTYPE_INDEX, vectors.reshape(count * PROTOTYPES, -1)),
-        (MEANS, np.ascontiguousarray(vectors[:, 0])),
-    ):
-        index = faiss.IndexFlatIP(vectors.shape[-1])
-        index.add(values)
-        with replacing(folder / name) as temporary:
-            faiss.write_index(index, str(temporary))
-        digests[name] = sha256(folder / name)
-    return digests
-
-
-def measure_recall(index: Index, queries: torch.Tensor, k: int = RECALL_AT) -> float:
-    """Share of the exact k best images that a search by candidates finds.
-
-    Args:
-        index: An open index.
-        queries: [Q, D], sentence embeddings.
-        k: How many are looked at.
-    """
-    found = 0
-    exact = index.exact(queries, k)
-    for query, (best, _) in zip(queries, exact, strict=True):
-        rows, _ = index.by_candidates(query, k)
-        found += len(set(rows.tolist()) & set(best.tolist()))
-    return found / sum(len(best) for best, _ in exact)
-
-
-def _recall(folder: Path, catalogue: Catalogue, model: ImageTextModel) -> float:
-    _, count = catalogue.counts()
-    if count:
-        vectors = vector_files(folder, catalogue.meta())["sentences"].open(count)
-        chosen = np.random.default_rng(0).permutation(count)[:RECALL_QUERIES]
-        queries = torch.from_numpy(np.asarray(vectors[np.sort(chosen)], dtype=np.float32))
-    else:
-        phrases = [p for entry in CHEX5_PROMPTS.values() for p in entry.positive]
-        queries = model.embed_sentences(phrases).cpu()
-    with open_index(folder, model) as index:
-        return measure_recall(index, queries)
+def _texts(
+    manifest: Path,
+    reports: Path | None,
+    model: ImageTextModel,
+    records: Sequence[ImageRecord],
+) -> _Texts:
+    studies = {record.study_id for record in records}
+    said = [s for s in sentences_beside(manifest, reports) or [] if s.study_id in studies]
+    distinct = list(dict.fromkeys(s.sentence for s in said))
+    vectors = model.embed_sentences(distinct).cpu() if distinct else torch.empty(0)
+    return _Texts(said, dict(zip(distinct, vectors, strict=True)))
 
 
 def build_index(
@@ -218,12 +145,20 @@ def build_index(
     allow_outside: bool = False,
     max_rejected: int = 100,
     cache: DecodedCache | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    replace: bool = False,
+    storage: str = "float16",
+    pool: int = 1,
+    prompts: Mapping[str, Prompts] | None = None,
+    kind: str = "auto",
+    target: float = TARGET_RECALL,
+    wait_s: float = 0.0,
+    progress: Progress | None = None,
 ) -> IndexSummary:
     """Embed the images of a manifest and the sentences of its reports, and index them.
 
-    A run that was stopped goes on where it was; an existing index is added to.  Images already in
-    the index, by name, are not embedded again.
+    A run that was stopped goes on where it was; an existing index is added to, and can be
+    searched meanwhile.  Images already in the index, by name, are not embedded again, but what
+    the manifest and the reports say of them is taken over.
 
     Args:
         manifest: The manifest.
@@ -234,6 +169,14 @@ def build_index(
         allow_outside: Whether images may lie outside the manifest's folder.
         max_rejected: How many images may be unreadable.
         cache: Where decoded images are kept; without it they are decoded each time.
+        replace: Whether images already in the index are embedded again.
+        storage: How a new index keeps regions: "float16" or "int8".
+        pool: Side of the block of regions that a new index keeps as one: 2 takes about a quarter
+            of the room, and ranks by coarser regions.
+        prompts: Of the zero-shot labels that a new index keeps; CheX5's by default.
+        kind: Of the FAISS structure: "auto" by size, "flat", "hnsw" or "ivfpq".
+        target: Recall@10 that the fast search is tuned for.
+        wait_s: How long to queue while another process writes.
         progress: Called with (done, total) images.
 
     Returns:
@@ -242,37 +185,38 @@ def build_index(
     Raises:
         DataError: A table is wrong, too many images are unreadable, or another process writes.
         CheckpointError: The index was made by another model, or is damaged.
+        WorkError: The disk is full or cannot be written.
     """
+    if storage not in STORAGES:
+        raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage}")
     records = read_manifest(manifest, allow_outside=allow_outside)
-    sentences = sentences_beside(manifest, reports) or []
     model = load_model(checkpoint, device)
+    texts = _texts(manifest, reports, model, records)
     rejects = Rejects(max_rejected)
-    out.mkdir(parents=True, exist_ok=True)
-    with _only_writer(out), Catalogue(out / CATALOGUE, write=True) as catalogue:
-        _check_model(catalogue, model, out, _regions_per_image(model))
-        (out / SUMMARY).unlink(missing_ok=True)  # until it is whole again
-        added = _add_images(out, catalogue, model, records, rejects, cache, progress)
+    with writing(out, wait_s=wait_s, create=True) as catalogue:
+        vectors = list(texts.vectors.values())
+        start_index(catalogue, model, checkpoint, vectors, prompts or CHEX5_PROMPTS, storage, pool)
+        (out / SUMMARY).unlink(missing_ok=True)  # until the run is whole
+        known = catalogue.known_images()
+        todo = [record for record in records if replace or record.name not in known]
+        if not replace:
+            _update_metadata(catalogue, [r for r in records if r.name in known])
+        skipped = len(records) - len(todo)
+
+        def report(done: int, _: int) -> None:
+            if progress:
+                progress(skipped + done, len(records))
+
+        root = str(manifest.parent.resolve())
+        embedded = _add_images(catalogue, model, todo, root, rejects, cache, report)
         rejected = rejects.write(out)
-        images, _ = catalogue.counts()
-        if not images:
+        if not catalogue.counts()[0]:
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
-        studies = {record.study_id for record in records}
-        _add_sentences(out, catalogue, model, [s for s in sentences if s.study_id in studies])
-        images, distinct = catalogue.counts()
-        summary: dict[str, Any] = {
-            "format": "cxrtext index",
-            "model": model.fingerprint,
-            "checkpoint": str(checkpoint.resolve()),
-            "images": images,
-            "sentences": distinct,
-            "digests": _write_faiss(out, catalogue),
-        }
-        write_json(out / SUMMARY, summary)
-        recall = _recall(out, catalogue, model)
-        write_json(out / SUMMARY, {**summary, "recall_at_10": recall})
-    return IndexSummary(images, added, distinct, recall, rejected)
-
-
-def summary_dict(summary: IndexSummary) -> dict[str, Any]:
-    """A summary as JSON takes it."""
-    return {**asdict(summary), "rejected": str(summary.rejected) if summary.rejected else None}
+        _add_sentences(catalogue, texts)
+        noted = prompts_of_json(catalogue.meta()["prompts"])
+        phrases = [phrase for side in noted.values() for phrase in side.positive]
+        refresh_structure(out, catalogue, model, phrases, kind=kind, target=target)
+        replaced = sum(record.name in known for record in todo)
+        replaced -= sum(name in known for name, _ in rejects.rows)
+        summary = write_summary(out, catalogue)
+    return summary_of(summary, added=embedded - replaced, replaced=replaced, rejected=rejected)

@@ -1,42 +1,28 @@
-"""The catalogue of an index: which images and sentences it holds, in SQLite."""
+"""The catalogue of an index: which images and sentences it holds, in SQLite.
+
+It is the truth: every other file of an index is read as the catalogue says.
+"""
 
 import json
+import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from cxrtext.errors import CheckpointError
+from cxrtext.errors import CheckpointError, WorkError
+from cxrtext.index import schema
 
-SCHEMA_VERSION = 1
+WAIT_S = 30.0
+"""How long a reader waits while a writer commits."""
 
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE images (
-    row INTEGER PRIMARY KEY,             -- place in the vector files, from 0
-    image TEXT NOT NULL UNIQUE,          -- as the manifest writes it
-    path TEXT NOT NULL,
-    study_id TEXT NOT NULL,
-    patient_id TEXT NOT NULL,
-    split TEXT NOT NULL,
-    height INTEGER NOT NULL,             -- of the original, in pixels
-    width INTEGER NOT NULL,
-    metadata TEXT NOT NULL               -- JSON object of text
-) STRICT;
-CREATE INDEX images_study ON images (study_id);
-CREATE TABLE sentences (
-    row INTEGER PRIMARY KEY,             -- place in the vector file, from 0
-    sentence TEXT NOT NULL UNIQUE
-) STRICT;
-CREATE TABLE said (
-    study_id TEXT NOT NULL,
-    section TEXT NOT NULL,
-    position INTEGER NOT NULL,
-    sentence INTEGER NOT NULL REFERENCES sentences (row),
-    PRIMARY KEY (study_id, section, position)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX said_sentence ON said (sentence);
-"""
+_IMAGES = (
+    "SELECT number, image, path, study_id, patient_id, split, height, width, metadata "
+    "FROM images JOIN roots USING (root) "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +30,9 @@ class IndexedImage:
     """An image of the index.
 
     Args:
-        row: Its place in the vector files.
+        number: Its number, which no other image gets, not even after it was deleted.
         image: Its name in the manifest; the id by which it is asked for.
-        path: Where it lay when it was indexed.
+        path: Where it lies, if its manifest's folder was not moved since.
         study_id: Its study.
         patient_id: Its patient.
         split: Its split.
@@ -55,7 +41,7 @@ class IndexedImage:
         metadata: The other cells of its row.
     """
 
-    row: int
+    number: int
     image: str
     path: str
     study_id: str
@@ -67,7 +53,7 @@ class IndexedImage:
 
 
 class Catalogue:
-    """An open catalogue; a context manager.
+    """An open catalogue; a context manager.  Threads may share one.
 
     Args:
         path: The SQLite file; made when missing and ``write`` is set.
@@ -75,33 +61,44 @@ class Catalogue:
 
     Raises:
         CheckpointError: The file is missing, damaged, or of another version.
+        WorkError: It cannot be written.
     """
 
     def __init__(self, path: Path, *, write: bool = False) -> None:
-        new = not path.is_file()
-        if new and not write:
+        if not write and not path.is_file():
             raise CheckpointError(f"{path.parent}: not an index; make one with 'cxrtext index'")
-        mode = "rwc" if write else "ro"
-        # The service reads from several threads; SQLite serialises them itself.
-        self._db = sqlite3.connect(
-            f"{path.resolve().as_uri()}?mode={mode}", uri=True, check_same_thread=False
-        )
+        self.path = path
+        self._lock = threading.RLock()
+        mode = "rwc" if write else _reading_mode(path)
         try:
-            if write:
-                self._db.execute("PRAGMA synchronous = FULL")
-            if new:
-                self._db.executescript(_SCHEMA)
-                self.set_meta({"schema_version": str(SCHEMA_VERSION)})
-            version = self.meta().get("schema_version")
-        except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise CheckpointError(f"{path}: not a readable catalogue ({error})") from None
-        if version != str(SCHEMA_VERSION):
-            self._db.close()
-            raise CheckpointError(
-                f"{path}: written by another version of cxrtext (schema {version}, this one reads "
-                f"{SCHEMA_VERSION}); build the index anew"
+            self.database = sqlite3.connect(
+                f"{path.resolve().as_uri()}?mode={mode}",
+                uri=True,
+                check_same_thread=False,
+                timeout=WAIT_S,
+                isolation_level=None,
             )
+        except sqlite3.OperationalError as error:
+            raise WorkError(f"{path}: cannot be opened ({error}); check the folder") from None
+        try:
+            self._prepare(write)
+        except BaseException:
+            self.database.close()
+            raise
+
+    def _prepare(self, write: bool) -> None:
+        with told(self.path):
+            self.database.execute("PRAGMA foreign_keys = ON")
+            if not write:
+                self.database.execute("PRAGMA query_only = ON")
+            else:
+                # What is deleted is overwritten: it is text of reports.
+                self.database.execute("PRAGMA secure_delete = ON")
+                self.database.execute("PRAGMA synchronous = FULL")
+            with self.transaction(write=write):
+                if write and schema.version_of(self.database) is None:
+                    schema.create(self.database)
+                schema.migrate(self.database, self.path, write=write)
 
     def __enter__(self) -> "Catalogue":
         return self
@@ -111,109 +108,124 @@ class Catalogue:
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        self.database.close()
+
+    @contextmanager
+    def transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+        """One consistent view of the catalogue; with ``write``, all of its changes or none."""
+        with self._lock:
+            self.database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            try:
+                yield self.database
+                self.database.execute("COMMIT")
+            except BaseException:
+                if self.database.in_transaction:
+                    self.database.execute("ROLLBACK")
+                raise
+
+    def version(self) -> int:
+        """A number that changes when another process has changed the catalogue."""
+        return int(self.database.execute("PRAGMA data_version").fetchone()[0])
 
     def meta(self) -> dict[str, str]:
         """What is noted of the index as a whole."""
-        return dict(self._db.execute("SELECT key, value FROM meta").fetchall())
-
-    def set_meta(self, values: Mapping[str, str]) -> None:
-        """Note something of the index as a whole."""
-        with self._db:
-            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+        return dict(self.database.execute("SELECT key, value FROM meta").fetchall())
 
     def counts(self) -> tuple[int, int]:
         """Number of images and of distinct sentences."""
-        images = self._db.execute("SELECT count(*) FROM images").fetchone()[0]
-        sentences = self._db.execute("SELECT count(*) FROM sentences").fetchone()[0]
+        images = self.database.execute("SELECT count(*) FROM images").fetchone()[0]
+        sentences = self.database.execute("SELECT count(*) FROM sentences").fetchone()[0]
         return int(images), int(sentences)
 
-    def add_images(self, images: Iterable[IndexedImage]) -> None:
-        """Add images in one transaction; their vectors must be on disk already."""
-        with self._db:
-            self._db.executemany(
-                "INSERT INTO images VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        i.row,
-                        i.image,
-                        i.path,
-                        i.study_id,
-                        i.patient_id,
-                        i.split,
-                        i.height,
-                        i.width,
-                        json.dumps(dict(i.metadata), ensure_ascii=False),
-                    )
-                    for i in images
-                ],
-            )
+    def columns(self) -> dict[str, int]:
+        """Slots of the columns that filters can name, beside those of the images themselves."""
+        return dict(self.database.execute("SELECT name, slot FROM columns ORDER BY slot"))
 
-    def add_sentences(
-        self, sentences: Iterable[tuple[int, str]], said: Iterable[tuple[str, str, int, str]]
-    ) -> None:
-        """Add distinct sentences (row, text) and who said them, in one transaction.
-
-        Args:
-            sentences: New sentences; their vectors must be on disk already.
-            said: (study, section, position, text) of every sentence, new or known.
-        """
-        with self._db:
-            self._db.executemany("INSERT INTO sentences VALUES (?, ?)", sentences)
-            self._db.executemany(
-                "INSERT OR REPLACE INTO said SELECT ?, ?, ?, row FROM sentences WHERE sentence = ?",
-                said,
-            )
-
-    def known_images(self) -> set[str]:
-        """Names of all images."""
-        return {name for (name,) in self._db.execute("SELECT image FROM images")}
+    def known_images(self) -> dict[str, int]:
+        """Numbers of all images, by name."""
+        return dict(self.database.execute("SELECT image, number FROM images"))
 
     def known_sentences(self) -> dict[str, int]:
-        """Rows of all sentences, by text."""
-        return dict(self._db.execute("SELECT sentence, row FROM sentences"))
+        """Numbers of all sentences, by text."""
+        return dict(self.database.execute("SELECT sentence, number FROM sentences"))
 
     def image(self, name: str) -> IndexedImage | None:
         """The image of a name."""
-        rows = self._db.execute("SELECT * FROM images WHERE image = ?", (name,)).fetchall()
-        return _image(rows[0]) if rows else None
+        row = self.database.execute(f"{_IMAGES} WHERE image = ?", (name,)).fetchone()
+        return _image(row) if row else None
 
-    def images(self, rows: Sequence[int]) -> list[IndexedImage]:
-        """The images of some rows, in their order."""
+    def images(self, numbers: Sequence[int]) -> list[IndexedImage | None]:
+        """The images of some numbers, in their order; None for one that was deleted."""
         found = {}
-        for start in range(0, len(rows), 500):
-            part = list(rows[start : start + 500])
+        for start in range(0, len(numbers), 500):
+            part = list(numbers[start : start + 500])
             marks = ",".join("?" * len(part))
-            query = f"SELECT * FROM images WHERE row IN ({marks})"  # noqa: S608 - question marks
-            found.update({row[0]: _image(row) for row in self._db.execute(query, part)})
-        return [found[row] for row in rows]
+            query = f"{_IMAGES} WHERE number IN ({marks})"
+            found.update({row[0]: _image(row) for row in self.database.execute(query, part)})
+        return [found.get(number) for number in numbers]
 
     def page(self, offset: int, limit: int) -> list[IndexedImage]:
-        """Some images, in the order of their rows."""
-        rows = self._db.execute(
-            "SELECT * FROM images ORDER BY row LIMIT ? OFFSET ?", (limit, offset)
+        """Some images, in the order in which they were indexed."""
+        rows = self.database.execute(
+            f"{_IMAGES} ORDER BY number LIMIT ? OFFSET ?", (limit, offset)
         ).fetchall()
         return [_image(row) for row in rows]
 
-    def sentences(self, rows: Sequence[int]) -> list[tuple[str, int]]:
-        """Text and number of studies of some sentences, in their order."""
-        return [
-            self._db.execute(
-                "SELECT sentence, (SELECT count(DISTINCT study_id) FROM said "
-                "WHERE said.sentence = s.row) FROM sentences s WHERE row = ?",
-                (row,),
-            ).fetchone()
-            for row in rows
-        ]
+    def sentence(self, number: int) -> tuple[str, int] | None:
+        """Text and number of studies of a sentence; None for one that was deleted."""
+        found: tuple[str, int] | None = self.database.execute(
+            "SELECT sentence, (SELECT count(DISTINCT study_id) FROM said "
+            "WHERE said.sentence = s.number) FROM sentences s WHERE number = ?",
+            (number,),
+        ).fetchone()
+        return found
 
     def report(self, study_id: str) -> list[tuple[str, str]]:
         """Section and text of each sentence of a study, in order."""
-        return self._db.execute(
-            "SELECT section, s.sentence FROM said JOIN sentences s ON s.row = said.sentence "
+        return self.database.execute(
+            "SELECT section, s.sentence FROM said JOIN sentences s ON s.number = said.sentence "
             "WHERE study_id = ? ORDER BY section, position",
             (study_id,),
         ).fetchall()
 
 
-def _image(row: tuple[int, str, str, str, str, str, int, int, str]) -> IndexedImage:
-    return IndexedImage(*row[:8], metadata=json.loads(row[8]))
+def _reading_mode(path: Path) -> str:
+    # A reader rolls back what a writer was killed in the middle of, which takes the right to write.
+    return "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
+
+
+def _image(row: tuple[Any, ...]) -> IndexedImage:
+    number, image, root, study_id, patient_id, split, height, width, metadata = row
+    return IndexedImage(
+        number=number,
+        image=image,
+        path=str(Path(root) / image),
+        study_id=study_id,
+        patient_id=patient_id,
+        split=split,
+        height=height,
+        width=width,
+        metadata=json.loads(metadata),
+    )
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Say in one line what SQLite and the disk complain of.
+
+    Raises:
+        CheckpointError: The catalogue is damaged.
+        WorkError: The disk is full or cannot be written, or another process holds the catalogue.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise WorkError(
+            f"{path}: {error}; check the free space, the right to write, and that no other "
+            "process holds it, then run the same command again: what was there is kept"
+        ) from None
+    except sqlite3.DatabaseError as error:
+        raise CheckpointError(
+            f"{path}: not a readable catalogue ({error}); restore the folder from a copy, or "
+            "index into a new one"
+        ) from None

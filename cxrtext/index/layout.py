@@ -9,21 +9,50 @@ from cxrtext.index.vectors import VectorFile
 CATALOGUE = "catalogue.sqlite"
 SUMMARY = "index.json"
 LOCK = "writer.lock"
-PROTOTYPE_INDEX = "prototypes.faiss"
-MEANS = "means.faiss"
+
+SENTENCES = "sentences"
+OF_IMAGES = ("regions", "sketch", "prototypes", "means")
+"""Vector files with one row an image."""
+
+SCALE_BYTES = 2
+"""Of the scale of a region that is kept in 8 bits."""
 
 
 def vector_files(folder: Path, meta: Mapping[str, str]) -> dict[str, VectorFile]:
-    """The vector files: regions and bags [N, D], prototypes [P, D], sentences [D].
+    """The vector files of the generation that the catalogue names.
+
+    ``regions`` holds what is scored, ``sketch`` what bounds are computed from (see
+    :mod:`cxrtext.index.sketch`), ``prototypes`` what candidates are found by, ``means`` the mean
+    region, ``sentences`` the vectors of the sentences.
 
     Args:
         folder: The index's folder.
-        meta: What the catalogue notes: ``regions`` is N, ``dimension`` is D.
+        meta: What the catalogue notes: ``regions`` is N, ``dimension`` is D, ``sketch`` is m.
     """
-    N, D = int(meta["regions"]), int(meta["dimension"])
-    return {
-        "regions": VectorFile(folder / "regions.f16", (N, D)),
-        "bags": VectorFile(folder / "bags.f16", (N, D)),
-        "prototypes": VectorFile(folder / "prototypes.f32", (PROTOTYPES, D), "<f4"),
-        "sentences": VectorFile(folder / "sentences.f32", (D,), "<f4"),
+    N, D, m = (int(meta[name]) for name in ("regions", "dimension", "sketch"))
+    bits = ((N, D + SCALE_BYTES), "|i1") if meta["storage"] == "int8" else ((N, D), "<f2")
+    shapes = {
+        "regions": bits,
+        "sketch": ((2, m + 1, N), "<f2"),
+        "prototypes": ((PROTOTYPES, D), "<f2"),
+        "means": ((D,), "<f4"),
+        SENTENCES: ((D,), "<f4"),
     }
+    generation = int(meta["generation"])
+    return {
+        name: VectorFile(folder / f"{name}.{generation:06d}.vectors", *shape)
+        for name, shape in shapes.items()
+    }
+
+
+def named(folder: Path, meta: Mapping[str, str], structures: set[str]) -> set[Path]:
+    """Every vector and FAISS file that belongs to the index."""
+    return {file.path for file in vector_files(folder, meta).values()} | {
+        folder / name for name in structures
+    }
+
+
+def strays(folder: Path, belonging: set[Path]) -> list[Path]:
+    """Files that a killed writer left behind."""
+    found = [*folder.glob("*.vectors"), *folder.glob("*.faiss"), *folder.glob(".*.tmp.faiss")]
+    return [path for path in found if path not in belonging]

@@ -1,82 +1,48 @@
-"""Searching an index: text → images, image → images, image → sentences."""
+"""Searching an index in every direction."""
 
-import json
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.errors import CheckpointError
-from cxrtext.files import sha256
-from cxrtext.index.catalogue import Catalogue, IndexedImage
-from cxrtext.index.layout import CATALOGUE, MEANS, PROTOTYPE_INDEX, SUMMARY, vector_files
-from cxrtext.index.prototypes import PROTOTYPES, mean_region
-from cxrtext.models import ImageTextModel, load_model
+from cxrtext.errors import DataError
+from cxrtext.index.catalogue import Catalogue, told
+from cxrtext.index.hits import Found, ImageHit, Ranked, SentenceHit, Unique, page
+from cxrtext.index.prototypes import mean_region
+from cxrtext.index.quantised import unpack
+from cxrtext.index.query import Query
+from cxrtext.index.ranking import Effort, exact_order, fast_order
+from cxrtext.index.scoring import exact_scores
+from cxrtext.index.selection import labels_of, select
+from cxrtext.index.state import Numbers, State, read_state
+from cxrtext.models import ImageTextModel
 
-Rows = NDArray[np.int64]
+Mode = Literal["auto", "exact", "fast"]
 
-SCAN_BYTES = 64 * 2**20
-"""An index whose regions take no more than this is scanned whole; a larger one by candidates."""
-
-CANDIDATES = 200
-"""Least number of candidates that are scored exactly."""
-
-CHUNK_BYTES = 32 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class ImageHit:
-    """An image found, with its score in [−1, 1]."""
-
-    image: IndexedImage
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class SentenceHit:
-    """A sentence found, with its score in [−1, 1] and the number of studies that say it."""
-
-    sentence: str
-    score: float
-    studies: int
-
-
-def _best(scores: NDArray[np.float32], k: int) -> tuple[Rows, NDArray[np.float32]]:
-    """The k largest scores, largest first; equal scores in the order of their rows."""
-    order = np.argsort(-scores, kind="stable")[:k]
-    return order, scores[order]
+EXACT_BYTES = 512 * 2**20
+"""Sketches that a search reads in whole; where filters leave more it looks for candidates."""
 
 
 class Index:
     """An open index; a context manager.  Build one with :func:`open_index`.
 
+    What other processes add, replace or delete is seen by the next search.
+
     Args:
         folder: The index's folder.
         model: The model that made it; scores are its scores.
         catalogue: The open catalogue.
-        summary: What ``index.json`` holds.
     """
 
-    def __init__(
-        self, folder: Path, model: ImageTextModel, catalogue: Catalogue, summary: dict[str, Any]
-    ) -> None:
+    def __init__(self, folder: Path, model: ImageTextModel, catalogue: Catalogue) -> None:
         self.folder = folder
         self.model = model
         self.catalogue = catalogue
-        self.summary = summary
-        files = vector_files(folder, catalogue.meta())
-        self.images, self.sentences = catalogue.counts()
-        self._regions = files["regions"].open(self.images)
-        self._bags = files["bags"].open(self.images)
-        self._texts = np.array(files["sentences"].open(self.sentences), dtype=np.float32)
-        self._scan = self.images * files["regions"].row_bytes <= SCAN_BYTES
-        self._chunk = max(1, CHUNK_BYTES // files["regions"].row_bytes)
-        self._prototypes = _read_faiss(folder, PROTOTYPE_INDEX, summary, self.images * PROTOTYPES)
-        self._means = _read_faiss(folder, MEANS, summary, self.images)
+        self._version = catalogue.version()
+        self._state = read_state(folder, catalogue)
 
     def __enter__(self) -> "Index":
         return self
@@ -88,148 +54,151 @@ class Index:
         """Close the catalogue."""
         self.catalogue.close()
 
-    def regions(self, row: int) -> Tensor:
-        """Regions of an indexed image, [N, D] in float32."""
-        return torch.from_numpy(np.array(self._regions[row], dtype=np.float32))
+    @property
+    def state(self) -> State:
+        """The index as it is now."""
+        with told(self.catalogue.path):
+            version = self.catalogue.version()
+            if version != self._version:
+                self._state = read_state(self.folder, self.catalogue, self._state)
+                self._version = version
+            return self._state
 
-    @torch.inference_mode()
-    def _score(self, rows: slice | Rows, texts: Tensor) -> NDArray[np.float32]:
-        """Exact scores of sentences [Q, D] with some images, [Q, rows]."""
-        regions, bags = (
-            torch.from_numpy(np.array(part[rows])).to(self.model.device).float()
-            for part in (self._regions, self._bags)
-        )
-        scores: NDArray[np.float32] = (
-            self.model.scores_of_bags(regions, bags, texts.to(self.model.device)).cpu().numpy()
-        )
-        return scores
+    @property
+    def images(self) -> int:
+        """Number of images."""
+        return self.state.images
 
-    def exact(self, texts: Tensor, k: int) -> list[tuple[Rows, NDArray[np.float32]]]:
-        """The k best images of each sentence [Q, D] by scanning every image."""
-        parts = [
-            self._score(slice(start, start + self._chunk), texts)
-            for start in range(0, self.images, self._chunk)
-        ]
-        return [_best(row, k) for row in np.concatenate(parts, axis=1)]
+    @property
+    def sentences(self) -> int:
+        """Number of distinct sentences."""
+        return len(self.state.sentence_numbers)
 
-    def by_candidates(
-        self, text: Tensor, k: int, candidates: int = CANDIDATES
-    ) -> tuple[Rows, NDArray[np.float32]]:
-        """The k best images of a sentence [D] among candidates, scored exactly.
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What is noted of the index as a whole."""
+        state = self.state
+        tuning = {} if state.structure is None else state.structure.tuning.as_dict()
+        return {**state.meta, "images": state.images, "candidates": tuning}
 
-        Candidates are the images whose prototypes are nearest to the sentence: at least
-        ``candidates`` of them, and ten times k.
+    def regions(self, number: int) -> Tensor:
+        """Regions of the image of a number, [N, D] in float32.
+
+        Raises:
+            DataError: The index has no image of that number.
         """
-        wanted = min(self.images, max(candidates, 10 * k))
-        query = text.detach().cpu().numpy().astype(np.float32)[None]
-        found: Rows = np.empty(0, dtype=np.int64)
-        depth = wanted
-        while len(found) < wanted and depth < self._prototypes.ntotal:
-            depth = min(2 * depth, self._prototypes.ntotal)
-            _, ids = self._prototypes.search(query, depth)
-            found = np.unique(ids[0] // PROTOTYPES)
-        if not len(found):
-            found = np.arange(self.images)
-        scores = self._score(found, text[None])[0]
-        order, best = _best(scores, k)
-        return found[order], best
+        state = self.state
+        places = state.places_of(np.array([number]))
+        if not len(places):
+            raise DataError(f"{self.folder}: holds no image of number {number}; search again")
+        return unpack(state.arrays["regions"][places])[0]
+
+    def search(
+        self,
+        query: Query,
+        k: int = 10,
+        *,
+        where: str | None = None,
+        offset: int = 0,
+        min_score: float | None = None,
+        unique: Unique | None = None,
+        exclude_patients: Sequence[str] = (),
+        mode: Mode = "auto",
+    ) -> Found:
+        """The images that fit a query best.
+
+        Args:
+            query: What is looked for.
+            k: Most hits; there are as many whenever the index has them.
+            where: A filter (see :mod:`cxrtext.index.where`), applied before the search.
+            offset: Hits to skip, for the next page.
+            min_score: Leave out what scores less.
+            unique: One hit a patient, a study or a picture.
+            exclude_patients: Patients that are not looked for.
+            mode: "exact" proves that nothing else scores higher; "fast" scores candidates
+                only; "auto" is exact unless what the filters leave is large.
+
+        Raises:
+            DataError: The filter is wrong.
+            ValueError: ``k``, ``offset`` or ``unique`` is out of range.
+        """
+        effort = Effort()
+        stream = self.ranked(
+            query, where=where, exclude_patients=exclude_patients, mode=mode, effort=effort
+        )
+        hits = page(stream, k, offset=offset, min_score=min_score, unique=unique)
+        return Found(hits, effort.images, effort.scored, effort.exact)
+
+    def ranked(
+        self,
+        query: Query,
+        *,
+        where: str | None = None,
+        exclude_patients: Sequence[str] = (),
+        mode: Mode = "auto",
+        effort: Effort | None = None,
+    ) -> Iterator[Ranked]:
+        """Hits of :meth:`search` by falling score, one at a time, as many as there are."""
+        effort = Effort() if effort is None else effort
+        state = self.state
+        places = select(self.catalogue, state, where, exclude_patients)
+        effort.images = len(places)
+        order = fast_order if self._fast(state, query, places, mode) else exact_order
+        for score, place in order(state, self.model, query, places, effort):
+            number = int(state.numbers[place])
+            (image,) = self.catalogue.images([number])
+            if image is not None:  # else it was deleted meanwhile
+                hit = ImageHit(image, score, labels_of(self.catalogue, number))
+                yield Ranked(hit, np.array(state.arrays["means"][place]))
+
+    def _fast(self, state: State, query: Query, places: Numbers, mode: Mode) -> bool:
+        if state.structure is None or query.texts is None or mode == "exact":
+            return False
+        sketches = state.arrays["sketch"]
+        row_bytes = sketches.dtype.itemsize * int(np.prod(sketches.shape[1:]))
+        return mode == "fast" or len(places) * row_bytes > EXACT_BYTES
+
+    def is_unlike(self, regions: Tensor) -> bool:
+        """Whether an image with regions [N, D] is less like any here than they are like each other.
+
+        Such an image may be no chest radiograph; what a search by it finds says little.
+        """
+        state = self.state
+        means = torch.from_numpy(np.array(state.arrays["means"][state.numbers >= 0]))
+        if not len(means):
+            return False
+        best = float((means @ mean_region(regions[None].float()).cpu()[0]).max())
+        return best < float(state.meta.get("usual_likeness", -1.0))
 
     def search_text(self, text: Tensor, k: int = 10) -> list[ImageHit]:
         """The k images that fit a sentence embedding [D] best, by the model's own score."""
-        rows, scores = self.exact(text[None], k)[0] if self._scan else self.by_candidates(text, k)
-        return self._hits(rows, scores)
+        return self.search(Query(texts=text[None]), k).hits
 
     def search_image(self, regions: Tensor, k: int = 10) -> list[ImageHit]:
         """The k images most alike to one with regions [N, D]: cosine of the mean regions."""
-        query = mean_region(regions[None].float()).cpu().numpy()
-        scores, rows = self._means.search(query, min(k, self.images))
-        return self._hits(rows[0], scores[0])
+        return self.search(Query(image=mean_region(regions[None].float())[0]), k).hits
 
     @torch.inference_mode()
     def search_sentences(self, regions: Tensor, k: int = 10) -> list[SentenceHit]:
         """The k indexed sentences that fit an image with regions [N, D] best."""
-        if not self.sentences:
+        state = self.state
+        if not len(state.texts):
             return []
-        texts = torch.from_numpy(self._texts).to(self.model.device)
-        image = regions[None].to(self.model.device).float()
-        scores = self.model.scores(image, texts)[:, 0].cpu().numpy()
-        rows, best = _best(scores, k)
-        return [
-            SentenceHit(sentence, float(score), studies)
-            for (sentence, studies), score in zip(
-                self.catalogue.sentences(rows.tolist()), best, strict=True
-            )
-        ]
+        image = regions[None].float()
+        parts = [exact_scores(self.model, image, part)[:, 0] for part in state.texts.split(4096)]
+        return self._said(state, torch.cat(parts), k)
 
-    def _hits(self, rows: Rows, scores: NDArray[np.float32]) -> list[ImageHit]:
-        images = self.catalogue.images(rows.tolist())
-        return [ImageHit(image, float(score)) for image, score in zip(images, scores, strict=True)]
+    def similar_sentences(self, text: Tensor, k: int = 10) -> list[SentenceHit]:
+        """The k indexed sentences most alike to a sentence embedding [D]: cosine."""
+        state = self.state
+        return self._said(state, state.texts @ text.cpu().float(), k)
 
-
-def _read_faiss(folder: Path, name: str, summary: dict[str, Any], count: int) -> Any:
-    """Read a FAISS file whose digest is the noted one."""
-    import faiss
-
-    path = folder / name
-    if not path.is_file() or sha256(path) != summary.get("digests", {}).get(name):
-        raise CheckpointError(
-            f"{path}: missing or damaged (its checksum is not the noted one); run 'cxrtext index' "
-            "again to write it anew"
-        )
-    index = faiss.read_index(str(path))
-    if index.ntotal != count:
-        raise CheckpointError(f"{path}: holds {index.ntotal} vectors, expected {count}")
-    return index
-
-
-def open_index(folder: str | Path, model: ImageTextModel | str | Path | None = None) -> Index:
-    """Open an index for searching.
-
-    Args:
-        folder: A folder that 'cxrtext index' wrote.
-        model: The model that made it, or its checkpoint; by default the checkpoint that is noted
-            in the index.
-
-    Returns:
-        The open index.
-
-    Raises:
-        CheckpointError: It is no index, is unfinished or damaged, or another model made it.
-    """
-    folder = Path(folder)
-    catalogue = Catalogue(folder / CATALOGUE)
-    try:
-        summary = _read_summary(folder)
-        if not isinstance(model, ImageTextModel):
-            model = load_model(model or _noted_checkpoint(folder, summary))
-        if summary.get("model") != model.fingerprint:
-            raise CheckpointError(
-                f"{folder}: made by another model ({str(summary.get('model'))[:12]}…, given "
-                f"{model.fingerprint[:12]}…); give the model that made it, or index anew"
-            )
-        return Index(folder, model, catalogue, summary)
-    except BaseException:
-        catalogue.close()
-        raise
-
-
-def _read_summary(folder: Path) -> dict[str, Any]:
-    try:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        summary = None
-    if not isinstance(summary, dict):
-        raise CheckpointError(
-            f"{folder}: the index is not finished; run the same 'cxrtext index' command again"
-        )
-    return summary
-
-
-def _noted_checkpoint(folder: Path, summary: dict[str, Any]) -> str:
-    noted = str(summary.get("checkpoint", ""))
-    if not (Path(noted) / "config.json").is_file():
-        raise CheckpointError(
-            f"{folder}: the checkpoint that made this index is no longer at '{noted}'; give its "
-            "folder with --model"
-        )
-    return noted
+    def _said(self, state: State, scores: Tensor, k: int) -> list[SentenceHit]:
+        hits: list[SentenceHit] = []
+        for at in np.argsort(-scores.numpy(), kind="stable"):
+            if len(hits) == k:
+                break
+            found = self.catalogue.sentence(int(state.sentence_numbers[at]))
+            if found is not None:
+                hits.append(SentenceHit(found[0], float(scores[at]), found[1]))
+        return hits

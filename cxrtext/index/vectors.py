@@ -1,6 +1,7 @@
 """Vector files: rows of a fixed shape, appended and memory-mapped."""
 
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,15 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError
 
+CHECK_BYTES = 32 * 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class VectorFile:
     """Rows of equal shape, one after another, without a header.
 
     The catalogue says how many rows count; what lies behind them is the trace of a process that
-    was killed between writing vectors and noting them, and is cut off before the next write.
+    was killed between writing vectors and noting them, and is overwritten by the next one.
 
     Args:
         path: The file.
@@ -26,48 +29,61 @@ class VectorFile:
 
     path: Path
     shape: tuple[int, ...]
-    dtype: str = "<f2"
+    dtype: str
 
     @property
     def row_bytes(self) -> int:
         """Bytes of one row."""
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
-    def truncate(self, rows: int) -> None:
-        """Keep the first ``rows`` rows.
+    def append(self, start: int, values: NDArray[Any]) -> int:
+        """Write rows [n, *shape] behind the first ``start`` and wait until they are on disk.
+
+        Returns:
+            Their checksum.
 
         Raises:
-            CheckpointError: There are fewer.
+            CheckpointError: The file has fewer than ``start`` rows.
         """
-        self.path.touch()
-        if self.path.stat().st_size < rows * self.row_bytes:
-            raise CheckpointError(
-                f"{self.path}: holds fewer vectors than the catalogue names; the index is "
-                "damaged: build it anew"
-            )
-        os.truncate(self.path, rows * self.row_bytes)
-
-    def append(self, values: NDArray[Any]) -> None:
-        """Append rows [n, *shape] and wait until they are on disk."""
         if values.shape[1:] != self.shape:
             raise ValueError(f"rows must be {self.shape}, got {values.shape[1:]}")
-        with self.path.open("ab") as handle:
-            handle.write(np.ascontiguousarray(values, dtype=self.dtype).tobytes())
+        data = np.ascontiguousarray(values, dtype=self.dtype).tobytes()
+        self.path.touch()
+        self._check_size(start)
+        with self.path.open("r+b") as handle:
+            handle.truncate(start * self.row_bytes)
+            handle.seek(0, os.SEEK_END)
+            handle.write(data)
             handle.flush()
             os.fsync(handle.fileno())
+        return zlib.crc32(data)
 
     def open(self, rows: int) -> NDArray[Any]:
         """Map the first ``rows`` rows, read-only, [rows, *shape].
 
         Raises:
-            CheckpointError: There are not exactly so many.
+            CheckpointError: There are fewer.
+            FileNotFoundError: There is no such file.
         """
-        size = self.path.stat().st_size if self.path.is_file() else 0
-        if size != rows * self.row_bytes:
-            raise CheckpointError(
-                f"{self.path}: {size} bytes, expected {rows * self.row_bytes} for {rows} vectors; "
-                "finish or mend the index by running 'cxrtext index' again"
-            )
         if rows == 0:
             return np.empty((0, *self.shape), self.dtype)
+        self._check_size(rows)
         return np.memmap(self.path, dtype=self.dtype, mode="r", shape=(rows, *self.shape))
+
+    def checksum(self, start: int, rows: int) -> int:
+        """Checksum of some rows, as :meth:`append` gave it."""
+        value, left = 0, rows * self.row_bytes
+        with self.path.open("rb") as handle:
+            handle.seek(start * self.row_bytes)
+            while left and (part := handle.read(min(left, CHECK_BYTES))):
+                value = zlib.crc32(part, value)
+                left -= len(part)
+        return value
+
+    def _check_size(self, rows: int) -> None:
+        size = self.path.stat().st_size
+        if size < rows * self.row_bytes:
+            raise CheckpointError(
+                f"{self.path}: {size} bytes, expected at least {rows * self.row_bytes} for {rows} "
+                "vectors; the index is damaged: restore it from a copy, or index into a new folder"
+            )

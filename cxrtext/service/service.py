@@ -15,7 +15,16 @@ from torch import Tensor
 from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings, score_differences
 from cxrtext.images import Geometry, ReaderPool
-from cxrtext.index import ImageHit, Index, IndexedImage, SentenceHit, open_index
+from cxrtext.index import (
+    Found,
+    ImageHit,
+    Index,
+    IndexedImage,
+    Query,
+    SentenceHit,
+    open_index,
+)
+from cxrtext.index.prototypes import mean_region
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.embedding import embed_squares
 from cxrtext.models.similarity import region_scores
@@ -158,7 +167,7 @@ class Service:
     def embedded(self, name: str) -> EmbeddedImage:
         """An indexed image, without decoding it again."""
         found = self.find_image(name)
-        return EmbeddedImage(self.index.regions(found.row), found.height, found.width)
+        return EmbeddedImage(self.index.regions(found.number), found.height, found.width)
 
     def pixels(self, name: str) -> Image:
         """The pixels of an indexed image, [1, H, W] in [0, 1], from where it was indexed.
@@ -220,6 +229,50 @@ class Service:
         geometry = Geometry(image.height, image.width, self.model.spec.preprocessing)
         return ground_grid(grid.reshape(side, side), score, geometry)
 
+    def make_query(
+        self,
+        sentence: str | None = None,
+        *,
+        without: Sequence[str] = (),
+        image: EmbeddedImage | None = None,
+        image_weight: float = 0.5,
+    ) -> Query:
+        """Put a query together.
+
+        Args:
+            sentence: What an image is to fit.
+            without: What it is not to fit.
+            image: What it is to be like.
+            image_weight: Weight of the likeness beside a sentence, in [0, 1].
+
+        Raises:
+            InputError: Nothing is looked for, a sentence is empty or too long, there are too
+                many, or the weight is out of range.
+        """
+        if sentence is None and image is None:
+            raise InputError("give a sentence or an image")
+        if not 0 <= image_weight <= 1:
+            raise InputError(f"image weight {image_weight}; give a number between 0 and 1")
+        if len(without) > MAX_PROMPTS:
+            raise InputError(f"{len(without)} sentences not to fit; give at most {MAX_PROMPTS}")
+        return Query(
+            texts=None if sentence is None else self._embed_query(sentence)[None],
+            without=torch.stack([self._embed_query(s) for s in without]) if without else None,
+            image=None if image is None else mean_region(image.regions[None].float()).cpu()[0],
+            image_weight=image_weight,
+        )
+
+    def search(self, query: Query, k: int = 10, **options: Any) -> Found:
+        """Search the index; the options are those of :meth:`cxrtext.index.Index.search`.
+
+        Raises:
+            NotFoundError: There is no index.
+            InputError: k is out of range, or a filter is wrong.
+        """
+        _check_count(k)
+        with self._lock:
+            return self.index.search(query, k, **options)
+
     def search_text(self, query: str, k: int = 10) -> list[ImageHit]:
         """The k indexed images that fit a sentence best.
 
@@ -246,10 +299,26 @@ class Service:
             NotFoundError: There is no index, or it was made without reports.
         """
         _check_count(k)
-        if not self.index.sentences:
-            raise NotFoundError("the index holds no sentences; index with --reports to add them")
+        self._check_sentences()
         with self._lock:
             return self.index.search_sentences(image.regions, k)
+
+    def similar_sentences(self, sentence: str, k: int = 10) -> list[SentenceHit]:
+        """The k indexed sentences most alike to a sentence.
+
+        Raises:
+            NotFoundError: There is no index, or it was made without reports.
+            InputError: The sentence or k is out of range.
+        """
+        _check_count(k)
+        self._check_sentences()
+        text = self._embed_query(sentence)
+        with self._lock:
+            return self.index.similar_sentences(text, k)
+
+    def _check_sentences(self) -> None:
+        if not self.index.sentences:
+            raise NotFoundError("the index holds no sentences; index with --reports to add them")
 
     def _embed_query(self, sentence: str) -> Tensor:
         _check_sentence(sentence)

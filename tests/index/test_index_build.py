@@ -3,24 +3,19 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index import build_index, open_index
-from cxrtext.index import search as search_module
-from cxrtext.index.build import measure_recall
-from cxrtext.index.prototypes import prototypes
+from cxrtext.index.catalogue import Catalogue
 from cxrtext.models import load_model
 from cxrtext.models.embedding import embed_all
 
-
-@pytest.fixture
-def copy(index_folder: Path, tmp_path: Path) -> Path:
-    """An index to change."""
-    return Path(shutil.copytree(index_folder, tmp_path / "copy"))
+VECTORS = [
+    f"{name}.000001.vectors" for name in ("regions", "sketch", "prototypes", "means", "sentences")
+]
 
 
 def test_text_search_ranks_by_the_model_s_own_score(
@@ -51,7 +46,7 @@ def test_an_index_from_decoded_images_is_the_same(
     build_index(manifest, checkpoint, tmp_path / "first", cache=cache)
     monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool.map", None)  # all is there
     build_index(manifest, checkpoint, tmp_path / "second", cache=cache)
-    for name in ("regions.f16", "bags.f16", "prototypes.f32"):
+    for name in VECTORS:
         expected = (index_folder / name).read_bytes()
         assert (tmp_path / "first" / name).read_bytes() == expected
         assert (tmp_path / "second" / name).read_bytes() == expected
@@ -60,27 +55,10 @@ def test_an_index_from_decoded_images_is_the_same(
         assert one.catalogue.image(image) == other.catalogue.image(image)
 
 
-def test_candidates_find_what_a_scan_finds(
-    index_folder: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = load_model(checkpoint)
-    query = model.embed_sentences(["Right pneumothorax.", "The lungs are clear."])
-    with open_index(index_folder, model) as index:
-        scanned = index.search_text(query[0], k=5)
-        assert measure_recall(index, query) == 1.0  # 48 images are fewer than the candidates
-    monkeypatch.setattr(search_module, "SCAN_BYTES", 0)
-    with open_index(index_folder, model) as index:
-        assert index.search_text(query[0], k=5) == scanned
-        rows, scores = index.by_candidates(query[0], 3, candidates=20)
-        assert len(rows) == 3
-        exact = dict(zip(*(a.tolist() for a in index.exact(query[:1], 48)[0]), strict=True))
-        assert scores.tolist() == pytest.approx([exact[row] for row in rows.tolist()], abs=1e-6)
-
-
 def test_an_image_finds_itself_first(index_folder: Path) -> None:
     with open_index(index_folder) as index:
         hits = index.search_image(index.regions(7), k=3)
-        assert hits[0].image.row == 7
+        assert hits[0].image.number == 7
         assert hits[0].score == pytest.approx(1.0, abs=1e-3)
 
 
@@ -108,6 +86,8 @@ def test_an_image_keeps_its_row_and_size(index_folder: Path) -> None:
 def test_the_build_measures_its_recall(index_folder: Path, checkpoint: Path) -> None:
     summary = json.loads((index_folder / "index.json").read_text())
     assert summary["recall_at_10"] == 1.0
+    assert 0 < summary["reranked"] <= 1
+    assert summary["structures"]["prototypes"]["kind"] == "flat"
     assert summary["images"] == 48
     assert summary["model"] == load_model(checkpoint).fingerprint
 
@@ -128,30 +108,33 @@ def test_a_second_build_embeds_only_what_is_new(
         assert {hit.image.image for hit in hits} == {"images/new.png", "images/s00.png"}
 
 
-def test_a_killed_build_goes_on_and_equals_one_in_one_go(
+def test_a_stopped_build_goes_on_and_equals_one_in_one_go(
     data_folder: Path, checkpoint: Path, index_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "index"
 
-    def kill(done: int, _total: int) -> None:
+    def stop(done: int, _total: int) -> None:
         if done >= 32:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        build_index(data_folder / "manifest.csv", checkpoint, out, progress=kill)
-    with pytest.raises(CheckpointError, match="not finished; run the same 'cxrtext index'"):
-        open_index(out, load_model(checkpoint))
-    with (out / "regions.f16").open("ab") as handle:
+        build_index(data_folder / "manifest.csv", checkpoint, out, progress=stop)
+    assert not (out / "index.json").exists()
+    with open_index(out, load_model(checkpoint)) as index:
+        assert index.images == 32  # what was acknowledged is there, and can be searched
+        assert len(index.search_image(index.regions(0), k=50)) == 32
+    with (out / VECTORS[0]).open("ab") as handle:
         handle.write(b"vectors that were never noted")
+    (out / "prototypes.000009.000001.faiss").write_bytes(b"of a killed writer")
     seen: list[int] = []
     summary = build_index(
         data_folder / "manifest.csv", checkpoint, out, progress=lambda d, _: seen.append(d)
     )
-    assert summary.added < 48
+    assert (summary.added, summary.images) == (16, 48)
     assert seen[-1] == 48
-    with open_index(out) as one, open_index(index_folder) as other:
-        for row in range(48):
-            assert torch.equal(one.regions(row), other.regions(row))
+    assert not (out / "prototypes.000009.000001.faiss").exists()
+    for name in VECTORS:
+        assert (out / name).read_bytes() == (index_folder / name).read_bytes()
 
 
 def test_another_model_is_refused(
@@ -169,37 +152,71 @@ def test_another_model_is_refused(
         build_index(data_folder / "manifest.csv", changed, copy)
 
 
+def change_meta(folder: Path, key: str, value: str) -> None:
+    with sqlite3.connect(folder / "catalogue.sqlite") as database:
+        database.execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))
+    database.close()
+
+
 def test_a_moved_checkpoint_is_asked_for(copy: Path) -> None:
-    summary = json.loads((copy / "index.json").read_text())
-    (copy / "index.json").write_text(json.dumps({**summary, "checkpoint": "/moved"}))
+    change_meta(copy, "checkpoint", "/moved")
     with pytest.raises(CheckpointError, match="no longer at '/moved'; give its folder with"):
         open_index(copy)
 
 
-@pytest.mark.parametrize("name", ["prototypes.faiss", "means.faiss"])
-def test_a_damaged_faiss_file_is_refused(copy: Path, name: str) -> None:
+def test_other_preprocessing_is_named(copy: Path, checkpoint: Path) -> None:
+    change_meta(copy, "model", "0" * 64)
+    change_meta(copy, "preprocessing", '{"resize": 512, "crop": 480}')
+    with pytest.raises(CheckpointError, match="prepares images otherwise .*512.*72"):
+        open_index(copy, checkpoint)
+
+
+@pytest.mark.parametrize("name", [*VECTORS, "prototypes.000001.000001.faiss"])
+def test_a_changed_byte_is_refused(copy: Path, checkpoint: Path, name: str) -> None:
     data = bytearray((copy / name).read_bytes())
     data[len(data) // 2] ^= 1
     (copy / name).write_bytes(data)
-    with pytest.raises(CheckpointError, match=f"{name}: missing or damaged"):
-        open_index(copy)
+    with pytest.raises(CheckpointError, match=f"{name}: .*damaged"):
+        open_index(copy, checkpoint)
 
 
-def test_a_cut_vector_file_and_a_broken_catalogue_are_refused(copy: Path) -> None:
-    (copy / "regions.f16").write_bytes((copy / "regions.f16").read_bytes()[:-2])
-    with pytest.raises(CheckpointError, match=r"regions.f16: \d+ bytes, expected"):
-        open_index(copy)
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_cut_or_lost_file_is_refused(copy: Path, checkpoint: Path, name: str) -> None:
+    (copy / name).write_bytes((copy / name).read_bytes()[:-2])
+    with pytest.raises(CheckpointError, match=f"{name}: rows .* are missing"):
+        open_index(copy, checkpoint)
+    (copy / name).unlink()
+    with pytest.raises(CheckpointError, match=f"{name}: rows .* are missing"):
+        open_index(copy, checkpoint)
+
+
+def test_a_broken_catalogue_is_refused(copy: Path) -> None:
     (copy / "catalogue.sqlite").write_bytes(b"no database" * 100)
     with pytest.raises(CheckpointError, match="not a readable catalogue"):
         open_index(copy)
 
 
-def test_another_schema_is_refused(copy: Path) -> None:
-    with sqlite3.connect(copy / "catalogue.sqlite") as database:
-        database.execute("UPDATE meta SET value = '99' WHERE key = 'schema_version'")
-    database.close()
-    with pytest.raises(CheckpointError, match="another version of cxrtext .schema 99"):
+def test_other_schemas_are_refused_with_what_to_do(copy: Path) -> None:
+    change_meta(copy, "schema_version", "99")
+    with pytest.raises(CheckpointError, match="newer version of cxrtext .schema 99.*update cxr"):
         open_index(copy)
+    change_meta(copy, "schema_version", "1")
+    with pytest.raises(CheckpointError, match="schema 1.* cannot be converted; run 'cxrtext index"):
+        open_index(copy)
+
+
+def test_an_older_schema_is_converted_by_the_next_writer(
+    copy: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_meta(copy, "schema_version", "1")
+    steps = {1: lambda database: database.execute("INSERT INTO meta VALUES ('converted', 'yes')")}
+    monkeypatch.setattr("cxrtext.index.schema.MIGRATIONS", steps)
+    with pytest.raises(CheckpointError, match="older version.*--check' once, with write access"):
+        open_index(copy)
+    with Catalogue(copy / "catalogue.sqlite", write=True) as catalogue:
+        assert catalogue.meta()["converted"] == "yes"
+    with open_index(copy, checkpoint) as index:
+        assert index.images == 48
 
 
 def test_a_folder_that_is_no_index(tmp_path: Path, checkpoint: Path) -> None:
@@ -233,10 +250,15 @@ def test_unreadable_images_are_set_aside(
         build_index(folder / "manifest.csv", checkpoint, tmp_path / "empty")
 
 
-def test_prototypes_are_unit_vectors_that_stand_for_clusters() -> None:
-    axes = torch.eye(6)[:4]
-    regions = axes.repeat_interleave(5, dim=0)[None]
-    found = prototypes(regions, count=5)
-    assert torch.allclose(found.norm(dim=-1), torch.ones(1, 5))
-    nearest = (found[0, 1:] @ axes.T).amax(dim=0)
-    assert np.allclose(nearest.numpy(), 1.0)
+def test_pooled_in_8_bits_takes_less_room(
+    data_folder: Path, checkpoint: Path, index_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "small"
+    build_index(data_folder / "manifest.csv", checkpoint, out, storage="int8", pool=2)
+    build_index(data_folder / "manifest.csv", checkpoint, out)  # what it keeps is noted
+    assert (out / VECTORS[0]).stat().st_size == 48 * 4 * (16 + 2)
+    assert (index_folder / VECTORS[0]).stat().st_size == 48 * 16 * 16 * 2
+    with open_index(out) as small, open_index(index_folder) as whole:
+        text = whole.state.texts[0]
+        best = {hit.image.image for hit in whole.search_text(text, 10)}
+        assert len(best & {hit.image.image for hit in small.search_text(text, 20)}) >= 8

@@ -2,16 +2,16 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cxrtext.errors import ImageError, InputError
 from cxrtext_cli.options import (
+    FORMULA,
     AllowOutside,
     AsJson,
     Device,
-    Model,
     pick_device,
     print_json,
     print_rows,
@@ -20,12 +20,30 @@ from cxrtext_cli.options import (
     write_rows,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cxrtext.evaluation import Prompts
+
+MOST_PRINTED = 1000
+"""Images of an index whose labels are printed; more go to a file."""
+
 
 def classify(
     images: Annotated[
-        list[Path], typer.Argument(help="Images (PNG, JPEG, DICOM), or one manifest.")
-    ],
-    model: Model,
+        list[Path] | None, typer.Argument(help="Images (PNG, JPEG, DICOM), or one manifest.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Checkpoint folder; not needed with --index."),
+    ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Label a whole index, from what it keeps: nothing is decoded."),
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the labels in the index, for filters and cohorts.")
+    ] = False,
     prompts: Annotated[
         Path | None, typer.Option(help="YAML file of prompts; CheX5's by default.")
     ] = None,
@@ -34,10 +52,20 @@ def classify(
     allow_outside: AllowOutside = False,
     as_json: AsJson = False,
 ) -> None:
-    """Zero-shot probabilities of findings in images, or in all images of a manifest."""
-    from cxrtext.evaluation import read_prompts
+    """Zero-shot probabilities of findings in images, a manifest's images or a whole index."""
+    from cxrtext.evaluation import CHEX5_PROMPTS, read_prompts
     from cxrtext.service import load_service
 
+    if index is not None:
+        if images:
+            raise InputError("give either images or --index DIR")
+        wanted = read_prompts(prompts) if prompts else CHEX5_PROMPTS
+        _classify_index(index, model, wanted, pick_device(device), out, keep, as_json)
+        return
+    if not images or model is None:
+        raise InputError("give images and --model DIR, or --index DIR")
+    if keep:
+        raise InputError("--keep wants --index DIR: labels are kept in an index")
     sources = _sources(images, allow_outside)
     service = load_service(
         model, prompts=read_prompts(prompts) if prompts else None, device=pick_device(device)
@@ -65,6 +93,51 @@ def classify(
         say(f"set aside: {line}")
     if failed and not rows:
         raise ImageError(f"none of {len(failed)} images can be read")
+
+
+def _classify_index(
+    folder: Path,
+    checkpoint: Path | None,
+    prompts: "Mapping[str, Prompts]",
+    device: str,
+    out: Path | None,
+    keep: bool,
+    as_json: bool,
+) -> None:
+    from cxrtext.index import keep_labels, label_archive, open_index
+    from cxrtext.models import load_model
+    from cxrtext.records import write_table
+
+    model = load_model(checkpoint, device) if checkpoint else None
+    with open_index(folder, model) as index:
+        index.model.to(device)
+        if index.images > MOST_PRINTED and out is None and not keep:
+            raise InputError(f"{index.images} images are many to print; give --out FILE or --keep")
+        if keep:
+            keep_labels(index, prompts)
+        rows = (
+            {
+                "image": plain(labelled.image.image),
+                "study_id": plain(labelled.image.study_id),
+                "patient_id": plain(labelled.image.patient_id),
+                **labelled.probabilities,
+            }
+            for labelled in label_archive(index, prompts)
+        )
+        if out is not None:
+            write_table(out, ["image", "study_id", "patient_id", *prompts], rows)
+            say(f"{out}: labels of {index.images} images")
+        elif index.images <= MOST_PRINTED:
+            given = list(rows)
+            if as_json:
+                print_json(given)
+            else:
+                print_rows(given)
+
+
+def plain(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def _silent(_done: int, _total: int) -> None:

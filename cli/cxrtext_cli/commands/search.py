@@ -3,22 +3,24 @@
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cxrtext.errors import InputError
+from cxrtext.errors import InputError, NotFoundError
 from cxrtext_cli.options import (
     AsJson,
     Device,
     pick_device,
     print_json,
     print_rows,
+    say,
     write_rows,
 )
 
 if TYPE_CHECKING:
-    from cxrtext.index import ImageHit
+    from cxrtext.index import ImageHit, Index, IndexedImage, Shards
+    from cxrtext.service import EmbeddedImage, Service
 
 
 class Target(StrEnum):
@@ -28,14 +30,53 @@ class Target(StrEnum):
     SENTENCES = "sentences"
 
 
+class Unique(StrEnum):
+    """What is to occur once among the results."""
+
+    PATIENT = "patient"
+    STUDY = "study"
+    PICTURE = "picture"
+
+
+class Mode(StrEnum):
+    """How thoroughly to look."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    FAST = "fast"
+
+
 def search(
-    index: Annotated[Path, typer.Option(help="Folder of the index.")],
+    index: Annotated[
+        list[Path], typer.Option(help="Folder of the index; repeat it to search several as one.")
+    ],
     query: Annotated[str | None, typer.Argument(help="A sentence.")] = None,
     image: Annotated[
         Path | None, typer.Option(help="Look for what is like, or is said of, this image.")
     ] = None,
-    target: Annotated[Target, typer.Option(help="What to look for with --image.")] = Target.IMAGES,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")] = 10,
+    image_id: Annotated[
+        str | None, typer.Option(help="The same with an indexed image, by its name.")
+    ] = None,
+    target: Annotated[Target, typer.Option(help="What to look for.")] = Target.IMAGES,
+    without: Annotated[
+        list[str] | None, typer.Option("--not", help="What is not to be there; may be repeated.")
+    ] = None,
+    image_weight: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Weight of the image beside a sentence.")
+    ] = 0.5,
+    where: Annotated[
+        str | None, typer.Option(help="Filter, such as \"age > 60 and sex = 'F'\".")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of results.")] = 10,
+    offset: Annotated[int, typer.Option(min=0, help="Results to skip, for the next page.")] = 0,
+    min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
+    unique: Annotated[Unique | None, typer.Option(help="One result a patient, ...")] = None,
+    other_patients: Annotated[
+        bool, typer.Option("--other-patients", help="Leave out the patient of --image-id.")
+    ] = False,
+    mode: Annotated[
+        Mode, typer.Option(help="exact proves the order; fast looks at candidates only.")
+    ] = Mode.AUTO,
     out: Annotated[Path | None, typer.Option(help="Write the results as CSV, too.")] = None,
     model: Annotated[
         Path | None, typer.Option(help="Checkpoint, if it no longer lies where it was.")
@@ -43,23 +84,52 @@ def search(
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Find images by a sentence or an image, or sentences by an image."""
-    from cxrtext.service import load_service
+    """Find images by a sentence, an image or both, or sentences by either."""
+    from cxrtext.index import open_shards
+    from cxrtext.models import load_model
+    from cxrtext.service import Service
 
-    if (query is None) == (image is None):
-        raise InputError("give either a sentence or --image FILE")
-    if query is not None and target is Target.SENTENCES:
-        raise InputError("sentences are looked for with --image FILE")
-    service = load_service(model, index, device=pick_device(device))
-    rows: list[dict[str, Any]]
-    if query is not None:
-        rows = [_image_row(hit) for hit in service.search_text(query, k)]
-    else:
-        embedded = service.embed_file(cast("Path", image))
-        if target is Target.SENTENCES:
-            rows = [asdict(hit) for hit in service.search_sentences(embedded, k)]
-        else:
-            rows = [_image_row(hit) for hit in service.search_image(embedded, k)]
+    if query is None and image is None and image_id is None:
+        raise InputError("give either a sentence or --image FILE, or both")
+    if image is not None and image_id is not None:
+        raise InputError("give either --image or --image-id, not both")
+    if target is Target.SENTENCES:
+        if query is not None and (image is not None or image_id is not None):
+            raise InputError("sentences are looked for by a sentence or by an image, not by both")
+        if where or without or unique or offset or min_score is not None:
+            raise InputError(
+                "--where, --not, --unique, --offset and --min-score are for --target images"
+            )
+    if other_patients and image_id is None:
+        raise InputError("--other-patients wants --image-id: a file does not say whose it is")
+    loaded = load_model(model, pick_device(device)) if model else None
+    with open_shards(index, loaded) as shards:
+        shards.model.to(pick_device(device))
+        service = Service(shards.model)
+        try:
+            known = _known(shards, image_id) if image_id is not None else None
+            embedded = _embedded(service, shards, image, known)
+            if target is Target.SENTENCES:
+                rows = _sentences(service, shards, query, embedded, k)
+            else:
+                wanted = service.make_query(
+                    query, without=without or (), image=embedded, image_weight=image_weight
+                )
+                found = shards.search(
+                    wanted,
+                    k,
+                    where=where,
+                    offset=offset,
+                    min_score=min_score,
+                    unique=unique.value if unique else None,
+                    exclude_patients=[known[1].patient_id] if known and other_patients else (),
+                    mode=mode.value,
+                )
+                rows = _image_rows(found.hits, labels=out is not None or as_json)
+                if not found.exact:
+                    say(f"candidates only: {found.scored} of {found.images} images were scored")
+        finally:
+            service.close()
     if out is not None:
         write_rows(out, rows)
     if as_json:
@@ -68,13 +138,64 @@ def search(
         print_rows(rows)
 
 
-def _image_row(hit: "ImageHit") -> dict[str, Any]:
-    image = hit.image
-    return {
-        "score": hit.score,
-        "image": image.image,
-        "study_id": image.study_id,
-        "patient_id": image.patient_id,
-        "split": image.split,
-        **image.metadata,
-    }
+def _known(shards: "Shards", name: str) -> tuple["Index", "IndexedImage"]:
+    for part in shards.parts:
+        found = part.catalogue.image(name)
+        if found is not None:
+            return part, found
+    raise NotFoundError(f"'{name}': no index holds an image of that id")
+
+
+def _embedded(
+    service: "Service",
+    shards: "Shards",
+    image: Path | None,
+    known: "tuple[Index, IndexedImage] | None",
+) -> "EmbeddedImage | None":
+    from cxrtext.service import EmbeddedImage
+
+    if known is not None:
+        part, found = known
+        return EmbeddedImage(part.regions(found.number), found.height, found.width)
+    if image is None:
+        return None
+    embedded = service.embed_file(image)
+    if all(part.is_unlike(embedded.regions) for part in shards.parts):
+        say(f"{image}: is unlike every indexed image; is it a chest radiograph?")
+    return embedded
+
+
+def _sentences(
+    service: "Service",
+    shards: "Shards",
+    query: str | None,
+    embedded: "EmbeddedImage | None",
+    k: int,
+) -> list[dict[str, Any]]:
+    if not any(part.sentences for part in shards.parts):
+        raise NotFoundError("the index holds no sentences; index with --reports to add them")
+    if embedded is not None:
+        return [asdict(hit) for hit in shards.search_sentences(embedded.regions, k)]
+    texts = service.make_query(query).texts
+    assert texts is not None  # noqa: S101 - of a sentence
+    return [asdict(hit) for hit in shards.similar_sentences(texts[0], k)]
+
+
+def _image_rows(hits: "list[ImageHit]", *, labels: bool) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for hit in hits:
+        image = hit.image
+        rows.append(
+            {
+                "score": hit.score,
+                "image": image.image,
+                "study_id": image.study_id,
+                "patient_id": image.patient_id,
+                "split": image.split,
+                **image.metadata,
+            }
+        )
+        if labels:
+            rows[-1] |= {f"label.{finding}": p for finding, p in hit.labels.items()}
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name, "") for name in columns} for row in rows]

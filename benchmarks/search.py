@@ -1,0 +1,242 @@
+"""Search against brute force and against plain FAISS, as the archive grows.
+
+    python benchmarks/search.py CHECKPOINT DATA --images 10000 100000 1000000 --regions 225
+
+Made-up images are a trained model's regions of the data folder's images, resampled with noise.
+For each size: the time to build, bytes an image, p50 and p99 of a query (exact, fast, and exact
+under a filter that leaves one in a hundred), recall@10 against a scan, the share of images that the
+exact search scores; beside it a scan by torch over the same mapped regions, and FAISS over one mean
+vector an image.  Prints a table, and draws it where matplotlib is there.  At 1,000,000 images of
+225 regions it takes about 45 GB of disk.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cxrtext.evaluation import CHEX5_PROMPTS
+from cxrtext.evaluation.data_folder import read_data_folder
+from cxrtext.index import Index, Query, open_index
+from cxrtext.index.changes import NewImage, add_images, add_sentences
+from cxrtext.index.derived import packed_rows
+from cxrtext.index.quantised import unpack
+from cxrtext.index.start import start_index
+from cxrtext.index.state import read_state
+from cxrtext.index.tune import refresh_structure
+from cxrtext.index.writer import set_meta, writing
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.embedding import embed_all
+
+BATCH = 1024
+K = 10
+
+
+def resampled(pool: Tensor, count: int, N: int, noise: float) -> Iterator[Tensor]:
+    """Batches of regions [b, N, D]: of one image of the pool each, moved by noise."""
+    generator = torch.Generator().manual_seed(0)
+    for start in range(0, count, BATCH):
+        size = min(BATCH, count - start)
+        image = torch.randint(len(pool), (size, 1), generator=generator)
+        if pool.shape[1] == N:
+            region = torch.arange(N).expand(size, N)
+        else:
+            region = torch.randint(pool.shape[1], (size, N), generator=generator)
+        chosen = pool[image, region].float()
+        moved = torch.randn(chosen.shape, generator=generator) * noise / chosen.shape[-1] ** 0.5
+        yield F.normalize(chosen + moved, dim=-1)
+
+
+def build(
+    folder: Path, model: ImageTextModel, regions: Iterator[Tensor], texts: Tensor, options: Any
+) -> float:
+    """Make the index of made-up images; gives the seconds that it took."""
+    begun = time.perf_counter()
+    sentences = [f"sentence {i}" for i in range(len(texts))]
+    with writing(folder, create=True) as catalogue:
+        start_index(
+            catalogue, model, options.checkpoint, list(texts), CHEX5_PROMPTS, options.storage
+        )
+        with catalogue.transaction(write=True) as database:
+            set_meta(database, {"regions": options.regions})  # where they are not the model's
+        basis = read_state(folder, catalogue).basis
+        number = 0
+        for part in regions:
+            rows, _ = packed_rows(model, part, basis, options.storage)
+            images = [made_up(number + i) for i in range(len(part))]
+            add_images(folder, catalogue, images, rows)
+            number += len(part)
+        said = [(f"s{i}", "findings", 0, text) for i, text in enumerate(sentences)]
+        add_sentences(folder, catalogue, sentences, texts.numpy(), said)
+        refresh_structure(folder, catalogue, model, [], kind=options.candidates)
+    return time.perf_counter() - begun
+
+
+def made_up(i: int) -> NewImage:
+    """The row of a made-up image."""
+    metadata = {"age": str(20 + i % 70), "share": str(i % 100)}
+    return NewImage(f"{i}.png", "/made-up", f"s{i}", f"p{i // 3}", "train", 1, 1, metadata, {})
+
+
+def timed(ask: Callable[[Tensor], Any], queries: Tensor) -> tuple[list[Any], float, float]:
+    """Answers, p50 and p99 in milliseconds; the first is asked once more and not counted."""
+    ask(queries[0])
+    answers, took = [], []
+    for text in queries:
+        begun = time.perf_counter()
+        answers.append(ask(text))
+        took.append(1000 * (time.perf_counter() - begun))
+    return answers, float(np.percentile(took, 50)), float(np.percentile(took, 99))
+
+
+@torch.inference_mode()
+def scan(index: Index, text: Tensor) -> set[int]:
+    """The best places by the model's score of every image."""
+    state = index.state
+    parts = [
+        index.model.scores(unpack(state.arrays["regions"][start : start + 512]), text[None])[0]
+        for start in range(0, len(state.numbers), 512)
+    ]
+    return set(torch.cat(parts).topk(K).indices.tolist())
+
+
+def overlap(found: list[set[int]], best: list[set[int]]) -> float:
+    """Mean share of the best that was found."""
+    return float(np.mean([len(f & b) / len(b) for f, b in zip(found, best, strict=True)]))
+
+
+def measure(index: Index, texts: Tensor, brute: int) -> dict[str, float]:
+    """Every figure of one archive."""
+    import faiss
+
+    def ask(**options: Any) -> Callable[[Tensor], Any]:
+        return lambda text: index.search(Query(texts=text[None]), K, **options)
+
+    def places(answers: list[Any]) -> list[set[int]]:
+        # Nothing was deleted, so that numbers are places.
+        return [{hit.image.number for hit in answer.hits} for answer in answers]
+
+    exact, exact_50, exact_99 = timed(ask(mode="exact"), texts)
+    fast, fast_50, fast_99 = timed(ask(mode="fast"), texts)
+    _, few_50, few_99 = timed(ask(mode="exact", where="share = 7"), texts)
+    scanned, scan_50, _ = timed(lambda text: scan(index, text), texts[:brute])
+    means = faiss.IndexFlatIP(texts.shape[1])
+    means.add(np.array(index.state.arrays["means"]))
+    plain, plain_50, plain_99 = timed(
+        lambda text: set(means.search(text[None].numpy(), K)[1][0].tolist()), texts
+    )
+    best = places(exact)
+    return {
+        "exact p50 ms": exact_50,
+        "exact p99 ms": exact_99,
+        "scored %": 100 * float(np.mean([a.scored / a.images for a in exact])),
+        "exact = scan": overlap(best[:brute], scanned),
+        "fast p50 ms": fast_50,
+        "fast p99 ms": fast_99,
+        "fast recall@10": overlap(places(fast), best),
+        "1 % filter p50 ms": few_50,
+        "1 % filter p99 ms": few_99,
+        "torch scan p50 ms": scan_50,
+        "mean vector p50 ms": plain_50,
+        "mean vector p99 ms": plain_99,
+        "mean vector recall@10": overlap(plain, best),
+    }
+
+
+def print_table(results: dict[int, dict[str, float]]) -> None:
+    """One row a figure, one column a size."""
+    print("| | " + " | ".join(f"{size:,}" for size in results) + " |")
+    print("|---" * (1 + len(results)) + "|")
+    for name in next(iter(results.values())):
+        cells = [f"{result[name]:,.3g}" for result in results.values()]
+        print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def draw(results: dict[int, dict[str, float]], path: Path) -> None:
+    """Time of a query over the size of the archive."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("matplotlib is not installed: no plot")
+        return
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    names = (
+        "exact p50 ms", "fast p50 ms", "1 % filter p50 ms", "torch scan p50 ms",
+        "mean vector p50 ms",
+    )  # fmt: skip
+    for name in names:
+        axes.plot(list(results), [r[name] for r in results.values()], marker="o", label=name)
+    axes.set(xscale="log", yscale="log", xlabel="images", ylabel="milliseconds a query")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    print(f"plot: {path}")
+
+
+def main() -> int:
+    """Measure each size in turn."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--images", type=int, nargs="+", default=[10_000])
+    parser.add_argument("--regions", type=int, default=0, help="regions an image; the model's own")
+    parser.add_argument("--noise", type=float, default=0.3, help="length of the noise of a region")
+    parser.add_argument("--pool", type=int, default=1000, help="images that are embedded")
+    parser.add_argument("--queries", type=int, default=50)
+    parser.add_argument("--brute", type=int, default=3, help="queries that are scanned for")
+    parser.add_argument("--storage", choices=["float16", "int8"], default="int8")
+    parser.add_argument("--candidates", default="auto")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--work", type=Path, default=Path("search-benchmark"))
+    parser.add_argument("--keep", action="store_true", help="keep the indexes")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    import faiss
+
+    faiss.omp_set_num_threads(options.threads)
+    model = load_model(options.checkpoint)
+    data = read_data_folder(options.data)
+    chosen = np.random.default_rng(0).permutation(len(data.records))[: options.pool]
+    pool = embed_all(model, [data.records[i].path for i in np.sort(chosen)]).regions
+    options.regions = options.regions or pool.shape[1]
+    said = list(dict.fromkeys(s.sentence for s in data.sentences or []))
+    order = np.random.default_rng(1).permutation(len(said))[: 2000 + options.queries]
+    vectors = model.embed_sentences([said[i] for i in order]).cpu()
+    queries, known = vectors[: options.queries], vectors[options.queries :]
+    results: dict[int, dict[str, float]] = {}
+    for count in options.images:
+        folder = options.work / f"index-{count}"
+        shutil.rmtree(folder, ignore_errors=True)
+        regions = resampled(pool, count, options.regions, options.noise)
+        took = build(folder, model, regions, known, options)
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        with open_index(folder, model) as index:
+            tuned = index.summary["candidates"]
+            results[count] = {
+                "build s": took,
+                "bytes an image": size / count,
+                "sketch directions": int(index.state.meta["sketch"]),
+                "depth": tuned["depth"],
+                **measure(index, queries, options.brute),
+            }
+        print(json.dumps({"images": count, "kind": tuned["kind"], **results[count]}), flush=True)
+        if not options.keep:
+            shutil.rmtree(folder)
+    print_table(results)
+    options.work.mkdir(parents=True, exist_ok=True)
+    draw(results, options.work / "search.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Looking for damage: every vector against its checksum."""
+
+from pathlib import Path
+
+from cxrtext.files import sha256
+from cxrtext.index.catalogue import Catalogue, told
+from cxrtext.index.layout import OF_IMAGES, SENTENCES, vector_files
+
+ATTEMPTS = 5
+
+
+def check_index(folder: Path, catalogue: Catalogue, *, vectors: bool = True) -> list[str]:
+    """What is wrong with an index, a line each; nothing where all is well.
+
+    Args:
+        folder: The index's folder.
+        catalogue: Open; another process may write meanwhile.
+        vectors: Whether to read the vectors, too, which takes as long as the disk does.
+    """
+    for _ in range(ATTEMPTS):
+        before = catalogue.meta()
+        if "generation" not in before:
+            return ["the index is empty"]
+        try:
+            wrong = _check(folder, catalogue, before, vectors)
+        except FileNotFoundError:
+            wrong = ["a file went missing while it was read"]
+        if not wrong or catalogue.meta()["generation"] == before["generation"]:
+            return wrong
+    return wrong
+
+
+def _check(folder: Path, catalogue: Catalogue, meta: dict[str, str], vectors: bool) -> list[str]:
+    with told(catalogue.path), catalogue.transaction() as database:
+        state = [str(row[0]) for row in database.execute("PRAGMA integrity_check(3)")]
+        segments = database.execute("SELECT * FROM segments ORDER BY file, start").fetchall()
+        structures = database.execute("SELECT file, digest FROM structures").fetchall()
+        meta = catalogue.meta()
+    wrong = [] if state == ["ok"] else [f"{catalogue.path.name}: {line}" for line in state]
+    files = vector_files(folder, meta)
+    covered = dict.fromkeys(files, 0)
+    sizes = {
+        name: file.path.stat().st_size if file.path.is_file() else -1
+        for name, file in files.items()
+    }
+    for name, start, rows, checksum in segments:
+        file = files[name]
+        covered[name] = max(covered[name], start + rows)
+        if sizes[name] < (start + rows) * file.row_bytes:
+            wrong.append(f"{file.path.name}: rows {start} to {start + rows - 1} are missing")
+        elif vectors and file.checksum(start, rows) != checksum:
+            wrong.append(f"{file.path.name}: rows {start} to {start + rows - 1} are damaged")
+    places = {name: int(meta["places"]) for name in OF_IMAGES}
+    for name, count in {**places, SENTENCES: int(meta["sentence_places"])}.items():
+        if covered[name] < count:
+            wrong.append(f"{files[name].path.name}: checksums for {covered[name]} of {count} rows")
+    for name, digest in structures:
+        if not (folder / name).is_file() or sha256(folder / name) != digest:
+            wrong.append(f"{name}: missing or damaged")
+    return wrong
+
+
+def vector_bytes(folder: Path, catalogue: Catalogue) -> int:
+    """Bytes of all vectors."""
+    meta = catalogue.meta()
+    files = vector_files(folder, meta)
+    images = sum(files[name].row_bytes for name in OF_IMAGES) * int(meta["places"])
+    return images + files[SENTENCES].row_bytes * int(meta["sentence_places"])

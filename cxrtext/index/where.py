@@ -1,0 +1,223 @@
+"""Filters: a small language over the columns of an archive, parsed into parameterised SQL.
+
+::
+
+    age > 60 and (sex = 'F' or view in ('PA', 'AP')) and not split = 'test'
+    age between 40 and 50 and "label.Pleural Effusion" >= 0.5 and device is null
+
+Nothing of a filter's text is ever part of the SQL: names are looked up among the columns that
+exist, values travel as parameters.  A comparison with an empty cell, or of a number with a cell
+that is no number, is neither true nor false, so that neither it nor its negation selects.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from cxrtext.errors import DataError
+from cxrtext.index.where_tokens import Token, tokens
+
+MAX_DEPTH = 50
+MAX_COMPARISONS = 500
+
+OPERATORS = {
+    "=": "=", "==": "=", "!=": "<>", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">=",
+}  # fmt: skip
+
+Value = str | int | float
+Cell = Value | None
+
+TEXT_COLUMNS = ("image", "study_id", "patient_id", "split")
+NUMBER_COLUMNS = ("height", "width")
+LABEL = "label."
+"""How the names of zero-shot labels begin, to tell them from a manifest's columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A parsed filter: SQL with question marks, and what stands for them."""
+
+    sql: str
+    values: tuple[Value, ...]
+
+
+def as_cell(text: str) -> Cell:
+    """What filters compare: a number where a text is one, None where it is empty."""
+    text = text.strip()
+    digits = text.lstrip("+-")
+    if not digits:
+        return text or None
+    # Numbers with leading zeros are names of something.
+    if digits[0] in "0123456789." and not (digits[0] == "0" and digits[1:2].isdigit()):
+        try:
+            number = float(text.replace("_", "x"))
+        except ValueError:
+            return text
+        if abs(number) > 1e300:
+            return text
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number
+    return text
+
+
+def parse(condition: str, slots: Mapping[str, int]) -> Condition:
+    """Parse a filter.
+
+    Args:
+        condition: The filter.
+        slots: Columns that exist beside those of the images, and their slots.
+
+    Returns:
+        SQL over ``images`` and ``attributes``.
+
+    Raises:
+        DataError: It is not of the language, or names a column that does not exist.
+    """
+    parser = _Parser(tokens(condition), slots)
+    if not condition.strip():
+        raise DataError("the filter is empty; write such as \"age > 60 and sex = 'F'\"")
+    sql = parser.alternatives(0)
+    if parser.next.kind != "end":
+        raise parser.wanted("'and', 'or' or the end")
+    return Condition(sql, tuple(parser.values))
+
+
+@dataclass(slots=True)
+class _Parser:
+    tokens: list[Token]
+    slots: Mapping[str, int]
+    values: list[Value] = field(default_factory=list)
+    place: int = 0
+    comparisons: int = 0
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.place]
+
+    def take(self) -> Token:
+        token = self.next
+        self.place += 1
+        return token
+
+    def took(self, *keywords: str) -> bool:
+        """Take some keywords or signs if they come next."""
+        coming = self.tokens[self.place : self.place + len(keywords)]
+        said = [t.keyword or (t.text if t.kind == "sign" else "") for t in coming]
+        if said != list(keywords):
+            return False
+        self.place += len(keywords)
+        return True
+
+    def expect(self, keyword: str) -> None:
+        if not self.took(keyword):
+            raise self.wanted(f"'{keyword}'")
+
+    def wanted(self, what: str) -> DataError:
+        return DataError(
+            f"filter, character {self.next.at}: expected {what}, found '{self.next.text}'"
+        )
+
+    def alternatives(self, depth: int) -> str:
+        return self._joined("or", " OR ", lambda: self._all(depth))
+
+    def _all(self, depth: int) -> str:
+        return self._joined("and", " AND ", lambda: self._one(depth))
+
+    def _joined(self, keyword: str, sql: str, part: Callable[[], str]) -> str:
+        parts = [part()]
+        while self.took(keyword):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else f"({sql.join(parts)})"
+
+    def _one(self, depth: int) -> str:
+        if depth > MAX_DEPTH:
+            raise DataError(f"the filter nests deeper than {MAX_DEPTH}; write it flatter")
+        if self.took("not"):
+            return f"(NOT {self._one(depth + 1)})"
+        if self.took("("):
+            inner = self.alternatives(depth + 1)
+            self.expect(")")
+            return inner
+        return self._comparison()
+
+    def _comparison(self) -> str:
+        token = self.next
+        if token.kind not in ("word", "name") or token.keyword:
+            raise self.wanted("a column")
+        self.take()
+        self.comparisons += 1
+        if self.comparisons > MAX_COMPARISONS:
+            raise DataError(
+                f"the filter has more than {MAX_COMPARISONS} comparisons; use such as in (1, 2)"
+            )
+        column, textual = self._column(token)
+        if self.took("is", "not", "null"):
+            return f"({column} IS NOT NULL)"
+        if self.took("is", "null"):
+            return f"({column} IS NULL)"
+        negation = "NOT " if self.took("not") else ""
+        if self.took("in"):
+            return f"({negation}{self._among(column, textual)})"
+        if self.took("between"):
+            low = self._bound(column, ">=", textual)
+            self.expect("and")
+            return f"({negation}({low} AND {self._bound(column, '<=', textual)}))"
+        if negation or self.next.text not in OPERATORS or self.next.kind != "sign":
+            raise self.wanted("a comparison such as =, <, in, between or is null")
+        return self._bound(column, OPERATORS[self.take().text], textual)
+
+    def _among(self, column: str, textual: bool) -> str:
+        self.expect("(")
+        found = [self._value(textual)]
+        while self.took(","):
+            found.append(self._value(textual))
+        self.expect(")")
+        numbers = [value for value in found if not isinstance(value, str)]
+        texts = [value for value in found if isinstance(value, str)]
+        self.values += [*numbers, *texts]
+        as_number = _numeric(column, f"IN ({', '.join('?' * len(numbers))})")
+        as_text = f"CAST({column} AS TEXT) IN ({', '.join('?' * len(texts))})"
+        if not texts:
+            return as_number
+        return f"({as_text})" if not numbers else f"(COALESCE({as_number}, 0) OR {as_text})"
+
+    def _bound(self, column: str, operator: str, textual: bool) -> str:
+        value = self._value(textual)
+        self.values.append(value)
+        if isinstance(value, str):
+            return f"(CAST({column} AS TEXT) {operator} ?)"
+        return _numeric(column, f"{operator} ?")
+
+    def _value(self, textual: bool) -> Value:
+        token = self.next
+        if token.kind in ("sign", "end") or token.keyword:
+            raise self.wanted("a value")
+        self.take()
+        if token.kind != "number" or textual:
+            return token.text
+        number = float(token.text)
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+    def _column(self, token: Token) -> tuple[str, bool]:
+        """The SQL of a column, made of nothing that a user wrote, and whether it is text."""
+        known = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
+        known |= {name: f"attributes.c{int(slot)}" for name, slot in self.slots.items()}
+        name = token.text if token.text in known else _alike(token.text, known)
+        if name is None:
+            raise DataError(
+                f"filter, character {token.at}: no column '{token.text}'; there are "
+                + ", ".join(
+                    f'"{n}"' if not n.replace(".", "_").isidentifier() else n for n in known
+                )
+            )
+        return known[name], name in TEXT_COLUMNS
+
+
+def _numeric(column: str, comparison: str) -> str:
+    """A comparison that is neither true nor false of a cell that is no number."""
+    return f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {column} {comparison} END"
+
+
+def _alike(name: str, known: Mapping[str, str]) -> str | None:
+    """The only column that differs in nothing but case, and blanks written as underscores."""
+    folded = name.casefold().replace(" ", "_")
+    found = [other for other in known if other.casefold().replace(" ", "_") == folded]
+    return found[0] if len(found) == 1 else None

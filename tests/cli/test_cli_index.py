@@ -1,0 +1,178 @@
+"""``cxrtext index``, ``search`` and ``classify --index``, as a user starts them."""
+
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import pytest
+from PIL import Image
+
+Command = Callable[..., CompletedProcess[str]]
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def archive(index_folder: Path, tmp_path: Path) -> Path:
+    """An index to change."""
+    return Path(shutil.copytree(index_folder, tmp_path / "archive"))
+
+
+def found(cxrtext: Command, *arguments: object) -> list[dict[str, str]]:
+    done = cxrtext("search", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    rows: list[dict[str, str]] = json.loads(done.stdout)
+    return rows
+
+
+def test_a_cohort_with_scores_and_probabilities(
+    cxrtext: Command, archive: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "cohort.csv"
+    done = cxrtext(
+        "search", "Left pleural effusion.", "--index", archive, "-k", 10**9, "--out", out,
+        "--where", "age between 50 and 59 and not split = 'test'",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with out.open() as handle:
+        rows = list(csv.DictReader(handle))
+    assert rows
+    assert all(50 <= int(row["age"]) <= 59 and row["split"] != "test" for row in rows)
+    assert [float(r["score"]) for r in rows] == sorted(float(r["score"]) for r in rows)[::-1]
+    assert 0 <= float(rows[0]["label.Pneumothorax"]) <= 1
+    assert "study_id" in rows[0]
+
+
+def test_every_kind_of_query(cxrtext: Command, archive: Path, data_folder: Path) -> None:
+    at = ("--index", archive)
+    one = found(cxrtext, "Left pleural effusion.", "--not", "The lungs are clear.", *at)
+    assert len(one) == 10
+    image = data_folder / "images/s04.png"
+    both = found(cxrtext, "Left pleural effusion.", "--image", image, "--image-weight", "1", *at)
+    assert both[0]["image"] == "images/s04.png"
+    like = found(cxrtext, "--image-id", "images/s04.png", "--other-patients", *at)
+    assert "images/s04.png" not in {row["image"] for row in like}
+    pages = [found(cxrtext, "Effusion.", "-k", 5, "--offset", n, *at) for n in (0, 5)]
+    assert pages[0] + pages[1] == found(cxrtext, "Effusion.", *at)
+    fast = cxrtext("search", "Effusion.", "--mode", "fast", *at)
+    assert "candidates only" in fast.stderr
+    said = found(cxrtext, "Left pleural effusion.", "--target", "sentences", "-k", 1, *at)
+    assert said[0]["sentence"] == "Left pleural effusion."
+    least = found(cxrtext, "Effusion.", "--min-score", pages[0][2]["score"], *at)
+    assert len(least) == 3
+    assert found(cxrtext, "Effusion.", "--where", "age > 1000", *at) == []
+
+
+def test_shards_are_searched_as_one(cxrtext: Command, archive: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(archive, tmp_path / "other"))
+    rows = found(cxrtext, "Effusion.", "--index", archive, "--index", other, "-k", 96)
+    assert len(rows) == 96
+    rows = found(
+        cxrtext, "Effusion.", "--index", archive, "--index", other, "-k", 96, "--unique", "study"
+    )
+    assert len(rows) == 48
+
+
+def test_an_image_that_is_no_radiograph(cxrtext: Command, archive: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "stripes.png"
+    stripes = np.tile(np.array([[255, 0]], dtype=np.uint8), (80, 40))
+    Image.fromarray(stripes).save(picture)
+    done = cxrtext("search", "--image", picture, "--index", archive)
+    assert done.returncode == 0
+    assert "is unlike every indexed image; is it a chest radiograph?" in done.stderr
+    text = tmp_path / "notes.txt"
+    text.write_text("no image")
+    refused = cxrtext("search", "--image", text, "--index", archive)
+    assert (refused.returncode, refused.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "give either a sentence or --image FILE"),
+        (("",), "the sentence is empty"),
+        (("x", "--where", "weight > 3"), "no column 'weight'; there are image, study_id"),
+        (("x", "--where", "age > 'x"), "this quote is not closed"),
+        (("x", "--where", ""), "the filter is empty"),
+        (("x", "--image", "a.png", "--target", "sentences"), "not by both"),
+        (("x", "--target", "sentences", "--where", "age > 3"), "are for --target images"),
+        (("x", "--other-patients"), "wants --image-id"),
+        (("--image-id", "nobody.png"), "no index holds an image of that id"),
+    ],
+)
+def test_wrong_searches(
+    refused: Refused, archive: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    assert says in refused("search", *arguments, "--index", archive)
+
+
+def test_the_count_must_be_one_at_least(cxrtext: Command, archive: Path) -> None:
+    assert cxrtext("search", "x", "-k", 0, "--index", archive).returncode == 2
+
+
+def test_delete_check_compact_rebuild(cxrtext: Command, refused: Refused, archive: Path) -> None:
+    done = cxrtext("index", archive, "--delete", "s01", "--delete", "s02")
+    assert "2 images of 2 studies deleted" in done.stdout, done.stderr
+    assert "holds no study 's01'" in refused("index", archive, "--delete", "s01")
+    for action in ("--compact", "--rebuild"):
+        done = cxrtext("index", archive, action)
+        assert "46 images" in done.stdout, done.stderr
+    assert "nothing is wrong" in cxrtext("index", archive, "--check").stdout
+    path = next(archive.glob("sketch.*"))
+    path.write_bytes(b"\1" * path.stat().st_size)
+    done = cxrtext("index", archive, "--check")
+    assert done.returncode == 1
+    assert "are damaged" in done.stderr
+    assert "--rebuild' derives anew" in done.stderr
+    assert cxrtext("index", archive, "--rebuild").returncode == 0
+    assert cxrtext("index", archive, "--check", "--json").returncode == 0
+
+
+def test_add_and_replace_and_move(
+    cxrtext: Command, archive: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    (folder / "few.csv").write_text("image,study_id\nimages/s00.png,s00\nimages/s01.png,s01\n")
+    done = cxrtext("index", folder / "few.csv", "--out", archive, "--replace", "--json")
+    assert done.returncode == 0, done.stderr  # the model is noted in the index
+    assert json.loads(done.stdout)["replaced"] == 2
+    moved = folder.rename(tmp_path / "moved")
+    done = cxrtext("index", archive, "--root", f"{folder}={moved}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_wrong_index_commands(
+    refused: Refused, archive: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    manifest = data_folder / "manifest.csv"
+    assert "is a folder; give a manifest" in refused("index", archive)
+    assert "give one of --delete" in refused("index", archive, "--check", "--compact")
+    assert "with --out DIR" in refused("index", manifest)
+    assert "with --model DIR" in refused("index", manifest, "--out", tmp_path / "new")
+    assert "not an index" in refused("index", tmp_path, "--check")
+
+
+def test_a_whole_index_is_labelled(
+    cxrtext: Command, refused: Refused, archive: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    prompts, out = tmp_path / "prompts.yaml", tmp_path / "labels.csv"
+    prompts.write_text(
+        "Effusion:\n  positive: Left pleural effusion.\n  negative: The lungs are clear.\n"
+    )
+    done = cxrtext(
+        "classify", "--index", archive, "--prompts", prompts, "--out", out, "--keep"
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with out.open() as handle:
+        rows = list(csv.DictReader(handle))
+    assert len(rows) == 48
+    assert set(rows[0]) == {"image", "study_id", "patient_id", "Effusion"}
+    hits = found(cxrtext, "x", "--index", archive, "-k", 99, "--where", "label.Effusion > 0.5")
+    assert len(hits) == sum(float(row["Effusion"]) > 0.5 for row in rows)
+    for index in ("one.png", checkpoint):
+        assert "give" in refused("classify", index)
+    assert "either images or --index" in refused("classify", "a.png", "--index", archive)
+    assert "--keep wants --index" in refused("classify", "a.png", "--model", checkpoint, "--keep")

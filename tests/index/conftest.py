@@ -1,0 +1,104 @@
+"""Archives of made-up regions, as large as a test wants them, without an image."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cxrtext.evaluation import CHEX5_PROMPTS
+from cxrtext.index.changes import NewImage, add_images, add_sentences
+from cxrtext.index.derived import packed_rows
+from cxrtext.index.start import start_index
+from cxrtext.index.state import read_state
+from cxrtext.index.tune import refresh_structure
+from cxrtext.index.writer import writing
+from cxrtext.models import ImageTextModel, load_model
+
+MakeArchive = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def model(checkpoint: Path) -> ImageTextModel:
+    return load_model(checkpoint)
+
+
+@pytest.fixture
+def copy(index_folder: Path, tmp_path: Path) -> Path:
+    """An index to change."""
+    return Path(shutil.copytree(index_folder, tmp_path / "copy"))
+
+
+def regions_of(count: int, seed: int, D: int = 16) -> Tensor:
+    """Regions [count, 16, D] that crowd around a few directions, as a trained model's do."""
+    generator = torch.Generator().manual_seed(seed)
+    topics = torch.randn(6, D, generator=generator)
+    owner = torch.randint(0, 6, (count, 16), generator=generator)
+    noise = torch.randn(count, 16, D, generator=generator)
+    return F.normalize(topics[owner] + 0.7 * noise, dim=-1)
+
+
+@pytest.fixture(scope="session")
+def make_archive(model: ImageTextModel, checkpoint: Path) -> MakeArchive:
+    """Makes an index of made-up images in a folder; gives the folder."""
+
+    def make(
+        folder: Path,
+        count: int = 300,
+        *,
+        seed: int = 0,
+        storage: str = "float16",
+        kind: str = "auto",
+        start: int = 0,
+        prefix: str = "i",
+        batch: int = 64,
+    ) -> Path:
+        regions = regions_of(count, seed)
+        sentences = ["The lungs are clear.", "Left pleural effusion.", "Right pneumothorax."]
+        vectors = model.embed_sentences(sentences)
+        with writing(folder, create=True) as catalogue:
+            start_index(catalogue, model, checkpoint, list(vectors), CHEX5_PROMPTS, storage)
+            basis = read_state(folder, catalogue).basis
+            for begin in range(0, count, batch):
+                part = regions[begin : begin + batch]
+                rows, _ = packed_rows(model, part, basis, storage)
+                images = [made_up(start + begin + i, prefix) for i in range(len(part))]
+                add_images(folder, catalogue, images, rows)
+            known = catalogue.known_sentences()
+            if not known:
+                said = [(f"s{i % 50}", "findings", i // 50, sentences[i % 3]) for i in range(150)]
+                add_sentences(folder, catalogue, sentences, vectors.numpy(), said)
+            refresh_structure(folder, catalogue, model, sentences, kind=kind)
+        return folder
+
+    return make
+
+
+def made_up(i: int, prefix: str = "i") -> NewImage:
+    """The i-th image: two a study, three studies a patient."""
+    return NewImage(
+        image=f"{prefix}{i}.png",
+        root="/nowhere",
+        study_id=f"s{i // 2}",
+        patient_id=f"p{i // 6}",
+        split="train",
+        height=80,
+        width=80,
+        metadata={"age": str(20 + i % 70), "sex": "FM"[i % 2], "note": "" if i % 3 else "x'y"},
+        labels={"label.Pleural Effusion": (i % 100) / 100},
+    )
+
+
+@pytest.fixture(scope="session")
+def archive(make_archive: MakeArchive, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of 1,000 made-up images; read-only by convention."""
+    return make_archive(tmp_path_factory.mktemp("archive") / "index", 1000)
+
+
+@pytest.fixture
+def small(make_archive: MakeArchive, tmp_path: Path) -> Path:
+    """An index of 120 made-up images, to change."""
+    return make_archive(tmp_path / "small", 120)

@@ -1,0 +1,307 @@
+"""Every search against a scan of all images by the model's own scores."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from cxrtext.index import Index, Query, open_index
+from cxrtext.index.prototypes import mean_region, prototypes
+from cxrtext.index.quantised import pack, pooled, unpack
+from cxrtext.index.scoring import exact_scores
+from cxrtext.index.sketch import lower_bounds, residual, sentence_basis, sketch, upper_bounds
+from cxrtext.models import ImageTextModel
+from cxrtext.models.similarity import similarity
+
+CASES = settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@torch.inference_mode()
+def scan(index: Index, query: Query) -> dict[str, float]:
+    """The score of every image, by the model, from all regions."""
+    state = index.state
+    live = np.flatnonzero(state.numbers >= 0)
+    regions = unpack(state.arrays["regions"][live])
+    score = torch.zeros(len(live))
+    if query.texts is not None:
+        score = index.model.scores(regions, query.texts).mean(0)
+    if query.without is not None:
+        score = score - index.model.scores(regions, query.without).amax(0)
+    if query.image is not None:
+        like = mean_region(regions) @ F.normalize(query.image, dim=-1)
+        weight = 1.0 if query.texts is None else query.image_weight
+        score = (1 - weight) * score + weight * like
+    images = index.catalogue.images(state.numbers[live].tolist())
+    return {image.image: float(s) for image, s in zip(images, score, strict=True) if image}
+
+
+def same(found: list[tuple[str, float]], scores: dict[str, float], k: int) -> None:
+    """Whether hits are the k best of all scores, ties in any order."""
+    best = sorted(scores.values(), reverse=True)[:k]
+    assert [score for _, score in found] == pytest.approx(best, abs=1e-5)
+    assert len({name for name, _ in found}) == len(found)
+    for name, score in found:
+        assert scores[name] == pytest.approx(score, abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def opened(archive: Path, model: ImageTextModel) -> Index:
+    return open_index(archive, model)
+
+
+def text_like(model: ImageTextModel, seed: int, strange: float) -> Tensor:
+    """A sentence's vector, turned away from all sentences as far as is wanted."""
+    generator = torch.Generator().manual_seed(seed)
+    texts = model.embed_sentences(["Left pleural effusion.", "The lungs are clear."])
+    noise = torch.randn(2, texts.shape[1], generator=generator)
+    return F.normalize((1 - strange) * texts + strange * F.normalize(noise, dim=-1), dim=-1)
+
+
+@CASES
+@given(
+    seed=st.integers(0, 1000),
+    strange=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    k=st.integers(1, 40),
+    kind=st.sampled_from(["text", "not", "image", "both", "all"]),
+)
+def test_an_exact_search_is_a_scan(
+    opened: Index, model: ImageTextModel, seed: int, strange: float, k: int, kind: str
+) -> None:
+    one, other = text_like(model, seed, strange)
+    image = opened.state.arrays["means"][seed % opened.images]
+    query = Query(
+        texts=None if kind == "image" else one[None],
+        without=other[None] if kind in ("not", "all") else None,
+        image=torch.from_numpy(np.array(image)) if kind in ("image", "both", "all") else None,
+        image_weight=0.3,
+    )
+    found = opened.search(query, k, mode="exact")
+    assert found.exact
+    same([(hit.image.image, hit.score) for hit in found.hits], scan(opened, query), k)
+
+
+@CASES
+@given(seed=st.integers(0, 1000), age=st.integers(20, 95), rare=st.booleans())
+def test_filters_are_applied_inside_the_search(
+    opened: Index, model: ImageTextModel, seed: int, age: int, rare: bool
+) -> None:
+    query = Query(texts=text_like(model, seed, 0.2)[:1])
+    where = f"age = {age} and sex = 'F'" if rare else f"age > {age} or sex = 'M'"
+    wanted = {
+        f"i{i}.png"
+        for i in range(1000)
+        if ((20 + i % 70 == age and i % 2 == 0) if rare else (20 + i % 70 > age or i % 2 == 1))
+    }
+    scores = {name: s for name, s in scan(opened, query).items() if name in wanted}
+    for mode in ("exact", "fast"):
+        found = opened.search(query, 10, where=where, mode=mode)
+        assert found.images == len(wanted)
+        assert len(found.hits) == min(10, len(wanted))
+        assert {hit.image.image for hit in found.hits} <= wanted
+        if mode == "exact":
+            same([(hit.image.image, hit.score) for hit in found.hits], scores, 10)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.001])
+def test_a_filter_that_leaves_little_gives_all_of_it(
+    opened: Index, model: ImageTextModel, share: float
+) -> None:
+    count = round(1000 * share)
+    where = "image in (" + ", ".join(f"'i{i * 97}.png'" for i in range(count)) + ")"
+    query = Query(texts=text_like(model, 0, 0.0)[:1])
+    for mode in ("exact", "fast"):
+        hits = opened.search(query, 50, where=where, mode=mode).hits
+        assert {hit.image.image for hit in hits} == {f"i{i * 97}.png" for i in range(count)}
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivfpq"])
+def test_the_fast_search_finds_as_many_as_there_are(
+    make_archive: Callable[..., Path],
+    model: ImageTextModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    monkeypatch.setattr("cxrtext.index.candidates.LEAST_TRAINED", 100)
+    monkeypatch.setattr("cxrtext.index.candidates.SAMPLE", 60)
+    folder = make_archive(tmp_path / kind, 500, kind=kind)
+    query = Query(texts=text_like(model, 3, 0.1)[:1])
+    with open_index(folder, model) as index:
+        tuned = index.summary["candidates"]
+        assert tuned["kind"] == kind
+        assert tuned["recall_at_10"] >= 0.99
+        scores = scan(index, query)
+        best = sorted(scores, key=lambda name: -scores[name])[:10]
+        found = index.search(query, 10, mode="fast")
+        assert not found.exact
+        assert len({hit.image.image for hit in found.hits} & set(best)) >= 9
+        every = index.search(query, 1000, mode="fast").hits
+        assert len({hit.image.image for hit in every}) == 500
+
+
+def test_fewer_images_are_scored_than_there_are(opened: Index, model: ImageTextModel) -> None:
+    found = opened.search(Query(texts=text_like(model, 0, 0.0)[:1]), 10, mode="exact")
+    assert found.scored < found.images == 1000
+
+
+def test_threads_share_the_bounds(
+    opened: Index, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(texts=text_like(model, 4, 0.3)[:1])
+    alone = opened.search(query, 30, mode="exact").hits
+    monkeypatch.setattr("cxrtext.index.ranking.LEAST_A_THREAD", 200)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 4)
+    assert opened.search(query, 30, mode="exact").hits == alone
+
+
+def test_pages_follow_on_each_other(opened: Index, model: ImageTextModel) -> None:
+    query = Query(texts=text_like(model, 5, 0.1)[:1])
+    whole = opened.search(query, 30).hits
+    parts = [hit for offset in (0, 10, 20) for hit in opened.search(query, 10, offset=offset).hits]
+    assert parts == whole
+    least = whole[11].score
+    assert opened.search(query, 10**9, min_score=least).hits == whole[:12]
+    with pytest.raises(ValueError, match="k must be 1"):
+        opened.search(query, 0)
+
+
+def test_one_hit_a_patient_a_study_a_picture(
+    make_archive: Callable[..., Path], model: ImageTextModel, tmp_path: Path
+) -> None:
+    folder = make_archive(tmp_path / "twice", 60)
+    make_archive(folder, 60, prefix="again")  # the same pictures once more
+    query = Query(texts=text_like(model, 1, 0.1)[:1])
+    with open_index(folder, model) as index:
+        assert index.images == 120
+        patients = [h.image.patient_id for h in index.search(query, 100, unique="patient").hits]
+        assert sorted(patients) == sorted({f"p{i // 6}" for i in range(60)})
+        assert len(index.search(query, 100, unique="study").hits) == 30
+        assert len(index.search(query, 100, unique="picture").hits) == 60
+        found = index.search(query, 200, exclude_patients=["p0", "p3"])
+        assert found.images == 120 - 24
+        assert not {"p0", "p3"} & {hit.image.patient_id for hit in found.hits}
+
+
+def test_labels_come_with_hits(opened: Index, model: ImageTextModel) -> None:
+    query = Query(texts=text_like(model, 1, 0.1)[:1])
+    hits = opened.search(query, 5, where='"label.Pleural Effusion" >= 0.9').hits
+    assert all(hit.labels["Pleural Effusion"] >= 0.9 for hit in hits)
+    assert len(hits) == 5
+
+
+def test_sentences_by_sentence(opened: Index, model: ImageTextModel) -> None:
+    text = model.embed_sentences(["Left pleural effusion."])[0]
+    hits = opened.similar_sentences(text, 2)
+    assert hits[0].sentence == "Left pleural effusion."
+    assert hits[0].score == pytest.approx(1.0, abs=1e-5)
+    assert len(hits) == 2
+    assert len(opened.similar_sentences(text, 10**9)) == 3
+
+
+@CASES
+@given(
+    seed=st.integers(0, 10_000),
+    name=st.sampled_from(["max", "lse", "nl", "lse+nl"]),
+    m=st.integers(1, 6),
+    strange=st.sampled_from([0.0, 0.3, 1.0]),
+)
+def test_bounds_hold(seed: int, name: str, m: int, strange: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    regions = F.normalize(torch.randn(20, 9, 12, generator=generator), dim=-1)
+    bags = F.normalize(regions.mean(1, keepdim=True) + 0.3 * regions, dim=-1)
+    known = F.normalize(torch.randn(8, 12, generator=generator), dim=-1)
+    basis = sentence_basis(known, m)
+    texts = F.normalize(
+        (1 - strange) * known[:4] + strange * torch.randn(4, 12, generator=generator), dim=-1
+    )
+    both = torch.stack([sketch(regions, basis), sketch(bags, basis)], dim=1)
+    low = lower_bounds(both.float(), texts, basis, name, 10.0)
+    high = upper_bounds(both.float(), texts, basis, name, 10.0)
+    h = torch.einsum("bnd,sd->sbn", regions, texts)
+    non_local = torch.einsum("bnd,sd->sbn", bags, texts).gather(2, h.argmax(-1, keepdim=True))[
+        ..., 0
+    ]
+    soft = (torch.logsumexp(10 * h, -1) - np.log(9)) / 10
+    exact = {"max": h.amax(-1), "lse": soft, "nl": non_local, "lse+nl": (soft + non_local) / 2}
+    assert (low <= exact[name]).all()
+    assert (exact[name] <= high).all()
+
+
+def test_a_basis_is_orthonormal_and_leaves_little_of_its_sentences() -> None:
+    generator = torch.Generator().manual_seed(0)
+    few = torch.randn(3, 20, generator=generator)
+    sentences = F.normalize(torch.randn(200, 3, generator=generator) @ few, dim=-1)
+    basis = sentence_basis(sentences)
+    assert basis.shape[1] <= 3
+    assert torch.allclose(basis.T @ basis, torch.eye(basis.shape[1]), atol=1e-5)
+    assert residual(sentences, basis).mean() < 0.021
+
+
+@pytest.mark.parametrize("name", ["lse", "nl", "lse+nl", "max", "global"])
+@pytest.mark.parametrize("query", ["linear", "none", "mlp"])
+def test_scores_are_the_model_s(model: ImageTextModel, name: str, query: str) -> None:
+    from dataclasses import replace
+
+    from cxrtext.models import ImageTextModel as Model
+
+    torch.manual_seed(0)
+    made = Model(replace(model.spec, aggregator=name, query=query), model.tokenizer).eval()
+    regions = F.normalize(torch.randn(7, 16, 16), dim=-1)
+    texts = F.normalize(torch.randn(3, 16), dim=-1)
+    with torch.inference_mode():
+        expected = similarity(name, regions, texts, made.spec.lam, made.query)
+    assert torch.allclose(exact_scores(made, regions, texts), expected, atol=1e-5)
+
+
+def test_eight_bits_cost_little() -> None:
+    regions = F.normalize(
+        torch.randn(5, 9, 128, generator=torch.Generator().manual_seed(0)), dim=-1
+    )
+    kept = unpack(pack(regions, "int8"))
+    assert pack(regions, "int8").nbytes == 5 * 9 * 130
+    assert (kept - regions).norm(dim=-1).max() < 0.02
+    assert torch.equal(unpack(pack(regions, "float16")), regions.half().float())
+
+
+def test_pooled_regions_are_means_of_blocks() -> None:
+    regions = F.normalize(torch.randn(2, 25, 8, generator=torch.Generator().manual_seed(0)), dim=-1)
+    kept = pooled(regions, 2)
+    assert kept.shape == (2, 9, 8)
+    first = F.normalize(regions[:, [0, 1, 5, 6]].mean(1), dim=-1)
+    assert torch.allclose(kept[:, 0], first, atol=1e-6)
+    assert torch.allclose(kept[:, 8], regions[:, 24], atol=1e-6)  # a block of its own
+    assert pooled(regions, 1) is regions
+
+
+def test_an_index_in_8_bits_ranks_by_what_it_keeps(
+    make_archive: Callable[..., Path], model: ImageTextModel, tmp_path: Path
+) -> None:
+    folder = make_archive(tmp_path / "int8", 200, storage="int8")
+    query = Query(texts=text_like(model, 2, 0.2)[:1])
+    with open_index(folder, model) as index:
+        found = index.search(query, 20, mode="exact")
+        same([(hit.image.image, hit.score) for hit in found.hits], scan(index, query), 20)
+
+
+def test_prototypes_are_unit_vectors_that_stand_for_clusters() -> None:
+    axes = torch.eye(6)[:4]
+    regions = axes.repeat_interleave(5, dim=0)[None]
+    found = prototypes(regions, count=5)
+    assert torch.allclose(found.norm(dim=-1), torch.ones(1, 5))
+    nearest = (found[0, 1:] @ axes.T).amax(dim=0)
+    assert np.allclose(nearest.numpy(), 1.0)
+
+
+def test_a_query_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="texts or an image"):
+        Query()
+    with pytest.raises(ValueError, match="image_weight"):
+        Query(image=torch.ones(3), image_weight=2.0)

@@ -1,0 +1,292 @@
+"""Adding, replacing, deleting, compacting, rebuilding, moving; and searching meanwhile."""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from cxrtext.errors import DataError, WorkError
+from cxrtext.evaluation import Prompts
+from cxrtext.index import (
+    Query,
+    build_index,
+    delete,
+    keep_labels,
+    label_archive,
+    move_root,
+    open_index,
+    rewrite,
+)
+from cxrtext.index.catalogue import Catalogue
+from cxrtext.index.check import check_index
+from cxrtext.index.writer import writing
+from cxrtext.models import ImageTextModel
+
+EFFUSION = {"Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",))}
+
+
+def wrong(folder: Path) -> list[str]:
+    with Catalogue(folder / "catalogue.sqlite") as catalogue:
+        return check_index(folder, catalogue)
+
+
+def test_a_deleted_study_is_found_no_more(small: Path, model: ImageTextModel) -> None:
+    with open_index(small, model) as index:
+        query = Query(texts=index.state.texts[:1])
+        before = index.search(query, 1000).hits
+        assert delete(small, ["s3", "s4"]) == 4
+        after = index.search(query, 1000).hits  # the open index sees it
+        assert index.images == 116
+        assert after == [hit for hit in before if hit.image.study_id not in ("s3", "s4")]
+        assert len(index.search(query, 1000, mode="fast").hits) == 116
+        assert index.catalogue.report("s3") == []
+    assert wrong(small) == []
+
+
+def test_deleting_what_is_not_there_deletes_nothing(small: Path) -> None:
+    with pytest.raises(DataError, match="holds no study 'nobody'; nothing was deleted"):
+        delete(small, ["s3", "nobody"])
+    with Catalogue(small / "catalogue.sqlite") as catalogue:
+        assert catalogue.counts()[0] == 120
+
+
+def test_a_sentence_that_nobody_says_any_more_is_gone(small: Path, model: ImageTextModel) -> None:
+    delete(small, [f"s{i}" for i in range(50)])
+    with open_index(small, model) as index:
+        assert (index.images, index.sentences) == (20, 0)
+        assert index.similar_sentences(torch.ones(16), 5) == []
+    assert b"Left pleural effusion." not in (small / "catalogue.sqlite").read_bytes()
+
+
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_compacting_keeps_every_answer(small: Path, model: ImageTextModel, rebuild: bool) -> None:
+    delete(small, ["s0", "s7", "s59"])
+    with open_index(small, model) as index:
+        query = Query(texts=index.state.texts[:1])
+        before = index.search(query, 1000).hits
+        regions = index.regions(before[0].image.number)
+        summary = rewrite(small, model, rebuild=rebuild)
+        assert summary.images == 114
+        after = index.search(query, 1000).hits  # the open index turns to the new files
+        assert [h.image for h in after] == [h.image for h in before]
+        assert [h.score for h in after] == pytest.approx([h.score for h in before], abs=1e-6)
+        assert torch.equal(index.regions(after[0].image.number), regions)
+        assert len(index.state.numbers) == 114
+    assert wrong(small) == []
+    assert {p.name.split(".")[1] for p in small.glob("*.vectors")} == {"000002"}
+
+
+def test_a_search_under_way_outlives_a_compaction(small: Path, model: ImageTextModel) -> None:
+    with open_index(small, model) as index:
+        stream = index.ranked(Query(texts=index.state.texts[:1]))
+        first = next(stream)
+        delete(small, ["s0"])
+        rewrite(small, model, rebuild=False)
+        rest = [ranked.hit.image.study_id for ranked in stream]
+        assert len(rest) + 1 >= 118
+        assert "s0" not in rest or first.hit.image.study_id == "s0"
+
+
+def test_numbers_are_not_used_again(
+    small: Path, model: ImageTextModel, make_archive: Callable[..., Path]
+) -> None:
+    delete(small, ["s59"])  # the last two
+    make_archive(small, 4, prefix="new", seed=9)
+    with Catalogue(small / "catalogue.sqlite") as catalogue:
+        image = catalogue.image("new0.png")
+        assert image is not None
+        assert image.number == 120
+
+
+def test_images_that_the_structure_does_not_know_are_found(
+    small: Path,
+    model: ImageTextModel,
+    make_archive: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cxrtext.index.tune.SMALL", 10)
+    make_archive(small, 8, prefix="new", seed=9)
+    with open_index(small, model) as index:
+        structure = index.state.structure
+        assert structure is not None
+        assert structure.places == 120
+        new = index.catalogue.image("new3.png")
+        assert new is not None
+        found = index.search(Query(texts=index.state.texts[:1]), 1000, mode="fast").hits
+        assert {f"new{i}.png" for i in range(8)} <= {hit.image.image for hit in found}
+
+
+def test_an_emptied_index_is_filled_again(
+    small: Path, model: ImageTextModel, make_archive: Callable[..., Path]
+) -> None:
+    delete(small, [f"s{i}" for i in range(60)])
+    for rebuild in (None, False, True):
+        if rebuild is not None:
+            rewrite(small, model, rebuild=rebuild)
+        with open_index(small, model) as index:
+            assert index.images == 0
+            assert not index.is_unlike(torch.ones(16, 16))
+            query = Query(texts=model.embed_sentences(["Effusion."]))
+            assert index.search(query, 5).hits == []
+            assert index.search(query, 5, mode="fast").hits == []
+    make_archive(small, 30)
+    assert wrong(small) == []
+    with open_index(small, model) as index:
+        assert len(index.search(Query(texts=index.state.texts[:1]), 50, mode="fast").hits) == 30
+
+
+def test_damaged_derived_files_are_mended_by_a_rebuild(small: Path, model: ImageTextModel) -> None:
+    for name in ("sketch.000001.vectors", "prototypes.000001.000001.faiss"):
+        (small / name).write_bytes(b"\1" * (small / name).stat().st_size)
+    assert len(wrong(small)) >= 2
+    rewrite(small, model, rebuild=True)
+    assert wrong(small) == []
+    with open_index(small, model) as index:
+        assert index.images == 120
+
+
+def test_damaged_regions_are_not_built_upon(small: Path, model: ImageTextModel) -> None:
+    path = small / "regions.000001.vectors"
+    path.write_bytes(b"\1" * path.stat().st_size)
+    with pytest.raises(Exception, match="regions.*damaged; these cannot be derived"):
+        rewrite(small, model, rebuild=True)
+
+
+def test_a_replaced_image_has_its_new_vectors(
+    data_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    folder, out = Path(shutil.copytree(data_folder, tmp_path / "set")), tmp_path / "index"
+    build_index(folder / "manifest.csv", checkpoint, out)
+    with open_index(out) as index:
+        before = index.catalogue.image("images/s01.png")
+        assert before is not None
+        old = index.regions(before.number)
+        Image.fromarray(np.arange(6400, dtype=np.uint8).reshape(80, 80)).save(before.path)
+        (folder / "one.csv").write_text("image,study_id,age\nimages/s01.png,s01,99\n")
+        summary = build_index(folder / "one.csv", checkpoint, out, replace=True)
+        assert (summary.images, summary.added, summary.replaced) == (48, 0, 1)
+        after = index.catalogue.image("images/s01.png")
+        assert after is not None
+        assert after.metadata["age"] == "99"
+        assert not torch.equal(index.regions(after.number), old)
+        with pytest.raises(DataError, match="no image of number"):
+            index.regions(before.number)
+        assert index.images == 48
+
+
+def test_changed_metadata_and_reports_are_taken_over(
+    data_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    folder, out = Path(shutil.copytree(data_folder, tmp_path / "set")), tmp_path / "index"
+    build_index(folder / "manifest.csv", checkpoint, out)
+    (folder / "manifest.csv").write_text(
+        "image,study_id,patient_id,weight\nimages/s01.png,s01,q,70.5\n"
+    )
+    (folder / "reports.csv").write_text("study_id,report\ns01,A new sentence.\n")
+    build_index(folder / "manifest.csv", checkpoint, out)
+    with open_index(out) as index:
+        query = Query(texts=index.state.texts[:1])
+        (hit,) = index.search(query, 10, where="weight = 70.5").hits
+        assert (hit.image.image, hit.image.patient_id) == ("images/s01.png", "q")
+        assert index.search(query, 10, where="image = 'images/s01.png' and age > 0").hits == []
+        assert index.catalogue.report("s01") == [("report", "A new sentence.")]
+
+
+def test_paths_follow_a_moved_folder(data_folder: Path, checkpoint: Path, tmp_path: Path) -> None:
+    folder, out = Path(shutil.copytree(data_folder, tmp_path / "set")), tmp_path / "index"
+    build_index(folder / "manifest.csv", checkpoint, out)
+    moved = folder.rename(tmp_path / "moved")
+    move_root(out, moved)
+    with open_index(out) as index:
+        image = index.catalogue.image("images/s01.png")
+        assert image is not None
+        assert Path(image.path) == moved / "images/s01.png"
+    with pytest.raises(DataError, match="say which of the manifests' folders moved"):
+        move_root(out, moved, old="/never")
+
+
+def test_an_archive_is_labelled_without_its_images(
+    index_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = Path(shutil.copytree(index_folder, tmp_path / "copy"))
+    with open_index(out) as index:
+        labelled = list(label_archive(index, EFFUSION))
+        assert len(labelled) == 48
+        effusions = [x.scores["Effusion"] for x in labelled if int(x.image.study_id[1:]) % 3 == 1]
+        others = [x.scores["Effusion"] for x in labelled if int(x.image.study_id[1:]) % 3 != 1]
+        assert np.mean(effusions) > np.mean(others)
+        keep_labels(index, EFFUSION)
+        query = Query(texts=index.state.texts[:1])
+        limit = sorted(x.probabilities["Effusion"] for x in labelled)[-5]
+        found = index.search(query, 48, where=f"label.effusion >= {limit!r}").hits
+        assert len(found) == sum(x.probabilities["Effusion"] >= limit for x in labelled)
+        assert set(found[0].labels) == {"Effusion"}
+
+
+def test_two_writers_queue_or_are_refused(small: Path) -> None:
+    with writing(small):
+        with pytest.raises(DataError, match="another process is writing.* --wait"):
+            delete(small, ["s0"])
+        with pytest.raises(DataError, match="another process"):
+            delete(small, ["s0"], wait_s=0.3)
+    assert delete(small, ["s0"], wait_s=0.3) == 2
+
+
+def test_a_full_disk_loses_nothing(
+    small: Path,
+    model: ImageTextModel,
+    make_archive: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", str(small / "regions"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cxrtext.index.vectors.os.fsync", full)
+        with pytest.raises(WorkError, match="No space left on device; the index holds what was"):
+            make_archive(small, 8, prefix="new")
+    assert wrong(small) == []
+    make_archive(small, 8, prefix="new")
+    with open_index(small, model) as index:
+        assert index.images == 128
+
+
+def test_a_read_only_index_is_searched(small: Path, model: ImageTextModel) -> None:
+    with tempfile.TemporaryDirectory() as base:
+        folder = Path(shutil.copytree(small, Path(base) / "index"))
+        for path in [*folder.iterdir(), folder, Path(base)]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                if os.getuid() == 0:
+                    os.setuid(65534)
+                with open_index(folder, model) as index:
+                    found = index.search(Query(texts=index.state.texts[:1]), 5).hits
+                with pytest.raises(WorkError):
+                    delete(folder, ["s0"])
+                code = 0 if len(found) == 5 else 2
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        folder.chmod(0o755)
+        Path(base).chmod(0o755)
+
+
+def test_a_folder_that_cannot_be_written_says_so(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    monkeypatch.setattr("cxrtext.index.maintain.delete_studies", refuse)
+    with pytest.raises(WorkError, match="readonly database; check the free space"):
+        delete(small, ["s0"])
