@@ -9,7 +9,7 @@ from cxrtext.experiments.comparison import Trainings, compare_rows, estimate, pa
 from cxrtext.experiments.measures import OF_FINDING, Measures, mean_of_seeds, read_measures
 from cxrtext.experiments.questions import answer_questions
 from cxrtext.experiments.rows import BASELINE, MEASURES, TABLE1, Row
-from cxrtext.experiments.runs import METRICS, RESAMPLED, Run, require_equal_budget
+from cxrtext.experiments.runs import METRICS, RESAMPLED, Run, recipe_of, require_equal_budget
 from cxrtext.experiments.stages import read_json
 
 Failures = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -77,7 +77,7 @@ def _run(one: Finished) -> dict[str, Any]:
         "machine": one.metrics["machine"],
         "threads": one.metrics["threads"],
         "versions": one.metrics["versions"],
-        "configuration": one.metrics["configuration"],
+        "configuration": recipe_of(one.metrics["configuration"]),
     }
 
 
