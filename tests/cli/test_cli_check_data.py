@@ -82,7 +82,7 @@ def test_second_run_reads_nothing_again(
     def read_anew(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("cxrtext.datasets.checking.processes._Process", read_anew)
+    monkeypatch.setattr("cxrtext.datasets.checking.processes.IsolatedPool.ask", read_anew)
     assert cxrtext("check-data", data).returncode == 0
     with pytest.raises(AssertionError):
         cxrtext("check-data", data, "--no-cache")

@@ -198,7 +198,7 @@ def test_bad_images_are_set_aside_up_to_a_limit(
     assert summary.rejected is not None
     assert "images/s00.png" in summary.rejected.read_text()
     strict = [*chosen, "data.max_rejected=1", f"out={tmp_path / 'strict'}"]
-    with pytest.raises(DataError, match="2 bad items, more than --max-rejected 1"):
+    with pytest.raises(DataError, match="2 bad items, more than data.max_rejected 1"):
         train(load_config(None, strict))
 
 
