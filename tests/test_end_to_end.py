@@ -74,8 +74,10 @@ def test_evaluation_measures_all_three_tasks(work: Path) -> None:
     }
     assert set(found["retrieval"]) == {"sentence to image", "image to sentence"}
     assert found["grounding"]["mean"]["CNR"] > 0
-    # With --split all no validation images are left to choose a threshold on.
-    assert [line.split(":")[0] for line in found["left_out"]] == ["thresholds and temperatures"]
+    # With --split all no validation images are left to choose a threshold on, and sixty patients
+    # are too few to look at groups of them.
+    named = {line.split(":")[0] for line in found["left_out"]}
+    assert named == {"thresholds and temperatures", "slices"}
 
 
 def test_search_finds_what_is_there(work: Path) -> None:
