@@ -288,6 +288,8 @@ def test_an_index_in_8_bits_ranks_by_what_it_keeps(
     query = Query(texts=text_like(model, 2, 0.2)[:1])
     with open_index(folder, model) as index:
         found = index.search(query, 20, mode="exact")
+        assert found.exact
+        assert len(found.hits) == 20
         same([(hit.image.image, hit.score) for hit in found.hits], scan(index, query), 20)
 
 
