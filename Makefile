@@ -1,8 +1,9 @@
-# make demo   the main job, end to end, on drawn radiographs; ends with the address of a page
-# make test   the tests
-# make check  formatting, lint, types, layers
+# make demo          the main job, end to end, on drawn radiographs; ends with the address of a page
+# make test          the tests
+# make test-browser  those of the page alone, in a Chromium
+# make check         formatting, lint, types, layers
 #
-# All three share one virtual environment, made when there is none. With PIP_EXTRA_INDEX_URL the
+# All share one virtual environment, made when there is none. With PIP_EXTRA_INDEX_URL the
 # caller chooses PyTorch's CPU or CUDA wheels (see README.md).
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -15,21 +16,31 @@ DEMO_PORT ?= 0
 CXRTEXT := $(BIN)/cxrtext
 # Images are decoded once for training, evaluation and indexing.
 CACHE := $(DEMO)/decoded
-# The demonstration's language model is so small that a second thread only costs.
+# Models of tests and of the demonstration are so small that a second thread only costs.
 ONE := OMP_NUM_THREADS=1
 
-.PHONY: install demo test check format clean-demo
+# Processes that share the tests; each takes up to 2 GB of memory.  "make test TEST_WORKERS=0" runs
+# them one after the other in one process.
+TEST_WORKERS ?= auto
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+
+.PHONY: install demo test test-browser check format clean-demo
 
 install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "installing into $(VENV) (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[train,otel,dev]'
 	@touch $@
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -q
+	$(ONE) $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --maxprocesses 4 --dist worksteal
+
+test-browser: $(INSTALLED)
+	@test -x "$(CHROMIUM)" || { echo "there is no Chromium; install one (Debian: apt-get install" \
+	    "chromium) or name yours: make test-browser CHROMIUM=/path/to/chromium" >&2; exit 1; }
+	CHROMIUM="$(CHROMIUM)" $(ONE) $(BIN)/python -m pytest -q tests/browser
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -8,7 +8,8 @@
     │   ├── DataError         a table, a row, a folder of data
     │   ├── ImageError        an image that cannot be read
     │   ├── CheckpointError   a model folder, or an index made by another model
-    │   └── NotFoundError     what was asked for is not in the index
+    │   ├── NotFoundError     what was asked for is not in the index
+    │   └── UnavailableError  the service was started without what this question wants
     └── WorkError             the input was right, the work failed        exit code 1
         └── HubError          the model hub cannot be reached
 
@@ -47,6 +48,10 @@ class CheckpointError(InputError):
 
 class NotFoundError(InputError):
     """What was asked for is not in the index, or there is no index."""
+
+
+class UnavailableError(InputError):
+    """The service was started without what this question wants, such as a language model."""
 
 
 class WorkError(CxrTextError):

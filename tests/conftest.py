@@ -2,11 +2,15 @@
 
 import csv
 import os
+import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from PIL import Image
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -63,20 +67,42 @@ def write_data(folder: Path, studies: int = 48) -> Path:
     return folder
 
 
+Once = Callable[[str, Callable[[Path], object]], Path]
+
+
 @pytest.fixture(scope="session")
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Gives the new folder that a function fills; made once for all workers of pytest-xdist.
+
+    The worker that comes first makes it in a folder of its own and leaves a note of where it is;
+    the others wait.  A worker that fails leaves no note, and the next one tries again.
+    """
+
+    def folder_of(name: str, make: Callable[[Path], object]) -> Path:
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            make(folder := tmp_path_factory.mktemp(name))
+            return folder
+        note = tmp_path_factory.getbasetemp().parent / f"{name}.folder"
+        with FileLock(f"{note}.lock"):
+            if not note.exists():
+                make(folder := tmp_path_factory.mktemp(name))
+                note.write_text(str(folder), "utf-8")
+        return Path(note.read_text("utf-8"))
+
+    return folder_of
+
+
+@pytest.fixture(scope="session")
+def data_folder(once: Once) -> Path:
     """``manifest.csv``, ``reports.csv``, ``labels.csv`` and images; read-only by convention."""
-    return write_data(tmp_path_factory.mktemp("data") / "set")
+    return once("data", lambda folder: write_data(folder / "set")) / "set"
 
 
-@pytest.fixture(scope="session")
-def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A masked language model of one layer with random weights."""
+def write_language_model(folder: Path) -> None:
     from transformers import BertConfig, BertForMaskedLM
 
     from cxrtext.text.tokenizer import train_tokenizer
 
-    folder = tmp_path_factory.mktemp("language-model")
     tokenizer = train_tokenizer([*SENTENCES.values(), "No pleural effusions or pneumothorax."], 200)
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
@@ -89,19 +115,24 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_position_embeddings=64,
     )
     BertForMaskedLM(config).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")
-def sentences_table(
-    data_folder: Path, language_model: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def language_model(once: Once) -> Path:
+    """A masked language model of one layer with random weights."""
+    return once("language-model", write_language_model)
+
+
+@pytest.fixture(scope="session")
+def sentences_table(data_folder: Path, language_model: Path, once: Once) -> Path:
     """The scored sentences of the data folder."""
     from cxrtext.language import score_reports
 
-    out = tmp_path_factory.mktemp("sentences") / "sentences.csv"
-    score_reports(data_folder / "reports.csv", out, model=language_model, device="cpu")
-    return out
+    def score(folder: Path) -> None:
+        out = folder / "sentences.csv"
+        score_reports(data_folder / "reports.csv", out, model=language_model, device="cpu")
+
+    return once("sentences", score) / "sentences.csv"
 
 
 def _training_options(
@@ -129,19 +160,16 @@ def _training_options(
 
 
 @pytest.fixture(scope="session")
-def run_folder(
-    data_folder: Path,
-    sentences_table: Path,
-    language_model: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def run_folder(data_folder: Path, sentences_table: Path, language_model: Path, once: Once) -> Path:
     """The folder of a finished training run."""
     from cxrtext.config import load_config
     from cxrtext.training import train
 
-    out = tmp_path_factory.mktemp("run") / "run"
-    train(load_config(None, _training_options(data_folder, sentences_table, language_model, out)))
-    return out
+    def make(folder: Path) -> None:
+        options = _training_options(data_folder, sentences_table, language_model, folder / "run")
+        train(load_config(None, options))
+
+    return once("run", make) / "run"
 
 
 @pytest.fixture(scope="session")
@@ -151,20 +179,31 @@ def checkpoint(run_folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def index_folder(
-    data_folder: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def index_folder(data_folder: Path, checkpoint: Path, once: Once) -> Path:
     """An index of the data folder; read-only by convention."""
     from cxrtext.index import build_index
 
-    out = tmp_path_factory.mktemp("index") / "index"
-    build_index(data_folder / "manifest.csv", checkpoint, out)
-    return out
+    def make(folder: Path) -> None:
+        build_index(data_folder / "manifest.csv", checkpoint, folder / "index")
+
+    return once("index", make) / "index"
+
+
+@pytest.fixture(scope="session")
+def options_into(
+    data_folder: Path, sentences_table: Path, language_model: Path
+) -> Callable[[Path], list[str]]:
+    """``--set`` values of a training run of seconds into a folder."""
+    return partial(_training_options, data_folder, sentences_table, language_model)
 
 
 @pytest.fixture
 def options(
-    data_folder: Path, sentences_table: Path, language_model: Path, tmp_path: Path
+    options_into: Callable[[Path], list[str]], run_folder: Path, tmp_path: Path
 ) -> list[str]:
-    """``--set`` values of a training run of seconds into a folder of the test's own."""
-    return _training_options(data_folder, sentences_table, language_model, tmp_path / "run")
+    """``--set`` values of a training run of seconds into a folder of the test's own.
+
+    It finds its images decoded; ``data.cache=null`` makes it decode them.
+    """
+    decoded = shutil.copytree(run_folder / "cache", tmp_path / "decoded-before")
+    return [*options_into(tmp_path / "run"), f"data.cache={decoded}"]

@@ -1,4 +1,8 @@
-"""The main job, command by command, as a user runs it, on a few small phantoms."""
+"""The main job, command by command, as a user runs it, on a few small phantoms.
+
+Each command is started once at least in a process of its own; a question that is only asked again
+is put to this process, which has torch imported already.
+"""
 
 import json
 import os
@@ -6,10 +10,14 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
+
+from cxrtext_cli.main import main
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 COMMAND = [sys.executable, "-c", "from cxrtext_cli.main import main; main()"]
@@ -27,10 +35,28 @@ def cxrtext(*arguments: str | Path) -> str:
     return done.stdout
 
 
+def cxrtext_here(*arguments: str | Path) -> str:
+    out, code = StringIO(), None
+    terminate = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
+        patch.setattr(sys, "argv", ["cxrtext", *map(str, arguments)])
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        finally:
+            signal.signal(signal.SIGTERM, terminate)
+    assert not code
+    return out.getvalue()
+
+
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def work(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
     """Phantoms, a language model, sentences, a checkpoint and an index."""
-    folder = tmp_path_factory.mktemp("work")
+    return once("work", do_the_work)
+
+
+def do_the_work(folder: Path) -> None:
     data = folder / "data"
     cxrtext("phantom", data, "--studies", "60", "--size", "72", "--seed", "3")
     model = folder / "language-model"
@@ -49,7 +75,6 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "index", data / "manifest.csv", "--model", folder / "run/checkpoint", "--out",
         folder / "index",
     )  # fmt: skip
-    return folder
 
 
 def test_the_scored_sentences_are_the_reports(work: Path) -> None:
@@ -89,15 +114,18 @@ def test_search_finds_what_is_there(work: Path) -> None:
 
 
 def test_a_dicom_phantom_is_like_its_png(work: Path, tmp_path: Path) -> None:
-    cxrtext(
+    cxrtext_here(
         "phantom", tmp_path / "d", "--studies", "3", "--size", "72", "--seed", "3",
         "--format", "dicom",
     )  # fmt: skip
-    cxrtext("phantom", tmp_path / "p", "--studies", "3", "--size", "72", "--seed", "3")
+    cxrtext_here("phantom", tmp_path / "p", "--studies", "3", "--size", "72", "--seed", "3")
     model = work / "run/checkpoint"
     one, other = (
-        json.loads(cxrtext("classify", image, "--model", model, "--json"))[0]
-        for image in (tmp_path / "d/images/s000001.dcm", tmp_path / "p/images/s000001.png")
+        json.loads(ask("classify", tmp_path / image, "--model", model, "--json"))[0]
+        for ask, image in (
+            (cxrtext, "d/images/s000001.dcm"),
+            (cxrtext_here, "p/images/s000001.png"),
+        )
     )
     for finding in ("Edema", "Pneumothorax"):
         assert one[finding] == pytest.approx(other[finding], abs=0.05)
@@ -144,7 +172,9 @@ def test_a_real_dicom_file_gives_the_same_over_http_and_on_the_command_line(
     work: Path, address: str
 ) -> None:
     path = Path(os.environ["CXRTEXT_TEST_DATA"]) / "dicom/cr_chest_mono1_15bit_j2k.dcm"
-    (row,) = json.loads(cxrtext("classify", path, "--model", work / "run/checkpoint", "--json"))
+    (row,) = json.loads(
+        cxrtext_here("classify", path, "--model", work / "run/checkpoint", "--json")
+    )
     body, kind = multipart("chest.dcm", path.read_bytes())
     request = urllib.request.Request(
         f"{address}/v1/classify", data=body, headers={"Content-Type": kind}

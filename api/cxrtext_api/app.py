@@ -4,15 +4,31 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 import cxrtext
+from cxrtext_api.audit import AuditLog, note_subjects
 from cxrtext_api.gate import Gate
+from cxrtext_api.key_ring import KeyRing
+from cxrtext_api.metrics import Metrics
 from cxrtext_api.openapi import describe
 from cxrtext_api.problems import add_problem_handlers
 from cxrtext_api.resources import LoadService, Resources, load_from_settings
-from cxrtext_api.routes import classify, ground, health, images, model, page, render, search
+from cxrtext_api.routes import (
+    classify,
+    ground,
+    health,
+    images,
+    model,
+    page,
+    render,
+    score_text,
+    search,
+    verify,
+    write,
+)
 from cxrtext_api.settings import Settings
+from cxrtext_api.tracing import Tracing, open_tracing
 
 DESCRIPTION = """Search, label and ground chest radiographs in plain language.
 
@@ -21,15 +37,21 @@ Research use only. Not a medical device.
 An image comes as multipart form data (PNG, JPEG or DICOM) or as the `image_id` of an indexed one.
 Errors are problem documents (RFC 9457)."""
 
+ROUTES = (health, page, model, images, render, classify, ground, verify, search, score_text, write)
+
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     resources: Resources = app.state.resources
+    tracing: Tracing = app.state.tracing
+    audit: AuditLog = app.state.audit
     resources.open()
     try:
         yield
     finally:
         await resources.close()
+        tracing.close()
+        audit.close()
 
 
 def create_app(settings: Settings, load: LoadService = load_from_settings) -> FastAPI:
@@ -41,6 +63,10 @@ def create_app(settings: Settings, load: LoadService = load_from_settings) -> Fa
     Args:
         settings: The server's settings.
         load: Loads the service from the settings.
+
+    Raises:
+        ConfigError: The file of keys cannot be read.
+        WorkError: The audit log cannot be written.
     """
     app = FastAPI(
         title="cxrtext",
@@ -50,12 +76,25 @@ def create_app(settings: Settings, load: LoadService = load_from_settings) -> Fa
         docs_url=None,  # FastAPI's own page loads its scripts from another site
         redoc_url=None,
         redirect_slashes=False,
-        form_limits={"max_files": 2, "max_fields": 16},
+        dependencies=[Depends(note_subjects)],
+        form_limits={"max_files": 2, "max_fields": 1000, "max_part_size": 2**20},
     )
+    app.state.keys = KeyRing(settings)
+    app.state.audit = AuditLog(settings.audit_log)
+    app.state.tracing = open_tracing()
+    app.state.metrics = Metrics(app.state.tracing.stage)
+    app.state.draining = False
     app.state.resources = Resources(settings, load)
-    app.add_middleware(Gate, settings=settings)
+    app.add_middleware(
+        Gate,
+        settings=settings,
+        keys=app.state.keys,
+        metrics=app.state.metrics,
+        audit=app.state.audit,
+        tracing=app.state.tracing,
+    )
     add_problem_handlers(app)
-    for routes in (health, page, model, images, render, classify, ground, search):
+    for routes in ROUTES:
         app.include_router(routes.router)
     app.openapi = cache(partial(describe, app))  # type: ignore[method-assign]
     return app

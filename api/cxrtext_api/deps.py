@@ -1,29 +1,37 @@
 """The only doors from a route to what it works with."""
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, File, Form, Request, Security, UploadFile
 from fastapi.security import HTTPBearer
 
 from cxrtext.errors import InputError
+from cxrtext_api.asking import CURRENT
 from cxrtext_api.resources import Resources
 
 if TYPE_CHECKING:
     from cxrtext.service import EmbeddedImage
-    from cxrtext.service.service import Image
+    from cxrtext.service.answers import Image
 
 MAX_ID_CHARACTERS = 4096
 
 
-def _resources(request: Request) -> Resources:
+async def _resources(request: Request) -> AsyncIterator[Resources]:
+    """What a request works with, while it lasts; what it holds is given back after its answer."""
     resources: Resources = request.app.state.resources
-    return resources
+    asking = resources.ask(request.receive)
+    CURRENT.set(asking)
+    try:
+        yield resources
+    finally:
+        asking.end()
 
 
 ResourcesDep = Annotated[Resources, Depends(_resources)]
 
 
-def _check_ready(resources: ResourcesDep) -> None:
+async def _check_ready(resources: ResourcesDep) -> None:
     _ = resources.service
 
 
@@ -70,14 +78,17 @@ async def _any_image(
         raise InputError("give either an image or an image_id, not both")
     if image is None and image_id is None:
         return None
-    return ChosenImage(resources, None if image is None else await image.read(), image_id)
+    if image is None:
+        return ChosenImage(resources, None, image_id)
+    resources.hold_bytes(image.size or 0)
+    return ChosenImage(resources, await image.read(), None)
 
 
 AnyImageDep = Annotated[Any, Depends(_any_image)]
 """A :class:`ChosenImage`, or None."""
 
 
-def _one_image(image: AnyImageDep) -> ChosenImage:
+async def _one_image(image: AnyImageDep) -> ChosenImage:
     if not isinstance(image, ChosenImage):
         raise InputError("give an image, or the image_id of an indexed one")
     return image

@@ -6,7 +6,6 @@ if TYPE_CHECKING:
     from cxrtext.service import Grounding
     from cxrtext.service.service import Image
 
-PNG = "image/png"
 MIN_SIDE = 32
 MAX_SIDE = 4096
 DEFAULT_SIDE = 1536

@@ -1,17 +1,23 @@
 """What every request passes first and every response last, whatever happens in between."""
 
-import logging
+import asyncio
 import time
 import uuid
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cxrtext_api.keys import is_known
-from cxrtext_api.problems import REQUEST_ID, log_failure, problem_response
+from cxrtext_api.admission import Admission, Refusal
+from cxrtext_api.audit import AuditLog
+from cxrtext_api.bodies import Body, answer_and_drain
+from cxrtext_api.key_ring import KeyRing
+from cxrtext_api.metrics import Metrics
+from cxrtext_api.problems import REQUEST_ID, RETRY_SECONDS, log_failure, problem_response
+from cxrtext_api.records import Served, method_of, route_of, write_records
 from cxrtext_api.settings import Settings
+from cxrtext_api.tracing import Span, Tracing
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -20,20 +26,27 @@ SECURITY_HEADERS = {
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+SHARED_HEADERS = "Content-Disposition, Location, Retry-After, X-Request-ID"
+"""Headers that a page of another site may read, where such are let in."""
 
-OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
-OPEN_PREFIX = "/web/"
-"""Addresses that want no key: nothing under them is about a patient."""
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST, DELETE",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Accept",
+    "Access-Control-Max-Age": "600",
+}
+"""What a page of another site that is let in may send."""
 
-_access = logging.getLogger("cxrtext_api.access")
+ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Addresses that answer however much the server has to do."""
 
 
 class Gate:
-    """Checks host, origin, key and size of a request before any of its body is read.
+    """Lets requests in, within limits, and records what became of them.
 
     It also gives each request an id, adds the security headers to each response, and turns an
     unforeseen error into a problem document.
@@ -41,101 +54,140 @@ class Gate:
     Args:
         app: The application behind it.
         settings: The server's settings.
+        keys: Who may ask.
+        metrics: Where requests are counted.
+        audit: Where it is written who asked about whom.
+        tracing: Where requests have spans.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        keys: KeyRing,
+        metrics: Metrics,
+        audit: AuditLog,
+        tracing: Tracing,
+    ) -> None:
         self._app = app
         self._settings = settings
+        self._admission = Admission(settings, keys)
+        self._metrics = metrics
+        self._audit = audit
+        self._tracing = tracing
+        self._inside = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope[REQUEST_ID] = request_id = str(uuid.uuid4())
-        begun, status = time.monotonic(), 0
+        scope[REQUEST_ID] = str(uuid.uuid4())
+        served = Served(time.monotonic())
+        origin = Headers(scope=scope).get("origin", "")
+        shared = origin if self._admission.is_other_site(origin) else ""
 
         async def send_guarded(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
-                _add_headers(message, scope["path"], request_id)
+                _add_headers(message, scope, shared)
+                served.note(message)
             await send(message)
 
-        refusal = self._refusal(scope, request_id)
-        try:
-            if refusal is not None:
-                await refusal(scope, receive, send_guarded)
-            else:
-                await self._app(scope, self._limited(receive), send_guarded)
-        except Exception as error:
-            log_failure(request_id, error)
-            if status:
-                raise
-            await problem_response(request_id, 500)(scope, receive, send_guarded)
-        finally:
-            _log_access(scope, status, time.monotonic() - begun)
+        self._inside += 1
+        self._metrics.under_way.set(self._inside)
+        with self._tracing.request(method_of(scope)) as span:
+            try:
+                await self._serve(scope, receive, send_guarded, served)
+            finally:
+                self._inside -= 1
+                self._metrics.under_way.set(self._inside)
+                write_records(scope, served, self._metrics, self._audit)
+                _describe(span, scope, served.status)
 
-    def _refusal(self, scope: Scope, request_id: str) -> Response | None:
-        """The answer to a request that is not let in."""
-        headers = Headers(scope=scope)
-        if not self._is_trusted(_host(headers.get("host", ""))):
-            return problem_response(
-                request_id, 400, "This server is not known by that host name; see trusted hosts."
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, served: Served) -> None:
+        request_id = scope[REQUEST_ID]
+        body = served.body = Body(
+            receive, self._settings.max_body_bytes, self._settings.body_seconds
+        )
+        # The work has a time limit of its own; this one is for whatever else may hang.
+        seconds = self._settings.body_seconds + self._settings.request_seconds
+        limit: asyncio.Timeout | None = None
+        try:
+            if await self._turn_away(scope, receive, send):
+                return
+            async with asyncio.timeout(seconds) as limit:
+                await self._app(scope, body.receive, send)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
+            late = isinstance(error, TimeoutError) and limit is not None and limit.expired()
+            if late:
+                self._metrics.reject("time")
+            else:
+                self._metrics.count_error(type(error).__name__)
+                log_failure(request_id, error)
+            if not served.status:
+                await _problem(request_id, late)(scope, receive, send)
+
+    async def _turn_away(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Answer a request that is not let in, or asks only whether it would be."""
+        refusal = self._admission.refuse(scope) or self._refuse_more(scope)
+        if refusal is not None:
+            self._metrics.reject(refusal.reason)
+            answer = problem_response(
+                scope[REQUEST_ID], refusal.status, refusal.detail, headers=refusal.headers
             )
-        origin = headers.get("origin")
-        if origin is not None and not self._is_trusted(_host(origin.rpartition("//")[2])):
-            return problem_response(request_id, 403, "Requests from other sites are refused.")
-        if self._settings.keys and not self._is_authorised(scope["path"], headers):
-            return problem_response(request_id, 401, headers={"WWW-Authenticate": "Bearer"})
-        length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self._settings.max_body_bytes:
-            return problem_response(request_id, 413, headers={"Connection": "close"})
+            await (answer_and_drain if refusal.drain else _answer)(answer, scope, receive, send)
+            return True
+        if self._admission.is_preflight(scope):
+            await Response(status_code=204, headers=PREFLIGHT)(scope, receive, send)
+            return True
+        return False
+
+    def _refuse_more(self, scope: Scope) -> Refusal | None:
+        """Why a request that may come in has to wait outside."""
+        if scope["path"] in ALWAYS_ANSWERED:
+            return None
+        wait = {"Retry-After": str(RETRY_SECONDS)}
+        if self._inside > self._settings.concurrency:
+            return Refusal(503, "concurrency", headers=wait, drain=True)
+        if scope["path"].startswith("/v1/") and not self._audit.works():
+            return Refusal(
+                503, "audit", "The audit log cannot be written; see the server's disk.", wait, True
+            )
         return None
 
-    def _is_trusted(self, host: str) -> bool:
-        return any(
-            host == name or (name.startswith("*.") and host.endswith(name[1:]))
-            for name in self._settings.names
-        )
 
-    def _is_authorised(self, path: str, headers: Headers) -> bool:
-        if path in OPEN_PATHS or path.startswith(OPEN_PREFIX):
-            return True
-        scheme, _, key = headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and is_known(key.strip(), self._settings.keys)
-
-    def _limited(self, receive: Receive) -> Receive:
-        """Count what is received, for a request that does not say its length."""
-        received = 0
-
-        async def receive_limited() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self._settings.max_body_bytes:
-                raise HTTPException(413)
-            return message
-
-        return receive_limited
+async def _answer(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    await response(scope, receive, send)
 
 
-def _host(value: str) -> str:
-    """The name in ``name:port`` or ``[address]:port``, in lower case."""
-    if value.startswith("["):
-        return value[1:].partition("]")[0].lower()
-    return value.partition(":")[0].lower()
+def _problem(request_id: str, late: bool) -> Response:
+    if not late:
+        return problem_response(request_id, 500)
+    return problem_response(
+        request_id,
+        503,
+        "The answer took too long; try again in a moment, or ask for less.",
+        headers={"Retry-After": str(RETRY_SECONDS)},
+    )
 
 
-def _add_headers(message: Message, path: str, request_id: str) -> None:
+def _add_headers(message: Message, scope: Scope, shared: str) -> None:
     headers = MutableHeaders(scope=message)
     headers.update(SECURITY_HEADERS)
-    headers["X-Request-ID"] = request_id
+    headers["X-Request-ID"] = scope[REQUEST_ID]
     # Answers about patients stay out of the browser's cache on disk.
-    headers["Cache-Control"] = "no-store" if path.startswith("/v1/") else "no-cache"
+    private = scope["path"].startswith("/v1/") or scope["path"] == "/metrics"
+    headers["Cache-Control"] = "no-store" if private else "no-cache"
+    if shared:
+        headers["Access-Control-Allow-Origin"] = shared
+        headers["Access-Control-Expose-Headers"] = SHARED_HEADERS
+        headers.add_vary_header("Origin")
 
 
-def _log_access(scope: Scope, status: int, seconds: float) -> None:
-    """One line a request: the route's pattern rather than the address, which can name a patient."""
-    route = getattr(scope.get("route"), "path", "-")
-    _access.info("%s %s %d %.0f ms", scope["method"], route, status, 1000 * seconds)
+def _describe(span: Span, scope: Scope, status: int) -> None:
+    route = route_of(scope)
+    span.update_name(f"{method_of(scope)} {route}")
+    span.set_attribute("http.route", route)
+    span.set_attribute("http.response.status_code", status)

@@ -5,11 +5,30 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from cxrtext_api.negotiation import FORMS
 from cxrtext_api.problems import DETAILS, PROBLEM_TYPE, Problem
 
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _MEANINGS = {**DETAILS, 404: "The index holds no such image, or there is no index."}
 _NOT_OURS = ("HTTPValidationError", "ValidationError")
+
+_OF_EVERY_ROUTE = ("400", "403", "429", "431", "500", "503")
+"""What the gate answers wherever a request goes, and what may go wrong anywhere."""
+_OF_GUARDED = ("401",)
+_OF_BODIES = ("408", "413", "415", "422")
+
+_HEADERS = {
+    "X-Request-ID": {
+        "description": "Id of this request, as in the server's log.",
+        "schema": {"type": "string", "format": "uuid"},
+    }
+}
+_RETRY = {
+    "Retry-After": {
+        "description": "Seconds to wait before the next try.",
+        "schema": {"type": "integer", "minimum": 0},
+    }
+}
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
@@ -20,14 +39,10 @@ def describe(app: FastAPI) -> dict[str, Any]:
         description=app.description,
         routes=app.routes,
     )
-    for methods in description["paths"].values():
+    for path, methods in description["paths"].items():
         for route in methods.values():
-            for status, answer in route["responses"].items():
-                if int(status) >= 400:
-                    answer["content"] = {PROBLEM_TYPE: {"schema": _PROBLEM}}
-                    answer["description"] = _MEANINGS.get(int(status), answer["description"])
-                else:
-                    answer["description"] = "The answer."
+            _describe_body(route)
+            _describe_answers(route, path.startswith("/v1/"))
     schemas = description["components"]["schemas"]
     for name in _NOT_OURS:
         schemas.pop(name, None)
@@ -36,3 +51,33 @@ def describe(app: FastAPI) -> dict[str, Any]:
     schemas["Problem"] = problem
     description["components"]["schemas"] = dict(sorted(schemas.items()))
     return description
+
+
+def _describe_body(route: dict[str, Any]) -> None:
+    """A form is taken in both of its encodings, as far as there is no file in it."""
+    content = route.get("requestBody", {}).get("content", {})
+    for kind in FORMS:
+        if kind in content and kind == FORMS[1]:
+            content.setdefault(FORMS[0], content[kind])
+
+
+def _describe_answers(route: dict[str, Any], guarded: bool) -> None:
+    answers = route["responses"]
+    statuses = set(_OF_EVERY_ROUTE)
+    if guarded:
+        statuses.update(_OF_GUARDED)
+    if "requestBody" in route:
+        statuses.update(_OF_BODIES)
+    for status in statuses:
+        answers.setdefault(status, {})
+    for status, answer in answers.items():
+        code = int(status)
+        answer["headers"] = {**answer.get("headers", {}), **_HEADERS}
+        if code in (429, 503):
+            answer["headers"] |= _RETRY
+        if code >= 400:
+            answer["content"] = {PROBLEM_TYPE: {"schema": _PROBLEM}}
+            answer["description"] = _MEANINGS.get(code, answer.get("description", "An error."))
+        else:
+            answer["description"] = "Done." if code == 204 else "The answer."
+    route["responses"] = dict(sorted(answers.items()))

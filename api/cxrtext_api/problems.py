@@ -12,8 +12,15 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 
-from cxrtext.errors import CxrTextError, ImageError, InputError, NotFoundError
-from cxrtext_api.workers import Busy
+from cxrtext.errors import (
+    CxrTextError,
+    ImageError,
+    InputError,
+    NotFoundError,
+    UnavailableError,
+)
+from cxrtext_api.asking import Busy
+from cxrtext_api.metrics import Metrics
 
 PROBLEM_TYPE = "application/problem+json"
 REQUEST_ID = "cxrtext_api.request_id"
@@ -26,10 +33,16 @@ _log = logging.getLogger("cxrtext_api")
 DETAILS = {
     400: "The request could not be read; check its form fields and their encoding.",
     401: "Send a key of this server: 'Authorization: Bearer KEY'.",
+    403: "This key may not do that.",
     404: "There is nothing at this address; /docs lists the routes.",
     405: "This address does not take this method; /docs lists the routes.",
+    408: "The request did not arrive in time; send it again on a better line.",
+    409: "That is there already.",
     413: "The request is larger than this server takes.",
+    415: "The body is of a kind that this address does not take; /docs lists the routes.",
     422: "The input is wrong; the detail says what to mend.",
+    429: "This key asks more often than it may; wait as long as Retry-After says.",
+    431: "The request has more headers than this server takes.",
     500: "Something went wrong in the server; its log has the details under this id.",
     503: "More requests are waiting than the server takes; try again in a moment.",
 }
@@ -145,15 +158,21 @@ async def _on_validation(request: Request, error: RequestValidationError) -> JSO
 async def _on_cxrtext(request: Request, error: CxrTextError) -> JSONResponse:
     if isinstance(error, NotFoundError):
         return _respond(request, 404, str(error))
+    if isinstance(error, UnavailableError):
+        return _respond(request, 503, str(error))
     if isinstance(error, ImageError) or type(error) is InputError:
         return _respond(request, 422, str(error))
     # The others name files of the server.
     log_failure(request.scope[REQUEST_ID], error)
+    metrics: Metrics = request.app.state.metrics
+    metrics.count_error(type(error).__name__)
     return _respond(request, 500)
 
 
-async def _on_busy(request: Request, _: Busy) -> JSONResponse:
-    return _respond(request, 503, headers={"Retry-After": str(RETRY_SECONDS)})
+async def _on_busy(request: Request, error: Busy) -> JSONResponse:
+    metrics: Metrics = request.app.state.metrics
+    metrics.reject("queue")
+    return _respond(request, 503, headers={"Retry-After": str(error.retry_after)})
 
 
 async def _on_not_ready(request: Request, error: NotReady) -> JSONResponse:

@@ -1,5 +1,6 @@
 """Prompts that a caller sends."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import StringConstraints, TypeAdapter, ValidationError
@@ -22,9 +23,11 @@ def parse_prompts(text: str) -> dict[str, "ServicePrompts"]:
     """Read prompts from JSON.
 
     Raises:
-        InputError: They are not of the form that the message shows; what was sent is not quoted.
+        InputError: They are not of the form that the message shows, or are too many or too long;
+            what was sent is not quoted.
     """
     from cxrtext.evaluation import Prompts as ServicePrompts
+    from cxrtext.service.limits import check_prompts
 
     try:
         entries = TypeAdapter(dict[FindingName, Prompts]).validate_json(text)
@@ -33,7 +36,14 @@ def parse_prompts(text: str) -> dict[str, "ServicePrompts"]:
             'prompts: expected JSON as {"finding": {"positive": ["…"], "negative": ["…"]}}, each '
             "list with at least one sentence"
         ) from None
-    return {
+    prompts = {
         name: ServicePrompts(tuple(entry.positive), tuple(entry.negative))
         for name, entry in entries.items()
     }
+    check_prompts(prompts)
+    return prompts
+
+
+def phrases_of(prompts: Mapping[str, "ServicePrompts"]) -> list[str]:
+    """Every phrase of some prompts."""
+    return [phrase for side in prompts.values() for phrase in (*side.positive, *side.negative)]

@@ -1,21 +1,27 @@
 """Running the server in this process."""
 
 import asyncio
-import errno
+import functools
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
-from cxrtext.errors import ConfigError, WorkError
+from cxrtext.errors import ConfigError
 from cxrtext_api.app import create_app
+from cxrtext_api.audit import AuditLog
+from cxrtext_api.connections import MAX_HEAD_BYTES, protocol_for
+from cxrtext_api.key_ring import KeyRing
 from cxrtext_api.keys import KEYS_FILE_VARIABLE
+from cxrtext_api.listening import listen, url_of
 from cxrtext_api.resources import LoadService, Resources, load_from_settings
 from cxrtext_api.settings import Settings, is_loopback
 
-SHUTDOWN_SECONDS = 10
+__all__ = ["listen", "run_server", "serve_on"]
 
 
 def run_server(
@@ -24,43 +30,107 @@ def run_server(
     *,
     load: LoadService = load_from_settings,
 ) -> None:
-    """Serve until SIGINT or SIGTERM.
+    """Serve until SIGINT or SIGTERM; SIGHUP reads the keys anew.
 
     Args:
         settings: What to serve, and where.
         on_ready: Called once with the address, when the server answers with the model loaded.
-        load: Loads the service from the settings.
+        load: Loads the service from the settings; with several workers, a function of a module.
 
     Raises:
-        ConfigError: The host can be reached by others and there are no keys.
-        WorkError: The port is in use, or the host is not an address of this machine.
+        ConfigError: The host can be reached by others and there are no keys, or the file of keys
+            is wrong; or several workers are to take images.
+        WorkError: The port is in use, the host is not an address of this machine, or the audit
+            log cannot be written.
         CxrTextError: The model or the index cannot be loaded.
     """
     _check_exposure(settings)
+    _check_workers(settings)
     with listen(settings) as listener:
-        app = create_app(settings, load)
-        server = uvicorn.Server(
+        announce = functools.partial(on_ready or _nothing, url_of(settings, listener))
+        if settings.workers > 1:
+            from cxrtext_api.supervisor import supervise
+
+            supervise(settings, listener, announce, load)
+        else:
+            serve_on(settings, listener, announce, load)
+
+
+def serve_on(
+    settings: Settings,
+    listener: socket.socket,
+    announce: Callable[[], object],
+    load: LoadService,
+) -> None:
+    """Serve on a socket that listens already.
+
+    Args:
+        settings: What to serve.
+        listener: The socket.
+        announce: Called when the server answers with the model loaded.
+        load: Loads the service from the settings.
+
+    Raises:
+        CxrTextError: The model or the index cannot be loaded.
+    """
+    app = create_app(settings, load)
+    server = _Server(app, settings)
+    resources: Resources = app.state.resources
+    with _stopping(server):
+        asyncio.run(_serve(server, resources, listener, announce))
+    if resources.failure is not None:
+        raise resources.failure
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn's server, which says that it is not ready for a while before it stops."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        super().__init__(
             uvicorn.Config(
                 app,
+                http=protocol_for(settings),
+                h11_max_incomplete_event_size=MAX_HEAD_BYTES,
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
                 ws="none",
                 lifespan="on",
-                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+                timeout_keep_alive=settings.keep_alive_seconds,
+                timeout_graceful_shutdown=settings.shutdown_seconds,
             )
         )
-        resources: Resources = app.state.resources
-        url = f"http://{_shown(settings.host)}:{listener.getsockname()[1]}"
-        with _stopping(server):
-            asyncio.run(_serve(server, resources, listener, lambda: on_ready and on_ready(url)))
-    if resources.failure is not None:
-        raise resources.failure
+        self._app = app
+        self._drain_seconds = settings.drain_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def follow(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take signals on a loop; SIGHUP reads the keys and opens the audit log anew."""
+        self._loop = loop
+        with suppress(ValueError, RuntimeError):  # only a main thread takes signals
+            loop.add_signal_handler(signal.SIGHUP, self._reload)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, at once where it was told before."""
+        draining = self._app.state.draining
+        self._app.state.draining = True
+        if draining or not self._drain_seconds or self._loop is None:
+            super().handle_exit(sig, frame)
+        else:
+            self._loop.call_soon_threadsafe(
+                self._loop.call_later, self._drain_seconds, super().handle_exit, sig, frame
+            )
+
+    def _reload(self) -> None:
+        keys: KeyRing = self._app.state.keys
+        audit: AuditLog = self._app.state.audit
+        keys.refresh(force=True)
+        audit.reopen()
 
 
 async def _serve(
-    server: uvicorn.Server,
+    server: _Server,
     resources: Resources,
     listener: socket.socket,
     announce: Callable[[], object],
@@ -78,6 +148,7 @@ async def _serve(
             server.should_exit = True
             raise
 
+    server.follow(asyncio.get_running_loop())
     watching = asyncio.create_task(watch())
     await server.serve(sockets=[listener])
     if not watching.done():
@@ -106,44 +177,21 @@ def _stopping(server: uvicorn.Server) -> Iterator[None]:
 
 
 def _check_exposure(settings: Settings) -> None:
-    if not settings.keys and not is_loopback(settings.host):
+    if not settings.guarded and not is_loopback(settings.host):
         raise ConfigError(
             f"host {settings.host} can be reached from other machines and there are no API keys; "
-            f"set {KEYS_FILE_VARIABLE} to a file of one key a line, or listen on 127.0.0.1"
+            f"make one with `cxrtext keys add FILE NAME` and set {KEYS_FILE_VARIABLE} to the "
+            "file, or listen on 127.0.0.1"
         )
 
 
-def listen(settings: Settings) -> socket.socket:
-    """Take the port, before the model is loaded for nothing.
-
-    Raises:
-        WorkError: It is in use, or the host is not an address of this machine.
-    """
-    host, port = settings.host.strip("[]"), settings.port
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    except OSError:
-        raise WorkError(f"{host}: not an address of this machine; listen on 127.0.0.1") from None
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise WorkError(_why_not(error, f"{_shown(host)}:{port}", port)) from None
-    return listener
+def _check_workers(settings: Settings) -> None:
+    if settings.workers > 1 and settings.uploads is not None:
+        raise ConfigError(
+            f"{settings.workers} workers would each change the index for themselves; take "
+            "one worker with --uploads, or serve without it"
+        )
 
 
-def _why_not(error: OSError, place: str, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"{place} is in use by another program; stop it, or take another port with --port"
-    if error.errno == errno.EACCES:
-        return f"{place}: port {port} is reserved for the system; take one from 1024 on with --port"
-    return f"{place}: {(error.strerror or 'cannot listen').lower()}; listen on 127.0.0.1"
-
-
-def _shown(host: str) -> str:
-    """A host as an address has it."""
-    bare = host.strip("[]")
-    return f"[{bare}]" if ":" in bare else bare
+def _nothing(_: str) -> None:
+    """Tell nobody."""

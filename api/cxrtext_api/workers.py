@@ -1,17 +1,20 @@
-"""Threads for work that would block the event loop, with a bounded queue before each."""
+"""Threads for work that would block the event loop, with a bounded queue before them."""
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
+from cxrtext_api.asking import Busy, asking
+from cxrtext_api.places import Pace
+from cxrtext_api.watch import Watch
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
-
-class Busy(Exception):  # noqa: N818 - a state to wait out rather than an error
-    """More requests wait than the server takes; the caller should come back."""
+__all__ = ["Busy", "Workers"]
 
 
 class Workers:
@@ -21,30 +24,63 @@ class Workers:
         name: Name of the threads.
         threads: How many.
         limit: How many calls may be running or waiting.
+        seconds: How long a call may take, where no request sets another limit.
+        watch: Told of the queue and of times.
     """
 
-    def __init__(self, name: str, threads: int, limit: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        threads: int,
+        limit: int,
+        seconds: float = 30.0,
+        watch: Watch | None = None,
+    ) -> None:
+        self._name = name
+        self._watch = watch or Watch()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._places = threading.BoundedSemaphore(limit)
+        self._seconds = seconds
+        self._pace = Pace(threads)
+        self._waiting = 0
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function on one of the threads.
 
         Raises:
-            Busy: The queue is full.
+            Busy: The queue is full, or the answer is not wanted any more before it is there.
         """
+
+        def timed() -> T:
+            begun = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                seconds = time.perf_counter() - begun
+                self._pace.note(seconds)
+                self._watch.stage(self._name, seconds)
+
         if not self._places.acquire(blocking=False):
-            raise Busy
+            raise Busy(self._pace.wait(self._waiting))
         try:
-            future = self._pool.submit(function, *args, **kwargs)
+            future = self._pool.submit(timed)
         except BaseException:
             self._places.release()
             raise
+        self._waiting += 1
+        self._watch.queue(self._name, self._waiting)
         # The place is free when the call is over, or taken back before it began, and not already
         # when the caller has gone away.
         future.add_done_callback(lambda _: self._places.release())
-        return await asyncio.wrap_future(future)
+        try:
+            return await asking(self._seconds).outcome(asyncio.wrap_future(future))
+        except BaseException:
+            future.cancel()  # at once, where it waits
+            raise
+        finally:
+            self._waiting -= 1
+            self._watch.queue(self._name, self._waiting)
 
     def close(self) -> None:
-        """Let running calls end and forget those that wait."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """Finish what was accepted."""
+        self._pool.shutdown(wait=True)

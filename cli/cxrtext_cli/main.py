@@ -18,12 +18,14 @@ from cxrtext_cli.commands.experiment import experiment
 from cxrtext_cli.commands.ground import ground
 from cxrtext_cli.commands.import_data import import_data
 from cxrtext_cli.commands.index import index
+from cxrtext_cli.commands.keys import keys
 from cxrtext_cli.commands.phantom import phantom
 from cxrtext_cli.commands.pretrain_text import pretrain_text
 from cxrtext_cli.commands.score_text import score_text
 from cxrtext_cli.commands.search import search
 from cxrtext_cli.commands.serve import serve
 from cxrtext_cli.commands.train import train
+from cxrtext_cli.commands.verify import verify
 
 # How OpenMP threads wait for each other: asleep, not spinning. On a machine that does other work
 # too, spinning was measured to slow small networks down thirtyfold; on an idle one it gains little.
@@ -53,6 +55,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     search: "Find images by a sentence or an image.",
     classify: "Zero-shot probabilities of findings.",
     ground: "Show where an image supports a sentence.",
+    verify: "How well an image supports its report's sentences.",
     serve: "Serve the REST API and the page.",
     experiment: "Run a paper's experiment, its table beside the paper's.",
 }
@@ -64,6 +67,7 @@ NAMES = {import_data: "import"}
 for function, summary in COMMANDS.items():
     name = NAMES.get(function, function.__name__.replace("_", "-"))
     app.command(name, short_help=summary)(function)
+app.add_typer(keys, name="keys", short_help="Make, list and revoke a server's API keys.")
 
 
 def _version(wanted: bool) -> None:

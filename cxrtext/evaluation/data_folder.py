@@ -70,6 +70,20 @@ def sentences_beside(manifest: Path, reports: Path | None = None) -> list[Senten
     return [sentence for study in read_reports(path) for sentence in study_sentences(study)]
 
 
+def manifest_of(folder: Path) -> Path:
+    """The manifest of a data folder.
+
+    Raises:
+        DataError: There is no such folder, or no manifest in it.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder")
+    manifest = _existing(folder, "manifest")
+    if manifest is None:
+        raise DataError(f"{folder}: holds no manifest.csv; give the folder of a data set")
+    return manifest
+
+
 def _labels(folder: Path, findings: tuple[str, ...]) -> dict[str, dict[str, int | None]] | None:
     path = _existing(folder, "labels")
     if path is None or not set(findings) & set(read_table(path, ["study_id"]).columns):
@@ -113,11 +127,7 @@ def read_data_folder(
     Raises:
         DataError: There is no manifest, or a table is wrong.
     """
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder")
-    manifest = _existing(folder, "manifest")
-    if manifest is None:
-        raise DataError(f"{folder}: holds no manifest.csv; give the folder of a data set")
+    manifest = manifest_of(folder)
     good, bad = _boxes(folder, boxes)
     return DataFolder(
         path=folder,

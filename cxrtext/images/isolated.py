@@ -63,6 +63,10 @@ class ReaderPool(IsolatedPool):
         pixels: Floats = self._read(name, frame, window, WHOLE, data).pixels
         return pixels
 
+    def prepare_bytes(self, data: bytes, name: str, preparation: Preparation) -> ReadImage:
+        """Read an image that was sent, and make there what is wanted of it; see `read`."""
+        return self._read(name, None, None, preparation, data)
+
     def map(
         self,
         paths: Iterable[Path],

@@ -17,6 +17,7 @@ from cxrtext.index.catalogue import Catalogue
 from cxrtext.index.changes import NewImage, add_images, add_sentences, set_attributes
 from cxrtext.index.derived import packed_rows
 from cxrtext.index.labels import Labeller, prompts_of_json
+from cxrtext.index.language import Language
 from cxrtext.index.layout import SUMMARY
 from cxrtext.index.maintain import summary_of
 from cxrtext.index.quantised import STORAGES
@@ -81,7 +82,7 @@ def _add_images(
 ) -> int:
     meta = catalogue.meta()
     folder = catalogue.path.parent
-    basis = torch.tensor(json.loads(meta["basis"]))
+    language = Language.of_meta(meta)
     labeller = Labeller(model, prompts_of_json(meta["prompts"]))
     done = added = 0
     for part in embed_files(model, [record.path for record in todo], cache=cache):
@@ -89,7 +90,7 @@ def _add_images(
             rejects.add(todo[row].name, reason)
         if part.rows:
             rows, regions = packed_rows(
-                model, part.regions, basis, meta["storage"], int(meta["pool"])
+                model, part.regions, language, meta["storage"], int(meta["pool"])
             )
             labels = labeller.columns(regions)
             images = [

@@ -1,4 +1,8 @@
-"""FAISS structures over the prototypes of the images, which name candidates quickly."""
+"""FAISS structures over the profiles of the images, which name candidates quickly.
+
+The product of an image's profile with a sentence's weights is nearly its score (see
+:mod:`cxrtext.index.language`).
+"""
 
 import math
 from dataclasses import asdict, dataclass
@@ -10,11 +14,10 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import replacing, sha256
-from cxrtext.index.prototypes import PROTOTYPES
+from cxrtext.index.turned import Turn, chosen_rows
 
 KINDS = ("flat", "hnsw", "ivfpq")
-FLAT_VECTORS = 200_000
-HNSW_VECTORS = 2_000_000
+FLAT_VECTORS = 4_000_000
 LEAST_TRAINED = 10_000
 """Vectors below which there is nothing to train a quantiser on: they are kept flat."""
 
@@ -26,8 +29,8 @@ SAMPLE = 64
 CHUNK = 16_384
 MAX_BYTES = 2**38
 
-DEEP, DEEP_SHARE = 20_000, 0.05
-"""Vectors, and share of all vectors, past which a list of candidates is no short cut any more."""
+DEEP, DEEP_SHARE = 5_000, 0.05
+"""Images, and share of all images, past which a list of candidates is no short cut any more."""
 
 Places = NDArray[np.int64]
 
@@ -38,10 +41,12 @@ class Tuning:
 
     Args:
         kind: One of :data:`KINDS`.
-        depth: Vectors asked for; their images are scored exactly.
+        depth: Images asked for.
         effort: ``efSearch`` or ``nprobe``; 0 where there is none.
         recall_at_10: As measured at that depth and effort.
         reranked: Mean share of the images that the exact search scores.
+        novelty: Highest novelty of a sentence that was measured with.
+        queries: How many were.
     """
 
     kind: str
@@ -49,6 +54,8 @@ class Tuning:
     effort: int
     recall_at_10: float | None = None
     reranked: float | None = None
+    novelty: float = 1.0
+    queries: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """As the catalogue notes it."""
@@ -63,30 +70,24 @@ def choose_kind(vectors: int, kind: str = "auto") -> str:
         return "flat"
     if kind != "auto":
         return kind
-    if vectors <= FLAT_VECTORS:
-        return "flat"
-    return "hnsw" if vectors <= HNSW_VECTORS else "ivfpq"
+    return "flat" if vectors <= FLAT_VECTORS else "ivfpq"
 
 
-def build_structure(prototypes: NDArray[Any], path: Path, kind: str) -> str:
-    """Write the FAISS structure of prototypes [places, P, D]; gives its digest.
+def build_structure(profiles: NDArray[Any], path: Path, kind: str) -> tuple[str, Turn]:
+    """Write the FAISS structure of profiles [places, n]; gives its digest.
 
-    The id of a vector is P times its image's place, and its number.
+    The id of a vector is its image's place.
     """
-    import faiss
-
-    count, D = len(prototypes) * PROTOTYPES, prototypes.shape[-1]
-    index = _empty(kind, count, D)
+    faiss = _faiss()
+    turn = Turn.of(profiles, fill=kind != "flat")
+    index = _empty(kind, len(profiles), turn.dimension)
     if not index.is_trained:
-        wanted = min(len(prototypes), SAMPLE * index.nlist // PROTOTYPES + 1)
-        chosen = np.sort(np.random.default_rng(0).permutation(len(prototypes))[:wanted])
-        index.train(np.asarray(prototypes[chosen], dtype=np.float32).reshape(-1, D))
-    for start in range(0, len(prototypes), CHUNK):
-        part = np.asarray(prototypes[start : start + CHUNK], dtype=np.float32)
-        index.add(part.reshape(-1, D))
+        index.train(turn.vectors(chosen_rows(profiles, SAMPLE * index.nlist)))
+    for start in range(0, len(profiles), CHUNK):
+        index.add(turn.vectors(profiles[start : start + CHUNK]))
     with replacing(path) as temporary:
         faiss.write_index(index, str(temporary))
-        return sha256(temporary)
+        return sha256(temporary), turn
 
 
 def _faiss() -> Any:
@@ -98,16 +99,15 @@ def _faiss() -> Any:
 
 def _empty(kind: str, count: int, D: int) -> Any:
     faiss = _faiss()
-    product = faiss.METRIC_INNER_PRODUCT
     if kind == "flat":
         return faiss.IndexFlatIP(D)
     if kind == "hnsw":
-        index = faiss.IndexHNSWSQ(D, faiss.ScalarQuantizer.QT_fp16, LINKS, product)
+        index = faiss.IndexHNSWSQ(D, faiss.ScalarQuantizer.QT_fp16, LINKS)
         index.hnsw.efConstruction = BUILD_EFFORT
         return index
     cells = max(16, min(round(4 * math.sqrt(count)), count // SAMPLE))
-    parts = next(parts for parts in range(max(1, D // 4), 0, -1) if D % parts == 0)
-    return faiss.IndexIVFPQ(faiss.IndexFlatIP(D), D, cells, parts, 8, product)
+    parts = next(parts for parts in range(max(1, D // 2), 0, -1) if D % parts == 0)
+    return faiss.IndexIVFPQ(faiss.IndexFlatL2(D), D, cells, parts, 8)
 
 
 def read_structure(path: Path, digest: str, places: int, D: int) -> Any:
@@ -125,27 +125,27 @@ def read_structure(path: Path, digest: str, places: int, D: int) -> Any:
         )
     faiss.set_deserialization_vector_byte_limit(MAX_BYTES)
     index = faiss.read_index(str(path))
-    if (index.ntotal, index.d) != (places * PROTOTYPES, D):
+    if (index.ntotal, index.d) != (places, D):
         raise CheckpointError(
             f"{path}: holds {index.ntotal} vectors of {index.d} numbers, expected "
-            f"{places * PROTOTYPES} of {D}; run 'cxrtext index {path.parent} --rebuild'"
+            f"{places} of {D}; run 'cxrtext index {path.parent} --rebuild'"
         )
     return index
 
 
-def is_deep(depth: int, vectors: int) -> bool:
-    """Whether so deep a list of candidates of so many vectors saves nothing."""
-    return depth >= min(vectors, max(DEEP, round(DEEP_SHARE * vectors)))
+def is_deep(depth: int, images: int) -> bool:
+    """Whether so deep a list of candidates of so many images saves nothing."""
+    return depth >= min(images, max(DEEP, round(DEEP_SHARE * images)))
 
 
 def nearest_places(
-    index: Any, text: NDArray[np.float32], tuning: Tuning, allowed: NDArray[np.bool_] | None
+    index: Any, vector: NDArray[np.float32], tuning: Tuning, allowed: NDArray[np.bool_] | None
 ) -> Places:
-    """Places of the images whose prototypes are nearest to a sentence, in rising order.
+    """Places of the images that score highest by their profiles, in rising order.
 
     Args:
         index: The structure.
-        text: [D].
+        vector: What is looked for, from :meth:`cxrtext.index.turned.Turn.query`.
         tuning: How it is searched.
         allowed: [places], the images that may be named; None for all.
     """
@@ -154,7 +154,7 @@ def nearest_places(
     faiss = _faiss()
     selector = None
     if allowed is not None:
-        bits = np.packbits(np.repeat(allowed, PROTOTYPES), bitorder="little")
+        bits = np.packbits(allowed, bitorder="little")
         selector = faiss.IDSelectorBitmap(index.ntotal, faiss.swig_ptr(bits))
     depth = min(tuning.depth, index.ntotal)
     if tuning.kind == "hnsw":
@@ -163,6 +163,6 @@ def nearest_places(
         parameters = faiss.SearchParametersIVF(sel=selector, nprobe=max(1, tuning.effort))
     else:
         parameters = faiss.SearchParameters(sel=selector)
-    _, ids = index.search(text[None].astype(np.float32), depth, params=parameters)
-    found: Places = np.unique(ids[0][ids[0] >= 0] // PROTOTYPES).astype(np.int64)
+    _, ids = index.search(vector[None], depth, params=parameters)
+    found: Places = np.sort(ids[0][ids[0] >= 0]).astype(np.int64)
     return found

@@ -13,14 +13,12 @@ from cxrtext.evaluation import Prompts, prompt_embeddings
 from cxrtext.index.catalogue import IndexedImage
 from cxrtext.index.changes import set_attributes
 from cxrtext.index.quantised import unpack
-from cxrtext.index.scoring import exact_scores
+from cxrtext.index.scoring import exact_scores, images_a_piece
 from cxrtext.index.search import Index
 from cxrtext.index.summary import write_summary
 from cxrtext.index.where import LABEL
 from cxrtext.index.writer import set_meta, writing
 from cxrtext.models import ImageTextModel
-
-BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +95,11 @@ def _batches(
     """Numbers [b] and scores [F, b] of every image."""
     state = index.state
     places = np.flatnonzero(state.numbers >= 0)
-    for start in range(0, len(places), BATCH):
-        part = places[start : start + BATCH]
-        yield state.numbers[part], labeller.scores(unpack(state.arrays["regions"][part]))
+    rows = state.arrays["regions"]
+    step = images_a_piece(rows.shape[1], index.model.spec.dimension)
+    for start in range(0, len(places), step):
+        part = places[start : start + step]
+        yield state.numbers[part], labeller.scores(unpack(rows[part]))
 
 
 def keep_labels(index: Index, prompts: Mapping[str, Prompts], *, wait_s: float = 0.0) -> None:

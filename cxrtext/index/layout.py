@@ -3,38 +3,37 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from cxrtext.index.prototypes import PROTOTYPES
 from cxrtext.index.vectors import VectorFile
+from cxrtext.models.quantised import SCALE_BYTES
 
 CATALOGUE = "catalogue.sqlite"
 SUMMARY = "index.json"
 LOCK = "writer.lock"
 
 SENTENCES = "sentences"
-OF_IMAGES = ("regions", "sketch", "prototypes", "means")
+OF_IMAGES = ("regions", "sketch", "profiles", "means")
 """Vector files with one row an image."""
-
-SCALE_BYTES = 2
-"""Of the scale of a region that is kept in 8 bits."""
 
 
 def vector_files(folder: Path, meta: Mapping[str, str]) -> dict[str, VectorFile]:
     """The vector files of the generation that the catalogue names.
 
     ``regions`` holds what is scored, ``sketch`` what bounds are computed from (see
-    :mod:`cxrtext.index.sketch`), ``prototypes`` what candidates are found by, ``means`` the mean
-    region, ``sentences`` the vectors of the sentences.
+    :mod:`cxrtext.index.sketch`), ``profiles`` the scores at the landmarks, which name candidates
+    (see :mod:`cxrtext.index.language`), ``means`` the mean region, ``sentences`` the vectors of
+    the sentences.
 
     Args:
         folder: The index's folder.
-        meta: What the catalogue notes: ``regions`` is N, ``dimension`` is D, ``sketch`` is m.
+        meta: What the catalogue notes: ``regions`` is N, ``dimension`` is D, ``sketch`` is m,
+            ``landmarks`` is n.
     """
-    N, D, m = (int(meta[name]) for name in ("regions", "dimension", "sketch"))
+    N, D, m, n = (int(meta[name]) for name in ("regions", "dimension", "sketch", "landmarks"))
     bits = ((N, D + SCALE_BYTES), "|i1") if meta["storage"] == "int8" else ((N, D), "<f2")
     shapes = {
         "regions": bits,
         "sketch": ((2, m + 1, N), "<f2"),
-        "prototypes": ((PROTOTYPES, D), "<f2"),
+        "profiles": ((n,), "<f2"),
         "means": ((D,), "<f4"),
         SENTENCES: ((D,), "<f4"),
     }

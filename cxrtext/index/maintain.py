@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.index.catalogue import Catalogue
 from cxrtext.index.changes import delete_studies
 from cxrtext.index.check import check_index
 from cxrtext.index.derived import image_rows
+from cxrtext.index.language import LANDMARKS, Language
 from cxrtext.index.layout import CATALOGUE, OF_IMAGES, SENTENCES, vector_files
 from cxrtext.index.opening import model_of
-from cxrtext.index.sketch import sentence_basis
 from cxrtext.index.state import State, read_state
 from cxrtext.index.summary import IndexSummary, write_summary
 from cxrtext.index.tune import TARGET_RECALL, refresh_structure
@@ -27,7 +25,6 @@ from cxrtext.index.writer import append_rows, note_segments, set_meta, sweep, wr
 from cxrtext.models import ImageTextModel
 
 CHUNK_BYTES = 32 * 2**20
-BASIS_SENTENCES = 20_000
 
 Segments = list[tuple[str, int, int, int]]
 
@@ -94,8 +91,8 @@ def rewrite(
     Args:
         folder: The index's folder.
         model: The model that made it, or its checkpoint; by default the noted one.
-        rebuild: Whether to derive everything anew from the regions: the basis of the sketches,
-            prototypes, the FAISS structure.  No image is decoded.
+        rebuild: Whether to derive everything anew from the regions: the sketches and profiles
+            for the sentences as they are now, the FAISS structure.  No image is decoded.
         kind: Of the FAISS structure.
         target: Recall@10 that the fast search is tuned for.
         wait_s: How long to queue for another writer.
@@ -112,16 +109,18 @@ def rewrite(
                 database.execute("DELETE FROM structures")
         _check_regions(folder, catalogue)
         state = read_state(folder, catalogue)
-        basis = sentence_basis(_some(state.texts)) if rebuild and len(state.texts) else state.basis
+        language = state.language
+        if rebuild and len(state.texts) >= LANDMARKS:
+            language = Language.of_sentences(state.texts)
         meta = {
             **state.meta,
             "generation": str(int(state.meta["generation"]) + 1),
-            "sketch": str(basis.shape[1]),
+            **language.as_meta(),
         }
-        segments = _copy_images(folder, meta, state, model if rebuild else None, basis)
+        segments = _copy_images(folder, meta, state, model if rebuild else None, language)
         if len(state.texts):
             segments += append_rows(folder, meta, 0, {SENTENCES: state.texts.numpy()})
-        _turn(catalogue, meta, state, basis, segments)
+        _turn(catalogue, meta, state, language, segments)
         del state
         sweep(folder, catalogue)
         phrases = [p for side in json.loads(meta["prompts"]).values() for p in side["positive"]]
@@ -138,7 +137,7 @@ def summary_of(noted: dict[str, Any], **more: Any) -> IndexSummary:
         sentences=noted["sentences"],
         recall_at_10=noted["recall_at_10"],
         reranked=noted["reranked"],
-        candidates=noted["structures"].get("prototypes", {}).get("kind", ""),
+        candidates=noted["structures"].get("profiles", {}).get("kind", ""),
         **more,
     )
 
@@ -154,17 +153,12 @@ def _check_regions(folder: Path, catalogue: Catalogue) -> None:
         )
 
 
-def _some(texts: Tensor) -> Tensor:
-    chosen = np.sort(np.random.default_rng(0).permutation(len(texts))[:BASIS_SENTENCES])
-    return texts[torch.from_numpy(chosen)]
-
-
 def _copy_images(
     folder: Path,
     meta: dict[str, str],
     state: State,
     model: ImageTextModel | None,
-    basis: Tensor,
+    language: Language,
 ) -> Segments:
     """Write the vectors of the images that are there; with a model, derive them anew."""
     for file in vector_files(folder, meta).values():
@@ -179,13 +173,17 @@ def _copy_images(
         if model is None:
             rows = {name: state.arrays[name][places] for name in OF_IMAGES}
         else:
-            rows, _ = image_rows(model, regions[places], basis)
+            rows, _ = image_rows(model, regions[places], language)
         segments += append_rows(folder, meta, start, rows)
     return segments
 
 
 def _turn(
-    catalogue: Catalogue, meta: dict[str, str], state: State, basis: Tensor, segments: Segments
+    catalogue: Catalogue,
+    meta: dict[str, str],
+    state: State,
+    language: Language,
+    segments: Segments,
 ) -> None:
     """Let the catalogue name the new files, and the new places of everything."""
     live = state.numbers[state.numbers >= 0].tolist()
@@ -203,8 +201,7 @@ def _turn(
             database,
             {
                 "generation": meta["generation"],
-                "sketch": meta["sketch"],
-                "basis": json.dumps(basis.tolist()),
+                **language.as_meta(),
                 "places": len(live),
                 "sentence_places": len(state.sentence_numbers),
             },

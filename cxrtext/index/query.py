@@ -1,12 +1,15 @@
 """What is looked for among images, and its score."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.index.scoring import exact_scores
+from cxrtext.index.language import Language
+from cxrtext.index.scoring import packed_scores
 from cxrtext.index.sketch import SLACK, lower_bounds, upper_bounds
 from cxrtext.models import ImageTextModel
 
@@ -66,16 +69,42 @@ class Query:
             means,
         )
 
-    def exact(self, model: ImageTextModel, regions: Tensor | None, means: Tensor) -> Tensor:
-        """Scores of images, [B]; ``regions`` [B, N, D] is needed where there are sentences."""
+    def exact(self, model: ImageTextModel, packed: NDArray[Any] | None, means: Tensor) -> Tensor:
+        """Scores of images, [B].
+
+        Args:
+            model: The model.
+            packed: Rows of regions as they are kept; needed where there are sentences.
+            means: [B, D], mean regions.
+        """
         given = [part.cpu().float() for part in (self.texts, self.without) if part is not None]
-        if not given or regions is None:
+        if not given or packed is None:
             return self._mixed(None, None, means)
-        scores = exact_scores(model, regions, torch.cat(given))
+        scores = packed_scores(model, packed, torch.cat(given))
         S = 0 if self.texts is None else len(self.texts)
         return self._mixed(
             scores[:S] if S else None, None if self.without is None else scores[S:], means
         )
+
+    def near(self, language: Language, profiles: Tensor, means: Tensor | None) -> Tensor:
+        """What images nearly score, [B]; the order of images is that of :meth:`exact`, nearly.
+
+        Args:
+            language: Of the index.
+            profiles: [B, n], scores at the landmarks.
+            means: [B, D], mean regions; needed where the query has an image.
+        """
+
+        def scores(texts: Tensor | None) -> Tensor | None:
+            return None if texts is None else language.weights(texts) @ profiles.T
+
+        means = profiles if means is None else means
+        return self._mixed(scores(self.texts), scores(self.without), means)
+
+    @property
+    def is_one_product(self) -> bool:
+        """Whether what an image nearly scores is one product with its profile."""
+        return self.texts is not None and self.without is None and self.image is None
 
     @property
     def has_sentences(self) -> bool:

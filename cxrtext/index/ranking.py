@@ -3,15 +3,13 @@
 import heapq
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.index.candidates import is_deep, nearest_places
-from cxrtext.index.quantised import unpack
 from cxrtext.index.query import Query
 from cxrtext.index.state import Numbers, State
 from cxrtext.models import ImageTextModel
@@ -24,9 +22,6 @@ LEAST_A_THREAD = 2000
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 1024
 """Images scored at once; the block doubles while no end is in sight."""
-
-DEEPER = 4
-"""By how much the fast search deepens when its candidates are used up."""
 
 Scored = tuple[float, int]
 """Score and place."""
@@ -67,64 +62,11 @@ def exact_order(
             yield -score, place
         if begun < len(order):
             chosen = np.sort(places[order[begun : begun + block]])
-            for scored in zip(_scores(state, model, query, chosen), chosen, strict=True):
+            for scored in zip(scores_of(state, model, query, chosen), chosen, strict=True):
                 heapq.heappush(heap, (-float(scored[0]), int(scored[1])))
             effort.scored += len(chosen)
             begun += len(chosen)
             block = min(2 * block, LARGEST_BLOCK)
-
-
-@torch.inference_mode()
-def fast_order(
-    state: State, model: ImageTextModel, query: Query, places: Numbers, effort: Effort
-) -> Iterator[Scored]:
-    """Images in the order of their scores among the candidates that FAISS names.
-
-    When the candidates are used up, more are looked for, and at last all that are left.
-    """
-    structure, texts = state.structure, query.texts
-    if structure is None or texts is None:
-        raise ValueError("the fast search wants a structure and a text")
-    effort.exact = False
-    left = np.zeros(len(state.numbers), dtype=bool)
-    left[places] = True
-    tuning = structure.tuning
-    vectors = texts.cpu().float().numpy()
-    while True:
-        known = left[: structure.places]
-        selection = None if known.all() else known
-        found = [nearest_places(structure.index, text, tuning, selection) for text in vectors]
-        found.append(_near_tail(state, structure.places, vectors, left, tuning.depth))
-        chosen = np.unique(np.concatenate(found))
-        if not len(chosen):
-            break
-        left[chosen] = False
-        yield from exact_order(state, model, query, chosen, effort)
-        if is_deep(tuning.depth, structure.index.ntotal):
-            break
-        tuning = replace(
-            tuning, depth=tuning.depth * DEEPER, effort=min(tuning.effort * DEEPER, 2**16)
-        )
-    yield from exact_order(state, model, query, np.flatnonzero(left), effort)
-
-
-def _near_tail(
-    state: State, start: int, texts: NDArray[np.float32], left: NDArray[np.bool_], count: int
-) -> Numbers:
-    """Of the images added after the structure was made, those with the nearest prototypes."""
-    tail = start + np.flatnonzero(left[start:])
-    if len(tail) <= count:
-        return tail
-    near = np.concatenate(
-        [
-            np.einsum(
-                "bpd,sd->bps", state.arrays["prototypes"][part].astype(np.float32), texts
-            ).max(axis=(1, 2))
-            for part in np.array_split(tail, 1 + len(tail) // 4096)
-        ]
-    )
-    chosen: Numbers = tail[np.argpartition(-near, count)[:count]]
-    return chosen
 
 
 def _upper_bounds(
@@ -151,23 +93,24 @@ def _bounds_of(
     parts = []
     for start in range(0, len(places), rows):
         part = places[start : start + rows]
-        given = _rows(sketches, part) if wants else torch.empty(0)
-        means = _rows(state.arrays["means"], part)
-        parts.append(query.upper(model, given, means, state.basis).numpy())
+        given = rows_at(sketches, part) if wants else torch.empty(0)
+        means = rows_at(state.arrays["means"], part)
+        parts.append(query.upper(model, given, means, state.language.basis).numpy())
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
 
 
-def _rows(array: NDArray[np.float16] | NDArray[np.float32], places: Numbers) -> Tensor:
+def rows_at(array: NDArray[np.float16] | NDArray[np.float32], places: Numbers) -> Tensor:
     """Rows at rising places, in float32; as one piece where they lie together."""
     first, last = int(places[0]), int(places[-1]) + 1
     chosen = array[first:last] if last - first == len(places) else array[places]
     return torch.from_numpy(np.array(chosen)).float()
 
 
-def _scores(
+def scores_of(
     state: State, model: ImageTextModel, query: Query, places: Numbers
 ) -> NDArray[np.float32]:
-    means = _rows(state.arrays["means"], places)
-    regions = unpack(state.arrays["regions"][places]) if query.has_sentences else None
-    scores: NDArray[np.float32] = query.exact(model, regions, means).numpy()
+    """Scores of the images at rising places, by the model."""
+    means = rows_at(state.arrays["means"], places)
+    packed = state.arrays["regions"][places] if query.has_sentences else None
+    scores: NDArray[np.float32] = query.exact(model, packed, means).numpy()
     return scores

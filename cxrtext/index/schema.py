@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cxrtext.errors import CheckpointError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;

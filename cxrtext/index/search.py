@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import torch
@@ -10,13 +10,14 @@ from torch import Tensor
 
 from cxrtext.errors import DataError
 from cxrtext.index.catalogue import Catalogue, told
+from cxrtext.index.fast import fast_order
 from cxrtext.index.hits import Found, ImageHit, Ranked, SentenceHit, Unique, page
-from cxrtext.index.prototypes import mean_region
+from cxrtext.index.means import mean_region
 from cxrtext.index.quantised import unpack
 from cxrtext.index.query import Query
-from cxrtext.index.ranking import Effort, exact_order, fast_order
-from cxrtext.index.scoring import exact_scores
+from cxrtext.index.ranking import Effort, exact_order
 from cxrtext.index.selection import labels_of, select
+from cxrtext.index.sentences import SentenceOptions, best_sentences, sentence_scores
 from cxrtext.index.state import Numbers, State, read_state
 from cxrtext.models import ImageTextModel
 
@@ -178,27 +179,18 @@ class Index:
         """The k images most alike to one with regions [N, D]: cosine of the mean regions."""
         return self.search(Query(image=mean_region(regions[None].float())[0]), k).hits
 
-    @torch.inference_mode()
-    def search_sentences(self, regions: Tensor, k: int = 10) -> list[SentenceHit]:
+    def search_sentences(
+        self, regions: Tensor, k: int = 10, **options: Unpack[SentenceOptions]
+    ) -> list[SentenceHit]:
         """The k indexed sentences that fit an image with regions [N, D] best."""
         state = self.state
-        if not len(state.texts):
-            return []
-        image = regions[None].float()
-        parts = [exact_scores(self.model, image, part)[:, 0] for part in state.texts.split(4096)]
-        return self._said(state, torch.cat(parts), k)
+        scores = sentence_scores(state, self.model, regions)
+        return best_sentences(state, self.catalogue, scores, k, **options)
 
-    def similar_sentences(self, text: Tensor, k: int = 10) -> list[SentenceHit]:
+    def similar_sentences(
+        self, text: Tensor, k: int = 10, **options: Unpack[SentenceOptions]
+    ) -> list[SentenceHit]:
         """The k indexed sentences most alike to a sentence embedding [D]: cosine."""
         state = self.state
-        return self._said(state, state.texts @ text.cpu().float(), k)
-
-    def _said(self, state: State, scores: Tensor, k: int) -> list[SentenceHit]:
-        hits: list[SentenceHit] = []
-        for at in np.argsort(-scores.numpy(), kind="stable"):
-            if len(hits) == k:
-                break
-            found = self.catalogue.sentence(int(state.sentence_numbers[at]))
-            if found is not None:
-                hits.append(SentenceHit(found[0], float(scores[at]), found[1]))
-        return hits
+        scores = state.texts @ text.cpu().float()
+        return best_sentences(state, self.catalogue, scores, k, **options)

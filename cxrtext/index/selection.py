@@ -49,6 +49,22 @@ def select(
     return places
 
 
+def said_where(catalogue: Catalogue, where: str) -> set[int]:
+    """Numbers of the sentences that studies with an image that passes a filter say.
+
+    Raises:
+        DataError: The filter is wrong.
+    """
+    condition = parse(where, catalogue.columns())
+    with told(catalogue.path):
+        rows = catalogue.database.execute(
+            "SELECT DISTINCT sentence FROM said WHERE study_id IN (SELECT study_id "  # noqa: S608
+            f"FROM images LEFT JOIN attributes USING (number) WHERE {condition.sql})",
+            condition.values,
+        )
+        return {number for (number,) in rows}
+
+
 def labels_of(catalogue: Catalogue, number: int) -> dict[str, float]:
     """The zero-shot probabilities that an index keeps of an image, by finding."""
     slots = {n: s for n, s in catalogue.columns().items() if n.startswith(LABEL)}

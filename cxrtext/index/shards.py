@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Unpack
 
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from cxrtext.index.opening import open_index
 from cxrtext.index.query import Query
 from cxrtext.index.ranking import Effort
 from cxrtext.index.search import Index, Mode
+from cxrtext.index.sentences import SentenceOptions
 from cxrtext.models import ImageTextModel
 
 
@@ -75,22 +77,33 @@ class Shards:
             all(effort.exact for effort in efforts),
         )
 
-    def search_sentences(self, regions: Tensor, k: int = 10) -> list[SentenceHit]:
+    def search_sentences(
+        self, regions: Tensor, k: int = 10, **options: Unpack[SentenceOptions]
+    ) -> list[SentenceHit]:
         """As of an index; the studies that say a sentence are added up."""
-        return _merged([part.search_sentences(regions, k) for part in self.parts], k)
+        return self._merged("search_sentences", regions, k, options)
 
-    def similar_sentences(self, text: Tensor, k: int = 10) -> list[SentenceHit]:
+    def similar_sentences(
+        self, text: Tensor, k: int = 10, **options: Unpack[SentenceOptions]
+    ) -> list[SentenceHit]:
         """As of an index; the studies that say a sentence are added up."""
-        return _merged([part.similar_sentences(text, k) for part in self.parts], k)
+        return self._merged("similar_sentences", text, k, options)
+
+    def _merged(
+        self, name: str, given: Tensor, k: int, options: SentenceOptions
+    ) -> list[SentenceHit]:
+        skipped = options.pop("offset", 0)
+        found = [getattr(part, name)(given, skipped + k, **options) for part in self.parts]
+        return _added_up(found)[skipped : skipped + k]
 
 
-def _merged(found: Sequence[Sequence[SentenceHit]], k: int) -> list[SentenceHit]:
+def _added_up(found: Sequence[Sequence[SentenceHit]]) -> list[SentenceHit]:
     hits: dict[str, SentenceHit] = {}
     for hit in (hit for part in found for hit in part):
         before = hits.get(hit.sentence)
         studies = hit.studies + (before.studies if before else 0)
         hits[hit.sentence] = SentenceHit(hit.sentence, hit.score, studies)
-    return sorted(hits.values(), key=lambda hit: -hit.score)[:k]
+    return sorted(hits.values(), key=lambda hit: -hit.score)
 
 
 def open_shards(

@@ -10,10 +10,10 @@ from torch import Tensor
 from cxrtext.evaluation import Prompts
 from cxrtext.index.catalogue import Catalogue
 from cxrtext.index.labels import prompts_as_json
-from cxrtext.index.maintain import BASIS_SENTENCES
+from cxrtext.index.language import LANDMARKS, Language
 from cxrtext.index.opening import check_model
 from cxrtext.index.quantised import pooled
-from cxrtext.index.sketch import sentence_basis
+from cxrtext.index.typical import typical_sentences
 from cxrtext.index.writer import set_meta
 from cxrtext.models import ImageTextModel
 
@@ -52,8 +52,10 @@ def start_index(
         blank = torch.zeros(1, 1, preprocessing.crop, preprocessing.crop, device=model.device)
         N = pooled(model.embed_images(blank).flatten(1, 2), pool).shape[1]
     phrases = [p for e in prompts.values() for p in (*e.positive, *e.negative)]
-    known = sentences[:: max(1, len(sentences) // BASIS_SENTENCES)]
-    basis = sentence_basis(torch.stack([*known, *model.embed_sentences(phrases).cpu()]))
+    if len(sentences) < LANDMARKS:
+        phrases += typical_sentences()
+    told = model.embed_sentences(phrases).cpu()
+    language = Language.of_sentences(torch.stack([*sentences, *told]))
     values = {
         "model": model.fingerprint,
         "checkpoint": checkpoint.resolve(),
@@ -62,8 +64,7 @@ def start_index(
         "dimension": model.spec.dimension,
         "storage": storage,
         "pool": pool,
-        "sketch": basis.shape[1],
-        "basis": json.dumps(basis.tolist()),
+        **language.as_meta(),
         "prompts": prompts_as_json(prompts),
         "generation": 1,
         **dict.fromkeys(

@@ -14,7 +14,9 @@ from torch import Tensor
 from cxrtext.errors import CheckpointError
 from cxrtext.index.candidates import Tuning, read_structure
 from cxrtext.index.catalogue import Catalogue
+from cxrtext.index.language import Language
 from cxrtext.index.layout import OF_IMAGES, SENTENCES, vector_files
+from cxrtext.index.turned import Turn
 
 Numbers = NDArray[np.int64]
 
@@ -29,12 +31,14 @@ class Structure:
     Args:
         digest: Of its file.
         index: It.
+        turn: How profiles became its vectors.
         tuning: How it is searched.
         places: It knows the places below.
     """
 
     digest: str
     index: Any
+    turn: Turn
     tuning: Tuning
     places: int
 
@@ -47,7 +51,7 @@ class State:
         meta: What is noted of the index as a whole.
         numbers: [places], the number of the image at each place, −1 where it was deleted.
         arrays: Mapped vectors of the images, one row a place, by file.
-        basis: [D, m], of the sketches.
+        language: What the sketches and profiles were made by.
         sentence_numbers: [s], numbers of the sentences.
         texts: [s, D], their vectors.
         structure: The FAISS structure, if there is one.
@@ -56,7 +60,7 @@ class State:
     meta: dict[str, str]
     numbers: Numbers
     arrays: dict[str, NDArray[Any]]
-    basis: Tensor
+    language: Language
     sentence_numbers: Numbers
     texts: Tensor
     structure: Structure | None
@@ -94,7 +98,7 @@ def read_state(folder: Path, catalogue: Catalogue, before: State | None = None) 
             numbers = _numbers(database, "images", int(meta["places"]))
             sentences = _numbers(database, "sentences", int(meta["sentence_places"]))
             named = database.execute(
-                "SELECT file, digest, places, detail FROM structures WHERE name = 'prototypes'"
+                "SELECT file, digest, places, detail FROM structures WHERE name = 'profiles'"
             ).fetchone()
         try:
             return _open(folder, meta, numbers, sentences, named, before)
@@ -138,17 +142,22 @@ def _open(
     structure = None
     if named is not None:
         file, digest, places, detail = named
-        tuning = Tuning(**json.loads(detail))
+        noted = json.loads(detail)
+        turn = Turn.of_dict(noted.pop("turn"))
+        tuning = Tuning(**noted)
         if before is not None and before.structure and before.structure.digest == digest:
             structure = replace(before.structure, tuning=tuning)
         else:
-            index = read_structure(folder / file, digest, places, int(meta["dimension"]))
-            structure = Structure(digest, index, tuning, places)
+            index = read_structure(folder / file, digest, places, turn.dimension)
+            structure = Structure(digest, index, turn, tuning, places)
+    language = None if before is None else before.language
+    if language is None or before is None or before.meta["basis"] != meta["basis"]:
+        language = Language.of_meta(meta)
     return State(
         meta=meta,
         numbers=numbers,
         arrays={name: files[name].open(len(numbers)) for name in OF_IMAGES},
-        basis=torch.tensor(json.loads(meta["basis"]), dtype=torch.float32),
+        language=language,
         sentence_numbers=sentences[there],
         texts=torch.from_numpy(texts),
         structure=structure,

@@ -46,12 +46,17 @@ def write_summary(folder: Path, catalogue: Catalogue) -> dict[str, Any]:
     meta = catalogue.meta()
     images, sentences = catalogue.counts()
     structures = {
-        name: {"file": file, "digest": digest, "places": places, **json.loads(detail)}
+        name: {
+            "file": file,
+            "digest": digest,
+            "places": places,
+            **{key: value for key, value in json.loads(detail).items() if key != "turn"},
+        }
         for name, file, digest, places, detail in catalogue.database.execute(
             "SELECT * FROM structures"
         )
     }
-    found = structures.get("prototypes", {})
+    found = structures.get("profiles", {})
     value = {
         "format": "cxrtext index",
         "schema": int(meta["schema_version"]),

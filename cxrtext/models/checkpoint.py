@@ -127,7 +127,8 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
         device: "cpu", "cuda" or "cuda:N".
 
     Returns:
-        The model, in evaluation mode, with its tokenizer and fingerprint.
+        The model, in evaluation mode, with its tokenizer, fingerprint and folder: what is kept
+        beside it (reference images, calibration) is read from there when it is asked for.
 
     Raises:
         CheckpointError: A file is missing or damaged, or a tensor is missing, extra or of
@@ -152,4 +153,5 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     _check_tensors(weights, tensors, model)
     model.load_state_dict(tensors)
     model.fingerprint = checkpoint_fingerprint(folder)
+    model.folder = folder
     return model.to(device).eval()

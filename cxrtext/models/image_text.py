@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -73,6 +74,7 @@ class ImageTextModel(nn.Module):
         self.spec = spec
         self.tokenizer = tokenizer
         self.fingerprint = ""
+        self.folder: Path | None = None
         self.image_encoder = ImageEncoder(spec.image, spec.dimension)
         self.text_encoder = TextEncoder(spec.text, spec.dimension)
         self.query: nn.Module | None = None

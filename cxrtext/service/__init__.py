@@ -1,14 +1,13 @@
 """What can be asked of a loaded model and index."""
 
+from cxrtext.service.answers import EmbeddedImage, FindingScore
+from cxrtext.service.columns import Column
 from cxrtext.service.grounding import GroundedBox, Grounding
-from cxrtext.service.service import (
-    EmbeddedImage,
-    FindingScore,
-    Service,
-    load_service,
-)
+from cxrtext.service.load import load_service
+from cxrtext.service.service import Service
 
 __all__ = [
+    "Column",
     "EmbeddedImage",
     "FindingScore",
     "GroundedBox",

@@ -30,6 +30,7 @@ from cxrtext.training.loop import StepReport
 from cxrtext.training.objective import build_objective, gather_extras
 from cxrtext.training.recipe import Recipe, lock_towers
 from cxrtext.training.recompute import recompute_activations
+from cxrtext.training.reference import keep_references
 from cxrtext.training.setup import (
     Tables,
     check_best,
@@ -185,6 +186,8 @@ def _train(
         write_text(config.out / "config.yaml", text)
     _greet(course, tables, listener)
     validation = course.run(listener.step, listener.say)
+    if processes.first:
+        keep_references(config.out, val_set, str(device))
     return TrainSummary(
         checkpoint=config.out / "checkpoint",
         steps=learner.progress.step,

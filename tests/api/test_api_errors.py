@@ -12,6 +12,7 @@ from cxrtext.service import Service
 from cxrtext_api.settings import Settings
 
 CANARY = "DoeJohn19501231"
+KNOWN = "images/s01.png"
 
 
 def test_an_unknown_address(client: TestClient, check_problem: Any) -> None:
@@ -25,7 +26,7 @@ def test_an_unknown_address(client: TestClient, check_problem: Any) -> None:
         ("GET", "/v1/classify", "POST"),
         ("GET", "/v1/search", "POST"),
         ("PUT", "/v1/ground", "POST"),
-        ("DELETE", "/v1/images/images/s01.png", "GET"),
+        ("PUT", "/v1/images/images/s01.png", "GET"),
         ("POST", "/v1/model", "GET"),
         ("POST", "/", "GET"),
         ("OPTIONS", "/v1/classify", "POST"),
@@ -75,7 +76,7 @@ def test_a_body_that_does_not_say_its_length(
         (b"--x\r\n\0: 1\r\n\r\n", "multipart/form-data; boundary=x", 400),
         (b"--x", "multipart/form-data", 400),
         (b"--x\r\ncut off", "multipart/form-data; boundary=x", 400),
-        (b'{"query": "Effusion."}', "application/json", 422),
+        (b'{"query": "Effusion."}', "application/json", 415),
     ],
 )
 def test_a_body_of_another_form(
@@ -138,6 +139,16 @@ def _requests(png: bytes) -> list[dict[str, Any]]:
         ("/v1/search", {"data": {CANARY: CANARY}}),
         ("/v1/search", {"json": {CANARY: CANARY}}),
         ("/v1/search", {"data": {"image": CANARY}}),
+        ("/v1/search", {"data": {"query": CANARY, "where": f"{CANARY} = '{CANARY}'"}}),
+        ("/v1/search", {"data": {"query": CANARY, "where": f"age {CANARY} 4"}}),
+        ("/v1/verify", {"files": text, "data": {"report": CANARY}}),
+        ("/v1/verify", {"data": {"image_id": KNOWN, "report": f"INDICATION: {CANARY}"}}),
+        ("/v1/score-text", {"json": {"sentences": [CANARY]}}),
+        ("/v1/score-text", {"json": {"sentences": [CANARY], CANARY: CANARY}}),
+        ("/v1/score-text", {"content": CANARY, "headers": {"Content-Type": "application/json"}}),
+        ("/v1/images", {"files": text, "data": {"image_id": CANARY, "study_id": CANARY}}),
+        ("/v1/images", {"files": image, "data": {"metadata": f'{{"{CANARY}": [1]}}'}}),
+        ("/v1/images", {"files": image, "data": {"study_id": f"<{CANARY}>"}}),
         ("/v1/classify", {"files": text}),
         ("/v1/classify", {"files": image, "data": {"prompts": prompts}}),
         ("/v1/classify", {"files": image, "data": {"prompts": CANARY}}),
@@ -152,6 +163,7 @@ def _requests(png: bytes) -> list[dict[str, Any]]:
         (f"/v1/images/{CANARY}", {}),
         (f"/v1/images/{CANARY}/rendered", {}),
         (f"/v1/images?limit={CANARY}", {}),
+        (f"/v1/images?where={CANARY}=1", {}),
         (f"/v1/{CANARY}?{CANARY}={CANARY}", {}),
         (f"/web/{CANARY}.js", {}),
         ("/v1/model", {"headers": {"Host": f"{CANARY}.example"}}),
@@ -173,7 +185,11 @@ def test_nothing_that_was_sent_comes_back_or_is_logged(
         statuses.add(response.status_code)
         told = response.text + str(response.headers)
         assert CANARY.lower() not in told.lower(), request["url"]
-    assert statuses == {200, 400, 403, 404, 422}
+    for address in (f"/v1/images/{CANARY}", f"/v1/images?study_id={CANARY}"):
+        response = client.delete(address)
+        assert response.status_code == 404
+        assert CANARY not in response.text + str(response.headers)
+    assert statuses == {200, 400, 403, 404, 415, 422, 503}
     ours = [r for r in caplog.records if not r.name.startswith(("httpx", "httpcore"))]
     assert any(record.name == "cxrtext_api.access" for record in ours)
     assert not [r.getMessage() for r in ours if CANARY.lower() in r.getMessage().lower()]
@@ -188,11 +204,11 @@ def test_an_unforeseen_error_is_told_by_its_id_alone(
     caplog: pytest.LogCaptureFixture,
     error: type[Exception],
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error(f"/data/{CANARY}.png")
 
-    monkeypatch.setattr(service, "search_text", fail)
     with serve(service) as client:
+        monkeypatch.setattr(service, "search", fail)
         response = client.post("/v1/search", data={"query": "Effusion."})
         assert client.get("/readyz").status_code == 200
     body = check_problem(response, 500, "its log has the details")
@@ -212,7 +228,7 @@ def test_a_number_that_is_none_is_an_error_not_an_answer(
     class Found:
         finding, probability, score = "Edema", float("nan"), float("nan")
 
-    monkeypatch.setattr(service, "classify", lambda *_: [Found])
     with serve(service) as client:
+        monkeypatch.setattr(service, "classify", lambda *_: [Found])
         response = client.post("/v1/classify", data={"image_id": "images/s01.png"})
     check_problem(response, 500)

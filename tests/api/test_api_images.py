@@ -1,6 +1,7 @@
 """Health, the model, the indexed images and pictures of them."""
 
 import csv
+import json
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from PIL import Image
 import cxrtext
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
+from cxrtext_api.keys import Key, hash_key
+from cxrtext_api.settings import Settings
 
 
 def picture(content: bytes) -> NDArray[Any]:
@@ -48,11 +51,40 @@ def test_model_tells_what_is_loaded(client: TestClient, model: ImageTextModel) -
         "negative": ["No pulmonary edema"],
     }
     assert body["notice"] == "Research use only. Not a medical device."
+    assert body["access"]["key_id"] is None
+    assert {"read", "write"} <= set(body["access"]["scopes"])
+    assert body["index"]["images"] == 48
+    assert body["index"]["candidates"] == "flat"
+    assert body["exact"] is True
+    assert body["calibrated"] is False
+    assert (body["has_language_model"], body["takes_images"]) == (False, False)
+    assert body["limits"]["max_results"] == 1000
+    assert body["limits"]["max_prompts"] == 64
+    assert body["limits"]["max_body_bytes"] == body["max_body_bytes"] == 64 * 2**20
+
+
+def test_model_tells_what_it_was_trained_on(client: TestClient, checkpoint: Path) -> None:
+    noted = json.loads((checkpoint / "training.json").read_text())
+    body = client.get("/v1/model").json()
+    assert body["trained"]["data"] == noted["data_fingerprint"]
+    assert body["trained"]["steps"] == noted["step"] == 200
+    assert body["trained"]["objective"] == noted["configuration"]["objective"]["name"]
+    loss = noted["validation"]["loss"]
+    assert body["measured"]["loss"] == pytest.approx(loss, abs=1e-5)
+
+
+def test_model_tells_what_a_key_may_do(service: Service, serve: Any) -> None:
+    key = Key(key_id="desk", scopes=frozenset({"read"}), digest=hash_key("0123456789abcdef"))
+    with serve(service, Settings(keys=(key,))) as client:
+        headers = {"Authorization": "Bearer 0123456789abcdef"}
+        body = client.get("/v1/model", headers=headers).json()
+    assert body["access"] == {"key_id": "desk", "scopes": ["read"]}
 
 
 def test_model_without_an_index(client_without_index: TestClient) -> None:
     body = client_without_index.get("/v1/model").json()
     assert (body["has_index"], body["images"], body["sentences"]) == (False, 0, 0)
+    assert (body["index"], body["columns"]) == (None, 0)
 
 
 def test_images_are_listed_in_pages(client: TestClient) -> None:
@@ -71,6 +103,25 @@ def test_images_are_listed_in_pages(client: TestClient) -> None:
         "metadata": {"age": "86"},
     }
     assert client.get("/v1/images", params={"offset": 48}).json()["images"] == []
+
+
+def test_images_that_a_filter_leaves(client: TestClient) -> None:
+    params: dict[str, str | int] = {"where": "age between 50 and 52", "offset": 1, "limit": 1}
+    body = client.get("/v1/images", params=params).json()
+    assert (body["total"], body["offset"], body["limit"]) == (3, 1, 1)
+    assert [image["metadata"]["age"] for image in body["images"]] == ["51"]
+
+
+def test_columns_that_filters_can_name(client: TestClient) -> None:
+    response = client.get("/v1/columns")
+    assert response.status_code == 200
+    columns = {column.pop("name"): column for column in response.json()["columns"]}
+    assert columns["age"] == {"kind": "number", "least": 40, "most": 87, "values": None}
+    assert columns["split"]["kind"] == "text"
+    assert set(columns["split"]["values"]) == {"train", "val", "test"}
+    assert columns["study_id"]["values"] == []
+    assert columns["label.Edema"]["kind"] == "number"
+    assert client.get("/v1/model").json()["columns"] == len(columns)
 
 
 @pytest.mark.parametrize(
@@ -190,5 +241,5 @@ def test_a_file_that_is_gone(
 def test_without_an_index_there_are_no_images(
     client_without_index: TestClient, check_problem: Any
 ) -> None:
-    for path in ("/v1/images", "/v1/images/a.png", "/v1/images/a.png/rendered"):
+    for path in ("/v1/images", "/v1/images/a.png", "/v1/images/a.png/rendered", "/v1/columns"):
         check_problem(client_without_index.get(path), 404, "no index is loaded")

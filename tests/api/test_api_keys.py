@@ -1,103 +1,288 @@
-"""Bearer keys: where they are read from, and which doors they open."""
+"""Bearer keys: where they are read from, which doors they open, and how they change."""
 
 import hashlib
+import json
+import os
+import stat
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from typer.testing import CliRunner
 
 from cxrtext.errors import ConfigError
 from cxrtext.service import Service
-from cxrtext_api.keys import is_known, read_keys
+from cxrtext_api.admission import scopes_for
+from cxrtext_api.key_files import add_key, read_key_file, revoke_key
+from cxrtext_api.key_ring import KeyRing
+from cxrtext_api.keys import (
+    ANYONE,
+    Caller,
+    Key,
+    find_caller,
+    hash_key,
+    keys_file_of,
+    keys_of_environment,
+    new_key,
+)
 from cxrtext_api.settings import Settings
+from cxrtext_cli.commands.keys import keys as keys_command
 
 KEY = "correct-horse-battery"
 OTHER = "staple-staple-staple"
+READER = frozenset({"read"})
 
 
-def digest(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()
+class Clock:
+    """Seconds that a test moves on."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def guarded() -> Settings:
-    return Settings(keys=(digest(OTHER), digest(KEY)))
+    return Settings(keys=(hash_key(OTHER), hash_key(KEY)))  # type: ignore[arg-type]
 
 
-def test_keys_are_read_from_the_environment_and_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_text(f"# of the reading room\n{KEY}  # first\n\n{OTHER}\n")
-    assert read_keys({}) == ()
-    assert read_keys({"CXRTEXT_API_KEYS": f" {KEY}, ,{OTHER}"}) == (digest(KEY), digest(OTHER))
-    assert read_keys({"CXRTEXT_API_KEYS_FILE": str(path)}) == (digest(KEY), digest(OTHER))
-    both = {"CXRTEXT_API_KEYS_FILE": str(path), "CXRTEXT_API_KEYS": KEY}
-    assert read_keys(both) == (digest(KEY), digest(OTHER))
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
 
 
-@pytest.mark.parametrize(
-    ("content", "told"), [("", "no key"), ("# none\n", "no key"), ("short\n", "fewer than 16")]
-)
-def test_a_file_without_good_keys(tmp_path: Path, content: str, told: str) -> None:
-    path = tmp_path / "keys"
-    path.write_text(content)
-    with pytest.raises(ConfigError, match=told) as raised:
-        read_keys({"CXRTEXT_API_KEYS_FILE": str(path)})
+def test_keys_of_the_environment() -> None:
+    assert keys_of_environment({}) == ()
+    keys = keys_of_environment({"CXRTEXT_API_KEYS": f" {KEY}, ,{OTHER},{KEY}"})
+    assert [key.key_id for key in keys] == ["plain-1", "plain-2"]
+    assert [key.digest for key in keys] == [hash_key(KEY), hash_key(OTHER)]
+    assert all(key.scopes == READER for key in keys)
+    assert keys_file_of({}) is None
+    assert keys_file_of({"CXRTEXT_API_KEYS_FILE": "/keys"}) == Path("/keys")
+    with pytest.raises(ConfigError, match="fewer than 16") as raised:
+        keys_of_environment({"CXRTEXT_API_KEYS": "short"})
     assert "short" not in str(raised.value)
 
 
-def test_a_missing_file_of_keys(tmp_path: Path) -> None:
+def test_a_file_of_both_kinds_of_lines(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(
+        f"# of the reading room\n{KEY}  # first\n\n{KEY}\n"
+        f"ward-3 read,write {hash_key(OTHER)} 2031-05-06\n"
+        f"prometheus metrics {'AB' * 32}\n"
+    )
+    plain, ward, numbers = read_key_file(path)
+    assert (plain.key_id, plain.scopes, plain.digest) == ("plain-1", READER, hash_key(KEY))
+    assert ward.key_id == "ward-3"
+    assert ward.scopes == {"read", "write"}
+    assert ward.expires == date(2031, 5, 6)
+    assert numbers.scopes == {"metrics"}
+    assert numbers.digest == "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("secret", "fewer than 16"),
+        ("secret-secret-secret secret", "form of a key"),
+        (f"a read {'0' * 63}", "form of a key"),
+        (f"a admin {'0' * 64}", "unknown scope"),
+        (f"a\u00e9 read {'0' * 64}", "letters, digits"),
+        (f"a read {'0' * 64} tomorrow", "2027-12-31"),
+        (f"a read {'0' * 64} 2031-01-01 more", "form of a key"),
+        (f"a read {'0' * 64}\na read {'1' * 64}", "second key named a"),
+    ],
+)
+def test_a_line_that_is_no_key(tmp_path: Path, line: str, told: str) -> None:
+    path = tmp_path / "keys"
+    path.write_text(line, encoding="utf-8")
+    with pytest.raises(ConfigError, match=told) as raised:
+        read_key_file(path)
+    assert str(path) in str(raised.value)
+    assert "secret" not in str(raised.value)
+    assert "0000" not in str(raised.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
-        read_keys({"CXRTEXT_API_KEYS_FILE": str(tmp_path / "none")})
+        read_key_file(tmp_path / "none")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        read_key_file(tmp_path / "binary")
+    (tmp_path / "large").write_bytes(b"#" * (2**20 + 1))
+    with pytest.raises(ConfigError, match="larger than"):
+        read_key_file(tmp_path / "large")
+    (tmp_path / "empty").write_text("# none\n")
+    with pytest.raises(ConfigError, match="holds no key"):
+        KeyRing(Settings(keys_file=tmp_path / "empty"))
+
+
+def test_a_key_is_made_once_and_kept_as_a_digest(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    first = add_key(path, "ward-3", ["write", "read"], date(2031, 1, 1))
+    second = add_key(path, "viewer")
+    assert first != second
+    assert len(first) >= 43  # 256 bits
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    text = path.read_text()
+    assert first not in text
+    assert f"ward-3 read,write {hashlib.sha256(first.encode()).hexdigest()} 2031-01-01\n" in text
+    today = date(2026, 1, 1)
+    assert find_caller(first, read_key_file(path), today) == Caller(
+        "ward-3", frozenset({"read", "write"})
+    )
+    with pytest.raises(ConfigError, match="viewer is there"):
+        add_key(path, "viewer")
+    for name, scopes in (("a b", ["read"]), ("", ["read"]), ("#a", ["read"]), ("x", ["root"])):
+        with pytest.raises(ConfigError):
+            add_key(path, name, scopes)
+    assert path.read_text() == text
+
+
+def test_a_key_is_revoked(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"# kept\n{KEY} # a plain one\nward read {hash_key(OTHER)}")
+    add_key(path, "third")
+    inode = path.stat().st_ino
+    revoke_key(path, "ward")
+    assert [key.key_id for key in read_key_file(path)] == ["plain-1", "third"]
+    revoke_key(path, "plain-1")
+    assert "kept" in path.read_text()
+    assert KEY not in path.read_text()
+    assert path.stat().st_ino == inode, "a container would not see another file"
+    with pytest.raises(ConfigError, match="no key named ward"):
+        revoke_key(path, "ward")
 
 
 def test_a_known_key() -> None:
-    digests = (digest(OTHER), digest(KEY))
-    assert is_known(KEY, digests)
-    assert not is_known(KEY + "x", digests)
-    assert not is_known(digest(KEY), digests)
-    assert not is_known("", ())
+    keys = (Key(key_id="a", digest=hash_key(OTHER)), Key(key_id="b", digest=hash_key(KEY)))
+    assert find_caller(KEY, keys) == Caller("b", READER)
+    for wrong in (KEY + "x", hash_key(KEY), "", "\udcff"):
+        assert find_caller(wrong, keys) is None
+    assert find_caller(KEY, ()) is None
+
+
+def test_every_key_is_compared_whichever_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    import hmac
+
+    compared: list[str] = []
+    compare = hmac.compare_digest
+
+    def counted(one: str, other: str) -> bool:
+        compared.append(other)
+        return compare(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", counted)
+    keys = tuple(Key(key_id=f"k{i}", digest=hash_key(f"{KEY}{i}")) for i in range(5))
+    for given in (f"{KEY}0", f"{KEY}4", "wrong"):
+        compared.clear()
+        find_caller(given, keys)
+        assert len(compared) == 5
+
+
+def test_a_key_ends_after_its_last_day() -> None:
+    key = Key(key_id="a", digest=hash_key(KEY), expires=date(2030, 6, 1))
+    assert find_caller(KEY, [key], date(2030, 6, 1)) is not None
+    assert find_caller(KEY, [key], date(2030, 6, 2)) is None
+    over = key.model_copy(update={"expires": datetime.now(UTC).date() - timedelta(days=1)})
+    assert find_caller(KEY, [over]) is None
 
 
 def test_settings_take_digests_and_no_keys() -> None:
     with pytest.raises(ValueError, match="keys"):
-        Settings(keys=(KEY,))
+        Settings(keys=(KEY,))  # type: ignore[arg-type]
+    assert [key.key_id for key in guarded().keys] == ["plain-1", "plain-2"]
+
+
+def test_a_ring_follows_its_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "keys"
+    first = add_key(path, "first")
+    clock = Clock()
+    ring = KeyRing(Settings(keys_file=path), clock)
+    second = add_key(path, "second")
+    assert ring.find(second) is None, "looked at no more than once a second"
+    clock.now = 1.0
+    assert ring.find(second) == Caller("second", READER)
+    revoke_key(path, "first")
+    clock.now = 2.0
+    assert ring.find(first) is None
+    good = path.read_text()
+    path.write_text("broken line\n")
+    for clock.now in (3.0, 4.0, 5.0):
+        assert ring.find(second) is not None, "a broken file leaves the keys as they were"
+    assert caplog.text.count("stay as they were") == 1
+    assert "broken" not in caplog.text
+    path.unlink()
+    clock.now = 6.0
+    assert ring.find(second) is not None
+    path.write_text(good)
+    clock.now = 7.0
+    assert ring.find(second) is not None
+    path.write_text("# nobody\n")
+    ring.refresh(force=True)
+    assert ring.find(second) is None, "the last key was revoked"
+
+
+def test_a_ring_without_keys_lets_everybody_in() -> None:
+    assert KeyRing(Settings()).find(None) == ANYONE
+    assert ANYONE.scopes >= {"read", "write"}
 
 
 @pytest.mark.parametrize(
-    "header",
+    ("method", "path", "scopes"),
     [
-        None,
-        "",
-        "Bearer",
-        "Bearer ",
-        f"Basic {KEY}",
-        KEY,
-        "Bearer wrong-wrong-wrong-wrong",
-        f"Bearer {digest(KEY)}",
+        ("GET", "/v1/images", {"read"}),
+        ("POST", "/v1/images", {"write"}),
+        ("PUT", "/v1/images/a", {"write"}),
+        ("DELETE", "/v1/images/a/b", {"write"}),
+        ("PATCH", "/v1/images/a", {"write"}),
+        ("GET", "/v1/images/a/rendered", {"read"}),
+        ("POST", "/v1/search", {"read"}),
+        ("POST", "/v1/imagesx", {"read"}),
+        ("GET", "/metrics", {"read", "metrics"}),
+        ("GET", "/nothing", {"read"}),
     ],
 )
-def test_without_a_key_no_route_is_open(
-    service: Service, serve: Any, check_problem: Any, header: str | None
-) -> None:
-    headers = {} if header is None else {"Authorization": header}
+def test_which_scope_a_request_wants(method: str, path: str, scopes: set[str]) -> None:
+    assert scopes_for(method, path) == scopes
+
+
+WRONG_HEADERS: tuple[str | bytes | None, ...] = (
+    None,
+    "",
+    "Bearer",
+    "Bearer ",
+    f"Basic {KEY}",
+    KEY,
+    "Bearer wrong-wrong-wrong-wrong",
+    f"Bearer {hash_key(KEY)}",
+    b"Bearer \xff\xfe",
+)
+
+
+def test_without_a_key_no_route_is_open(service: Service, serve: Any, check_problem: Any) -> None:
     with serve(service, guarded()) as client:
-        for method, path in _routes(client):
-            response = client.request(method, path, headers=headers)
-            check_problem(response, 401, "Authorization: Bearer")
-            assert response.headers["www-authenticate"] == "Bearer"
-        check_problem(client.get("/nothing", headers=headers), 401)
+        for header in WRONG_HEADERS:
+            headers: dict[str, Any] = {} if header is None else {"Authorization": header}
+            for method, path in _routes(client):
+                response = client.request(method, path, headers=headers)
+                check_problem(response, 401, "Authorization: Bearer")
+                assert response.headers["www-authenticate"] == "Bearer"
+            check_problem(client.get("/nothing", headers=headers), 401)
 
 
 def _routes(client: TestClient) -> list[tuple[str, str]]:
-    """Every route under /v1, as the API describes it."""
+    """Every route under /v1, as the API describes it, and the metrics."""
     paths = client.get("/openapi.json").json()["paths"]
     found = [
         (method.upper(), path.replace("{image_id}", "images/s01.png"))
         for path, methods in paths.items()
         for method in methods
-        if path.startswith("/v1/")
+        if path.startswith("/v1/") or path == "/metrics"
     ]
-    assert len(found) == 8
+    assert len(found) >= 13
     return found
 
 
@@ -114,12 +299,57 @@ def test_a_body_is_not_read_without_a_key(service: Service, serve: Any, check_pr
     assert read == []
 
 
-@pytest.mark.parametrize("header", [f"Bearer {KEY}", f"bearer  {OTHER} "])
-def test_with_a_key(service: Service, serve: Any, header: str) -> None:
+def test_with_a_key(service: Service, serve: Any) -> None:
     with serve(service, guarded()) as client:
-        response = client.get("/v1/model", headers={"Authorization": header})
-    assert response.status_code == 200
-    assert response.json()["images"] == 48
+        for header in (f"Bearer {KEY}", f"bearer  {OTHER} "):
+            response = client.get("/v1/model", headers={"Authorization": header})
+            assert response.status_code == 200
+
+
+def test_scopes_at_the_door(
+    service: Service, serve: Any, check_problem: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "keys"
+    keys = {name: add_key(path, name, [name]) for name in ("read", "write", "metrics")}
+    form = {"data": {"study_id": "s01"}}
+    with serve(service, Settings(keys_file=path)) as client:
+        statuses = {
+            (name, method, where): client.request(
+                method, where, headers=bearer(key), **(form if method == "POST" else {})
+            ).status_code
+            for name, key in keys.items()
+            for method, where in (
+                ("GET", "/v1/model"),
+                ("POST", "/v1/images"),
+                ("DELETE", "/v1/images/none"),
+                ("GET", "/metrics"),
+            )
+        }
+        refused = client.post("/v1/images", data={"study_id": "s01"}, headers=bearer(keys["read"]))
+        check_problem(refused, 403, "lacks the scope")
+    allowed = {key for key, status in statuses.items() if status != 403}
+    assert allowed == {
+        ("read", "GET", "/v1/model"),
+        ("read", "GET", "/metrics"),
+        ("write", "POST", "/v1/images"),
+        ("write", "DELETE", "/v1/images/none"),
+        ("metrics", "GET", "/metrics"),
+    }
+    assert statuses["read", "GET", "/metrics"] == 200
+    assert 401 not in statuses.values()
+
+
+def test_keys_change_while_the_server_runs(service: Service, serve: Any, tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    first = add_key(path, "first")
+    with serve(service, Settings(keys_file=path)) as client:
+        assert client.get("/v1/model", headers=bearer(first)).status_code == 200
+        second = add_key(path, "second")
+        revoke_key(path, "first")
+        os.utime(path, (1, 1))
+        client.app.state.keys._checked -= 1
+        assert client.get("/v1/model", headers=bearer(first)).status_code == 401
+        assert client.get("/v1/model", headers=bearer(second)).status_code == 200
 
 
 def test_what_is_not_about_a_patient_wants_no_key(service: Service, serve: Any) -> None:
@@ -128,3 +358,28 @@ def test_what_is_not_about_a_patient_wants_no_key(service: Service, serve: Any) 
             assert client.get(path).status_code == 200, path
         assert client.get("/web/../v1/model").status_code == 401
         assert client.get("/web//v1/model").status_code == 404
+
+
+def test_new_keys_differ() -> None:
+    assert len({new_key() for _ in range(100)}) == 100
+
+
+def test_the_command_makes_lists_and_revokes(tmp_path: Path) -> None:
+    path = str(tmp_path / "keys")
+    run = partial(CliRunner().invoke, keys_command)
+    made = run(["add", path, "ward", "--scope", "read", "--scope", "write"])
+    assert made.exit_code == 0
+    key = made.stdout.strip()
+    assert run(["add", path, "old", "--expires", "2020-01-31"]).exit_code == 0
+    caller = find_caller(key, read_key_file(Path(path)))
+    assert caller == Caller("ward", frozenset({"read", "write"}))
+    listed = json.loads(run(["list", path, "--json"]).stdout)
+    assert [(row["name"], row["scopes"], row["state"]) for row in listed] == [
+        ("ward", "read,write", "good"),
+        ("old", "read", "expired"),
+    ]
+    assert key not in str(listed)
+    assert run(["revoke", path, "ward"]).exit_code == 0
+    assert [found.key_id for found in read_key_file(Path(path))] == ["old"]
+    assert isinstance(run(["revoke", path, "ward"]).exception, ConfigError)
+    assert run(["add", path, "x", "--expires", "tomorrow"]).exit_code == 2

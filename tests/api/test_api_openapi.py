@@ -35,11 +35,16 @@ def routes(description: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]
     ]
 
 
+def wants_key(path: str) -> bool:
+    return path.startswith("/v1/") or path == "/metrics"
+
+
 def test_every_route_is_described(description: dict[str, Any]) -> None:
     assert description["openapi"].startswith("3.1")
     assert {(method, path) for path, method, _ in routes(description)} == {
         ("get", "/healthz"),
         ("get", "/readyz"),
+        ("get", "/metrics"),
         ("get", "/v1/model"),
         ("get", "/v1/images"),
         ("get", "/v1/images/{image_id}"),
@@ -48,6 +53,12 @@ def test_every_route_is_described(description: dict[str, Any]) -> None:
         ("post", "/v1/classify"),
         ("post", "/v1/ground"),
         ("post", "/v1/search"),
+        ("post", "/v1/verify"),
+        ("post", "/v1/score-text"),
+        ("post", "/v1/images"),
+        ("delete", "/v1/images"),
+        ("delete", "/v1/images/{image_id}"),
+        ("get", "/v1/columns"),
     }
     names = [route["operationId"] for _, _, route in routes(description)]
     assert len(set(names)) == len(names)
@@ -68,30 +79,35 @@ def test_references_lead_somewhere(description: dict[str, Any]) -> None:
 
 def test_errors_are_problem_documents(description: dict[str, Any]) -> None:
     for path, _, route in routes(description):
-        if path == "/healthz":
-            continue
         errors = {s: a for s, a in route["responses"].items() if int(s) >= 400}
-        assert "503" in errors, path
-        assert path == "/readyz" or "401" in errors, path
-        for answer in errors.values():
+        assert {"400", "403", "429", "500", "503"} <= set(errors), path
+        assert ("401" in errors) == wants_key(path), path
+        if "requestBody" in route:
+            assert {"413", "415", "422"} <= set(errors), path
+        for status, answer in errors.items():
             assert list(answer["content"]) == ["application/problem+json"], path
+            assert len(answer["description"]) > 10, (path, status)
+            assert "X-Request-ID" in answer["headers"]
+            assert ("Retry-After" in answer["headers"]) == (status in ("429", "503"))
 
 
 def test_keys_are_described(description: dict[str, Any]) -> None:
     (name,) = description["components"]["securitySchemes"]
     assert description["components"]["securitySchemes"][name]["scheme"] == "bearer"
     for path, _, route in routes(description):
-        assert route.get("security") == ([{name: []}] if path.startswith("/v1/") else None), path
+        assert route.get("security") == ([{name: []}] if wants_key(path) else None), path
 
 
 def test_images_are_sent_as_files(description: dict[str, Any]) -> None:
-    for path in ("/v1/classify", "/v1/ground", "/v1/search", "/v1/render"):
+    for path in ("/v1/classify", "/v1/ground", "/v1/verify", "/v1/search", "/v1/render"):
         content = description["paths"][path]["post"]["requestBody"]["content"]
         assert list(content) == ["multipart/form-data"]
         form = description["components"]["schemas"][
             content["multipart/form-data"]["schema"]["$ref"].rpartition("/")[2]
         ]
         assert {"image", "image_id"} <= set(form["properties"])
+    found = description["paths"]["/v1/search"]["post"]["responses"]["200"]["content"]
+    assert set(found) == {"application/json", "text/csv"}
     grounded = description["paths"]["/v1/ground"]["post"]["responses"]["200"]["content"]
     assert set(grounded) == {"application/json", "image/png"}
 

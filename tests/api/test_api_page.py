@@ -1,6 +1,7 @@
 """The page's files: complete, from this server only, and nothing in line."""
 
 import re
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -41,6 +42,9 @@ def test_everything_that_the_pages_load_is_served(client: TestClient) -> None:
     }
     assert all(found[path][1] == "text/html; charset=utf-8" for path in PAGES)
     assert {"/web/main.js", "/web/viewer.js", "/web/docs.js"} <= set(found)
+    served = {path.removeprefix("/web/") for path in found if path.startswith("/web/")}
+    shipped = {file.name for file in files("cxrtext_api").joinpath("web").iterdir()}
+    assert served | {"index.html", "docs.html"} == shipped  # nothing is left over
 
 
 def test_nothing_is_loaded_from_elsewhere(client: TestClient) -> None:

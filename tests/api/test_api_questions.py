@@ -1,6 +1,7 @@
 """Classification and grounding, and the image that every question wants."""
 
 import json
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from PIL import Image
 from cxrtext.evaluation import Prompts
 from cxrtext.images import read_image_bytes
 from cxrtext.models import ImageTextModel
-from cxrtext.service import EmbeddedImage, Service
+from cxrtext.service import Service
+from cxrtext_api.negotiation import preferred
 
 FRACTURE = {"Fracture": {"positive": ["Rib fracture."], "negative": ["No rib fracture."]}}
 
@@ -25,7 +27,7 @@ def test_classify_answers_with_the_services_numbers(
     response = client.post("/v1/classify", files={"image": png})
     assert response.status_code == 200
     body = response.json()
-    assert body["model"] == model.fingerprint
+    assert (body["model"], body["calibrated"]) == (model.fingerprint, False)
     expected = service.classify(service.embed(read_image_bytes(png, "x")))
     assert [found["finding"] for found in body["findings"]] == [one.finding for one in expected]
     for found, one in zip(body["findings"], expected, strict=True):
@@ -166,6 +168,48 @@ def test_ground_is_json_unless_a_picture_is_asked_for(client: TestClient, accept
 
 
 @pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("image/png;q=0.5, application/json", "application/json"),
+        ("application/json;q=0.1, image/*", "image/png"),
+        ("text/html, image/png;q=0.2", "image/png"),
+        ("image/png;q=0", "application/json"),
+        ("image/png;q=much", "application/json"),
+        ("text/html", "application/json"),
+        ("", "application/json"),
+    ],
+)
+def test_what_an_accept_header_wants(accept: str, kind: str) -> None:
+    assert preferred(accept, ("application/json", "image/png")) == kind
+
+
+def test_ground_with_a_threshold(client: TestClient) -> None:
+    data = {"image_id": "images/s01.png", "sentence": "Left pleural effusion."}
+    whole = client.post("/v1/ground", data={**data, "threshold": -1}).json()
+    assert whole["threshold"] == -1
+    (box,) = whole["boxes"]
+    assert box["bbox"] == pytest.approx(whole["region"], abs=1e-4)
+    none = client.post("/v1/ground", data={**data, "threshold": 1}).json()
+    assert none["boxes"] == []
+
+
+@pytest.mark.parametrize("threshold", ["1.5", "nan", "inf", "high"])
+def test_a_threshold_out_of_range(client: TestClient, check_problem: Any, threshold: str) -> None:
+    data = {"image_id": "images/s01.png", "sentence": "Effusion.", "threshold": threshold}
+    for route, more in (("ground", {}), ("verify", {"report": "Effusion."})):
+        body = check_problem(client.post(f"/v1/{route}", data={**data, **more}), 422)
+        assert body["errors"][0]["field"] == "threshold"
+
+
+@pytest.mark.parametrize("route", ["classify", "ground", "verify", "search", "render", "images"])
+def test_a_form_route_takes_no_json(client: TestClient, check_problem: Any, route: str) -> None:
+    response = client.post(f"/v1/{route}", json={"image_id": "images/s01.png"})
+    body = check_problem(response, 415)
+    assert "multipart/form-data" in body["detail"]
+    check_problem(client.post("/v1/score-text", data={"sentences": "A."}), 415, "application/json")
+
+
+@pytest.mark.parametrize(
     ("sentence", "detail"),
     [("", "see errors"), ("   ", "empty"), ("…!", "empty"), ("e" * 2001, "2001 characters")],
 )
@@ -210,16 +254,16 @@ def test_an_image_that_cannot_be_decoded(
 def test_a_second_question_of_an_upload_does_not_decode_it_again(
     service: Service, serve: Any, png: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedded = []
-    embed = service.embed
+    embedded: list[tuple[int, ...]] = []
+    embed_squares = service.embed_squares
 
-    def counted(image: NDArray[np.float32]) -> EmbeddedImage:
-        embedded.append(image.shape)
-        return embed(image)
+    def counted(squares: Sequence[NDArray[np.uint8]]) -> list[Any]:
+        embedded.extend(square.shape for square in squares)
+        return embed_squares(squares)
 
-    monkeypatch.setattr(service, "embed", counted)
     with serve(service) as client:
+        monkeypatch.setattr(service, "embed_squares", counted)  # after the first, warming question
         first = client.post("/v1/classify", files={"image": png}).json()
         assert client.post("/v1/classify", files={"image": png}).json() == first
         client.post("/v1/ground", files={"image": png}, data={"sentence": "Effusion."})
-    assert embedded == [(1, 96, 80)]
+    assert embedded == [(1, 72, 72)]

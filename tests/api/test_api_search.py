@@ -2,14 +2,17 @@
 
 import csv
 from collections import Counter
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from cxrtext.index import ImageHit, IndexedImage
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
+from cxrtext_api.cohort import write_cohort
 
 
 def test_search_by_a_sentence(client: TestClient, service: Service, model: ImageTextModel) -> None:
@@ -73,18 +76,181 @@ def test_search_with_k_out_of_range(client: TestClient, check_problem: Any, k: s
 @pytest.mark.parametrize(
     ("data", "detail"),
     [
-        ({}, "give one of"),
-        ({"query": ""}, "give one of"),
+        ({}, "give a query, an image"),
+        ({"not": "Effusion."}, "give a query, an image"),
+        ({"query": ""}, "empty"),
         ({"query": " "}, "empty"),
-        ({"query": "Effusion.", "image_id": "images/s07.png"}, "give one of"),
-        ({"query": "Effusion.", "target": "sentences"}, "found by an image"),
+        ({"query": ["Effusion.", "…"]}, "empty"),
+        ({"query": "e" * 2001}, "2001 characters"),
+        ({"query": "Effusion.", "other_patients": True}, "wants an image_id"),
         ({"query": "Effusion.", "target": "patients"}, "see errors"),
+        ({"query": "Effusion.", "min_score": "nan"}, "see errors"),
+        ({"query": "Effusion.", "offset": "10001"}, "see errors"),
+        ({"query": "Effusion.", "mode": "slow"}, "see errors"),
+        ({"query": "Effusion.", "unique": "scanner"}, "see errors"),
+        ({"query": ["Effusion."] * 17}, "see errors"),
+        ({"query": ["A.", "B."], "target": "sentences"}, "not by both"),
+        ({"query": "A.", "image_id": "images/s07.png", "target": "sentences"}, "not by both"),
+        ({"query": "A.", "target": "sentences", "where": "age > 60"}, "target=images"),
+        ({"query": "A.", "target": "sentences", "not": "B."}, "target=images"),
+        ({"query": "A.", "target": "sentences", "offset": 1}, "target=images"),
     ],
 )
 def test_search_wants_one_question(
-    client: TestClient, check_problem: Any, data: dict[str, str], detail: str
+    client: TestClient, check_problem: Any, data: dict[str, Any], detail: str
 ) -> None:
     check_problem(client.post("/v1/search", data=data), 422, detail)
+
+
+def names(response: Any) -> list[str]:
+    assert response.status_code == 200, response.text
+    return [hit["image_id"] for hit in response.json()["images"]]
+
+
+def test_search_says_how_it_looked(client: TestClient) -> None:
+    body = client.post("/v1/search", data={"query": "Effusion.", "offset": 2, "k": 3}).json()
+    assert (body["matching"], body["exact"], body["warning"]) == (48, True, None)
+    assert (body["offset"], body["k"]) == (2, 3)
+    assert 3 <= body["scored"] <= 48
+    labels = body["images"][0]["labels"]
+    assert set(labels) == set(client.get("/v1/model").json()["prompts"])
+    assert all(0 <= p <= 1 for p in labels.values())
+
+
+def test_pages_of_a_search_follow_each_other(client: TestClient) -> None:
+    whole = names(client.post("/v1/search", data={"query": "Effusion.", "k": 20}))
+    data = {"query": "Effusion.", "k": 10}
+    first = names(client.post("/v1/search", data=data))
+    second = names(client.post("/v1/search", data={**data, "offset": 10}))
+    assert first + second == whole
+    assert names(client.post("/v1/search", data={**data, "offset": 48})) == []
+
+
+def test_several_sentences_and_what_is_not_to_fit(client: TestClient, service: Service) -> None:
+    data = {"query": ["Left pleural effusion.", "Effusion."], "not": ["Right pneumothorax."]}
+    body = client.post("/v1/search", data={**data, "k": 5}).json()
+    query = service.make_query(data["query"], without=data["not"])
+    expected = service.search(query, 5).hits
+    assert [hit["image_id"] for hit in body["images"]] == [hit.image.image for hit in expected]
+    scores = [hit["score"] for hit in body["images"]]
+    assert scores == pytest.approx([hit.score for hit in expected], abs=1e-5)
+
+
+def test_a_sentence_and_an_image_together(client: TestClient) -> None:
+    data = {"query": "Right pneumothorax.", "image_id": "images/s07.png"}
+    by_image = names(client.post("/v1/search", data={**data, "image_weight": 1}))
+    by_text = names(client.post("/v1/search", data={**data, "image_weight": 0}))
+    assert by_image == names(client.post("/v1/search", data={"image_id": "images/s07.png"}))
+    assert by_text == names(client.post("/v1/search", data={"query": data["query"]}))
+    assert by_image != by_text
+
+
+def test_filters_are_applied_before_the_search(client: TestClient) -> None:
+    data = {"query": "Effusion.", "where": "age >= 80 and split = 'train'"}
+    body = client.post("/v1/search", data=data).json()
+    assert body["matching"] == len(body["images"]) == 3
+    for hit in body["images"]:
+        assert int(hit["metadata"]["age"]) >= 80
+        assert hit["split"] == "train"
+
+
+@pytest.mark.parametrize(
+    ("where", "detail"),
+    [
+        ("", "see errors"),
+        ("age >", "filter, character 6: expected a value"),
+        ("DoeJohn > 4", "filter, character 1: no such column; there are image"),
+        ("age DoeJohn 4", "filter, character 5: expected a comparison"),
+        ("age > 'DoeJohn", "this quote is not closed"),
+        ("age > 60; drop table images", "fits nowhere"),
+    ],
+)
+def test_a_filter_that_is_wrong(
+    client: TestClient, check_problem: Any, where: str, detail: str
+) -> None:
+    data = {"query": "Effusion.", "where": where}
+    if not where:
+        assert client.post("/v1/search", data=data).status_code == 200  # no filter at all
+        return
+    body = check_problem(client.post("/v1/search", data=data), 422, detail)
+    assert "DoeJohn" not in str(body)
+    check_problem(client.get("/v1/images", params={"where": where}), 422, detail)
+
+
+def test_unique_and_left_out_patients(client: TestClient) -> None:
+    data = {"image_id": "images/s07.png", "k": 48}
+    own = names(client.post("/v1/search", data=data))
+    others = names(client.post("/v1/search", data={**data, "other_patients": True}))
+    assert set(own) - set(others) == {"images/s07.png"}
+    excluded = names(client.post("/v1/search", data={**data, "exclude_patient": ["p07", "p10"]}))
+    assert set(own) - set(excluded) == {"images/s07.png", "images/s10.png"}
+    assert len(names(client.post("/v1/search", data={**data, "unique": "patient"}))) == 48
+
+
+def test_min_score_ends_the_list(client: TestClient) -> None:
+    data = {"query": "Effusion.", "k": 48}
+    scores = [hit["score"] for hit in client.post("/v1/search", data=data).json()["images"]]
+    limit = scores[9] - 1e-6
+    found = client.post("/v1/search", data={**data, "min_score": limit}).json()["images"]
+    assert [hit["score"] for hit in found] == [score for score in scores if score >= limit]
+
+
+def test_sentences_like_a_sentence(client: TestClient, service: Service) -> None:
+    data = {"query": "Left pleural effusion.", "target": "sentences", "k": 2}
+    body = client.post("/v1/search", data=data).json()
+    assert body["sentences"][0]["sentence"] == data["query"]
+    assert body["sentences"][0]["score"] == pytest.approx(1, abs=1e-3)
+    assert (body["matching"], len(body["sentences"])) == (3, 2)
+
+
+def test_a_picture_unlike_all_others_is_warned_of(
+    service: Service, serve: Any, png: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.archive, "is_unlike", lambda _: True)
+    with serve(service) as client:
+        sent = client.post("/v1/search", files={"image": png}).json()
+        known = client.post("/v1/search", data={"image_id": "images/s07.png"}).json()
+    assert "is it a chest radiograph?" in sent["warning"]
+    assert known["warning"] is None
+
+
+def cohort(response: Any) -> list[dict[str, str]]:
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "text/csv; charset=utf-8"
+    assert response.headers["content-disposition"] == 'attachment; filename="cohort.csv"'
+    return list(csv.DictReader(StringIO(response.text, newline="")))
+
+
+def test_a_cohort_as_csv(client: TestClient) -> None:
+    data = {"query": "Effusion.", "k": 7}
+    rows = cohort(client.post("/v1/search", data=data, headers={"Accept": "text/csv"}))
+    hits = client.post("/v1/search", data=data).json()["images"]
+    assert [row["image"] for row in rows] == [hit["image_id"] for hit in hits]
+    assert [float(row["score"]) for row in rows] == [hit["score"] for hit in hits]
+    assert [row["age"] for row in rows] == [hit["metadata"]["age"] for hit in hits]
+    assert list(rows[0])[:6] == ["score", "image", "study_id", "patient_id", "split", "age"]
+    assert float(rows[0]["label.Pneumonia"]) == hits[0]["labels"]["Pneumonia"]
+
+
+def test_an_empty_cohort_has_its_header(client: TestClient) -> None:
+    data = {"query": "Effusion.", "where": "age > 1000"}
+    response = client.post("/v1/search", data=data, headers={"Accept": "text/csv"})
+    assert cohort(response) == []
+    assert response.text.startswith("score,image,study_id,patient_id,split\r\n")
+
+
+def test_no_cell_of_a_cohort_is_a_formula() -> None:
+    texts = ["=1+1", "+1", "-1", "@a", "\t=1", "\r=1", " =1", "plain", '"quoted", too']
+    image = IndexedImage(
+        1, "a.png", "", "=s", "@p", "test", 1, 1, {f"={i}": text for i, text in enumerate(texts)}
+    )
+    text = write_cohort([ImageHit(image, -0.5, {"=F": 0.5})])
+    header, row = list(csv.reader(StringIO(text, newline="")))
+    assert row[0] == "-0.5"  # a number of our own, not a text
+    assert row[2:4] == ["'=s", "'@p"]
+    assert row[5:14] == [*(f"'{text}" for text in texts[:7]), "plain", '"quoted", too']
+    assert header[5] == "'=0"
+    assert header[-1] == "label.=F"
 
 
 def test_search_without_an_index(

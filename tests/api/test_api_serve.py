@@ -1,17 +1,24 @@
 """Running the server: where it may listen, what it prints, how it ends."""
 
+import os
 import signal
 import socket
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, WorkError
 from cxrtext.service import Service
+from cxrtext_api.key_files import add_key, revoke_key
+from cxrtext_api.keys import Key
 from cxrtext_api.serve import run_server
 from cxrtext_api.settings import Settings, is_loopback
 
@@ -21,6 +28,9 @@ from cxrtext_api.serve import run_server
 from cxrtext_api.settings import Settings
 
 class Loaded:
+    def warm_up(self):
+        pass
+
     def close(self):
         print("closed", flush=True)
 
@@ -39,6 +49,9 @@ def taken() -> Iterator[int]:
         other.bind(("127.0.0.1", 0))
         other.listen()
         yield other.getsockname()[1]
+
+
+SOMEBODY = Key(key_id="somebody", digest="0" * 64)
 
 
 def never(_: Settings) -> NoReturn:
@@ -62,7 +75,7 @@ def test_a_port_in_use(taken: int) -> None:
 )
 def test_an_address_of_another_machine(host: str, told: str) -> None:
     with pytest.raises(WorkError, match="listen on") as raised:
-        run_server(Settings(host=host, port=0, keys=("0" * 64,)), load=never)
+        run_server(Settings(host=host, port=0, keys=(SOMEBODY,)), load=never)
     assert told in str(raised.value)
 
 
@@ -96,6 +109,9 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(error: type[Exception]) -
 
 def test_a_failing_announcement_ends_the_server() -> None:
     class Loaded:
+        def warm_up(self) -> None:
+            pass
+
         def close(self) -> None:
             pass
 
@@ -127,3 +143,152 @@ def test_it_says_its_address_once_and_ends_well(number: signal.Signals, host: st
         finally:
             process.kill()
     assert (process.returncode, out, err) == (0, "closed\nended\n", "")
+
+
+PROGRAM = """
+import sys, threading, time
+from cxrtext_api.serve import run_server
+from cxrtext_api.settings import Settings
+
+class Loaded:
+    def warm_up(self):
+        pass
+
+    def close(self):
+        print("closed", flush=True)
+
+    def describe(self):
+        return {"fingerprint": "f", "images": 1, "sentences": 2}
+
+def load(settings):
+    return Loaded()
+
+if __name__ == "__main__":
+    settings = Settings.model_validate_json(sys.argv[1])
+    run_server(settings, lambda url: print(url, flush=True), load=load)
+    print("ended", flush=True)
+"""
+
+
+@contextmanager
+def program(tmp_path: Path, **settings: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own, and its address."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    command = [sys.executable, str(path), Settings(port=0, **settings).model_dump_json()]  # type: ignore[arg-type]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def status_of(url: str, key: str = "") -> int:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            status: int = answer.status
+            return status
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+    except OSError:
+        return 0
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def children(process: subprocess.Popen[str]) -> list[int]:
+    """The serving processes of a server of several."""
+    found = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [
+        int(pid)
+        for pid in found
+        if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+def test_several_processes_serve_and_the_dead_are_replaced(tmp_path: Path) -> None:
+    with program(tmp_path, workers=2) as (process, url):
+        assert url.startswith("http://127.0.0.1:")
+        before = children(process)
+        assert len(before) == 2
+        for _ in range(4):
+            assert status_of(f"{url}/readyz") == 200
+        with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        asked = 'cxrtext_http_requests_total{method="GET",route="/readyz",status="200"}'
+        assert f"{asked} 4.0" in text, "the numbers of both processes are added up"
+        assert "cxrtext_index_sentences 2.0" in text
+        os.kill(before[0], signal.SIGKILL)
+        assert until(lambda: len(children(process)) == 2 and before[0] not in children(process))
+        assert status_of(f"{url}/readyz") == 200
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert out.endswith("ended\n")
+    assert out.count("closed") >= 1
+    assert "Traceback" not in err
+
+
+def test_serving_processes_end_with_their_parent(tmp_path: Path) -> None:
+    with program(tmp_path, workers=2) as (process, url):
+        pids = children(process)
+        process.kill()
+        process.wait(10)
+        assert until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids))
+        assert status_of(f"{url}/healthz") == 0
+
+
+def test_a_hangup_reads_the_keys_anew(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    first, audit = add_key(path, "first"), tmp_path / "audit.log"
+    with program(tmp_path, keys_file=path, audit_log=audit) as (process, url):
+        assert status_of(f"{url}/metrics", first) == 200
+        assert status_of(f"{url}/metrics") == 401
+        revoke_key(path, "first")
+        second = add_key(path, "second")
+        audit.rename(tmp_path / "audit.1")
+        process.send_signal(signal.SIGHUP)
+        assert until(lambda: status_of(f"{url}/metrics", second) == 200, 10)
+        assert status_of(f"{url}/metrics", first) == 401
+        assert until(audit.exists, 10)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_a_server_that_is_told_to_stop_says_so_before_it_does(tmp_path: Path) -> None:
+    with program(tmp_path, drain_seconds=3) as (process, url):
+        assert status_of(f"{url}/readyz") == 200
+        process.send_signal(signal.SIGTERM)
+        assert until(lambda: status_of(f"{url}/readyz") == 503, 2.5)
+        assert status_of(f"{url}/healthz") == 200
+        assert process.wait(30) == 0
+        assert status_of(f"{url}/healthz") == 0
+
+
+def test_what_was_accepted_is_finished(tmp_path: Path) -> None:
+    with program(tmp_path) as (process, url):
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as line:
+            head = "POST /v1/render HTTP/1.1\r\nHost: localhost\r\nContent-Length: 11\r\n"
+            line.sendall(f"{head}Content-Type: application/x-www-form-urlencoded\r\n\r\n".encode())
+            time.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            line.sendall(b"image_id=12")
+            assert line.recv(4096).startswith(b"HTTP/1.1 ")
+        assert process.wait(30) == 0
+
+
+def test_several_processes_cannot_add_images(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="one worker"):
+        run_server(Settings(workers=2, uploads=tmp_path), load=never)

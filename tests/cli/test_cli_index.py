@@ -98,7 +98,7 @@ def test_an_image_that_is_no_radiograph(cxrtext: Command, archive: Path, tmp_pat
         (("x", "--where", "age > 'x"), "this quote is not closed"),
         (("x", "--where", ""), "the filter is empty"),
         (("x", "--image", "a.png", "--target", "sentences"), "not by both"),
-        (("x", "--target", "sentences", "--where", "age > 3"), "are for --target images"),
+        (("x", "--target", "sentences", "--unique", "study"), "are for --target images"),
         (("x", "--other-patients"), "wants --image-id"),
         (("--image-id", "nobody.png"), "no index holds an image of that id"),
     ],
@@ -111,6 +111,23 @@ def test_wrong_searches(
 
 def test_the_count_must_be_one_at_least(cxrtext: Command, archive: Path) -> None:
     assert cxrtext("search", "x", "-k", 0, "--index", archive).returncode == 2
+
+
+def test_studies_to_delete_from_a_file(
+    cxrtext: Command, refused: Refused, archive: Path, tmp_path: Path
+) -> None:
+    listed = tmp_path / "studies.txt"
+    listed.write_text("s01\n\n  s02 \n")
+    done = cxrtext("index", archive, "--delete-from", listed, "--json")
+    assert '"deleted": 2' in done.stdout, done.stderr
+    assert "holds no study 's01'" in refused("index", archive, "--delete-from", listed)
+    listed.write_text("\n")
+    assert "names no study; write one" in refused("index", archive, "--delete-from", listed)
+    listed.write_bytes(b"\xff\xfe\xff")
+    assert "not UTF-8" in refused("index", archive, "--delete-from", listed)
+    assert "no such file" in refused("index", archive, "--delete-from", tmp_path / "none")
+    both = refused("index", archive, "--delete-from", listed, "--check")
+    assert "not UTF-8" in both
 
 
 def test_delete_check_compact_rebuild(cxrtext: Command, refused: Refused, archive: Path) -> None:

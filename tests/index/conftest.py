@@ -61,10 +61,10 @@ def make_archive(model: ImageTextModel, checkpoint: Path) -> MakeArchive:
         vectors = model.embed_sentences(sentences)
         with writing(folder, create=True) as catalogue:
             start_index(catalogue, model, checkpoint, list(vectors), CHEX5_PROMPTS, storage)
-            basis = read_state(folder, catalogue).basis
+            language = read_state(folder, catalogue).language
             for begin in range(0, count, batch):
                 part = regions[begin : begin + batch]
-                rows, _ = packed_rows(model, part, basis, storage)
+                rows, _ = packed_rows(model, part, language, storage)
                 images = [made_up(start + begin + i, prefix) for i in range(len(part))]
                 add_images(folder, catalogue, images, rows)
             known = catalogue.known_sentences()

@@ -39,6 +39,10 @@ Held = dict[str, int]
 """Version of each image, by name."""
 
 
+OFTEN = {"add": 8, "replace": 3, "delete": 4, "compact": 2, "rebuild": 2}
+"""How often each change is made."""
+
+
 def regions_of(model: ImageTextModel, N: int, name: str, version: int) -> Tensor:
     seed = int(name[1:]) * 1000 + version
     noise = torch.randn(1, N, model.spec.dimension, generator=torch.Generator().manual_seed(seed))
@@ -56,7 +60,7 @@ def put(folder: Path, model: ImageTextModel, images: Held) -> None:
         state = read_state(folder, catalogue)
         N = int(state.meta["regions"])
         regions = torch.cat([regions_of(model, N, *image) for image in images.items()])
-        rows, _ = packed_rows(model, regions, state.basis, "float16")
+        rows, _ = packed_rows(model, regions, state.language, "float16")
         new = [
             NewImage(name, "/x", study_of(name), "p", "train", 8, 8, {"version": str(v)}, {})
             for name, v in images.items()
@@ -77,7 +81,7 @@ def changed(held: Held, change: dict[str, object]) -> Held:
 
 
 def choose(held: Held, chance: random.Random, last: int) -> dict[str, object]:
-    kind = chance.choices(["add", "replace", "delete", "compact", "rebuild"], [8, 3, 4, 2, 2])[0]
+    kind = chance.choices(list(OFTEN), list(OFTEN.values()))[0]
     if kind == "add" or len(held) < 30:
         names = [f"i{last + i + 1}" for i in range(chance.randint(1, 20))]
         return {"kind": "add", "images": dict.fromkeys(names, 0)}
@@ -186,7 +190,9 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--often", nargs=5, type=int, metavar="N", help=f"as {list(OFTEN.items())}")
     options = parser.parse_args()
+    OFTEN.update(zip(OFTEN, options.often or OFTEN.values(), strict=True))
     torch.set_num_threads(1)
     model = load_model(options.checkpoint)
     held: Held = {f"i{i}": 0 for i in range(60)}

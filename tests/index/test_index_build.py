@@ -10,11 +10,12 @@ from cxrtext.errors import CheckpointError, DataError
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index import build_index, open_index
 from cxrtext.index.catalogue import Catalogue
+from cxrtext.index.schema import SCHEMA_VERSION
 from cxrtext.models import load_model
 from cxrtext.models.embedding import embed_all
 
 VECTORS = [
-    f"{name}.000001.vectors" for name in ("regions", "sketch", "prototypes", "means", "sentences")
+    f"{name}.000001.vectors" for name in ("regions", "sketch", "profiles", "means", "sentences")
 ]
 
 
@@ -87,7 +88,7 @@ def test_the_build_measures_its_recall(index_folder: Path, checkpoint: Path) -> 
     summary = json.loads((index_folder / "index.json").read_text())
     assert summary["recall_at_10"] == 1.0
     assert 0 < summary["reranked"] <= 1
-    assert summary["structures"]["prototypes"]["kind"] == "flat"
+    assert summary["structures"]["profiles"]["kind"] == "flat"
     assert summary["images"] == 48
     assert summary["model"] == load_model(checkpoint).fingerprint
 
@@ -125,14 +126,14 @@ def test_a_stopped_build_goes_on_and_equals_one_in_one_go(
         assert len(index.search_image(index.regions(0), k=50)) == 32
     with (out / VECTORS[0]).open("ab") as handle:
         handle.write(b"vectors that were never noted")
-    (out / "prototypes.000009.000001.faiss").write_bytes(b"of a killed writer")
+    (out / "profiles.000009.000001.faiss").write_bytes(b"of a killed writer")
     seen: list[int] = []
     summary = build_index(
         data_folder / "manifest.csv", checkpoint, out, progress=lambda d, _: seen.append(d)
     )
     assert (summary.added, summary.images) == (16, 48)
     assert seen[-1] == 48
-    assert not (out / "prototypes.000009.000001.faiss").exists()
+    assert not (out / "profiles.000009.000001.faiss").exists()
     for name in VECTORS:
         assert (out / name).read_bytes() == (index_folder / name).read_bytes()
 
@@ -171,7 +172,7 @@ def test_other_preprocessing_is_named(copy: Path, checkpoint: Path) -> None:
         open_index(copy, checkpoint)
 
 
-@pytest.mark.parametrize("name", [*VECTORS, "prototypes.000001.000001.faiss"])
+@pytest.mark.parametrize("name", [*VECTORS, "profiles.000001.000001.faiss"])
 def test_a_changed_byte_is_refused(copy: Path, checkpoint: Path, name: str) -> None:
     data = bytearray((copy / name).read_bytes())
     data[len(data) // 2] ^= 1
@@ -208,8 +209,10 @@ def test_other_schemas_are_refused_with_what_to_do(copy: Path) -> None:
 def test_an_older_schema_is_converted_by_the_next_writer(
     copy: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    change_meta(copy, "schema_version", "1")
-    steps = {1: lambda database: database.execute("INSERT INTO meta VALUES ('converted', 'yes')")}
+    before = SCHEMA_VERSION - 1
+    change_meta(copy, "schema_version", str(before))
+    told = "INSERT INTO meta VALUES ('converted', 'yes')"
+    steps = {before: lambda database: database.execute(told)}
     monkeypatch.setattr("cxrtext.index.schema.MIGRATIONS", steps)
     with pytest.raises(CheckpointError, match="older version.*--check' once, with write access"):
         open_index(copy)

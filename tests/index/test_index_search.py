@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from cxrtext.index import Index, Query, open_index
-from cxrtext.index.prototypes import mean_region, prototypes
+from cxrtext.index.means import mean_region
 from cxrtext.index.quantised import pack, pooled, unpack
 from cxrtext.index.scoring import exact_scores
 from cxrtext.index.sketch import lower_bounds, residual, sentence_basis, sketch, upper_bounds
@@ -291,15 +291,6 @@ def test_an_index_in_8_bits_ranks_by_what_it_keeps(
         assert found.exact
         assert len(found.hits) == 20
         same([(hit.image.image, hit.score) for hit in found.hits], scan(index, query), 20)
-
-
-def test_prototypes_are_unit_vectors_that_stand_for_clusters() -> None:
-    axes = torch.eye(6)[:4]
-    regions = axes.repeat_interleave(5, dim=0)[None]
-    found = prototypes(regions, count=5)
-    assert torch.allclose(found.norm(dim=-1), torch.ones(1, 5))
-    nearest = (found[0, 1:] @ axes.T).amax(dim=0)
-    assert np.allclose(nearest.numpy(), 1.0)
 
 
 def test_a_query_of_nothing_is_refused() -> None:

@@ -36,6 +36,9 @@ def test_shards_give_what_all_together_give(folders: list[Path], model: ImageTex
         assert said[0].sentence == "Left pleural effusion."
         assert said[0].studies == 3 * 50
         assert len(shards.search_sentences(torch.ones(16, 16), 10)) == 3
+        every_said = shards.similar_sentences(text[0], 3)
+        assert shards.similar_sentences(text[0], 1, offset=1) == every_said[1:2]
+        assert shards.similar_sentences(text[0], 3, min_score=0.9999) == said[:1]
 
 
 def test_a_shard_twice_is_refused(folders: list[Path], model: ImageTextModel) -> None:

@@ -143,7 +143,7 @@ def test_an_emptied_index_is_filled_again(
 
 
 def test_damaged_derived_files_are_mended_by_a_rebuild(small: Path, model: ImageTextModel) -> None:
-    for name in ("sketch.000001.vectors", "prototypes.000001.000001.faiss"):
+    for name in ("sketch.000001.vectors", "profiles.000001.000001.faiss"):
         (small / name).write_bytes(b"\1" * (small / name).stat().st_size)
     assert len(wrong(small)) >= 2
     rewrite(small, model, rebuild=True)

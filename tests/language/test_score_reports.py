@@ -1,8 +1,9 @@
 import csv
+import importlib
 import json
-import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -149,13 +150,19 @@ def test_a_wrong_ending_is_refused_before_the_work(reports: Path, tmp_path: Path
         score_reports(reports, tmp_path / "out.txt", model=tmp_path / "no")
 
 
-def test_scoring_needs_no_sentence_splitter(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['pysbd'] = None\n"
-        "import cxrtext.language\n"
-        "print(cxrtext.language.score_sentences.__name__)"
-    )
-    out = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, check=True, text=True
-    )
-    assert out.stdout.strip() == "score_sentences"
+def test_scoring_needs_no_sentence_splitter() -> None:
+    def ours() -> dict[str, ModuleType]:
+        return {n: module for n, module in sys.modules.items() if n.partition(".")[0] == "cxrtext"}
+
+    before = ours()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pysbd", None)
+        try:
+            for name in before:
+                del sys.modules[name]
+            fresh = importlib.import_module("cxrtext.language")
+            assert fresh.score_sentences is not score_sentences
+        finally:
+            for name in ours():
+                del sys.modules[name]
+            sys.modules.update(before)

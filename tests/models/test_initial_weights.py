@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,14 @@ def write_convolution(state: State, name: str, out: int, into: int, size: int) -
     state[f"{name}.weight"] = torch.randn(out, into, size, size) / (into * size * size) ** 0.5
 
 
-def torchvision_state(name: str, channels: int = 3, head: bool = True, seed: int = 0) -> State:
+def torchvision_state(name: str, channels: int = 3) -> State:
     """A ResNet's tensors under torchvision's names, in its order."""
-    torch.manual_seed(seed)
+    return dict(_torchvision_state(name, channels))
+
+
+@cache
+def _torchvision_state(name: str, channels: int) -> State:
+    torch.manual_seed(0)
     state: State = {}
     write_convolution(state, "conv1", 64, channels, 7)
     write_norm(state, "bn1", 64)
@@ -53,8 +59,7 @@ def torchvision_state(name: str, channels: int = 3, head: bool = True, seed: int
                 write_convolution(state, f"{at}.downsample.0", out, into, 1)
                 write_norm(state, f"{at}.downsample.1", out)
             into = out
-    if head:
-        state["fc.weight"], state["fc.bias"] = torch.randn(10, into), torch.randn(10)
+    state["fc.weight"], state["fc.bias"] = torch.randn(10, into), torch.randn(10)
     return state
 
 

@@ -5,19 +5,22 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
-from cxrtext.errors import DataError, ImageError, InputError, NotFoundError
-from cxrtext.evaluation import Prompts
+from cxrtext.errors import DataError, ImageError, InputError, NotFoundError, UnavailableError
+from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings
 from cxrtext.images import Geometry, Preprocessing, ReaderPool, read_image
 from cxrtext.index import build_index
-from cxrtext.service import Service, load_service
+from cxrtext.service import Column, Service, load_service
 from cxrtext.service.grounding import connected_regions, ground_grid
+from cxrtext.service.texts import TextMemory, prompt_vectors
 
 KINDS = {
     "Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",)),
@@ -85,7 +88,7 @@ def test_a_file_that_hangs_its_reader_costs_one_error(
 ) -> None:
     path = data_folder / "images/s01.png"
     impatient = functools.partial(ReaderPool, wall_seconds=1.0)
-    monkeypatch.setattr("cxrtext.service.service.ReaderPool", impatient)
+    monkeypatch.setattr("cxrtext.service.loaded.ReaderPool", impatient)
     service = load_service(checkpoint)
     service.read_file(path)
     os.kill(started[0].pid, signal.SIGSTOP)  # as a decoder that hangs
@@ -196,6 +199,99 @@ def test_several_threads_get_the_answers_of_one(service: Service) -> None:
     for thread in threads:
         thread.join()
     assert [found[i] for i in range(8)] == expected
+
+
+def test_sentences_are_embedded_once_and_the_oldest_are_forgotten(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[list[str]] = []
+    embed = service.model.embed_sentences
+
+    def noted(sentences: Sequence[str], batch: int = 256) -> Tensor:
+        embedded.append(list(sentences))
+        return embed(sentences, batch)
+
+    monkeypatch.setattr(service.model, "embed_sentences", noted)
+    memory = TextMemory(service.model, size=2)
+    first = memory.embed(["A.", "B.", "A."])
+    assert embedded == [["A.", "B."]]
+    assert torch.equal(first[0], first[2])
+    assert torch.allclose(first[1], embed(["B."])[0], atol=1e-6)
+    embedded.clear()
+    memory.embed(["A."])  # B. is now the oldest
+    memory.embed(["C."])
+    assert embedded == [["C."]]
+    assert len(memory) == 2
+    assert memory.missing(["A.", "B.", "C."]) == ["B."]
+
+
+def test_phrases_that_are_known_give_the_prompts_of_evaluation(service: Service) -> None:
+    vectors = prompt_vectors(TextMemory(service.model), CHEX5_PROMPTS)
+    expected = prompt_embeddings(service.model, CHEX5_PROMPTS)
+    assert torch.allclose(vectors, expected, atol=1e-5)
+
+
+def test_knowing_checks_the_sentences(service: Service) -> None:
+    assert not service.knows(["Never asked before."])
+    service.embed_sentences(["Never asked before."])
+    assert service.knows(["Never asked before."])
+    with pytest.raises(InputError, match="is empty"):
+        service.knows(["Effusion.", " "])
+
+
+def test_the_first_question_can_be_asked_ahead(service: Service, checkpoint: Path) -> None:
+    service.warm_up()
+    without = load_service(checkpoint)
+    without.warm_up()
+    without.close()
+
+
+def test_without_a_language_model_no_sentence_is_scored(service: Service) -> None:
+    with pytest.raises(UnavailableError, match="--language-model"):
+        service.score_text(["The lungs are clear."])
+    with pytest.raises(InputError, match="257 sentences"):
+        service.score_text(["The lungs are clear."] * 257)
+
+
+def test_columns_say_what_filters_can_ask(service: Service) -> None:
+    columns = {column.name: column for column in service.columns()}
+    assert columns["height"] == Column("height", "number", 80, 80)
+    assert columns["image"] == Column("image", "text")  # names say nothing of the archive
+    assert set(columns["split"].values) <= {"train", "val", "test"}
+    assert columns["split"].values
+    assert service.columns() is service.columns()  # remembered until the index changes
+
+
+def test_a_page_of_the_archive(service: Service) -> None:
+    everything, total = service.archive.page(0, 100)
+    assert total == len(everything) == 48
+    found, total = service.archive.page(46, 10)
+    assert (found, total) == (everything[46:], 48)
+    found, total = service.archive.page(0, 5, "split = 'test'")
+    assert total == sum(image.split == "test" for image in everything)
+    assert all(image.split == "test" for image in found)
+    assert service.archive.page(50, 5) == ([], 48)
+
+
+def test_several_indexes_are_one_archive(
+    checkpoint: Path, index_folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    lines = (other / "manifest.csv").read_text().splitlines()
+    (other / "manifest.csv").write_text("\n".join(lines[:4]).replace("images/", "more/"))
+    (other / "images").rename(other / "more")
+    build_index(other / "manifest.csv", checkpoint, tmp_path / "index")
+    service = load_service(checkpoint, [index_folder, tmp_path / "index"])
+    assert service.describe()["images"] == 51
+    found, total = service.archive.page(47, 10)
+    assert total == 51
+    assert [image.image.partition("/")[0] for image in found] == ["images"] + ["more"] * 3
+    name = found[-1].image
+    assert service.find_image(name).image == name
+    assert service.search_image(service.embedded(name), 51)[0].score == pytest.approx(1, abs=0.01)
+    assert len(service.search_text("Effusion.", 51)) == 51
+    assert {"height", "split"} <= {column.name for column in service.columns()}
+    service.close()
 
 
 def test_regions_that_touch_by_an_edge_are_one_box() -> None:

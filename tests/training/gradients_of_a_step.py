@@ -1,8 +1,11 @@
-"""``python gradients_of_a_step.py OUT KEY=VALUE…``: the gradients of one step, as safetensors.
+"""``python gradients_of_a_step.py FOLDER``: the gradients of one step of several configurations.
 
-Started alone or by the environment of torchrun; the first process writes.
+``FOLDER/cases.json`` has ``KEY=VALUE`` settings under the name of each; the gradients go to
+``FOLDER/NAME.safetensors``.  Started alone or by the environment of torchrun; the first process
+writes.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from cxrtext.config import load_config
 from cxrtext.images.augment import augment
 from cxrtext.records import Rejects
 from cxrtext.training.build import build_head, build_model, build_optimizer, build_recipe
-from cxrtext.training.distributed import connected
+from cxrtext.training.distributed import Processes, connected
 from cxrtext.training.learner import build_learner
 from cxrtext.training.loop import Feed, prepared
 from cxrtext.training.objective import build_objective, gather_extras
@@ -23,43 +26,50 @@ from cxrtext.training.setup import gather_examples, read_tables
 from cxrtext.training.step import backward
 
 
-def main(out: Path, overrides: list[str]) -> None:
-    """Compute the gradients of the step 0 of a configuration, without dropout."""
-    torch.set_num_threads(1)
+def gradients(overrides: list[str], processes: Processes) -> dict[str, torch.Tensor]:
+    """Those of the step 0 of a configuration, without dropout."""
     config = load_config(None, overrides)
     device = torch.device("cpu")
-    with connected(device) as processes:
-        tables = read_tables(config)
-        model = build_model(config)
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
-        extras = gather_extras(config, tables.records, tables.sentences, model)
-        examples, _ = processes.in_turn(
-            lambda: gather_examples(
-                config, tables, model, Rejects(), lambda _: None, lambda _done, _total: None
-            )
+    tables = read_tables(config)
+    model = build_model(config)
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    extras = gather_extras(config, tables.records, tables.sentences, model)
+    examples, _ = processes.in_turn(
+        lambda: gather_examples(
+            config, tables, model, Rejects(), lambda _: None, lambda _done, _total: None
         )
-        examples = extras.attach(examples)
-        recipe = build_recipe(config, device)
-        head = build_head(config, model)
-        optimizer = build_optimizer(model, head, config)
-        learner = build_learner(
-            model, head, optimizer, precision="float32", ema=0.0, processes=processes
-        )
-        set_training(model, recipe.lock)
-        feed = Feed(learner, examples, recipe)
-        batch, views = feed.make(0)
-        images = prepared(model, augment(batch.images, views, feed.crop))
-        objective = build_objective(config.objective, extras.kinds)
-        outcome = backward(learner, objective, batch, images, recipe, step=0)
-        learner.average_the_rest()
-        if processes.first:
-            tensors = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
-            tensors["loss"] = outcome.result.losses.detach().mean()
-            tensors |= {n: b for n, b in model.named_buffers() if "running" in n}
-            save_file({name: t.contiguous() for name, t in tensors.items()}, out)
+    )
+    examples = extras.attach(examples)
+    recipe = build_recipe(config, device)
+    head = build_head(config, model)
+    optimizer = build_optimizer(model, head, config)
+    learner = build_learner(
+        model, head, optimizer, precision="float32", ema=0.0, processes=processes
+    )
+    set_training(model, recipe.lock)
+    feed = Feed(learner, examples, recipe)
+    batch, views = feed.make(0)
+    images = prepared(model, augment(batch.images, views, feed.crop))
+    objective = build_objective(config.objective, extras.kinds)
+    outcome = backward(learner, objective, batch, images, recipe, step=0)
+    learner.average_the_rest()
+    tensors = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+    tensors["loss"] = outcome.result.losses.detach().mean()
+    tensors |= {n: b for n, b in model.named_buffers() if "running" in n}
+    return {name: t.contiguous() for name, t in tensors.items()}
+
+
+def main(folder: Path) -> None:
+    """Compute the gradients of every configuration, and write them as the first process."""
+    torch.set_num_threads(1)
+    with connected(torch.device("cpu")) as processes:
+        for name, overrides in json.loads((folder / "cases.json").read_text()).items():
+            found = gradients(overrides, processes)
+            if processes.first:
+                save_file(found, folder / f"{name}.safetensors")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]))

@@ -1,8 +1,9 @@
+import json
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -45,14 +46,22 @@ def start(arguments: Sequence[str | Path], world: int) -> list[subprocess.Popen[
     ]
 
 
-def gradients(out: Path, options: Sequence[str], world: int) -> dict[str, torch.Tensor]:
-    for process in start([SCRIPT, out, *options], world):
+Gradients = dict[str, torch.Tensor]
+
+
+def gradients_of(
+    folder: Path, cases: Mapping[str, Sequence[str]], world: int
+) -> dict[str, Gradients]:
+    """The gradients that processes find for each case, one case after the other."""
+    folder.mkdir(exist_ok=True)
+    (folder / "cases.json").write_text(json.dumps(cases))
+    for process in start([SCRIPT, folder], world):
         _, error = process.communicate(timeout=180)
         assert process.returncode == 0, error
-    return load_file(out)
+    return {name: load_file(folder / f"{name}.safetensors") for name in cases}
 
 
-def check_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+def check_equal(one: Gradients, other: Gradients) -> None:
     """Equal to 1e-5 of each tensor's largest entry."""
     for name, expected in one.items():
         if name.endswith("attention.self.key.bias"):
@@ -72,24 +81,40 @@ CASES = {
         "training.checkpointing=true",
     ],
 }
+IN_PARTS = {
+    "whole": ["training.sentences=2", "training.lock=[image]"],
+    "parts": ["training.sentences=2", "training.lock=[image]", "training.accumulate=4"],
+}
+
+
+@pytest.fixture(scope="module")
+def found(
+    options_into: Callable[[Path], list[str]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[int, dict[str, Gradients]]:
+    """The gradients of each case in one process and in two, which are started once for all."""
+    folder = tmp_path_factory.mktemp("gradients")
+
+    def of(cases: Mapping[str, Sequence[str]], world: int) -> dict[str, Gradients]:
+        chosen = {n: [*options_into(folder / n), *case] for n, case in cases.items()}
+        return gradients_of(folder / str(world), chosen, world)
+
+    return {1: of(CASES | IN_PARTS, 1), 2: of(CASES, 2)}
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_have_the_gradients_of_one(
-    options: list[str], tmp_path: Path, case: str
+    found: dict[int, dict[str, Gradients]], case: str
 ) -> None:
-    chosen = [*options, *CASES[case]]
-    one = gradients(tmp_path / "one.safetensors", chosen, 1)
-    two = gradients(tmp_path / "two.safetensors", chosen, 2)
+    one, two = found[1][case], found[2][case]
     assert one.keys() == two.keys()
     check_equal(one, two)
 
 
-def test_parts_in_turn_have_the_gradients_of_the_whole(options: list[str], tmp_path: Path) -> None:
+def test_parts_in_turn_have_the_gradients_of_the_whole(
+    found: dict[int, dict[str, Gradients]],
+) -> None:
     """With an image encoder whose batch norms use fixed statistics; others see their part only."""
-    chosen = [*options, "training.sentences=2", "training.lock=[image]"]
-    whole = gradients(tmp_path / "whole.safetensors", chosen, 1)
-    parts = gradients(tmp_path / "parts.safetensors", [*chosen, "training.accumulate=4"], 1)
+    whole, parts = (found[1][name] for name in IN_PARTS)
     assert whole.keys() == parts.keys()
     check_equal(whole, parts)
 

@@ -55,8 +55,11 @@ def test_killed_at_random_and_resumed_gives_the_very_bytes_of_an_unbroken_run(
     moments = random.Random(time.time_ns())  # noqa: S311 - any moment is to do
     kill_while_training(start(broken, resume=False), moments.uniform(0, 1.0))
     kill_while_training(start(broken, resume=True), moments.uniform(0, 1.0))
-    last = start(broken, resume=True)
-    out, _ = last.communicate(timeout=240)
+    with start(broken, resume=True) as last:
+        try:
+            out, _ = last.communicate(timeout=240)
+        finally:
+            last.kill()  # nothing where it has ended
     assert last.returncode == 0, out
     for name in ("checkpoint", "checkpoint-best"):
         one, other = (

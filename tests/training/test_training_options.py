@@ -32,7 +32,7 @@ def lines(folder: Path, kind: str) -> list[dict[str, Any]]:
         ["training.ema=0.9", "training.sentences=2", "training.section_weights={findings: 2}"],
     ],
 )
-def test_options_train(options: list[str], changes: list[str]) -> None:
+def test_options_train(options: list[str], changes: list[str], drawn: None) -> None:
     config = load_config(None, [*options, *changes, "training.steps=4", "training.log_every=1"])
     summary = train(config)
     assert summary.validation["loss"] > 0

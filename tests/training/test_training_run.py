@@ -48,7 +48,7 @@ def stop_at(step: int) -> Listener:
 
 @pytest.mark.parametrize("objective", ["dcl-eta-lm", "info-nce"])
 def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
-    options: list[str], tmp_path: Path, objective: str
+    options: list[str], tmp_path: Path, objective: str, drawn: None
 ) -> None:
     chosen = [*options, "training.steps=12", f"objective.name={objective}"]
     whole, broken = (
@@ -158,7 +158,7 @@ def test_symmetric_and_constant_eta_train(options: list[str]) -> None:
 
 
 def test_images_are_decoded_once(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    config = load_config(None, [*options, "training.steps=2"])
+    config = load_config(None, [*options, "training.steps=2", "data.cache=null"])
     train(config)
 
     def refuse(*_: object, **__: object) -> None:
@@ -193,7 +193,8 @@ def test_bad_images_are_set_aside_up_to_a_limit(
     shutil.copytree(data_folder, copy)
     for name in ("s00", "s01"):
         (copy / f"images/{name}.png").write_bytes(b"no image")
-    chosen = [*options, f"data.manifest={copy / 'manifest.csv'}", "training.steps=2"]
+    chosen = [*options, f"data.manifest={copy / 'manifest.csv'}", "data.cache=null"]
+    chosen += ["training.steps=2"]
     summary = train(load_config(None, chosen))
     assert summary.rejected is not None
     assert "images/s00.png" in summary.rejected.read_text()
@@ -248,6 +249,7 @@ def test_relative_paths_can_be_resumed_from_the_run_alone(
     for option in options:
         key, _, value = option.partition("=")
         chosen.append(f"{key}={os.path.relpath(value)}" if key in names else option)
+    chosen.append("data.cache=null")
     train(load_config(None, [*chosen, "training.steps=2"]))
     kept = load_config(tmp_path / "run/config.yaml")
     monkeypatch.chdir("/")

@@ -1,17 +1,21 @@
-"""The indexed images."""
+"""The indexed images, looked at."""
 
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Response
 
 from cxrtext_api.deps import GUARDED, ResourcesDep, problems
-from cxrtext_api.drawing import DEFAULT_SIDE, MAX_SIDE, MIN_SIDE, PNG, draw_image
-from cxrtext_api.schemas import Image, ImageDetail, ImagePage, ReportSentence
+from cxrtext_api.drawing import DEFAULT_SIDE, MAX_SIDE, MIN_SIDE, draw_image
+from cxrtext_api.filters import MAX_WHERE, WHERE, check_where
+from cxrtext_api.negotiation import PNG
+from cxrtext_api.refusal import RefusingRoute
+from cxrtext_api.schemas import Column, Columns, ImageDetail, ImagePage
+from cxrtext_api.schemas.of_images import detail_of, image_of
 
 if TYPE_CHECKING:
     from cxrtext.service import Service
 
-router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED)
+router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED, route_class=RefusingRoute)
 
 MAX_PAGE = 200
 MAX_OFFSET = 2**40
@@ -21,29 +25,41 @@ Side = Annotated[
 ]
 Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="How many to skip.")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many to list.")]
+Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, examples=["age > 60"])]
 
 
-def _page(service: "Service", offset: int, limit: int) -> ImagePage:
-    found = service.index.catalogue.page(offset, limit)
+def _page(service: "Service", offset: int, limit: int, where: str | None) -> ImagePage:
+    check_where(service, where)
+    found, total = service.archive.page(offset, limit, where)
     return ImagePage(
-        total=service.index.images,
-        offset=offset,
-        limit=limit,
-        images=[Image(**Image.fields_of(image)) for image in found],
+        total=total, offset=offset, limit=limit, images=[image_of(image) for image in found]
     )
 
 
-def _detail(service: "Service", image_id: str) -> ImageDetail:
+def detail(service: "Service", image_id: str) -> ImageDetail:
+    """What is known of an indexed image, with its report."""
     image = service.find_image(image_id)
-    report = service.index.catalogue.report(image.study_id)
-    return ImageDetail(
-        **Image.fields_of(image),
-        report=[ReportSentence(section=section, sentence=sentence) for section, sentence in report],
-    )
+    return detail_of(image, service.archive.report(image.study_id))
 
 
 def _picture(service: "Service", image_id: str, size: int) -> bytes:
     return draw_image(service.pixels(image_id), size)
+
+
+def _columns(service: "Service") -> Columns:
+    found = service.columns()
+    return Columns(
+        columns=[
+            Column(
+                name=column.name,
+                kind=column.kind,
+                least=column.least,
+                most=column.most,
+                values=list(column.values) if column.kind == "text" else None,
+            )
+            for column in found
+        ]
+    )
 
 
 @router.get(
@@ -52,9 +68,22 @@ def _picture(service: "Service", image_id: str, size: int) -> bytes:
     operation_id="list_images",
     responses=problems(404, 422),
 )
-async def list_images(resources: ResourcesDep, offset: Offset = 0, limit: Limit = 50) -> ImagePage:
+async def list_images(
+    resources: ResourcesDep, offset: Offset = 0, limit: Limit = 50, where: Where = None
+) -> ImagePage:
     """Some of the indexed images, in the order in which they were indexed."""
-    return await resources.read(_page, resources.service, offset, limit)
+    return await resources.read(_page, resources.service, offset, limit, where)
+
+
+@router.get(
+    "/columns",
+    summary="What filters can name",
+    operation_id="list_columns",
+    responses=problems(404),
+)
+async def list_columns(resources: ResourcesDep) -> Columns:
+    """The columns that a ``where`` can name, with their range or their commonest values."""
+    return await resources.read(_columns, resources.service)
 
 
 @router.get(
@@ -80,4 +109,4 @@ async def get_picture(
 )
 async def get_image(resources: ResourcesDep, image_id: str) -> ImageDetail:
     """What is known of an indexed image, with the sentences of its study's report."""
-    return await resources.read(_detail, resources.service, image_id)
+    return await resources.read(detail, resources.service, image_id)

@@ -1,69 +1,132 @@
-"""Retrieval: images by a sentence or an image, sentences by an image."""
+"""Retrieval: images by sentences, an image or both; sentences by either."""
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Form
+from fastapi import APIRouter, Header, Response
 
-from cxrtext.errors import InputError
-from cxrtext_api.deps import GUARDED, AnyImageDep, ChosenImage, ResourcesDep, problems
+from cxrtext_api.cohort import write_cohort
+from cxrtext_api.deps import GUARDED, ResourcesDep, problems
+from cxrtext_api.filters import check_where
+from cxrtext_api.negotiation import CSV, JSON, TAKES_FORM, preferred
+from cxrtext_api.refusal import RefusingRoute
 from cxrtext_api.resources import Resources
-from cxrtext_api.schemas import Found, ImageHit, SentenceHit
+from cxrtext_api.schemas import Found
+from cxrtext_api.schemas.of_images import hit_of
+from cxrtext_api.schemas.of_questions import sentence_of
+from cxrtext_api.search_form import SearchForm, SearchFormDep
 
-router = APIRouter(prefix="/v1", tags=["questions"], dependencies=GUARDED)
+if TYPE_CHECKING:
+    from cxrtext.index import Found as ServiceFound
+    from cxrtext.service import EmbeddedImage, Service
 
-MAX_RESULTS = 1000
+router = APIRouter(
+    prefix="/v1",
+    tags=["questions"],
+    dependencies=[TAKES_FORM, *GUARDED],
+    route_class=RefusingRoute,
+)
 
-Query = Annotated[
-    str | None, Form(description="A sentence.", examples=["Large right pneumothorax."])
+UNLIKE = "The image is unlike every indexed image; is it a chest radiograph?"
+
+Accept = Annotated[
+    str, Header(description="text/csv for the images as a table instead of JSON; of images only.")
 ]
-Count = Annotated[int, Form(ge=1, le=MAX_RESULTS, description="How many to find.")]
-Target = Annotated[Literal["images", "sentences"], Form(description="What to find.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The image of a search, what to warn of, and whose images to leave out."""
+
+    image: "EmbeddedImage | None"
+    warning: str | None
+    patients: list[str]
+
+
+def _asked(service: "Service", form: SearchForm, image: "EmbeddedImage | None") -> _Asked:
+    check_where(service, form.where)
+    warning, patients = None, list(form.exclude_patients)
+    if form.image is not None and image is not None:
+        if form.image_id is None:
+            warning = UNLIKE if service.archive.is_unlike(image.regions) else None
+        elif form.other_patients:
+            patients.append(service.find_image(form.image_id).patient_id)
+    return _Asked(image, warning, patients)
 
 
 @router.post(
     "/search",
     summary="Find images or sentences",
     operation_id="search",
-    responses=problems(404, 413, 422),
+    response_model=Found,
+    responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}, **problems(404, 422)},
 )
 async def search(
-    resources: ResourcesDep,
-    image: AnyImageDep,
-    query: Query = None,
-    k: Count = 10,
-    target: Target = "images",
-) -> Found:
-    """Find images by a sentence or an image, or sentences by an image.
+    resources: ResourcesDep, form: SearchFormDep, accept: Accept = "*/*"
+) -> Found | Response:
+    """Find images by sentences, an image or both, or sentences by a sentence or an image.
 
-    Images that fit a sentence, images alike to an image, or
-    sentences that fit an image; give one of ``query``, ``image`` and ``image_id``.
+    The best come first; ``offset`` gives the next page.  Filters are applied before the search,
+    so that there are ``k`` results wherever the index has them.
     """
-    if (query is None) == (image is None):
-        raise InputError("give one of: a query, an image, the image_id of an indexed one")
-    found = Found(model=resources.service.model.fingerprint, target=target)
-    if image is None:
-        if target == "sentences":
-            raise InputError("sentences are found by an image; give one, or target=images")
-        found.images = await _by_text(resources, query or "", k)
-    elif target == "images":
-        found.images = await _by_image(resources, image, k)
+    service = resources.service
+    _ = service.archive  # told before an image is read
+    if form.queries or form.without:
+        await resources.know([*form.queries, *form.without])
+    embedded = None if form.image is None else await form.image.embedded()
+    asked = await resources.read(_asked, service, form, embedded)
+    if form.target == "sentences":
+        return await _sentences(resources, form, asked)
+    found = await resources.compute(_images, service, form, asked)
+    if preferred(accept, (JSON, CSV)) == CSV:
+        return Response(
+            await resources.read(write_cohort, found.hits),
+            media_type=CSV,
+            headers={"Content-Disposition": 'attachment; filename="cohort.csv"'},
+        )
+    return Found(
+        model=service.model.fingerprint,
+        target=form.target,
+        images=[hit_of(hit) for hit in found.hits],
+        matching=found.images,
+        scored=found.scored,
+        exact=found.exact,
+        warning=asked.warning,
+        offset=form.offset,
+        k=form.k,
+    )
+
+
+def _images(service: "Service", form: SearchForm, asked: _Asked) -> "ServiceFound":
+    query = service.make_query(
+        form.queries, without=form.without, image=asked.image, image_weight=form.image_weight
+    )
+    return service.search(
+        query,
+        form.k,
+        where=form.where,
+        offset=form.offset,
+        min_score=form.min_score,
+        unique=form.unique,
+        exclude_patients=asked.patients,
+        mode=form.mode,
+    )
+
+
+async def _sentences(resources: Resources, form: SearchForm, asked: _Asked) -> Found:
+    service = resources.service
+    if asked.image is not None:
+        hits = await resources.compute(service.search_sentences, asked.image, form.k)
     else:
-        found.sentences = await _sentences(resources, image, k)
-    return found
-
-
-async def _by_text(resources: Resources, query: str, k: int) -> list[ImageHit]:
-    hits = await resources.compute(resources.service.search_text, query, k)
-    return [ImageHit.of(hit) for hit in hits]
-
-
-async def _by_image(resources: Resources, image: ChosenImage, k: int) -> list[ImageHit]:
-    _ = resources.service.index  # told before the image is read
-    hits = await resources.compute(resources.service.search_image, await image.embedded(), k)
-    return [ImageHit.of(hit) for hit in hits]
-
-
-async def _sentences(resources: Resources, image: ChosenImage, k: int) -> list[SentenceHit]:
-    _ = resources.service.index
-    hits = await resources.compute(resources.service.search_sentences, await image.embedded(), k)
-    return [SentenceHit.of(hit) for hit in hits]
+        hits = await resources.compute(service.similar_sentences, form.queries[0], form.k)
+    sentences = await resources.read(lambda: service.archive.sentences)
+    return Found(
+        model=service.model.fingerprint,
+        target=form.target,
+        sentences=[sentence_of(hit) for hit in hits],
+        matching=sentences,
+        scored=sentences,
+        exact=True,
+        warning=asked.warning,
+        k=form.k,
+    )

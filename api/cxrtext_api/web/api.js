@@ -1,20 +1,32 @@
 // The only place that talks to the server.
 
-const KEY = "cxrtext-key";
+import { wait } from "./dom.js";
 
+const KEY = "cxrtext-key";
+const TRIES = 6;
+const LONGEST_WAIT_S = 20;
+
+/** An error of the server as the page tells it. */
 export class Problem extends Error {
-  constructor(status, message) {
+  constructor(status, message, requestId = "") {
     super(message);
     this.status = status;
+    this.requestId = requestId;
   }
 }
 
 let askForKey = null;
 let asking = null;
+let tellBusy = () => {};
 
 /** Say how to get a key from the person: an async function of whether one was wrong. */
 export function onKeyWanted(ask) {
   askForKey = ask;
+}
+
+/** Be told when the server is busy ({ seconds, attempt, tries, detail }) and when no more (null). */
+export function onBusy(tell) {
+  tellBusy = tell;
 }
 
 export function setKey(key) {
@@ -33,27 +45,50 @@ function newKey(refused) {
 }
 
 async function problemOf(response) {
+  const id = response.headers.get("X-Request-ID") ?? "";
   try {
     const body = await response.json();
     const faults = (body.errors ?? []).map((fault) => `${fault.field}: ${fault.message}`);
-    return new Problem(response.status, faults.length ? faults.join("; ") : body.detail);
+    return new Problem(response.status, faults.length ? faults.join("; ") : body.detail, id);
   } catch {
-    return new Problem(response.status, `The server answered ${response.status}.`);
+    return new Problem(response.status, `The server answered ${response.status}.`, id);
   }
 }
 
-async function request(path, options = {}) {
-  for (;;) {
+async function send(path, options) {
+  try {
+    return await fetch(path, { ...options, cache: "no-store" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, "The server cannot be reached. Is it still running?");
+  }
+}
+
+/** Seconds after which a busy server wants to be asked again; null where it is no matter of time. */
+function pauseOf(response) {
+  if (response.status !== 503 && response.status !== 429) return null;
+  const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
+  return Number.isNaN(seconds) ? null : Math.min(Math.max(seconds, 1), LONGEST_WAIT_S);
+}
+
+async function request(path, { tries = TRIES, ...options } = {}) {
+  for (let attempt = 1; ;) {
     const key = sessionStorage.getItem(KEY);
     const headers = { ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
-    let response;
-    try {
-      response = await fetch(path, { ...options, headers, cache: "no-store" });
-    } catch (error) {
-      if (error.name === "AbortError") throw error;
-      throw new Problem(0, "The server cannot be reached. Is it still running?");
-    }
+    const response = await send(path, { ...options, headers });
     if (response.ok) return response;
+    const seconds = pauseOf(response);
+    if (seconds !== null && attempt < tries) {
+      attempt += 1;
+      const { message } = await problemOf(response);
+      tellBusy({ seconds, attempt, tries, detail: message });
+      try {
+        await wait(1000 * seconds, options.signal);
+      } finally {
+        tellBusy(null);
+      }
+      continue;
+    }
     if (response.status !== 401) throw await problemOf(response);
     // Another request may have been given a new key in the meantime.
     if (sessionStorage.getItem(KEY) === key && !(await newKey(key !== null))) {
@@ -66,25 +101,41 @@ function formOf(source, fields = {}) {
   const form = new FormData();
   if (source?.file) form.append("image", source.file, "image");
   else if (source) form.append("image_id", source.id);
-  for (const [name, value] of Object.entries(fields)) form.append(name, value);
+  for (const [name, value] of Object.entries(fields)) {
+    for (const one of [value].flat()) {
+      if (one !== undefined && one !== null && one !== "") form.append(name, one);
+    }
+  }
   return form;
 }
 
+const get = async (path, signal) => (await request(path, { signal })).json();
 const post = async (path, source, fields, signal) =>
   (await request(path, { method: "POST", body: formOf(source, fields), signal })).json();
 
 const idPath = (id) => id.split("/").map(encodeURIComponent).join("/");
 
-export const ready = async () => (await request("/readyz")).json();
-export const model = async () => (await request("/v1/model")).json();
-export const images = async (offset, limit) =>
-  (await request(`/v1/images?offset=${offset}&limit=${limit}`)).json();
-export const image = async (id, signal) =>
-  (await request(`/v1/images/${idPath(id)}`, { signal })).json();
-export const classify = (source, signal) => post("/v1/classify", source, {}, signal);
-export const ground = (source, sentence, signal) =>
-  post("/v1/ground", source, { sentence }, signal);
+export const ready = async () => (await request("/readyz", { tries: 1 })).json();
+export const model = () => get("/v1/model");
+export const columns = () => get("/v1/columns");
+export const image = (id, signal) => get(`/v1/images/${idPath(id)}`, signal);
+export const classify = (source, fields, signal) => post("/v1/classify", source, fields, signal);
+export const ground = (source, fields, signal) => post("/v1/ground", source, fields, signal);
+export const verify = (source, fields, signal) => post("/v1/verify", source, fields, signal);
 export const search = (source, fields, signal) => post("/v1/search", source, fields, signal);
+
+export function images(offset, limit, where = "", signal = undefined) {
+  const query = new URLSearchParams({ offset, limit, ...(where ? { where } : {}) });
+  return get(`/v1/images?${query}`, signal);
+}
+
+/** The result of a search as CSV text. */
+export async function cohort(source, fields, signal) {
+  const headers = { Accept: "text/csv" };
+  const body = formOf(source, fields);
+  const response = await request("/v1/search", { method: "POST", body, headers, signal });
+  return response.text();
+}
 
 /** The picture of an image, at most `size` pixels a side, as a blob. */
 export async function picture(source, size, signal) {

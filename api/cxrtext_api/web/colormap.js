@@ -1,21 +1,36 @@
-// The heatmap's colours, the same as in the pictures that the library draws.
+// The heatmap's colours; those of "inferno" are also in the pictures that the library draws.
 
-// "inferno" of matplotlib (CC0) at nine evenly spaced places.
-const STOPS = [
-  [0, 0, 4], [31, 12, 72], [85, 15, 109], [136, 34, 106], [186, 54, 85],
-  [227, 89, 51], [249, 140, 10], [249, 201, 50], [252, 255, 164],
-];
+// Perceptually uniform maps of matplotlib (CC0) at nine evenly spaced places.
+const MAPS = {
+  inferno: [
+    [0, 0, 4], [33, 12, 74], [87, 16, 110], [138, 34, 106], [188, 55, 84],
+    [228, 90, 49], [249, 142, 9], [249, 203, 53], [252, 255, 164],
+  ],
+  viridis: [
+    [68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140],
+    [40, 174, 128], [94, 201, 98], [173, 220, 48], [253, 231, 37],
+  ],
+  cividis: [
+    [0, 34, 78], [26, 56, 111], [67, 78, 108], [97, 101, 111], [125, 124, 120],
+    [155, 148, 118], [188, 174, 108], [222, 201, 88], [254, 232, 56],
+  ],
+};
+
+export const DEFAULT_MAP = "inferno";
+
+const clip = (level) => Math.min(Math.max(level, 0), 1);
 
 /** Colour of a level in [0, 1]. */
-export function colour(level) {
-  const place = Math.min(Math.max(level, 0), 1) * (STOPS.length - 1);
-  const before = Math.min(Math.floor(place), STOPS.length - 2);
+export function colour(level, map = DEFAULT_MAP) {
+  const stops = MAPS[map];
+  const place = clip(level) * (stops.length - 1);
+  const before = Math.min(Math.floor(place), stops.length - 2);
   const share = place - before;
-  return STOPS[before].map((low, i) => Math.round(low + (STOPS[before + 1][i] - low) * share));
+  return stops[before].map((low, i) => Math.round(low + (stops[before + 1][i] - low) * share));
 }
 
 /** Share of colour of a level: cool regions stay readable. */
-export const coverage = (level) => Math.min(Math.max(level, 0), 1) ** 1.5;
+export const coverage = (level) => clip(level) ** 1.5;
 
 /** What a grid is coloured between: its mean, below which nothing is drawn, and its greatest. */
 export function range(grid) {
@@ -38,7 +53,7 @@ export function sample(grid, x, y) {
 }
 
 /** The grid as a smooth picture whose transparency falls with heat. */
-export function paint(grid, side = 256) {
+export function paint(grid, { side = 256, map = DEFAULT_MAP } = {}) {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = side;
   const context = canvas.getContext("2d");
@@ -48,19 +63,20 @@ export function paint(grid, side = 256) {
   for (let row = 0; row < side; row += 1) {
     for (let column = 0; column < side; column += 1) {
       const level = (sample(grid, (column + 0.5) / side, (row + 0.5) / side) - low) / span;
-      const [red, green, blue] = colour(level);
-      pixels.data.set([red, green, blue, Math.round(255 * coverage(level))], 4 * (row * side + column));
+      const [red, green, blue] = colour(level, map);
+      const at = 4 * (row * side + column);
+      pixels.data.set([red, green, blue, Math.round(255 * coverage(level))], at);
     }
   }
   context.putImageData(pixels, 0, 0);
   return canvas;
 }
 
-/** Fill the legend's bar, hot at the top. */
-export function paintLegend(canvas) {
+/** Fill the legend's bar, hot at the right. */
+export function paintLegend(canvas, map) {
   const context = canvas.getContext("2d");
-  for (let row = 0; row < canvas.height; row += 1) {
-    context.fillStyle = `rgb(${colour(1 - row / (canvas.height - 1)).join(",")})`;
-    context.fillRect(0, row, canvas.width, 1);
+  for (let x = 0; x < canvas.width; x += 1) {
+    context.fillStyle = `rgb(${colour(x / (canvas.width - 1), map).join(",")})`;
+    context.fillRect(x, 0, 1, canvas.height);
   }
 }

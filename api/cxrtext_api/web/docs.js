@@ -85,9 +85,9 @@ function parameters(route) {
 function body(route, schemas) {
   const content = route.requestBody?.content;
   if (!content) return [];
-  const [kind] = Object.keys(content);
-  const schema = resolve(content[kind].schema, schemas);
-  return [element("h3", {}, `Form (${kind})`), table(FIELDS, properties(schema))];
+  const kinds = Object.keys(content);
+  const schema = resolve(content[kinds[0]].schema, schemas);
+  return [element("h3", {}, `Body (${kinds.join(" or ")})`), table(FIELDS, properties(schema))];
 }
 
 const resolve = (schema, schemas) => (schema.$ref ? schemas[nameOf(schema.$ref)] : schema);

@@ -2,39 +2,78 @@
 
 export const byId = (id) => document.getElementById(id);
 
-/** An element with properties and children; a string child becomes text. */
+/** An element with properties and children; a string child becomes text, null is left out. */
 export function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (name.startsWith("aria-") || name === "role") made.setAttribute(name, value);
+    else if (name === "data") Object.assign(made.dataset, value);
     else made[name] = value;
   }
   made.append(...children.filter((child) => child !== null && child !== undefined));
   return made;
 }
 
+/** A button that does something. */
+export function button(text, onClick, properties = {}) {
+  const made = element("button", { type: "button", ...properties }, text);
+  made.addEventListener("click", onClick);
+  return made;
+}
+
+/** `count` grey shapes in place of what is on its way. */
+export const skeletons = (tag, className, count) =>
+  Array.from({ length: count }, () =>
+    element(tag, { className: `skeleton ${className}`, "aria-hidden": "true" }));
+
+export const whole = (count) => count.toLocaleString("en");
+
 export const plural = (count, one, many = `${one}s`) =>
-  `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+  `${whole(count)} ${count === 1 ? one : many}`;
 
 /** A score with a real minus sign, so that columns of numbers line up. */
 export const score = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
 
-export function showError(text) {
-  byId("alert-text").textContent = text;
-  byId("alert").hidden = false;
+/** Resolves after some milliseconds; rejects when the signal ends first. */
+export function wait(milliseconds, signal = undefined) {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(new DOMException("no longer wanted", "AbortError"));
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, milliseconds);
+    if (signal?.aborted) stop();
+    else signal?.addEventListener("abort", stop, { once: true });
+  });
 }
 
-export function clearError() {
-  byId("alert").hidden = true;
-  byId("alert-text").textContent = "";
+/** A function that runs `work` once it has not been called for a while. */
+export function settled(work, milliseconds) {
+  let timer = 0;
+  return (...given) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => work(...given), milliseconds);
+  };
 }
 
-/** Run something that talks to the server; tell its failure in one line. */
-export async function attempt(work) {
-  try {
-    return await work();
-  } catch (error) {
-    if (error.name !== "AbortError") showError(error.message);
-    return undefined;
-  }
+/** Enter sends a form from a text area; Shift with Enter starts a line. */
+export function sendOnEnter(field) {
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    field.form.requestSubmit();
+  });
+}
+
+/** Offer text as a file to save. */
+export function save(name, text, kind) {
+  const url = URL.createObjectURL(new Blob([text], { type: kind }));
+  const link = element("a", { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }

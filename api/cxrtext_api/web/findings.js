@@ -1,53 +1,94 @@
-// The probabilities of the model's findings.
+// The probabilities of findings, and the prompts that they come from.
 
 import * as api from "./api.js";
-import { attempt, byId, element } from "./dom.js";
+import { byId, element, skeletons } from "./dom.js";
+import { problemCard } from "./notices.js";
+import * as prompts from "./prompts.js";
 import * as session from "./session.js";
 
+let classifying = new AbortController();
+
 function row({ finding, probability }) {
-  const percent = `${Math.round(100 * probability)} %`;
   const fill = element("span", { className: "bar-fill" });
   fill.style.width = `${100 * probability}%`;
-  const button = element(
+  const percent = `${Math.round(100 * probability)} %`;
+  const asked = prompts.of(finding);
+  const shown = element(
     "button",
     {
       type: "button",
       className: probability >= 0.5 ? "finding likely" : "finding",
       "aria-label": `${finding}, probability ${percent}. Show where.`,
+      data: { finding },
     },
     element("span", { className: "finding-name" }, finding),
     element("span", { className: "finding-number" }, probability.toFixed(2)),
     element("span", { className: "bar-track" }, fill),
+    element("span", { className: "finding-prompts" }, `${asked.positive[0]} / ${asked.negative[0]}`),
   );
-  button.dataset.finding = finding;
-  button.addEventListener("click", () => {
-    session.locate(session.current.model.prompts[finding].positive[0]);
-  });
-  return element("li", {}, button);
+  shown.addEventListener("click", () => session.locate(asked.positive[0]));
+  return element("li", { className: "finding-item" }, shown, prompts.editor(finding));
+}
+
+function tellCalibration({ calibrated, findings }) {
+  const custom = prompts.changed();
+  byId("calibration").hidden = findings.length === 0;
+  byId("calibration").className = calibrated ? "tag good" : "tag";
+  byId("calibration").textContent = calibrated ? "Calibrated" : "Not calibrated";
+  byId("findings-foot").hidden = false;
+  byId("findings-foot").textContent =
+    "Select a finding to see where the image supports it. " +
+    (calibrated
+      ? "Probabilities are calibrated on the validation images."
+      : "Each compares a sentence that says so with one that denies it; it is no share of patients.") +
+    (custom ? " Prompts were changed on this page." : "");
+}
+
+function showFindings(answer) {
+  byId("findings").replaceChildren(...answer.findings.map(row));
+  byId("findings").setAttribute("aria-busy", "false");
+  byId("findings-hint").hidden = answer.findings.length > 0;
+  byId("findings-hint").textContent = "There are no findings to look for; add one.";
+  tellCalibration({ calibrated: false, ...answer });
 }
 
 async function classify() {
   const list = byId("findings");
-  list.replaceChildren();
-  list.setAttribute("aria-busy", "true");
-  byId("findings-hint").hidden = false;
-  byId("findings-hint").textContent = "Asking the model…";
-  const answer = await attempt(() => api.classify(session.current.source, session.whileOpen()));
-  if (!answer) return;
-  list.setAttribute("aria-busy", "false");
+  classifying.abort();
+  classifying = new AbortController();
+  const { signal } = classifying;
   byId("findings-hint").hidden = true;
-  byId("findings-foot").hidden = false;
-  list.replaceChildren(...answer.findings.map(row));
+  list.setAttribute("aria-busy", "true");
+  if (!list.querySelector(".finding")) {
+    list.replaceChildren(...skeletons("li", "skeleton-finding", prompts.count() || 1));
+  }
+  if (prompts.count() === 0) {
+    showFindings({ findings: [] });
+    return;
+  }
+  try {
+    const fields = prompts.changed() ? { prompts: prompts.asJson() } : {};
+    const answer = await api.classify(session.current.source, fields, signal);
+    if (!signal.aborted) showFindings(answer);
+  } catch (error) {
+    if (error.name === "AbortError" || signal.aborted) return;
+    list.replaceChildren(element("li", {}, problemCard(error, classify)));
+  }
 }
 
 function mark(sentence) {
-  for (const button of document.querySelectorAll("#findings .finding")) {
-    const { positive } = session.current.model.prompts[button.dataset.finding];
-    button.classList.toggle("shown", positive[0] === sentence);
+  for (const one of document.querySelectorAll("#findings .finding")) {
+    one.classList.toggle("shown", prompts.of(one.dataset.finding)?.positive[0] === sentence);
   }
 }
 
 export function start() {
-  session.on("opened", classify);
-  session.on("located", ({ sentence, found }) => found && mark(sentence));
+  prompts.start(() => session.current.source && classify());
+  session.on("opened", () => {
+    byId("findings").replaceChildren();
+    byId("edit-prompts").disabled = false;
+    classify();
+  });
+  session.on("located", ({ sentence, found }) => mark(found ? sentence : null));
 }
+

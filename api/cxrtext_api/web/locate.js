@@ -1,12 +1,32 @@
 // A typed sentence: where the image supports it, and how much.
 
-import { byId, element, plural, score } from "./dom.js";
+import * as api from "./api.js";
+import { button, byId, element, plural, score, sendOnEnter, settled } from "./dom.js";
+import { emptyLine, problemCard } from "./notices.js";
 import * as session from "./session.js";
-import { show } from "./tabs.js";
 
+const FITTING = 12;
 const asked = new Map();
 
-function showResult(sentence, found) {
+/** A slider for the score from which on a region counts for the boxes. */
+function thresholdSlider(sentence, found, secret) {
+  const values = found.grid.flat();
+  const value = element("output", { className: "number" }, score(found.threshold));
+  const slider = element("input", {
+    type: "range", step: "any",
+    min: Math.min(...values), max: Math.max(...values), value: found.threshold,
+    "aria-label": "Score from which on a region counts for the boxes",
+  });
+  const ask = settled((threshold) => session.locate(sentence, { threshold, secret }), 250);
+  slider.addEventListener("input", () => {
+    value.textContent = score(Number(slider.value));
+    ask(slider.value);
+  });
+  return element("label", { className: "slider wide" }, "Boxes from", slider, value);
+}
+
+function showResult(sentence, found, secret) {
+  const before = document.activeElement?.closest("#locate-result") !== null;
   byId("locate-result").replaceChildren(
     element(
       "div",
@@ -18,68 +38,92 @@ function showResult(sentence, found) {
         element("p", { className: "result-sentence" }, sentence),
         element(
           "p",
-          { className: "muted" },
+          { className: "muted small-text" },
           `Similarity from −1 to 1 · ${plural(found.boxes.length, "region")} · best at ` +
             `${Math.round(found.peak[0])}, ${Math.round(found.peak[1])} px`,
         ),
       ),
+      thresholdSlider(sentence, found, secret),
     ),
   );
+  // The slider that was being moved has been replaced by its like.
+  if (before) byId("locate-result").querySelector("input").focus();
 }
 
 function showHistory() {
   byId("history-title").hidden = asked.size === 0;
   byId("history").replaceChildren(
-    ...[...asked].reverse().map(([sentence, value]) => {
-      const button = element(
-        "button",
-        { type: "button", className: "line" },
-        element("span", {}, sentence),
-        element("span", { className: "number" }, score(value)),
-      );
-      button.addEventListener("click", () => session.locate(sentence));
-      return element("li", {}, button);
-    }),
+    ...[...asked].reverse().map(([sentence, { value, secret }]) => element(
+      "li",
+      {},
+      line(sentence, score(value), () => session.locate(sentence, { secret })),
+    )),
   );
+}
+
+/** A sentence as a button, with a number. */
+export function line(sentence, number, onClick, below = "") {
+  const made = button("", onClick, { className: "line" });
+  made.append(
+    element(
+      "span",
+      { className: "line-text" },
+      element("span", {}, sentence),
+      below ? element("span", { className: "muted small-text" }, below) : "",
+    ),
+    element("span", { className: "number" }, number),
+  );
+  return made;
 }
 
 function forget() {
   asked.clear();
   byId("locate-result").replaceChildren();
+  byId("fitting-list").replaceChildren();
+  byId("fitting").disabled = false;
   showHistory();
+}
+
+async function findFitting() {
+  const list = byId("fitting-list");
+  const fields = { target: "sentences", k: FITTING };
+  list.replaceChildren(element("li", {}, emptyLine("Searching…")));
+  try {
+    const found = await api.search(session.current.source, fields, session.whileOpen());
+    const rows = found.sentences.map((hit) => element(
+      "li",
+      {},
+      line(hit.sentence, score(hit.score), () => session.locate(hit.sentence, { secret: true }),
+        plural(hit.studies, "study", "studies")),
+    ));
+    list.replaceChildren(...(rows.length ? rows : [element("li", {}, emptyLine("None found."))]));
+  } catch (error) {
+    if (error.name !== "AbortError") {
+      list.replaceChildren(element("li", {}, problemCard(error, findFitting)));
+    }
+  }
 }
 
 export function start() {
   const form = byId("locate-form");
   const field = byId("sentence");
+  sendOnEnter(field);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (!session.current.source) {
-      byId("locate-result").replaceChildren(
-        element("p", { className: "hint" }, "Open an image first."),
-      );
+    if (!session.current.source) byId("locate-result").replaceChildren(emptyLine("Open an image first."));
+    else if (field.value.trim()) session.locate(field.value.trim());
+  });
+  byId("fitting").addEventListener("click", findFitting);
+  session.on("opened", forget);
+  session.on("located", ({ sentence, found, secret }) => {
+    if (!found) {
+      byId("locate-result").replaceChildren();
       return;
     }
-    if (field.value.trim()) session.locate(field.value.trim());
-  });
-  field.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    form.requestSubmit();
-  });
-  session.on("opened", forget);
-  session.on("located", ({ sentence, found }) => {
-    if (!found) return;
     field.value = sentence;
     asked.delete(sentence);
-    asked.set(sentence, found.score);
-    showResult(sentence, found);
+    asked.set(sentence, { value: found.score, secret });
+    showResult(sentence, found, secret);
     showHistory();
   });
-}
-
-/** Show where the open image supports a sentence, and the panel that tells the score. */
-export function locateAndShow(sentence) {
-  show("locate");
-  session.locate(sentence);
 }

@@ -1,20 +1,24 @@
 // Starts the page: waits for the model, then shows what there is.
 
+import * as about from "./about.js";
 import * as api from "./api.js";
 import * as archive from "./archive.js";
-import { byId, clearError, plural, showError } from "./dom.js";
+import { byId, plural, wait } from "./dom.js";
 import * as findings from "./findings.js";
 import * as key from "./key.js";
 import * as locate from "./locate.js";
-import * as report from "./report.js";
+import * as notices from "./notices.js";
+import * as prompts from "./prompts.js";
+import * as router from "./router.js";
 import * as search from "./search.js";
 import * as session from "./session.js";
 import * as stage from "./stage.js";
+import * as study from "./study.js";
 import * as tabs from "./tabs.js";
+import * as theme from "./theme.js";
+import * as verify from "./verify.js";
 
-const WAIT = 1500;
-
-const pause = () => new Promise((resolve) => { setTimeout(resolve, WAIT); });
+const PAUSE = 1500;
 
 async function whenReady() {
   for (;;) {
@@ -24,7 +28,7 @@ async function whenReady() {
     } catch (error) {
       byId("facts").textContent = error.status === 503 ? error.message : "No connection.";
     }
-    await pause();
+    await wait(PAUSE);
   }
 }
 
@@ -35,23 +39,64 @@ function showFacts(model) {
   byId("facts").textContent = parts.join(" · ");
 }
 
-async function start() {
-  tabs.start();
-  key.start();
-  byId("alert-close").addEventListener("click", clearError);
-  for (const part of [stage, findings, locate, search, report]) part.start();
+/** In place of the views: why there is nothing to see, and what to do. */
+function showGate(error) {
+  const wantsKey = error.status === 401;
+  document.body.dataset.state = wantsKey ? "locked" : "failed";
+  byId("facts").textContent = wantsKey ? "Locked" : "";
+  byId("gate").hidden = false;
+  byId("gate-title").textContent = wantsKey ? "This server wants a key" : "The server does not answer as it should";
+  byId("gate-text").textContent = wantsKey
+    ? "Without one nothing can be read. Ask who runs this server for yours."
+    : error.message;
+  byId("gate-button").textContent = wantsKey ? "Enter a key" : "Try again";
+}
+
+async function openImage(params) {
+  const id = params.get("image");
+  if (id === null || session.isOpen(id)) return;
+  await session.open({ id });
+  const sentence = params.get("say");
+  if (sentence && session.isOpen(id)) await session.locate(sentence);
+}
+
+async function load() {
+  byId("gate").hidden = true;
+  document.body.dataset.state = "loading";
+  byId("facts").textContent = "Connecting…";
   await whenReady();
+  let model;
   try {
-    const model = await api.model();
-    session.current.model = model;
-    showFacts(model);
-    search.showAvailable(model.has_index);
-    if (model.has_index) await archive.start();
-    document.body.dataset.state = "ready";
+    model = await api.model();
   } catch (error) {
-    byId("facts").textContent = "";
-    showError(error.message);
+    showGate(error);
+    return;
   }
+  session.current.model = model;
+  prompts.take();
+  showFacts(model);
+  about.show(model);
+  byId("fitting-body").hidden = !model.sentences;
+  await search.start(model.has_index);
+  router.answer({ read: openImage, search: search.enter });
+  if (model.has_index) await archive.start();
+  document.body.dataset.state = "ready";
+}
+
+function start() {
+  theme.start();
+  notices.start();
+  key.start();
+  tabs.start();
+  about.showLoading();
+  router.start();
+  for (const part of [stage, findings, locate, verify, study]) part.start();
+  byId("gate-button").addEventListener("click", load);
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    byId("views").focus();
+  });
+  load();
 }
 
 start();

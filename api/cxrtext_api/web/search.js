@@ -1,111 +1,160 @@
-// Search: images by a sentence, images by the open image, sentences by the open image.
+// The search view: asks, shows, and asks for more.
 
 import * as api from "./api.js";
-import { attempt, byId, clearError, element, plural, score } from "./dom.js";
-import { locateAndShow } from "./locate.js";
+import { byId, plural, sendOnEnter, whole } from "./dom.js";
+import * as cards from "./cards.js";
+import * as cohort from "./cohort.js";
+import * as filters from "./filters.js";
+import * as like from "./like.js";
+import { clearError, emptyLine, problemCard } from "./notices.js";
+import * as query from "./query.js";
+import { go, note } from "./router.js";
 import * as session from "./session.js";
-import { thumbnail } from "./thumbnails.js";
 
-const COUNT = 24;
-let latest = 0;
+let asked = query.nothing();
+let searching = new AbortController();
+let shown = null;
 
-const factsOf = (hit) =>
-  Object.entries(hit.metadata).filter(([, value]) => value !== "").slice(0, 3)
-    .map(([name, value]) => `${name} ${value}`).join(" · ");
+function title(found, count) {
+  if (count === 0) return found.target === "images" ? "No images" : "No sentences";
+  if (found.target === "sentences") return plural(count, "sentence");
+  const { matching = null, scored = null, exact = null } = found;
+  const of = matching === null ? plural(count, "image") : `${whole(count)} of ${plural(matching, "image")}`;
+  if (exact === null) return of;
+  return exact ? `${of}, in exact order` : `${of}; candidates only, ${whole(scored)} were scored`;
+}
 
-function imageRow(hit) {
-  const button = element(
-    "button",
-    {
-      type: "button",
-      className: session.isOpen(hit.image_id) ? "hit open" : "hit",
-      "aria-label": `Study ${hit.study_id}, patient ${hit.patient_id}, score ${score(hit.score, 3)}`,
-    },
-    thumbnail(hit.image_id),
-    element(
-      "span",
-      { className: "hit-text" },
-      element("span", { className: "hit-name" }, `Study ${hit.study_id}`),
-      element("span", { className: "muted" }, `Patient ${hit.patient_id}`),
-      element("span", { className: "muted" }, factsOf(hit)),
-    ),
-    element("span", { className: "number" }, score(hit.score, 3)),
+function tell(found, hits) {
+  byId("found-title").textContent = title(found, hits.length);
+  byId("found-title").title = query.inWords(asked);
+  byId("found-warning").hidden = !found.warning;
+  byId("found-warning").textContent = found.warning ?? "";
+}
+
+/** Whether there may be images beyond those shown. */
+function hasMore(found, page, hits) {
+  if (found.target === "sentences") return false;
+  if (typeof found.matching === "number" && hits.length >= found.matching) return false;
+  // A server that knows no offset would give the same page again.
+  return typeof found.offset === "number" && page.length === (found.k ?? query.fieldsOf(asked).k);
+}
+
+function showPage(found, hits) {
+  const page = found[found.target];
+  const all = [...hits, ...page];
+  shown = { found, hits: all };
+  if (hits.length === 0) cards.clear(found.target);
+  if (found.target === "images") cards.addImages(page, asked.query);
+  else cards.addSentences(page, (sentence) => go("search", { query: sentence }));
+  tell(found, all);
+  byId("results-note").replaceChildren(
+    ...(all.length ? [] : [emptyLine("Nothing found. Loosen the filters or the least score.")]),
   );
-  button.dataset.id = hit.image_id;
-  button.addEventListener("click", () => session.open({ id: hit.image_id }));
-  return element("li", {}, button);
+  byId("more").hidden = !hasMore(found, page, all);
+  byId("more").disabled = false;
+  cohort.show(asked, found.target === "images" ? all : []);
 }
 
-function sentenceRow(hit) {
-  const button = element(
-    "button",
-    { type: "button", className: "line" },
-    element(
-      "span",
-      {},
-      element("span", {}, hit.sentence),
-      element("span", { className: "muted small" }, plural(hit.studies, "study", "studies")),
-    ),
-    element("span", { className: "number" }, score(hit.score, 3)),
-  );
-  button.addEventListener("click", () => locateAndShow(hit.sentence));
-  return element("li", {}, button);
-}
-
-function showFound(title, found) {
-  const rows = found.target === "images"
-    ? found.images.map(imageRow)
-    : found.sentences.map(sentenceRow);
-  byId("results-title").textContent = rows.length ? title : `${title}: nothing found`;
-  byId("results").replaceChildren(...rows);
-  byId("results").className = `results ${found.target}`;
-}
-
-async function run(title, source, fields) {
+async function ask(hits) {
+  searching.abort();
+  searching = new AbortController();
+  const { signal } = searching;
   clearError();
-  latest += 1;
-  const turn = latest;
-  byId("results-title").textContent = "Searching…";
-  byId("results").setAttribute("aria-busy", "true");
-  const found = await attempt(() => api.search(source, { k: COUNT, ...fields }));
-  if (turn !== latest) return;
-  byId("results").setAttribute("aria-busy", "false");
-  if (found) showFound(title, found);
-  else byId("results-title").textContent = "";
+  byId("found").setAttribute("aria-busy", "true");
+  byId("results-note").replaceChildren();
+  byId("more").disabled = true;
+  if (hits.length === 0) {
+    byId("found-title").textContent = "Searching…";
+    cards.showLoading(asked.target);
+  }
+  try {
+    const found = await api.search(asked.source, query.fieldsOf(asked, hits.length), signal);
+    if (!signal.aborted) showPage(found, hits);
+  } catch (error) {
+    if (error.name === "AbortError" || signal.aborted) return;
+    if (hits.length === 0) reset();
+    byId("results-note").replaceChildren(problemCard(error, () => ask(hits)));
+  }
+  if (!signal.aborted) byId("found").setAttribute("aria-busy", "false");
 }
 
-function onOpened() {
-  byId("similar").disabled = false;
-  byId("fitting").disabled = !session.current.model.sentences;
-  for (const button of document.querySelectorAll("#results .hit")) {
-    button.classList.toggle("open", session.isOpen(button.dataset.id));
+/** Show that nothing was asked. */
+function reset() {
+  shown = null;
+  cards.clear("images");
+  cohort.show(asked, []);
+  byId("found-title").textContent = "";
+  byId("found-warning").hidden = true;
+  byId("more").hidden = true;
+}
+
+function run() {
+  if (!query.isEmpty(asked)) {
+    ask([]);
+    return;
+  }
+  searching.abort();
+  reset();
+  byId("results-note").replaceChildren(emptyLine("Ask for images by a sentence, by an image, or both."));
+}
+
+function showTarget() {
+  const { target } = query.ofForm(null);
+  for (const part of document.querySelectorAll("#search-form [data-images]")) {
+    part.hidden = target === "sentences";
   }
 }
 
-export function start() {
-  const form = byId("search-form");
-  const field = byId("query");
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const query = field.value.trim();
-    if (query) run(`Images that fit “${query}”`, null, { query });
-  });
-  field.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    form.requestSubmit();
-  });
-  byId("similar").addEventListener("click", () => {
-    run("Images alike to the open one", session.current.source, { target: "images" });
-  });
-  byId("fitting").addEventListener("click", () => {
-    run("Sentences that fit the open image", session.current.source, { target: "sentences" });
-  });
-  session.on("opened", onOpened);
+/** Take what an address asks; the same question is not asked again. */
+export function enter(params) {
+  if (!session.current.model?.has_index) return;
+  const next = query.ofParams(params, like.uploaded());
+  const same = query.toParams(next).toString() === query.toParams(asked).toString();
+  note("search", params, { replace: true });
+  if (same && next.source?.file === asked.source?.file && (shown || query.isEmpty(next))) {
+    if (!shown) run();
+    return;
+  }
+  asked = next;
+  query.toForm(asked);
+  like.show(asked.source);
+  filters.readText();
+  showTarget();
+  run();
 }
 
-/** Show or hide search, as there is an index or not. */
-export function showAvailable(hasIndex) {
+function submit() {
+  asked = query.ofForm(like.chosen());
+  note("search", query.toParams(asked));
+  run();
+  // On a small screen what is found lies below the question.
+  const { top } = byId("found").getBoundingClientRect();
+  if (top > 0.75 * window.innerHeight) byId("found").scrollIntoView();
+}
+
+/** Prepare the view; without an index it says so. */
+export async function start(hasIndex) {
   byId("search-none").hidden = hasIndex;
-  byId("search-body").hidden = !hasIndex;
+  byId("search-form").hidden = byId("found").hidden = !hasIndex;
+  if (!hasIndex) return;
+  sendOnEnter(byId("query"));
+  byId("search-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit();
+  });
+  byId("search-form").addEventListener("change", showTarget);
+  byId("query").addEventListener("input", () => like.showWeight());
+  byId("clear-search").addEventListener("click", () => {
+    query.toForm(query.nothing());
+    like.show(null);
+    filters.readText();
+    showTarget();
+    submit();
+    byId("query").focus();
+  });
+  byId("more").addEventListener("click", () => ask(shown.hits));
+  like.start(submit);
+  cards.start((id) => go("search", { image: id }));
+  cohort.start();
+  await filters.start();
 }

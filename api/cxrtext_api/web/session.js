@@ -3,17 +3,19 @@
 // Events: "opening", "opened" ({ bitmap }), "settled", "locating", "located" ({ sentence, found }).
 
 import * as api from "./api.js";
-import { attempt, clearError } from "./dom.js";
+import { attempt, clearError } from "./notices.js";
+import { note } from "./router.js";
 
 const PICTURE_SIDE = 1536;
 
-export const events = new EventTarget();
+const events = new EventTarget();
 
 /** source: { file, name } or { id }; detail: what the index knows of it, or null. */
 export const current = { source: null, detail: null, model: null };
 
 let opening = new AbortController();
 let asking = new AbortController();
+let locating = new AbortController();
 
 const tell = (name, detail) => events.dispatchEvent(new CustomEvent(name, { detail }));
 
@@ -25,6 +27,13 @@ export const isOpen = (id) => id !== undefined && current.source?.id === id;
 
 /** A signal that ends when another image is opened. */
 export const whileOpen = () => asking.signal;
+
+/** Write into the address what is open; a sentence of a report is not written. */
+function noteAddress(sentence = "", replace = false) {
+  const { id } = current.source;
+  const params = id === undefined ? {} : { image: id, ...(sentence ? { say: sentence } : {}) };
+  note("read", params, { replace });
+}
 
 /** Open an image; the former one stays when this one cannot be read. */
 export async function open(source) {
@@ -41,23 +50,45 @@ export async function open(source) {
     const bitmap = await createImageBitmap(picture);
     if (signal.aborted) return;
     asking.abort();
+    locating.abort();
     asking = new AbortController();
     Object.assign(current, { source, detail });
+    noteAddress();
     tell("opened", { bitmap });
   });
   if (!signal.aborted) tell("settled");
 }
 
-let located = 0;
-
-/** Show where the open image supports a sentence. */
-export async function locate(sentence) {
+/**
+ * Show where the open image supports a sentence.
+ *
+ * `threshold`: from which score on a region counts for the boxes; the server's choice by default.
+ * `secret`: whether the sentence is of a report and must stay out of the address.
+ */
+export async function locate(sentence, { threshold, secret = false } = {}) {
   if (!current.source) return;
   clearError();
-  located += 1;
-  const turn = located;
+  locating.abort();
+  locating = new AbortController();
+  const { signal } = locating;
   tell("locating", sentence);
-  const found = await attempt(() => api.ground(current.source, sentence, whileOpen()));
+  const found = await attempt(() => api.ground(current.source, { sentence, threshold }, signal));
   // Of two questions in a row, the answer to the later one stays.
-  if (turn === located) tell("located", { sentence, found: found ?? null });
+  if (signal.aborted) return;
+  if (found) noteAddress(secret ? "" : sentence, true);
+  tell("located", { sentence, found: found ?? null, secret });
+}
+
+/** Show an answer that is already there, of a sentence of a report. */
+export function show(sentence, found) {
+  locating.abort();
+  noteAddress("", true);
+  tell("located", { sentence, found, secret: true });
+}
+
+/** Take away what is shown over the image. */
+export function hide() {
+  locating.abort();
+  noteAddress("", true);
+  tell("located", { sentence: "", found: null });
 }

@@ -1,38 +1,55 @@
-// The viewer with its controls, its notes in the corners, and the ways to open a file.
+// The viewer with its controls and its notes in the corners.
 
-import { paintLegend, range } from "./colormap.js";
-import { byId, score } from "./dom.js";
+import { PRESETS, WHOLE } from "./levels.js";
+import { byId, element } from "./dom.js";
+import * as files from "./files.js";
+import * as overlay from "./overlay.js";
+import { listen } from "./pointing.js";
 import * as session from "./session.js";
-import { Viewer } from "./viewer.js";
+import { MAX_ZOOM, Viewer } from "./viewer.js";
 
-const OVERLAY_CONTROLS = ["toggle-heat", "toggle-boxes", "opacity"];
+const CONTROLS = [
+  "window-preset", "window-width", "window-level", "toggle-invert", "zoom-in", "zoom-out", "fit",
+  "reset",
+];
+const OTHER = "other";
 
-let viewer = null;
+function presetOf({ width, level }) {
+  const same = PRESETS.find((one) => one.width === width && one.level === level);
+  return same?.name ?? OTHER;
+}
 
-function showNotes() {
+function showWindow({ window: { width, level }, invert }) {
+  for (const [name, value] of [["width", width], ["level", level]]) {
+    byId(`window-${name}`).value = value;
+    byId(`window-${name}-value`).textContent = value;
+  }
+  byId("window-preset").value = presetOf({ width, level });
+  byId("toggle-invert").setAttribute("aria-pressed", String(invert));
+  const changed = width !== WHOLE.width || level !== WHOLE.level;
+  const parts = [changed ? `W ${width}  L ${level}` : "", invert ? "inverted" : ""];
+  byId("window-note").textContent = parts.filter(Boolean).join("\n");
+}
+
+function showState(viewer) {
+  overlay.showState(viewer);
+  if (!viewer.picture) return;
+  showWindow(viewer);
+  byId("fit").textContent = `${Math.round(viewer.zoom * 100)} %`;
+  byId("zoom-out").disabled = viewer.zoom === 1;
+  byId("zoom-in").disabled = viewer.zoom === MAX_ZOOM;
+  byId("stage").classList.toggle("zoomed", viewer.zoom > 1);
+}
+
+function onOpened(viewer, { bitmap }) {
+  byId("empty").hidden = true;
+  viewer.setImage(bitmap);
+  overlay.showFound(viewer, "", null);
   const { source, detail } = session.current;
   byId("image-note").textContent = detail
     ? `${detail.image_id}\n${detail.width} × ${detail.height}`
     : (source.name ?? "");
-}
-
-function showFound(sentence, found) {
-  viewer.setFound(found);
-  for (const id of OVERLAY_CONTROLS) byId(id).disabled = !found;
-  byId("heat-note").hidden = byId("legend").hidden = !found;
-  if (!found) return;
-  byId("heat-note").textContent = `“${sentence}”\nScore ${score(found.score)}`;
-  const [low, high] = range(found.grid);
-  byId("legend-high").textContent = score(high);
-  byId("legend-low").textContent = score(low);
-}
-
-function onOpened({ bitmap }) {
-  byId("empty").hidden = true;
-  viewer.setImage(bitmap);
-  showFound("", null);
-  showNotes();
-  for (const id of ["toggle-invert", "fit"]) byId(id).disabled = false;
+  for (const id of CONTROLS) byId(id).disabled = false;
   reveal();
 }
 
@@ -42,72 +59,43 @@ function reveal() {
   if (bottom < window.innerHeight / 4) byId("stage").scrollIntoView();
 }
 
-function toggle(id, name) {
-  const button = byId(id);
-  button.addEventListener("click", () => {
-    const pressed = button.getAttribute("aria-pressed") !== "true";
-    button.setAttribute("aria-pressed", String(pressed));
-    viewer.set({ [name]: pressed });
-    if (name === "heat") byId("legend").hidden = !pressed;
-  });
-}
-
 function busy(text) {
   byId("busy").hidden = !text;
   if (text) byId("busy").firstElementChild.textContent = text;
   byId("stage").setAttribute("aria-busy", String(Boolean(text)));
 }
 
-function openFile(file) {
-  if (file) session.open({ file, name: file.name });
-}
-
-function listenForFiles() {
-  const input = byId("file");
-  byId("open").addEventListener("click", () => input.click());
-  input.addEventListener("change", () => {
-    openFile(input.files[0]);
-    input.value = "";
-  });
-  let depth = 0;
-  const mark = (change) => {
-    depth = Math.max(0, depth + change);
-    byId("stage").classList.toggle("dropping", depth > 0);
-  };
-  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
-  window.addEventListener("dragenter", (event) => hasFiles(event) && mark(1));
-  window.addEventListener("dragleave", (event) => hasFiles(event) && mark(-1));
-  window.addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());
-  window.addEventListener("drop", (event) => {
-    if (!hasFiles(event)) return;
-    event.preventDefault();
-    mark(-depth);
-    openFile(event.dataTransfer.files[0]);
-  });
+function listenToControls(viewer) {
+  const presets = [...PRESETS, { name: OTHER, title: "Own window" }];
+  byId("window-preset").replaceChildren(
+    ...presets.map(({ name, title }) => element("option", { value: name }, title)),
+  );
+  byId("window-preset").lastElementChild.hidden = true;
+  byId("window-preset").addEventListener("change", ({ target }) => viewer.setPreset(target.value));
+  for (const name of ["width", "level"]) {
+    byId(`window-${name}`).addEventListener("input", ({ target }) =>
+      viewer.setWindow({ [name]: Number(target.value) }));
+  }
+  byId("toggle-invert").addEventListener("click", () => viewer.setInvert(!viewer.invert));
+  byId("zoom-in").addEventListener("click", () => viewer.zoomBy(1.25));
+  byId("zoom-out").addEventListener("click", () => viewer.zoomBy(0.8));
+  byId("fit").addEventListener("click", () => viewer.fit());
+  byId("reset").addEventListener("click", () => viewer.reset());
 }
 
 export function start() {
-  viewer = new Viewer(byId("stage"), byId("canvas"), (zoom) => {
-    byId("zoom-note").textContent = zoom && zoom !== 1 ? `${Math.round(zoom * 100)} %` : "";
-  });
-  paintLegend(byId("legend-bar"));
-  toggle("toggle-heat", "heat");
-  toggle("toggle-boxes", "boxes");
-  toggle("toggle-invert", "invert");
-  byId("fit").addEventListener("click", () => viewer.fit());
-  byId("opacity").addEventListener("input", (event) => {
-    byId("opacity-value").textContent = `${event.target.value} %`;
-    viewer.set({ opacity: event.target.value / 100 });
-  });
-  listenForFiles();
+  const viewer = new Viewer(byId("stage"), byId("canvas"), byId("peak"), showState);
+  listen(viewer);
+  listenToControls(viewer);
+  overlay.start(viewer);
+  files.start();
   session.on("opening", () => busy("Reading the image…"));
-  session.on("opened", onOpened);
+  session.on("opened", (event) => onOpened(viewer, event));
   session.on("settled", () => busy(null));
   session.on("locating", () => busy("Looking…"));
   session.on("located", ({ sentence, found }) => {
     busy(null);
-    if (!found) return;
-    showFound(sentence, found);
-    reveal();
+    overlay.showFound(viewer, sentence, found);
+    if (found) reveal();
   });
 }

@@ -1,8 +1,8 @@
-// The tabs of the right-hand side: arrow keys move, as assistive technology expects.
+// The tabs beside the image: arrow keys move, as assistive technology expects.
 
 import { byId } from "./dom.js";
 
-const NAMES = ["findings", "locate", "search", "report"];
+const NAMES = ["findings", "locate", "report", "study"];
 
 export function show(name, focus = false) {
   for (const one of NAMES) {

@@ -1,10 +1,12 @@
 // Small pictures of indexed images: loaded when they come into view, a few at a time.
 
 import { picture } from "./api.js";
+import { element } from "./dom.js";
+import * as session from "./session.js";
 
-const SIDE = 192;
-const AT_ONCE = 3;
-const REMEMBERED = 300;
+const SIDE = 224;
+const AT_ONCE = 4;
+const REMEMBERED = 400;
 
 const urls = new Map();
 const waiting = [];
@@ -17,7 +19,7 @@ const seen = new IntersectionObserver((entries) => {
     waiting.push(entry.target);
   }
   loadNext();
-}, { rootMargin: "200px" });
+}, { rootMargin: "300px" });
 
 function remember(id, url) {
   urls.set(id, url);
@@ -41,6 +43,7 @@ async function load(target) {
 function loadNext() {
   while (loading < AT_ONCE && waiting.length) {
     const target = waiting.shift();
+    // What a later search has replaced is not loaded any more.
     if (!target.isConnected) continue;
     loading += 1;
     load(target).finally(() => {
@@ -52,12 +55,25 @@ function loadNext() {
 
 /** A picture of an indexed image; its name is told elsewhere. */
 export function thumbnail(id) {
-  const frame = document.createElement("span");
-  frame.className = "thumb";
-  const picture = document.createElement("img");
-  picture.alt = "";
-  picture.dataset.id = id;
-  frame.append(picture);
-  seen.observe(picture);
-  return frame;
+  const shown = element("img", { alt: "", draggable: false, data: { id } });
+  seen.observe(shown);
+  return element("span", { className: "thumb" }, shown);
+}
+
+/** An indexed image as a button that opens it. */
+export function film(image) {
+  const open = element(
+    "button",
+    {
+      type: "button",
+      className: session.isOpen(image.image_id) ? "film open" : "film",
+      title: image.image_id,
+      "aria-label": `Open study ${image.study_id}, patient ${image.patient_id}`,
+      data: { id: image.image_id },
+    },
+    thumbnail(image.image_id),
+    element("span", { className: "film-name" }, image.study_id),
+  );
+  open.addEventListener("click", () => session.open({ id: image.image_id }));
+  return element("li", {}, open);
 }

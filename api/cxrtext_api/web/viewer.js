@@ -1,46 +1,71 @@
 // The image on its canvas, with the heatmap, the boxes and the peak over it.
 
-import { paint } from "./colormap.js";
+import { DEFAULT_MAP, paint } from "./colormap.js";
+import { automatic, bounded, greysOf, PRESETS, shade, table, WHOLE } from "./levels.js";
 
 const BOX = "rgb(64, 224, 255)";
 const SHADOW = "rgba(0, 0, 0, 0.75)";
-const MAX_ZOOM = 12;
+export const MAX_ZOOM = 12;
 
 export class Viewer {
-  /** `onZoom` is called with the magnification, 1 being the whole image. */
-  constructor(stage, canvas, onZoom) {
-    this.stage = stage;
-    this.canvas = canvas;
-    this.onZoom = onZoom;
-    this.options = { heat: true, boxes: true, opacity: 0.6, invert: false };
-    this.clear();
+  /** `onChange` is called with the viewer after each drawing. */
+  constructor(stage, canvas, peak, onChange) {
+    Object.assign(this, { stage, canvas, peak, onChange });
+    this.overlay = { heat: true, boxes: true, opacity: 0.6, map: DEFAULT_MAP };
+    this.picture = null;
+    this.pending = false;
+    this.reset();
     new ResizeObserver(() => this.draw()).observe(stage);
-    this.listen();
   }
 
-  clear() {
-    this.bitmap = null;
-    this.found = null;
-    this.fit();
-  }
-
-  /** Show a picture; `found` of the former image goes. */
+  /** Show a picture; what was found in the former image goes. */
   setImage(bitmap) {
-    this.bitmap = bitmap;
+    const { width, height } = bitmap;
+    const canvas = Object.assign(document.createElement("canvas"), { width, height });
+    const context = canvas.getContext("2d", { willReadFrequently: true });
+    context.drawImage(bitmap, 0, 0);
+    const greys = greysOf(context, width, height);
+    this.picture = { canvas, context, greys, pixels: context.createImageData(width, height) };
     this.found = null;
-    this.fit();
+    this.reset();
   }
 
   /** Show a grounding (null for none). */
   setFound(found) {
     this.found = found;
-    this.heat = found && paint(found.grid);
+    this.heat = found && paint(found.grid, { map: this.overlay.map });
     this.draw();
   }
 
-  set(options) {
-    Object.assign(this.options, options);
+  setOverlay(options) {
+    const { map } = this.overlay;
+    Object.assign(this.overlay, options);
+    if (this.overlay.map !== map && this.found) this.setFound(this.found);
     this.draw();
+  }
+
+  setWindow(window) {
+    this.window = bounded({ ...this.window, ...window });
+    this.shade();
+  }
+
+  setPreset(name) {
+    const { width, level } = PRESETS.find((preset) => preset.name === name);
+    if (width) this.setWindow({ width, level });
+    else if (this.picture) this.setWindow(automatic(this.picture.greys));
+  }
+
+  setInvert(invert) {
+    this.invert = invert;
+    this.shade();
+  }
+
+  /** Everything about how the image is looked at as it was at first. */
+  reset() {
+    this.window = { ...WHOLE };
+    this.invert = false;
+    this.shade();
+    this.fit();
   }
 
   fit() {
@@ -49,18 +74,27 @@ export class Viewer {
     this.draw();
   }
 
+  shade() {
+    if (!this.picture) return;
+    const { context, greys, pixels } = this.picture;
+    shade(pixels, greys, table(this.window, this.invert));
+    context.putImageData(pixels, 0, 0);
+    this.draw();
+  }
+
   /** Where the picture lies on the stage, in CSS pixels. */
   frame() {
     const { clientWidth: width, clientHeight: height } = this.stage;
-    const fitting = Math.min(width / this.bitmap.width, height / this.bitmap.height);
-    const w = this.bitmap.width * fitting * this.zoom;
-    const h = this.bitmap.height * fitting * this.zoom;
+    const { canvas } = this.picture;
+    const fitting = Math.min(width / canvas.width, height / canvas.height);
+    const w = canvas.width * fitting * this.zoom;
+    const h = canvas.height * fitting * this.zoom;
     return { x: (width - w) / 2 + this.move.x, y: (height - h) / 2 + this.move.y, w, h };
   }
 
   /** Magnify about a place of the stage. */
   zoomBy(factor, at) {
-    if (!this.bitmap) return;
+    if (!this.picture) return;
     const place = at ?? { x: this.stage.clientWidth / 2, y: this.stage.clientHeight / 2 };
     const before = this.frame();
     const zoom = Math.min(Math.max(this.zoom * factor, 1), MAX_ZOOM);
@@ -72,10 +106,10 @@ export class Viewer {
 
   /** Move the picture, but not off the stage. */
   moveBy(x, y) {
-    if (!this.bitmap) return;
+    if (!this.picture) return;
     const { w, h } = this.frame();
-    const bound = (value, extent, whole) => {
-      const room = Math.max(0, (extent - whole) / 2);
+    const bound = (value, extent, all) => {
+      const room = Math.max(0, (extent - all) / 2);
       return Math.min(Math.max(value, -room), room);
     };
     this.move.x = bound(this.move.x + x, w, this.stage.clientWidth);
@@ -83,87 +117,56 @@ export class Viewer {
     this.draw();
   }
 
+  /** Draw before the next frame, once for any number of changes. */
   draw() {
+    if (this.pending) return;
+    this.pending = true;
+    requestAnimationFrame(() => {
+      this.pending = false;
+      this.drawNow();
+      this.onChange(this);
+    });
+  }
+
+  drawNow() {
     const ratio = window.devicePixelRatio || 1;
     const { clientWidth: width, clientHeight: height } = this.stage;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
-    this.onZoom(this.bitmap ? this.zoom : null);
-    if (!this.bitmap) return;
+    this.peak.hidden = true;
+    if (!this.picture || !width) return;
     const context = this.canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.imageSmoothingQuality = "high";
     const frame = this.frame();
-    context.drawImage(this.bitmap, frame.x, frame.y, frame.w, frame.h);
-    if (this.options.invert) {
-      context.globalCompositeOperation = "difference";
-      context.fillStyle = "white";
-      context.fillRect(frame.x, frame.y, frame.w, frame.h);
-      context.globalCompositeOperation = "source-over";
-    }
+    context.drawImage(this.picture.canvas, frame.x, frame.y, frame.w, frame.h);
     if (this.found) this.drawFound(context, frame);
   }
 
   drawFound(context, frame) {
-    const { found, options } = this;
+    const { found, overlay } = this;
     const scale = frame.w / found.width;
     const place = ([x, y, w, h]) => [frame.x + x * scale, frame.y + y * scale, w * scale, h * scale];
-    if (options.heat) {
-      context.globalAlpha = options.opacity;
+    if (overlay.heat) {
+      context.globalAlpha = overlay.opacity;
       context.drawImage(this.heat, ...place(found.region));
       context.globalAlpha = 1;
     }
-    if (!options.boxes) return;
-    const [x, y] = place([...found.peak, 0, 0]);
+    if (!overlay.boxes) return;
+    // What the model saw: outside it there is no heat because nothing was looked at.
+    context.setLineDash([3, 5]);
+    context.lineWidth = 1;
+    context.strokeStyle = "rgba(255, 255, 255, 0.4)";
+    context.strokeRect(...place(found.region));
+    context.setLineDash([]);
     for (const [style, width] of [[SHADOW, 4], [BOX, 1.75]]) {
       context.strokeStyle = style;
       context.lineWidth = width;
       for (const box of found.boxes) context.strokeRect(...place(box.bbox));
-      context.beginPath();
-      context.arc(x, y, 7, 0, 2 * Math.PI);
-      context.stroke();
     }
-  }
-
-  listen() {
-    const { stage } = this;
-    let held = null;
-    stage.addEventListener("wheel", (event) => {
-      if (!this.bitmap || (event.deltaY > 0 && this.zoom === 1)) return;
-      event.preventDefault();
-      const box = stage.getBoundingClientRect();
-      this.zoomBy(Math.exp(-event.deltaY / 400), {
-        x: event.clientX - box.left, y: event.clientY - box.top,
-      });
-    }, { passive: false });
-    stage.addEventListener("pointerdown", (event) => {
-      if (!this.bitmap || this.zoom === 1 || event.button !== 0) return;
-      held = { x: event.clientX, y: event.clientY };
-      stage.setPointerCapture(event.pointerId);
-    });
-    stage.addEventListener("pointermove", (event) => {
-      if (!held) return;
-      this.moveBy(event.clientX - held.x, event.clientY - held.y);
-      held = { x: event.clientX, y: event.clientY };
-    });
-    for (const end of ["pointerup", "pointercancel"]) {
-      stage.addEventListener(end, () => { held = null; });
-    }
-    stage.addEventListener("dblclick", () => this.fit());
-    stage.addEventListener("keydown", (event) => this.onKey(event));
-  }
-
-  onKey(event) {
-    if (!this.bitmap || event.ctrlKey || event.metaKey || event.altKey) return;
-    const step = 48;
-    const actions = {
-      "+": () => this.zoomBy(1.25), "=": () => this.zoomBy(1.25), "-": () => this.zoomBy(0.8),
-      0: () => this.fit(),
-      ArrowLeft: () => this.moveBy(step, 0), ArrowRight: () => this.moveBy(-step, 0),
-      ArrowUp: () => this.moveBy(0, step), ArrowDown: () => this.moveBy(0, -step),
-    };
-    if (!actions[event.key]) return;
-    event.preventDefault();
-    actions[event.key]();
+    const [x, y] = place([...found.peak, 0, 0]);
+    this.peak.hidden = false;
+    this.peak.style.left = `${x}px`;
+    this.peak.style.top = `${y}px`;
   }
 }

@@ -72,12 +72,14 @@ def classify(
     )
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
+    sure: list[str] = []
     many = len(sources) > 1
     with progress("classifying", "images") if many else nullcontext(_silent) as update:
         for number, (name, path) in enumerate(sources, 1):
             try:
                 findings = service.classify(service.embed_file(path))
                 rows.append({"image": name, **{f.finding: f.probability for f in findings}})
+                sure = [f.finding for f in findings if f.calibrated]
             except ImageError as error:
                 if not many:
                     raise
@@ -89,6 +91,8 @@ def classify(
         print_json(rows)
     elif rows:
         print_rows(rows)
+    if rows:
+        say(f"calibrated: {', '.join(sure)}" if sure else "probabilities are not calibrated")
     for line in failed:
         say(f"set aside: {line}")
     if failed and not rows:

@@ -21,6 +21,7 @@ from cxrtext_cli.options import (
 
 if TYPE_CHECKING:
     from cxrtext.evaluation import Evaluation
+    from cxrtext.images.cache import DecodedCache
     from cxrtext.records import Rejects
 
 
@@ -73,6 +74,21 @@ def evaluate(
     probe: Annotated[
         bool, typer.Option("--probe", help="Fit linear probes to the training images.")
     ] = False,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Keep the calibration of these prompts, fitted on validation images, with the "
+            "checkpoint: classify then gives calibrated probabilities.",
+        ),
+    ] = False,
+    keep_reference: Annotated[
+        bool,
+        typer.Option(
+            "--keep-reference",
+            help="Keep validation images' embeddings with the checkpoint, for verify.",
+        ),
+    ] = False,
     examples: Annotated[
         int, typer.Option(min=0, help="Pictures of each kind of example in report.html.")
     ] = 3,
@@ -118,7 +134,10 @@ def evaluate(
         slices=tuple(slices) if slices else SLICE_COLUMNS,
         probe=probe,
     )
+    if compare and (calibrate or keep_reference):
+        raise ConfigError("--calibrate and --keep-reference want one checkpoint, without --compare")
     known = read_prompts(prompts) if prompts else None
+    decoded = DecodedCache(cache, say) if cache else None
 
     def measure(one: Path, rejects: Rejects) -> "Evaluation":
         with progress("embedding", "images") as update:
@@ -130,7 +149,7 @@ def evaluate(
                 device=pick_device(device),
                 allow_outside=allow_outside,
                 rejects=rejects,
-                cache=DecodedCache(cache, say) if cache else None,
+                cache=decoded,
                 progress=update,
                 settings=settings,
             )
@@ -142,6 +161,10 @@ def evaluate(
     rejects = Rejects(max_rejected)
     result = measure(checkpoint[0], rejects)
     written = _write(out, result, options, rejects)
+    if calibrate:
+        written.append(_keep_calibration(checkpoint[0], result))
+    if keep_reference:
+        written.append(_keep_reference(checkpoint[0], data, device, allow_outside, decoded))
     if as_json:
         print_json(result.to_dict())
         return
@@ -160,6 +183,32 @@ def _write(out: Path | None, result: "Evaluation", options: Any, rejects: "Rejec
     written = write_report(out, result, options)
     rejects.write(out / "images")
     return written
+
+
+def _keep_calibration(checkpoint: Path, result: "Evaluation") -> Path:
+    from cxrtext.evaluation.kept_calibration import calibration_of, save_calibration
+
+    kept, left_out = calibration_of(result)
+    result.left_out.extend(left_out)
+    return save_calibration(checkpoint, kept)
+
+
+def _keep_reference(
+    checkpoint: Path, data: Path, device: str, allow_outside: bool, cache: "DecodedCache | None"
+) -> Path:
+    from cxrtext.evaluation.kept_reference import keep_reference
+
+    with progress("embedding reference images", "images") as update:
+        path, images = keep_reference(
+            checkpoint,
+            data,
+            device=pick_device(device),
+            allow_outside=allow_outside,
+            cache=cache,
+            progress=update,
+        )
+    say(f"{path}: {images} validation images")
+    return path
 
 
 def _show(result: "Evaluation") -> None:

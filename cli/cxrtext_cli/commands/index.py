@@ -58,6 +58,9 @@ def index(
     delete: Annotated[
         list[str] | None, typer.Option(help="Delete this study; may be repeated.")
     ] = None,
+    delete_from: Annotated[
+        Path | None, typer.Option(help="Delete the studies that a file names, one a line.")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Look for damage.")] = False,
     compact: Annotated[
         bool, typer.Option("--compact", help="Erase the vectors of what was deleted.")
@@ -98,7 +101,8 @@ def index(
     """Embed and index an archive for search, goes on where it was stopped; or mend an index."""
     from cxrtext.index.summary import summary_dict
 
-    asked = [bool(delete), check, compact, rebuild, root is not None]
+    studies = [*(delete or []), *(_named_in(delete_from) if delete_from else [])]
+    asked = [bool(studies), check, compact, rebuild, root is not None]
     if sum(asked) > 1:
         raise InputError("give one of --delete, --check, --compact, --rebuild, --root")
     if source.is_dir() and not any(asked):
@@ -107,7 +111,7 @@ def index(
             "--compact, --rebuild, --root with the folder of an index"
         )
     if any(asked) and not (compact or rebuild):
-        _mend(source, delete or [], root, wait, as_json)
+        _mend(source, studies, root, wait, as_json)
         return
     folder = source if any(asked) else _needed(out, "--out DIR")
     options = {"kind": candidates.value, "target": target_recall, "wait_s": wait}
@@ -141,6 +145,20 @@ def index(
         print_json(summary_dict(summary))
     else:
         _show(folder, summary)
+
+
+def _named_in(path: Path) -> list[str]:
+    """The studies that a file names, one a line."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or 'unreadable').lower()}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text; write one study id a line") from None
+    studies = [line.strip() for line in lines if line.strip()]
+    if not studies:
+        raise InputError(f"{path}: names no study; write one study id a line")
+    return studies
 
 
 def _needed(out: Path | None, option: str) -> Path:

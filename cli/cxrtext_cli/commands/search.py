@@ -20,6 +20,7 @@ from cxrtext_cli.options import (
 
 if TYPE_CHECKING:
     from cxrtext.index import ImageHit, Index, IndexedImage, Shards
+    from cxrtext.index.sentences import SentenceOptions
     from cxrtext.service import EmbeddedImage, Service
 
 
@@ -96,10 +97,8 @@ def search(
     if target is Target.SENTENCES:
         if query is not None and (image is not None or image_id is not None):
             raise InputError("sentences are looked for by a sentence or by an image, not by both")
-        if where or without or unique or offset or min_score is not None:
-            raise InputError(
-                "--where, --not, --unique, --offset and --min-score are for --target images"
-            )
+        if without or unique or mode is not Mode.AUTO:
+            raise InputError("--not, --unique and --mode are for --target images")
     if other_patients and image_id is None:
         raise InputError("--other-patients wants --image-id: a file does not say whose it is")
     loaded = load_model(model, pick_device(device)) if model else None
@@ -110,7 +109,10 @@ def search(
             known = _known(shards, image_id) if image_id is not None else None
             embedded = _embedded(service, shards, image, known)
             if target is Target.SENTENCES:
-                rows = _sentences(service, shards, query, embedded, k)
+                options: SentenceOptions = {"where": where, "offset": offset}
+                if min_score is not None:
+                    options["min_score"] = min_score
+                rows = _sentences(service, shards, query, embedded, k, options)
             else:
                 wanted = service.make_query(
                     query, without=without or (), image=embedded, image_weight=image_weight
@@ -171,14 +173,15 @@ def _sentences(
     query: str | None,
     embedded: "EmbeddedImage | None",
     k: int,
+    options: "SentenceOptions",
 ) -> list[dict[str, Any]]:
     if not any(part.sentences for part in shards.parts):
         raise NotFoundError("the index holds no sentences; index with --reports to add them")
     if embedded is not None:
-        return [asdict(hit) for hit in shards.search_sentences(embedded.regions, k)]
+        return [asdict(hit) for hit in shards.search_sentences(embedded.regions, k, **options)]
     texts = service.make_query(query).texts
     assert texts is not None  # noqa: S101 - of a sentence
-    return [asdict(hit) for hit in shards.similar_sentences(texts[0], k)]
+    return [asdict(hit) for hit in shards.similar_sentences(texts[0], k, **options)]
 
 
 def _image_rows(hits: "list[ImageHit]", *, labels: bool) -> list[dict[str, Any]]:

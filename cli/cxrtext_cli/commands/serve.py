@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,13 +11,19 @@ from cxrtext_cli.options import Device, pick_device
 
 if TYPE_CHECKING:
     from cxrtext.service import Service
+    from cxrtext_api.settings import Settings
 
 
 def serve(
     model: Annotated[
         Path | None, typer.Option(help="Checkpoint folder; by default the one of the index.")
     ] = None,
-    index: Annotated[Path | None, typer.Option(help="Folder of the index to search.")] = None,
+    index: Annotated[
+        list[Path] | None, typer.Option(help="Folder of the index to search; repeatable.")
+    ] = None,
+    language_model: Annotated[
+        str | None, typer.Option(help="Language model that scores sentences: a folder or hub id.")
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; beyond this machine only with API keys.")
     ] = "127.0.0.1",
@@ -28,40 +34,98 @@ def serve(
         list[str] | None,
         typer.Option(help="A name by which callers may address the server; repeatable."),
     ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(help="Another site whose pages may ask: https://NAME; repeatable."),
+    ] = None,
     prompts: Annotated[
         Path | None, typer.Option(help="YAML file of prompts; CheX5's by default.")
     ] = None,
+    uploads: Annotated[
+        Path | None, typer.Option(help="Folder for images added over HTTP; else none can be.")
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Serving processes, each with its own model.")
+    ] = 1,
+    readers: Annotated[
+        int, typer.Option(min=1, max=64, help="Image decoding processes in each of them.")
+    ] = 2,
+    queue: Annotated[int, typer.Option(min=1, help="Requests that may wait for the model.")] = 16,
+    rate_limit: Annotated[
+        int, typer.Option(min=0, help="Requests a minute that a key may make; 0 for any number.")
+    ] = 1200,
+    max_megabytes: Annotated[int, typer.Option(min=1, help="Largest request, in MiB.")] = 64,
+    drain_seconds: Annotated[
+        float,
+        typer.Option(min=0, max=600, help="Time to answer on, unready, once told to stop."),
+    ] = 0,
+    metrics: Annotated[bool, typer.Option(help="Whether /metrics is there.")] = True,
+    audit_log: Annotated[
+        Path | None, typer.Option(help="File to write who asked about which study into.")
+    ] = None,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option(help="How log lines are written.")
+    ] = "text",
     device: Device = "auto",
 ) -> None:
     """Serve the REST API and the page until it is stopped.
 
-    API keys are read from the file that CXRTEXT_API_KEYS_FILE names, one a line.
+    API keys are read from the file that CXRTEXT_API_KEYS_FILE names; `cxrtext keys` makes them.
+    SIGHUP reads the keys and opens the audit log anew.
     """
-    if model is None and index is None:
+    if model is None and not index:
         raise InputError("give a checkpoint with --model, an index with --index, or both")
-    from cxrtext_api.keys import read_keys
+    from cxrtext_api.keys import keys_file_of, keys_of_environment
+    from cxrtext_api.logs import configure_logging
     from cxrtext_api.serve import run_server
-    from cxrtext_api.settings import Settings
 
-    settings = Settings(
+    settings = _checked(
         checkpoint=model,
-        index=index,
+        index=tuple(index) if index and len(index) > 1 else index[0] if index else None,
+        device=device,
+        prompts=prompts,
+        language_model=language_model,
+        uploads=uploads,
         host=host,
         port=port,
-        keys=read_keys(os.environ),
+        keys=keys_of_environment(os.environ),
+        keys_file=keys_file_of(os.environ),
         trusted_hosts=tuple(trusted_host or ()),
+        cors_origins=tuple(cors_origin or ()),
+        rate_limit=rate_limit,
+        max_body_bytes=max_megabytes * 2**20,
+        queue_limit=queue,
+        workers=workers,
+        readers=readers,
+        drain_seconds=drain_seconds,
+        metrics=metrics,
+        audit_log=audit_log,
+        log_format=log_format,
     )
-
-    def load(given: Settings) -> "Service":
-        # Only here, so that a port in use is told before torch is imported.
-        from cxrtext.evaluation import read_prompts
-        from cxrtext.service import load_service
-
-        return load_service(
-            given.checkpoint,
-            given.index,
-            prompts=read_prompts(prompts) if prompts else None,
-            device=pick_device(device),
-        )
-
+    configure_logging(log_format)
     run_server(settings, on_ready=lambda url: typer.echo(f"serving at {url}"), load=load)
+
+
+def _checked(**options: object) -> "Settings":
+    from pydantic import ValidationError
+
+    from cxrtext_api.settings import Settings
+
+    try:
+        return Settings.model_validate(options)
+    except ValidationError as error:
+        faults = error.errors(include_input=False, include_url=False)
+        names = sorted({str(fault["loc"][0]).replace("_", "-") for fault in faults})
+        raise InputError(f"--{names[0]}: {faults[0]['msg']}") from None
+
+
+def load(settings: "Settings") -> "Service":
+    """Load the service, on the device that is chosen only here, after the port is known free.
+
+    Args:
+        settings: Of the server.
+    """
+    from cxrtext_api.resources import load_from_settings
+
+    device = pick_device(settings.device)
+    return load_from_settings(settings.model_copy(update={"device": device}))

@@ -1,0 +1,142 @@
+"""What is told of the loaded model and of the caller's rights."""
+
+import json
+from collections.abc import Mapping
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import cxrtext
+from cxrtext_api.keys import ANYONE, CALLER, Caller
+from cxrtext_api.schemas import Access, IndexInfo, LimitInfo, ModelInfo, Prompts, TrainingInfo
+from cxrtext_api.schemas.requests import MAX_SENTENCES
+from cxrtext_api.search_form import MAX_RESULTS
+from cxrtext_api.settings import Settings
+
+if TYPE_CHECKING:
+    from cxrtext.service import Service
+
+MAX_REPORT_CHARACTERS = 20_000
+
+
+def access_of(scope: Mapping[str, Any]) -> Access:
+    """What the caller of a request may do, as the gate noted it."""
+    caller: Caller = scope.get(CALLER, ANYONE)
+    key_id = None if caller.key_id == ANYONE.key_id else caller.key_id
+    return Access(key_id=key_id, scopes=sorted(caller.scopes))
+
+
+def model_info(service: "Service", settings: Settings, access: Access) -> ModelInfo:
+    """What a service has loaded.
+
+    Args:
+        service: The service.
+        settings: The server's settings.
+        access: What the caller may do.
+    """
+    from cxrtext.service.limits import MAX_PROMPTS, MAX_QUERY_CHARACTERS
+
+    about = service.describe()
+    noted = _training_notes(service)
+    return ModelInfo(
+        version=cxrtext.__version__,
+        model=about["fingerprint"],
+        prompts={
+            name: Prompts(positive=list(prompts.positive), negative=list(prompts.negative))
+            for name, prompts in service.prompts.items()
+        },
+        calibrated=getattr(service, "calibration", None) is not None,
+        has_index=service.has_index,
+        has_language_model=service.language_model is not None,
+        takes_images=service.has_index and settings.uploads is not None,
+        columns=len(service.columns()) if service.has_index else 0,
+        exact=_is_exact(service),
+        index=_index_info(service) if service.has_index else None,
+        access=access,
+        trained=_trained(noted),
+        measured=_measured(noted),
+        limits=LimitInfo(
+            max_body_bytes=settings.max_body_bytes,
+            max_results=MAX_RESULTS,
+            max_prompts=MAX_PROMPTS,
+            max_sentence_characters=MAX_QUERY_CHARACTERS,
+            max_report_characters=MAX_REPORT_CHARACTERS,
+            max_sentences=MAX_SENTENCES,
+        ),
+        max_body_bytes=settings.max_body_bytes,
+        **{name: about[name] for name in ModelInfo.model_fields if name in about},
+    )
+
+
+def _is_exact(service: "Service") -> bool:
+    """Whether a search over all images is exact where no mode is asked for."""
+    from cxrtext.index.search import EXACT_BYTES
+
+    if not service.has_index:
+        return True
+    states = [part.state for part in service.archive.parts]
+    sketches = [state.arrays["sketch"] for state in states if state.structure is not None]
+    return all(sketch.nbytes <= EXACT_BYTES for sketch in sketches)
+
+
+def _index_info(service: "Service") -> IndexInfo:
+    archive = service.archive
+    tunings = [part.summary["candidates"] for part in archive.parts]
+    recalls = [t["recall_at_10"] for t in tunings if t.get("recall_at_10") is not None]
+    shares = [t["reranked"] for t in tunings if t.get("reranked") is not None]
+    return IndexInfo(
+        images=archive.images,
+        sentences=archive.sentences,
+        candidates=next((t["kind"] for t in tunings if t.get("kind")), None),
+        recall_at_10=min(recalls) if recalls else None,
+        exact_share=round(max(shares), 6) if shares else None,
+    )
+
+
+def _training_notes(service: "Service") -> dict[str, Any]:
+    """What the checkpoint's folder notes of the training; nothing where it is not there."""
+    from cxrtext.models.checkpoint import TRAINING
+
+    folder = service.model.folder
+    if folder is None:
+        return {}
+    try:
+        value = json.loads((folder / TRAINING).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _trained(noted: Mapping[str, Any]) -> TrainingInfo | None:
+    if not noted:
+        return None
+    try:
+        objective = noted["configuration"]["objective"]["name"]
+    except (KeyError, TypeError):
+        objective = None
+    return TrainingInfo(
+        data=_text(noted.get("data_fingerprint")),
+        studies=_number(noted.get("studies")),
+        objective=_text(objective),
+        steps=_number(noted.get("step")),
+        date=_text(noted.get("date")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _measured(noted: Mapping[str, Any]) -> dict[str, float] | None:
+    values = noted.get("validation")
+    if not isinstance(values, dict):
+        return None
+    found = {
+        str(name): round(float(value), 6)
+        for name, value in values.items()
+        if isinstance(value, int | float) and isfinite(value)
+    }
+    return found or None

@@ -1,0 +1,169 @@
+"""Which requests are let in, decided by their heads before any of their bodies is read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from cxrtext_api.key_ring import KeyRing
+from cxrtext_api.keys import CALLER, METRICS, READ, WRITE, Caller
+from cxrtext_api.rate import RateLimit
+from cxrtext_api.settings import Settings
+
+OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
+OPEN_PREFIX = "/web/"
+"""Addresses that want no key: nothing under them is about a patient."""
+
+FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+JSON = ("application/json",)
+JSON_PATHS = frozenset({"/v1/score-text"})
+"""Addresses that take JSON; the others take forms."""
+
+MAX_HEADERS = 100
+MAX_HEADER_BYTES = 16 * 1024
+CLOSE = {"Connection": "close"}
+CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is turned away.
+
+    Args:
+        status: The HTTP status.
+        reason: One word, for the metrics.
+        detail: What is wrong and what to do; by default what the status means here.
+        headers: Other headers of the answer.
+        drain: Whether to read on a little, so that a proxy that still sends sees the answer.
+    """
+
+    status: int
+    reason: str
+    detail: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    drain: bool = False
+
+
+class Admission:
+    """Checks host, origin, key, scope, rate, kind and size, in this order.
+
+    Args:
+        settings: The server's settings.
+        keys: Who may ask.
+    """
+
+    def __init__(self, settings: Settings, keys: KeyRing) -> None:
+        self._settings = settings
+        self._keys = keys
+        # Several processes share the callers out between them.
+        self._rate = RateLimit(settings.rate_limit / settings.workers)
+
+    def refuse(self, scope: Scope) -> Refusal | None:
+        """Why a request is not let in; of one that is, the caller is noted in its scope."""
+        headers = Headers(scope=scope)
+        refusal = self._refuse_head(headers)
+        if refusal is not None or self.is_preflight(scope):
+            return refusal
+        return self._refuse_caller(scope, headers) or self._refuse_body(scope, headers)
+
+    def is_preflight(self, scope: Scope) -> bool:
+        """Whether a browser asks what a page of a known site may do; it sends no key yet."""
+        headers = Headers(scope=scope)
+        return (
+            scope["method"] == "OPTIONS"
+            and "access-control-request-method" in headers
+            and self.is_other_site(headers.get("origin", ""))
+        )
+
+    def is_other_site(self, origin: str) -> bool:
+        """Whether an origin is another site that may ask all the same."""
+        return origin.lower() in {known.lower() for known in self._settings.cors_origins}
+
+    def _refuse_head(self, headers: Headers) -> Refusal | None:
+        size = sum(len(name) + len(value) for name, value in headers.raw)
+        if len(headers.raw) > MAX_HEADERS or size > MAX_HEADER_BYTES:
+            return Refusal(431, "headers", headers=CLOSE)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # Two servers in a row may disagree on where such a request ends.
+            return Refusal(400, "headers", headers=CLOSE)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._is_trusted(host_of(hosts[0])):
+            return Refusal(
+                400, "host", "This server is not known by that host name; see trusted hosts."
+            )
+        origin = headers.get("origin")
+        if origin is None or self.is_other_site(origin):
+            return None
+        if not self._is_trusted(host_of(origin.rpartition("//")[2])):
+            return Refusal(403, "origin", "Requests from other sites are refused.")
+        return None
+
+    def _is_trusted(self, host: str) -> bool:
+        return any(
+            host == name or (name.startswith("*.") and host.endswith(name[1:]))
+            for name in self._settings.names
+        )
+
+    def _refuse_caller(self, scope: Scope, headers: Headers) -> Refusal | None:
+        path = scope["path"]
+        if path in OPEN_PATHS or path.startswith(OPEN_PREFIX):
+            return None
+        caller = self._keys.find(_bearer(headers))
+        if caller is None:
+            return Refusal(401, "key", headers={"WWW-Authenticate": "Bearer"})
+        scope[CALLER] = caller
+        wanted = scopes_for(scope["method"], path)
+        if not wanted & caller.scopes:
+            named = " or ".join(sorted(wanted))
+            return Refusal(403, "scope", f"This key lacks the scope for that: {named}.")
+        return self._refuse_rate(caller)
+
+    def _refuse_rate(self, caller: Caller) -> Refusal | None:
+        if not self._keys.guarded:
+            return None
+        seconds = self._rate.wait(caller.key_id)
+        return Refusal(429, "rate", headers={"Retry-After": str(seconds)}) if seconds else None
+
+    def _refuse_body(self, scope: Scope, headers: Headers) -> Refusal | None:
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > self._settings.max_body_bytes:
+            return Refusal(413, "size", headers=CLOSE, drain=True)
+        has_body = length != "0" or "transfer-encoding" in headers
+        if scope["method"] not in CHANGING or not has_body:
+            return None
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            return Refusal(415, "kind", "Send the body as it is, not compressed.", drain=True)
+        kinds = JSON if scope["path"] in JSON_PATHS else FORMS
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in kinds:
+            taken = " or ".join(kinds)
+            return Refusal(415, "kind", f"This address takes {taken}.", drain=True)
+        return None
+
+
+def scopes_for(method: str, path: str) -> frozenset[str]:
+    """The scopes any of which lets a key in.
+
+    Args:
+        method: The request's method.
+        path: Its path.
+    """
+    if path == "/metrics":
+        return frozenset({READ, METRICS})
+    under_images = path == "/v1/images" or path.startswith("/v1/images/")
+    if under_images and method not in ("GET", "HEAD", "OPTIONS"):
+        return frozenset({WRITE})
+    return frozenset({READ})
+
+
+def host_of(value: str) -> str:
+    """The name in ``name:port`` or ``[address]:port``, in lower case."""
+    if value.startswith("["):
+        return value[1:].partition("]")[0].lower()
+    return value.partition(":")[0].lower()
+
+
+def _bearer(headers: Headers) -> str | None:
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else None

@@ -1,0 +1,130 @@
+"""The audit log: who asked what about whom, and when.
+
+One JSON object a line, in a file that only its owner may read.  It names images, studies and
+patients on purpose; it never holds text, a person's name or a pixel.  The access log, which is
+for operators, names none of them.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+
+from cxrtext.errors import WorkError
+
+SUBJECTS = "cxrtext.subjects"
+"""Key of the ids that a request is about, in the ASGI scope."""
+
+SUBJECT_FIELDS = ("image_id", "study_id", "patient_id")
+MAX_IDS = 1000
+MAX_ID_CHARACTERS = 256
+
+
+class AuditLog:
+    """Appends lines to a file.
+
+    Args:
+        path: The file; without one nothing is written.
+
+    Raises:
+        WorkError: The file cannot be opened.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._handle: int | None = None
+        self._lock = threading.Lock()
+        self.failed = False
+        if path is not None:
+            try:
+                self._handle = _open(path)
+            except OSError as error:
+                raise WorkError(
+                    f"{path}: {error.strerror}; the audit log is to be a file that can be written"
+                ) from None
+
+    def write(self, **fields: Any) -> bool:
+        """Append a line.
+
+        Args:
+            fields: What it says besides the time.
+
+        Returns:
+            Whether it was written whole; where it was not, :attr:`failed` says so until it is.
+        """
+        if self._path is None:
+            return True
+        when = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": when, **fields}, ensure_ascii=True) + "\n"
+        with self._lock:
+            try:
+                if self._handle is None:
+                    self._handle = _open(self._path)
+                data = line.encode()
+                self.failed = os.write(self._handle, data) != len(data)
+            except OSError:
+                self.failed = True
+        return not self.failed
+
+    def works(self) -> bool:
+        """Whether lines can be written; tries where the last could not be."""
+        return not self.failed or self.write(event="audit resumed")
+
+    def reopen(self) -> None:
+        """Go on in a new file of the same name, after the old one was moved away."""
+        with self._lock:
+            self._close()
+            if self._path is not None:
+                try:
+                    self._handle = _open(self._path)
+                except OSError:
+                    self.failed = True
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+def _open(path: Path) -> int:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, 0o600)
+
+
+async def note_subjects(request: Request) -> None:
+    """Note in the request's scope which images, studies and patients it names.
+
+    A dependency of every route.  Only what the framework parsed before it called the dependency
+    is looked at, so that the body is not read a second time.
+    """
+    given: dict[str, list[str]] = {}
+    form = getattr(request, "_form", None)
+    for name in SUBJECT_FIELDS:
+        values: list[Any] = list(request.query_params.getlist(name))
+        values += [request.path_params[name]] if name in request.path_params else []
+        values += form.getlist(name) if form is not None else []
+        add_subjects(given, name, [value for value in values if isinstance(value, str)])
+    request.scope[SUBJECTS] = given
+
+
+def add_subjects(given: dict[str, list[str]], name: str, values: Sequence[str]) -> None:
+    """Add ids to those that a request names, up to a bound."""
+    shown = [value[:MAX_ID_CHARACTERS] for value in values if value]
+    if shown:
+        given[name] = list(dict.fromkeys([*given.get(name, []), *shown]))[:MAX_IDS]
+
+
+def subjects_of(scope: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The ids that a request named."""
+    found: dict[str, list[str]] = scope.get(SUBJECTS, {})
+    return found

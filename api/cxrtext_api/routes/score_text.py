@@ -1,0 +1,37 @@
+"""Pseudo-log-likelihoods of sentences."""
+
+from fastapi import APIRouter
+
+from cxrtext.errors import InputError
+from cxrtext_api.deps import GUARDED, ResourcesDep, problems
+from cxrtext_api.negotiation import TAKES_JSON
+from cxrtext_api.refusal import RefusingRoute
+from cxrtext_api.schemas import ScoredText, ScoreTextRequest
+from cxrtext_api.schemas.of_text import score_text_of
+
+router = APIRouter(
+    prefix="/v1",
+    tags=["questions"],
+    dependencies=[TAKES_JSON, *GUARDED],
+    route_class=RefusingRoute,
+)
+
+MAX_CHARACTERS = 20_000
+"""Of all sentences of a request: the work grows with the square of a sentence's length."""
+
+
+@router.post(
+    "/score-text",
+    summary="How likely sentences are",
+    operation_id="score_text",
+    responses=problems(422),
+)
+async def score_text(resources: ResourcesDep, asked: ScoreTextRequest) -> ScoredText:
+    """The pseudo-log-likelihood of each sentence, and the class probability that follows.
+
+    Wants a server that was started with a language model; answers 503 otherwise.
+    """
+    service = resources.service
+    if sum(map(len, asked.sentences)) > MAX_CHARACTERS:
+        raise InputError(f"the sentences have more than {MAX_CHARACTERS} characters together")
+    return await resources.compute(score_text_of, service, asked)

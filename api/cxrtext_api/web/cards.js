@@ -1,0 +1,128 @@
+// The grid of results.
+
+import { button, byId, element, plural, score, skeletons } from "./dom.js";
+import * as cohort from "./cohort.js";
+import { forget, watch } from "./hover.js";
+import { line } from "./locate.js";
+import { go } from "./router.js";
+import { thumbnail } from "./thumbnails.js";
+
+const FACTS = 4;
+const LABELS = 3;
+const LIKELY = 0.5;
+
+let showSimilar = () => {};
+
+const factsOf = ({ metadata }) => Object.entries(metadata)
+  .filter(([, value]) => value !== "").slice(0, FACTS)
+  .map(([name, value]) => `${name} ${value}`).join(" · ");
+
+function labelsOf({ labels = {} }) {
+  const likely = Object.entries(labels).filter(([, p]) => p >= LIKELY).sort(([, a], [, b]) => b - a);
+  const shown = likely.slice(0, LABELS).map(([finding, p]) => element(
+    "span",
+    { className: "label-row", title: `${finding}: probability ${p.toFixed(2)}` },
+    element("span", { className: "label-name" }, finding),
+    element("span", { className: "number" }, p.toFixed(2)),
+  ));
+  if (likely.length > LABELS) {
+    const rest = likely.slice(LABELS).map(([finding]) => finding).join(", ");
+    shown.push(element("span", { className: "muted", title: rest }, `${likely.length - LABELS} more`));
+  }
+  return shown.length ? element("span", { className: "label-rows" }, ...shown) : null;
+}
+
+function actions(hit) {
+  const study = `study ${hit.study_id}`;
+  return element(
+    "div",
+    { className: "card-actions" },
+    button("Open", () => go("read", { image: hit.image_id }), {
+      className: "quiet small", "aria-label": `Open ${study}`,
+    }),
+    button("More like this", () => showSimilar(hit.image_id), {
+      className: "quiet small", "aria-label": `More like ${study}`,
+    }),
+  );
+}
+
+function card(hit, sentence) {
+  const pick = element(
+    "button",
+    {
+      type: "button",
+      className: "pick",
+      "aria-pressed": "false",
+      "aria-label": `Study ${hit.study_id}, patient ${hit.patient_id}, score ${score(hit.score, 3)}. Select.`,
+      title: hit.image_id,
+      data: { id: hit.image_id },
+    },
+    thumbnail(hit.image_id),
+    element(
+      "span",
+      { className: "card-head" },
+      element("span", { className: "tick", "aria-hidden": "true" }, "✓"),
+      element("span", { className: "card-name" }, hit.study_id),
+      element("span", { className: "score number" }, score(hit.score, 3)),
+    ),
+    element(
+      "span",
+      { className: "card-text" },
+      element("span", { className: "muted" }, `Patient ${hit.patient_id}`),
+      element("span", { className: "muted" }, factsOf(hit)),
+      labelsOf(hit),
+    ),
+  );
+  pick.addEventListener("click", (event) => cohort.pick(hit.image_id, event.shiftKey));
+  pick.addEventListener("dblclick", () => go("read", { image: hit.image_id }));
+  if (sentence) watch(pick, hit, sentence);
+  return element("li", { className: "card" }, pick, actions(hit));
+}
+
+export function clear(target) {
+  forget();
+  byId("results").className = `results ${target}`;
+  byId("results").replaceChildren();
+}
+
+export function showLoading(target) {
+  clear(target);
+  const kind = target === "images" ? "skeleton-card" : "skeleton-line";
+  byId("results").replaceChildren(...skeletons("li", kind, 12));
+}
+
+export const addImages = (hits, sentence) =>
+  byId("results").append(...hits.map((hit) => card(hit, sentence)));
+
+export function addSentences(hits, onClick) {
+  byId("results").append(...hits.map((hit) => element("li", {},
+    line(hit.sentence, score(hit.score, 3), () => onClick(hit.sentence),
+      plural(hit.studies, "study", "studies")))));
+}
+
+/** Arrow keys move among the cards by place; Enter opens, space selects. */
+function onKey(event) {
+  const here = event.target.closest(".pick");
+  if (!here || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Enter") {
+    event.preventDefault();
+    go("read", { image: here.dataset.id });
+    return;
+  }
+  const all = [...byId("results").querySelectorAll(".pick")];
+  const place = all.indexOf(here);
+  const across = getComputedStyle(byId("results")).gridTemplateColumns.split(" ").length;
+  const to = {
+    ArrowRight: place + 1, ArrowLeft: place - 1, ArrowDown: place + across, ArrowUp: place - across,
+    Home: 0, End: all.length - 1,
+  }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  all[Math.min(Math.max(to, 0), all.length - 1)].focus();
+}
+
+/** `onSimilar` is called with the image that others are to be like. */
+export function start(onSimilar) {
+  showSimilar = onSimilar;
+  byId("results").addEventListener("keydown", onKey);
+}

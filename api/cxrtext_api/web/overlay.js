@@ -1,0 +1,54 @@
+// The strip below the image that says what its colours mean.
+
+import { paintLegend, range } from "./colormap.js";
+import { byId, element, score } from "./dom.js";
+import * as session from "./session.js";
+
+/** Show a grounding of a sentence over the image, or take it away (null). */
+export function showFound(viewer, sentence, found) {
+  viewer.setFound(found);
+  // The strip stays where it is, so that the image does not jump.
+  byId("overlay").hidden = !session.current.source;
+  byId("overlay").classList.toggle("idle", !found);
+  if (!found) {
+    byId("heat-note").replaceChildren(
+      element("span", { className: "muted" }, "Select a finding or type a sentence to see where."),
+    );
+    return;
+  }
+  byId("heat-note").replaceChildren(
+    element("span", { className: "number" }, score(found.score)),
+    element("span", { className: "heat-sentence", title: sentence }, sentence),
+  );
+  const [low, high] = range(found.grid);
+  byId("legend-low").textContent = score(low);
+  byId("legend-high").textContent = score(high);
+}
+
+/** Show in the controls how the viewer draws. */
+export function showState({ overlay: { heat, boxes, opacity, map } }) {
+  byId("toggle-heat").setAttribute("aria-pressed", String(heat));
+  byId("toggle-boxes").setAttribute("aria-pressed", String(boxes));
+  byId("opacity-value").textContent = `${Math.round(100 * opacity)} %`;
+  byId("overlay").dataset.map = map;
+}
+
+export function start(viewer) {
+  paintLegend(byId("legend-bar"), viewer.overlay.map);
+  for (const name of ["heat", "boxes"]) {
+    byId(`toggle-${name}`).addEventListener("click", () => {
+      viewer.setOverlay({ [name]: !viewer.overlay[name] });
+    });
+  }
+  byId("opacity").addEventListener("input", ({ target }) => {
+    viewer.setOverlay({ opacity: target.value / 100 });
+  });
+  byId("colours").addEventListener("change", ({ target }) => {
+    viewer.setOverlay({ map: target.value });
+    paintLegend(byId("legend-bar"), target.value);
+  });
+  byId("hide-found").addEventListener("click", () => {
+    session.hide();
+    byId("stage").focus();
+  });
+}

@@ -1,0 +1,86 @@
+// The viewer by mouse, finger and keyboard.
+
+const STEP = 48;
+const PRESET_KEYS = ["whole", "auto", "contrast", "lungs", "mediastinum"];
+
+function listenToWheel(viewer) {
+  const { stage } = viewer;
+  stage.addEventListener("wheel", (event) => {
+    if (!viewer.picture || (event.deltaY > 0 && viewer.zoom === 1)) return;
+    event.preventDefault();
+    const box = stage.getBoundingClientRect();
+    const at = { x: event.clientX - box.left, y: event.clientY - box.top };
+    viewer.zoomBy(Math.exp(-event.deltaY / 400), at);
+  }, { passive: false });
+}
+
+/** Left button or finger moves; right button sets window (across) and level (up and down). */
+function listenToPointer(viewer) {
+  const { stage } = viewer;
+  let held = null;
+  stage.addEventListener("pointerdown", (event) => {
+    if (!viewer.picture || held || (event.button !== 0 && event.button !== 2)) return;
+    if (event.target.closest("button, input, select, label")) return;
+    if (event.button === 0 && viewer.zoom === 1) return;
+    held = { button: event.button, x: event.clientX, y: event.clientY };
+    stage.setPointerCapture(event.pointerId);
+    stage.dataset.held = event.button === 2 ? "window" : "move";
+  });
+  stage.addEventListener("pointermove", (event) => {
+    if (!held) return;
+    const [x, y] = [event.clientX - held.x, event.clientY - held.y];
+    Object.assign(held, { x: event.clientX, y: event.clientY });
+    if (held.button === 0) viewer.moveBy(x, y);
+    else {
+      const { width, level } = viewer.window;
+      viewer.setWindow({ width: width + x, level: level - y });
+    }
+  });
+  for (const end of ["pointerup", "pointercancel"]) {
+    stage.addEventListener(end, () => {
+      held = null;
+      delete stage.dataset.held;
+    });
+  }
+  stage.addEventListener("contextmenu", (event) => viewer.picture && event.preventDefault());
+  stage.addEventListener("dblclick", () => viewer.fit());
+}
+
+function actionOf(key, viewer) {
+  const { width, level } = viewer.window;
+  const { heat, boxes } = viewer.overlay;
+  return {
+    "+": () => viewer.zoomBy(1.25),
+    "=": () => viewer.zoomBy(1.25),
+    "-": () => viewer.zoomBy(0.8),
+    0: () => viewer.fit(),
+    ArrowLeft: () => viewer.moveBy(STEP, 0),
+    ArrowRight: () => viewer.moveBy(-STEP, 0),
+    ArrowUp: () => viewer.moveBy(0, STEP),
+    ArrowDown: () => viewer.moveBy(0, -STEP),
+    "[": () => viewer.setWindow({ level: level - 6 }),
+    "]": () => viewer.setWindow({ level: level + 6 }),
+    ",": () => viewer.setWindow({ width: width - 8 }),
+    ".": () => viewer.setWindow({ width: width + 8 }),
+    i: () => viewer.setInvert(!viewer.invert),
+    r: () => viewer.reset(),
+    h: () => viewer.setOverlay({ heat: !heat }),
+    b: () => viewer.setOverlay({ boxes: !boxes }),
+  }[key];
+}
+
+function onKey(event, viewer) {
+  if (!viewer.picture || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target !== viewer.stage) return;
+  const preset = PRESET_KEYS[Number(event.key) - 1];
+  const action = preset ? () => viewer.setPreset(preset) : actionOf(event.key, viewer);
+  if (!action) return;
+  event.preventDefault();
+  action();
+}
+
+export function listen(viewer) {
+  listenToWheel(viewer);
+  listenToPointer(viewer);
+  viewer.stage.addEventListener("keydown", (event) => onKey(event, viewer));
+}

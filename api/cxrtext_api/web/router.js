@@ -1,0 +1,57 @@
+// Which view is shown and what it was asked, in the address after the #.
+//
+// Reports never stand there: an address stays in the browser's history.
+
+import { byId } from "./dom.js";
+
+export const VIEWS = ["read", "search", "about"];
+
+/** The view and its parameters that the address names. */
+export function here() {
+  const [path, query = ""] = window.location.hash.replace(/^#\/?/, "").split("?", 2);
+  return { view: VIEWS.includes(path) ? path : "read", params: new URLSearchParams(query) };
+}
+
+const addressOf = (view, params) => {
+  const query = new URLSearchParams(params).toString();
+  return query ? `#/${view}?${query}` : `#/${view}`;
+};
+
+/** Note what a view shows, so that the link to it comes back here. */
+export function note(view, params, { replace = false } = {}) {
+  const address = addressOf(view, params);
+  byId(`nav-${view}`).setAttribute("href", address);
+  if (here().view !== view || address === window.location.hash) return;
+  if (replace) window.history.replaceState(null, "", address);
+  else window.history.pushState(null, "", address);
+}
+
+/** Show a view. */
+export function go(view, params = {}) {
+  window.location.hash = addressOf(view, params);
+}
+
+function show({ view, params }) {
+  for (const one of VIEWS) {
+    byId(`view-${one}`).hidden = one !== view;
+    if (one === view) byId(`nav-${one}`).setAttribute("aria-current", "page");
+    else byId(`nav-${one}`).removeAttribute("aria-current");
+  }
+  document.title = `${view[0].toUpperCase()}${view.slice(1)} – cxrtext`;
+  document.body.dataset.view = view;
+  enter[view]?.(params);
+}
+
+let enter = {};
+
+/** Show the view of the address, and follow it from now on. */
+export function start() {
+  window.addEventListener("hashchange", () => show(here()));
+  show(here());
+}
+
+/** Ask the address's question; `asking` has a function of the parameters for each view. */
+export function answer(asking) {
+  enter = asking;
+  show(here());
+}

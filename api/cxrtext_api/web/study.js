@@ -1,0 +1,80 @@
+// What the index knows of the open image: its study, its metadata, its report.
+
+import * as api from "./api.js";
+import { button, byId, element } from "./dom.js";
+import { go } from "./router.js";
+import * as session from "./session.js";
+import { film } from "./thumbnails.js";
+
+const OTHERS = 24;
+
+/** Terms and descriptions, without those that are empty. */
+export const facts = (pairs) => pairs
+  .filter(([, value]) => value !== "" && value !== null && value !== undefined)
+  .map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
+
+function sentenceLine(sentence) {
+  const show = () => session.locate(sentence, { secret: true });
+  return element("li", {}, button(sentence, show, {
+    className: "line", "aria-label": `${sentence} Show where.`,
+  }));
+}
+
+function showReport(report) {
+  const sections = new Map();
+  for (const { section, sentence } of report) {
+    sections.set(section, [...(sections.get(section) ?? []), sentence]);
+  }
+  byId("study-report").replaceChildren(...[...sections].map(([section, sentences]) => element(
+    "section",
+    { className: "report-section" },
+    element("h3", {}, section),
+    element("ol", { className: "lines" }, ...sentences.map(sentenceLine)),
+  )));
+}
+
+/** Other images of the same patient, where the server can filter. */
+async function showOthers({ image_id: id, patient_id: patient }) {
+  byId("study-others").replaceChildren();
+  if (!patient) return;
+  try {
+    const where = `patient_id = '${patient.replaceAll("'", "''")}'`;
+    const { images } = await api.images(0, OTHERS, where, session.whileOpen());
+    const others = images.filter((one) => one.patient_id === patient && one.image_id !== id);
+    if (others.length === 0) return;
+    byId("study-others").replaceChildren(
+      element("h3", {}, "Other images of this patient"),
+      element("ul", { className: "films" }, ...others.map(film)),
+    );
+  } catch {
+    // Without them the panel is still whole.
+  }
+}
+
+function onOpened() {
+  const { detail } = session.current;
+  byId("study-hint").hidden = Boolean(detail);
+  byId("study-hint").textContent = "This image is not from the archive.";
+  byId("study-links").hidden = !detail;
+  byId("study-others").replaceChildren();
+  byId("study-facts").replaceChildren();
+  showReport(detail?.report ?? []);
+  if (!detail) return;
+  byId("study-facts").replaceChildren(...facts([
+    ["Study", detail.study_id], ["Patient", detail.patient_id], ["Split", detail.split],
+    ["Size", `${detail.width} × ${detail.height}`], ...Object.entries(detail.metadata),
+  ]));
+  if (detail.report.length === 0) {
+    byId("study-report").replaceChildren(
+      element("p", { className: "hint" }, "The index holds no report of this study."),
+    );
+  }
+  showOthers(detail);
+}
+
+export function start() {
+  session.on("opened", onOpened);
+  const similar = (more) => go("search", { image: session.current.source.id, ...more });
+  byId("similar").addEventListener("click", () => similar({}));
+  byId("similar-others").addEventListener("click", () => similar({ others: "1" }));
+}

@@ -1,0 +1,143 @@
+// A report against the image: each sentence with how well the image supports it.
+
+import * as api from "./api.js";
+import { byId, element, plural, score, skeletons, whole } from "./dom.js";
+import { emptyLine, problemCard } from "./notices.js";
+import * as session from "./session.js";
+
+const VERDICTS = {
+  supported: { mark: "✓", title: "Supported" },
+  weak: { mark: "~", title: "Weak" },
+  unsupported: { mark: "✕", title: "Unsupported" },
+  none: { mark: "–", title: "Not judged" },
+};
+const WORDINGS = { affirmed: "affirmed", negated: "negated", uncertain: "uncertain" };
+
+let checking = new AbortController();
+
+const verdictOf = ({ verdict }) => (verdict in VERDICTS ? verdict : "none");
+
+function tellReference({ reference }) {
+  const images = reference?.images ?? 0;
+  const against = {
+    validation: `${whole(images)} validation images`,
+    index: `${whole(images)} images of the archive`,
+  }[reference?.source];
+  return against
+    ? `Percent: how many of ${against} fit less well.`
+    : "There are no images to compare with, so nothing is judged; the number is the score.";
+}
+
+function sentenceRow(answer, one) {
+  const { mark, title } = VERDICTS[verdictOf(one)];
+  const support = typeof one.support === "number" ? `${Math.round(one.support)} %` : score(one.score);
+  const shown = element(
+    "button",
+    {
+      type: "button",
+      className: `checked ${verdictOf(one)}`,
+      "aria-label": `${title}, ${one.wording}: ${one.sentence} Show where.`,
+    },
+    element("span", { className: "verdict-mark", "aria-hidden": "true" }, mark),
+    element(
+      "span",
+      { className: "line-text" },
+      element("span", {}, one.sentence),
+      element(
+        "span",
+        { className: "muted small-text" },
+        `${title} · `,
+        element("span", { className: `wording ${one.wording}` }, WORDINGS[one.wording] ?? ""),
+      ),
+    ),
+    element("span", { className: "number" }, support),
+  );
+  shown.addEventListener("click", () => {
+    for (const other of document.querySelectorAll("#verified .checked")) {
+      other.setAttribute("aria-current", String(other === shown));
+    }
+    const { region, width, height } = answer;
+    session.show(one.sentence, { ...one, region, width, height });
+  });
+  return element("li", {}, shown);
+}
+
+function summary(answer) {
+  const counts = Object.entries(VERDICTS).map(([name, { mark, title }]) => {
+    const count = answer.sentences.filter((one) => verdictOf(one) === name).length;
+    return count === 0 ? null : element(
+      "li",
+      { className: `count ${name}` },
+      element("span", { className: "verdict-mark", "aria-hidden": "true" }, mark),
+      `${whole(count)} ${title.toLowerCase()}`,
+    );
+  });
+  return element("ul", { className: "counts" }, ...counts);
+}
+
+function showChecked(answer) {
+  if (answer.sentences.length === 0) {
+    byId("verified").replaceChildren(emptyLine("There is no sentence in this text."));
+    return;
+  }
+  const sections = Map.groupBy
+    ? Map.groupBy(answer.sentences, ({ section }) => section)
+    : new Map([["", answer.sentences]]);
+  byId("verified").replaceChildren(
+    summary(answer),
+    element("p", { className: "muted small-text" }, tellReference(answer)),
+    ...[...sections].map(([section, sentences]) => element(
+      "section",
+      { className: "report-section" },
+      section ? element("h3", {}, section) : null,
+      element("ol", { className: "lines" }, ...sentences.map((one) => sentenceRow(answer, one))),
+    )),
+    element("p", { className: "foot" }, `${plural(answer.sentences.length, "sentence")} checked. ` +
+      "A mark is the model’s opinion, not a reader’s."),
+  );
+}
+
+async function check() {
+  const report = byId("report").value.trim();
+  if (!report) return;
+  if (!session.current.source) {
+    byId("verified").replaceChildren(emptyLine("Open an image first."));
+    return;
+  }
+  checking.abort();
+  checking = new AbortController();
+  const signal = AbortSignal.any([checking.signal, session.whileOpen()]);
+  byId("verified").replaceChildren(...skeletons("div", "skeleton-line", 4));
+  try {
+    const answer = await api.verify(session.current.source, { report }, signal);
+    if (!signal.aborted) showChecked(answer);
+  } catch (error) {
+    if (error.name === "AbortError" || signal.aborted) return;
+    byId("verified").replaceChildren(problemCard(error, check));
+  }
+}
+
+/** The text of a report that the index holds as sentences. */
+function textOf(report) {
+  const sections = new Map();
+  for (const { section, sentence } of report) {
+    sections.set(section, [...(sections.get(section) ?? []), sentence]);
+  }
+  return [...sections].map(([section, sentences]) =>
+    `${section ? `${section.toUpperCase()}: ` : ""}${sentences.join(" ")}`).join("\n\n");
+}
+
+export function start() {
+  byId("report-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    check();
+  });
+  byId("report-of-study").addEventListener("click", () => {
+    byId("report").value = textOf(session.current.detail.report);
+    check();
+  });
+  session.on("opened", () => {
+    byId("verified").replaceChildren();
+    byId("report-of-study").hidden = !session.current.detail?.report.length;
+  });
+}

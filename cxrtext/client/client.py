@@ -1,0 +1,264 @@
+"""A typed client of the HTTP API."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cxrtext.client.answers import (
+    Classification,
+    Columns,
+    Deleted,
+    Found,
+    Grounded,
+    Image,
+    ImageDetail,
+    ImagePage,
+    ModelInfo,
+    Prompts,
+    ScoredText,
+    Verified,
+)
+from cxrtext.client.errors import ApiError
+from cxrtext.client.forms import Split, address_of, given, search_form
+from cxrtext.client.pictures import FILE_NAME, Picture, bytes_of, fields_of
+from cxrtext.client.transport import RETRIES, Transport
+
+if TYPE_CHECKING:
+    import httpx2
+
+PNG, CSV = "image/png", "text/csv"
+
+
+class Client:
+    """Asks a server; a context manager.
+
+    An image is a :class:`~pathlib.Path` to a file, the bytes of one (PNG, JPEG or DICOM), or an
+    :class:`ImageId`.  Every method raises :class:`ApiError` where the server refuses or cannot be
+    reached, and waits and asks again, a bounded number of times, where the server is busy.
+
+    Args:
+        url: The server's address, such as ``https://cxr.example.org``.
+        key: The bearer key, where the server wants one.
+        timeout: Seconds to wait for an answer.
+        retries: How often a request is sent again that the server had no room for.
+        http: A client of httpx2's to send with, for proxies, certificates and tests.
+
+    Raises:
+        ConfigError: The address or the key is not of the right form, or httpx2 is missing.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout: float = 120.0,
+        retries: int = RETRIES,
+        http: "httpx2.Client | None" = None,
+    ) -> None:
+        self._transport = Transport(url, key, timeout=timeout, retries=retries, http=http)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._transport.close()
+
+    # --- the server ---
+
+    def ready(self) -> bool:
+        """Whether the server is there and its model loaded; does not wait for it."""
+        try:
+            self._transport.once("GET", "/readyz")
+        except ApiError as error:
+            if error.status in (0, 503):
+                return False
+            raise
+        return True
+
+    def model(self) -> ModelInfo:
+        """What is loaded, the limits, and what the key may do."""
+        return ModelInfo.model_validate_json(self._get("/v1/model"))
+
+    # --- an image ---
+
+    def classify(
+        self, image: Picture, prompts: Mapping[str, Prompts] | None = None
+    ) -> Classification:
+        """The probability of each finding.
+
+        Args:
+            image: The image.
+            prompts: Other findings than the server's, with their prompts.
+        """
+        said = None
+        if prompts is not None:
+            said = json.dumps({name: one.model_dump() for name, one in prompts.items()})
+        return Classification.model_validate_json(
+            self._post("/v1/classify", image, {"prompts": said}).content
+        )
+
+    def ground(self, image: Picture, sentence: str, threshold: float | None = None) -> Grounded:
+        """Where an image supports a sentence.
+
+        Args:
+            image: The image.
+            sentence: What to look for.
+            threshold: From which score on a region counts for the boxes.
+        """
+        form = {"sentence": sentence, "threshold": threshold}
+        return Grounded.model_validate_json(self._post("/v1/ground", image, form).content)
+
+    def ground_png(self, image: Picture, sentence: str, threshold: float | None = None) -> bytes:
+        """The same as a picture: a heatmap over the image, as PNG."""
+        form = {"sentence": sentence, "threshold": threshold}
+        return self._post("/v1/ground", image, form, accept=PNG).content
+
+    def verify(self, image: Picture, report: str, threshold: float | None = None) -> Verified:
+        """How well an image supports each sentence of a report."""
+        form = {"report": report, "threshold": threshold}
+        return Verified.model_validate_json(self._post("/v1/verify", image, form).content)
+
+    def render(self, image: Picture, size: int | None = None) -> bytes:
+        """An image as a browser shows it, as PNG; ``size`` bounds its longest side."""
+        params = {} if size is None else {"size": size}
+        return self._post("/v1/render", image, {}, params=params).content
+
+    # --- the archive ---
+
+    def search(
+        self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
+    ) -> Found:
+        """Images that fit sentences, are like an image, or both.
+
+        Args:
+            query: A sentence, or several of which the mean counts.
+            image: What they are to be like.
+            options: ``without``, ``image_weight``, ``k``, ``offset``, ``where``, ``min_score``,
+                ``unique``, ``exclude_patients``, ``other_patients``, ``mode``; see
+                :func:`.search_form`.
+        """
+        form = search_form(query, **options)
+        return Found.model_validate_json(self._post("/v1/search", image, form).content)
+
+    def search_sentences(
+        self, query: str | None = None, image: Picture | None = None, k: int = 10
+    ) -> Found:
+        """Sentences like a sentence, or sentences that fit an image; give one of the two."""
+        form = {"query": query, "k": k, "target": "sentences"}
+        return Found.model_validate_json(self._post("/v1/search", image, form).content)
+
+    def cohort(
+        self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
+    ) -> str:
+        """What :meth:`search` finds as CSV, which no spreadsheet takes for formulas."""
+        form = search_form(query, **options)
+        return self._post("/v1/search", image, form, accept=CSV).text
+
+    def images(self, where: str | None = None, page: int = 200) -> Iterator[Image]:
+        """Every indexed image, or those that a filter leaves, in the order of indexing.
+
+        Args:
+            where: The filter.
+            page: How many are asked for at a time.
+        """
+        offset = 0
+        while True:
+            found = self.page(offset, page, where)
+            yield from found.images
+            offset += page
+            if offset >= found.total:
+                return
+
+    def page(self, offset: int = 0, limit: int = 50, where: str | None = None) -> ImagePage:
+        """Some of the indexed images."""
+        params = given({"offset": offset, "limit": limit, "where": where})
+        return ImagePage.model_validate_json(self._get("/v1/images", params=params))
+
+    def columns(self) -> Columns:
+        """What filters can name."""
+        return Columns.model_validate_json(self._get("/v1/columns"))
+
+    def image(self, image_id: str) -> ImageDetail:
+        """An indexed image with its study's report."""
+        return ImageDetail.model_validate_json(self._get(address_of(image_id)))
+
+    def picture(self, image_id: str, size: int | None = None) -> bytes:
+        """An indexed image as PNG; ``size`` bounds its longest side."""
+        return self._get(f"{address_of(image_id)}/rendered", params=given({"size": size}))
+
+    def add_image(
+        self,
+        image: Path | bytes,
+        *,
+        image_id: str | None = None,
+        study_id: str | None = None,
+        patient_id: str | None = None,
+        split: Split | None = None,
+        metadata: Mapping[str, str | int | float | None] | None = None,
+        report: str | None = None,
+        replace: bool = False,
+    ) -> ImageDetail:
+        """Add an image to the index; wants a key that may write.
+
+        Args:
+            image: The file.
+            image_id: Its id; by default one made of its pixels.
+            study_id: Its study; by default the image's id.
+            patient_id: Its patient; by default its study.
+            split: By default that of its patient, else "test".
+            metadata: More columns.
+            report: Its study's report.
+            replace: Whether it may take the place of an image of this id.
+        """
+        form = {
+            "image_id": image_id,
+            "study_id": study_id,
+            "patient_id": patient_id,
+            "split": split,
+            "metadata": None if metadata is None else json.dumps(dict(metadata)),
+            "report": report,
+            "replace": "true" if replace else None,
+        }
+        files = {"image": (FILE_NAME, bytes_of(image))}
+        response = self._transport.send("POST", "/v1/images", data=given(form), files=files)
+        return ImageDetail.model_validate_json(response.content)
+
+    def delete_images(self, images: Sequence[str] = (), studies: Sequence[str] = ()) -> int:
+        """Delete images and studies, all or none; gives the number of images deleted."""
+        params = {"image_id": list(images), "study_id": list(studies)}
+        response = self._transport.send("DELETE", "/v1/images", params=params)
+        return Deleted.model_validate_json(response.content).deleted
+
+    # --- text ---
+
+    def score_text(self, sentences: Sequence[str], a: float = 0.2, k: float = 0.35) -> ScoredText:
+        """Pseudo-log-likelihoods of sentences, and class probabilities ``a · p^k``."""
+        asked = {"sentences": list(sentences), "a": a, "k": k}
+        response = self._transport.send("POST", "/v1/score-text", json=asked)
+        return ScoredText.model_validate_json(response.content)
+
+    # --- inside ---
+
+    def _get(self, path: str, params: Mapping[str, Any] | None = None) -> bytes:
+        return self._transport.send("GET", path, params=dict(params or {})).content
+
+    def _post(
+        self,
+        path: str,
+        image: Picture | None,
+        form: Mapping[str, Any],
+        *,
+        accept: str = "application/json",
+        params: Mapping[str, Any] | None = None,
+    ) -> "httpx2.Response":
+        content = fields_of(image)
+        content["data"] |= given(form)
+        return self._transport.send(
+            "POST", path, headers={"Accept": accept}, params=dict(params or {}), **content
+        )

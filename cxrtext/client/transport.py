@@ -1,0 +1,143 @@
+"""Requests over HTTP: sent, repeated where the server asks for it, errors made of problems."""
+
+import re
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cxrtext.client.errors import ApiError
+from cxrtext.errors import ConfigError
+
+if TYPE_CHECKING:
+    import httpx2
+
+RETRIES = 5
+LONGEST_WAIT_S = 30.0
+"""A server that asks for more is not waited for."""
+
+_URL = re.compile(r"https?://[^/?#\s]+(/[^?#\s]*)?")
+
+
+class Transport:
+    """A connection to a server; a context manager.
+
+    Args:
+        url: The server's address, such as ``https://cxr.example.org``.
+        key: The bearer key, where the server wants one.
+        timeout: Seconds to wait for an answer.
+        retries: How often a request is sent again that the server had no room for.
+        http: A client of httpx2's to send with instead, which stays open when this is closed.
+
+    Raises:
+        ConfigError: The address or the key is not of the right form, or httpx2 is missing.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout: float = 120.0,
+        retries: int = RETRIES,
+        http: "httpx2.Client | None" = None,
+    ) -> None:
+        if not _URL.fullmatch(url):
+            raise ConfigError("the server's address is wrong; give such as http://127.0.0.1:8000")
+        if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
+            raise ConfigError("the key holds characters that no key has; copy it again")
+        self._url = url.rstrip("/")
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._retries = retries
+        self._own = http is None
+        # No redirect is followed, so that the key goes nowhere else.
+        self._http = _client(timeout) if http is None else http
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._own:
+            self._http.close()
+
+    def send(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
+    ) -> "httpx2.Response":
+        """Send a request; once more, after the time it asks for, where the server is busy.
+
+        Args:
+            method: The HTTP method.
+            path: The address on the server, from its root.
+            headers: Other headers.
+            content: What httpx2 takes: ``params``, ``data``, ``files``, ``json``.
+
+        Returns:
+            The answer, of a status below 300.
+
+        Raises:
+            ApiError: The answer is an error, or there is none.
+        """
+        for _ in range(self._retries):
+            try:
+                return self.once(method, path, headers=headers, **content)
+            except ApiError as error:
+                wait = error.retry_after
+                if error.status != 503 or wait is None or wait > LONGEST_WAIT_S:
+                    raise
+            time.sleep(wait)
+        return self.once(method, path, headers=headers, **content)
+
+    def once(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
+    ) -> "httpx2.Response":
+        """As :meth:`send`, but the first answer counts."""
+        import httpx2
+
+        sent = {**self._headers, **(headers or {})}
+        try:
+            response = self._http.request(method, self._url + path, headers=sent, **content)
+        except httpx2.HTTPError as error:
+            raise ApiError(
+                0,
+                "No answer",
+                f"the server cannot be reached ({type(error).__name__}); check its address, and "
+                "that it runs",
+            ) from None
+        if response.status_code >= 300:
+            raise _error(response)
+        return response
+
+
+def _client(timeout: float) -> "httpx2.Client":
+    try:
+        import httpx2
+    except ImportError:
+        raise ConfigError(
+            "the client wants the package httpx2; run: pip install 'cxrtext[client]'"
+        ) from None
+    return httpx2.Client(timeout=timeout, follow_redirects=False)
+
+
+def _error(response: "httpx2.Response") -> ApiError:
+    """The error that an answer stands for, whether a problem document or of a proxy between."""
+    try:
+        value = response.json()
+    except ValueError:
+        value = None
+    problem: dict[str, Any] = value if isinstance(value, dict) else {}
+    phrase = response.reason_phrase or "Error"
+    detail = str(problem.get("detail") or "the server gave no reason")
+    for fault in problem.get("errors") or []:
+        if isinstance(fault, dict):
+            detail += f" {fault.get('field')}: {fault.get('message')}."
+    return ApiError(
+        response.status_code,
+        str(problem.get("title") or phrase),
+        detail,
+        response.headers.get("x-request-id"),
+        _seconds(response.headers.get("retry-after")),
+    )
+
+
+def _seconds(value: str | None) -> float | None:
+    try:
+        return None if value is None else max(0.0, float(value))
+    except ValueError:
+        return None

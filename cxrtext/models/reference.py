@@ -1,0 +1,181 @@
+"""Reference images kept with a checkpoint: what a score of an image is compared with.
+
+A score alone says little: "The lungs are clear." scores high in most chests, "Left chest tube." in
+few.  The percentile of a score among those of the same sentence in a fixed set of other images
+says more.  Those images are of the validation split, so that the model has not learned from them.
+What is kept is their regions; no name, no text, no pixel.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import isqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.errors import CheckpointError
+from cxrtext.files import replacing
+from cxrtext.models.embedding import Square, embed_squares
+from cxrtext.models.image_text import ImageTextModel
+from cxrtext.models.quantised import SCALE_BYTES, pack, unpack
+
+REFERENCE = "reference.safetensors"
+FORMAT, VERSION = "cxrtext reference images", 1
+NOTES = "reference"
+
+MOST = 512
+"""Images of a reference: a percentile of 75 is then known to about ±2."""
+
+EMBEDDED_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Images that scores are compared with.
+
+    Args:
+        rows: [n, N, …], their regions as :func:`cxrtext.models.quantised.pack` gives them.
+        source: "validation" or "index".
+    """
+
+    rows: NDArray[Any]
+    source: str
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def side(self) -> int:
+        """Regions along a side of the grid."""
+        return isqrt(self.rows.shape[1])
+
+    def regions(self, start: int, stop: int) -> Tensor:
+        """Regions of some images, [b, N, D] in float32."""
+        return unpack(self.rows[start:stop])
+
+
+def choose_reference(names: Sequence[str], patients: Sequence[str], count: int = MOST) -> list[int]:
+    """Choose images for a reference: one a patient first, then a second one, and so on.
+
+    The choice depends on names alone, not on their order, and images that come to a split later
+    displace as few as can be.
+
+    Args:
+        names: Of the images.
+        patients: Of each image.
+        count: Most images.
+
+    Returns:
+        Places of the images chosen, in rising order.
+    """
+    digests = [hashlib.blake2b(name.encode(), digest_size=16).digest() for name in names]
+    seen: Counter[str] = Counter()
+    ranked = []
+    for place in sorted(range(len(names)), key=lambda place: (digests[place], place)):
+        ranked.append((seen[patients[place]], digests[place], place))
+        seen[patients[place]] += 1
+    return sorted(place for _, _, place in sorted(ranked)[:count])
+
+
+def embed_reference(model: ImageTextModel, squares: Iterable[Square]) -> Reference:
+    """Embed validation images as a reference.
+
+    Args:
+        model: The model, in evaluation mode.
+        squares: 8-bit squares [1, R, R], as :meth:`Preprocessing.square` gives them.
+    """
+    left = iter(squares)
+    batches = iter(lambda: list(islice(left, EMBEDDED_AT_ONCE)), [])
+    return reference_of(embed_squares(model, some) for some in batches)
+
+
+def reference_of(regions: Iterable[Tensor]) -> Reference:
+    """A reference of validation images that are embedded already.
+
+    Args:
+        regions: Some images at a time, [b, N, D]; at least one in all.
+    """
+    parts = [pack(some, "int8") for some in regions]
+    if not parts:
+        raise ValueError("a reference wants an image")
+    return Reference(np.concatenate(parts), "validation")
+
+
+def save_reference(folder: Path, reference: Reference, fingerprint: str) -> Path:
+    """Put a reference into the checkpoint whose model made it; its fingerprint stays as it is.
+
+    Args:
+        folder: The checkpoint.
+        reference: The reference.
+        fingerprint: The model's.
+
+    Returns:
+        The file.
+    """
+    from safetensors.numpy import save
+
+    path = folder / REFERENCE
+    notes = {
+        "format": FORMAT,
+        "version": VERSION,
+        "fingerprint": fingerprint,
+        "source": reference.source,
+    }
+    with replacing(path) as temporary:
+        rows = np.ascontiguousarray(reference.rows)
+        # One note: the order of several is drawn anew each time, and equal files are to be equal.
+        temporary.write_bytes(save({"regions": rows}, metadata={NOTES: json.dumps(notes)}))
+    return path
+
+
+def load_reference(folder: Path, model: ImageTextModel) -> Reference | None:
+    """The reference of a checkpoint, or None where it has none.
+
+    Args:
+        folder: The checkpoint.
+        model: Its model.
+
+    Raises:
+        CheckpointError: The file is damaged, or another model made it.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = folder / REFERENCE
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            notes = json.loads((file.metadata() or {}).get(NOTES, "{}"))
+            rows = file.get_tensor("regions")
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read ({error}); {_AGAIN}") from None
+    if not isinstance(notes, dict) or (notes.get("format"), notes.get("version")) != (
+        FORMAT,
+        VERSION,
+    ):
+        raise CheckpointError(f"{path}: not the reference images of a checkpoint; {_AGAIN}")
+    if notes.get("fingerprint") != model.fingerprint:
+        raise CheckpointError(
+            f"{path}: made by another model ({str(notes.get('fingerprint'))[:12]}…, this one is "
+            f"{model.fingerprint[:12]}…): its scores cannot be compared; {_AGAIN}"
+        )
+    wanted = model.spec.dimension + SCALE_BYTES
+    if rows.dtype != np.int8 or rows.ndim != 3 or rows.shape[-1] != wanted or not rows.size:
+        raise CheckpointError(
+            f"{path}: holds {rows.dtype} {list(rows.shape)}, expected int8 [images, regions, "
+            f"{wanted}]; {_AGAIN}"
+        )
+    if isqrt(rows.shape[1]) ** 2 != rows.shape[1] or not torch.isfinite(unpack(rows)).all():
+        raise CheckpointError(f"{path}: holds regions that no model gives; {_AGAIN}")
+    return Reference(rows, notes.get("source", "validation"))
+
+
+_AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --keep-reference'"

@@ -1,0 +1,80 @@
+"""What a service lets itself be asked."""
+
+from collections.abc import Mapping, Sequence
+
+from cxrtext.errors import InputError
+from cxrtext.evaluation import Prompts
+
+MAX_QUERY_CHARACTERS = 2_000
+MAX_PROMPTS = 64
+MAX_RESULTS = 1_000
+MAX_SCORED_SENTENCES = 256
+
+
+def check_sentence(sentence: str) -> None:
+    """Refuse a sentence that is empty or too long.
+
+    Raises:
+        InputError: It is.
+    """
+    if not any(character.isalnum() for character in sentence):
+        raise InputError("the sentence is empty; give one such as 'Left pleural effusion.'")
+    if len(sentence) > MAX_QUERY_CHARACTERS:
+        raise InputError(
+            f"the sentence has {len(sentence)} characters; at most {MAX_QUERY_CHARACTERS} are read"
+        )
+
+
+def phrases_of(prompts: Mapping[str, Prompts]) -> list[str]:
+    """Every phrase of some prompts."""
+    return [p for entry in prompts.values() for p in (*entry.positive, *entry.negative)]
+
+
+def check_prompts(prompts: Mapping[str, Prompts]) -> None:
+    """Refuse prompts that are too many, or of which one is empty or too long.
+
+    Raises:
+        InputError: They are.
+    """
+    phrases = phrases_of(prompts)
+    if not phrases or len(phrases) > MAX_PROMPTS:
+        raise InputError(f"{len(phrases)} prompts; give between 1 and {MAX_PROMPTS}")
+    for phrase in phrases:
+        check_sentence(phrase)
+
+
+def check_scored(sentences: Sequence[str]) -> None:
+    """Refuse sentences to score that are too many, or of which one is empty or too long.
+
+    Raises:
+        InputError: They are.
+    """
+    if not 1 <= len(sentences) <= MAX_SCORED_SENTENCES:
+        raise InputError(f"{len(sentences)} sentences; give between 1 and {MAX_SCORED_SENTENCES}")
+    for sentence in sentences:
+        check_sentence(sentence)
+
+
+def check_count(k: int) -> None:
+    """Refuse a number of results that is out of range.
+
+    Raises:
+        InputError: It is.
+    """
+    if not 1 <= k <= MAX_RESULTS:
+        raise InputError(f"{k} results asked for; give between 1 and {MAX_RESULTS}")
+
+
+def check_query(sentences: Sequence[str], without: Sequence[str], image_weight: float) -> None:
+    """Refuse a query whose weight is out of range, or whose sentences are wrong or too many.
+
+    Raises:
+        InputError: They are.
+    """
+    if not 0 <= image_weight <= 1:
+        raise InputError(f"image weight {image_weight}; give a number between 0 and 1")
+    for some, what in ((sentences, "to fit"), (without, "not to fit")):
+        if len(some) > MAX_PROMPTS:
+            raise InputError(f"{len(some)} sentences {what}; give at most {MAX_PROMPTS}")
+        for sentence in some:
+            check_sentence(sentence)

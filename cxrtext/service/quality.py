@@ -1,0 +1,122 @@
+"""The sentences of an archive that its own images support least."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from heapq import nsmallest
+from pathlib import Path
+
+from cxrtext.errors import DataError
+from cxrtext.evaluation.data_folder import manifest_of, sentences_beside
+from cxrtext.images.cache import DecodedCache
+from cxrtext.models.embedding import embed_files
+from cxrtext.records import ImageRecord, Rejects, read_manifest
+from cxrtext.service.answers import EmbeddedImage
+from cxrtext.service.report_sentences import ReportSentence
+from cxrtext.service.service import Service
+from cxrtext.service.verification import SupportedSentence, reference_scores, verify_sentences
+from cxrtext.service.wording import Wording
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSentence:
+    """A sentence of a report beside one of its study's images.
+
+    Args:
+        record: The image.
+        position: Of the sentence in its section, from 0.
+        found: The sentence and its support.
+    """
+
+    record: ImageRecord
+    position: int
+    found: SupportedSentence
+
+    @property
+    def support(self) -> float:
+        """Percentile of its score among the reference images."""
+        return 0.0 if self.found.support is None else self.found.support
+
+
+def least_supported(
+    service: Service,
+    data: Path,
+    *,
+    split: str = "all",
+    count: int = 1000,
+    wordings: Collection[Wording] | None = None,
+    allow_outside: bool = False,
+    cache: DecodedCache | None = None,
+    rejects: Rejects | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[list[CheckedSentence], int]:
+    """Verify every report of a data folder.
+
+    Args:
+        service: What is loaded; it needs reference images.
+        data: The folder.
+        split: "train", "val", "test" or "all".
+        count: Most sentences to give.
+        wordings: Only sentences of these wordings; None for all.
+        allow_outside: Whether images may lie outside the folder.
+        cache: Where decoded images are kept; without it they are decoded each time.
+        rejects: Takes images that cannot be read.
+        progress: Called with (done, total) images.
+
+    Returns:
+        The least supported sentences, least first, and how many there were.
+
+    Raises:
+        DataError: There are no reports, no images of that split, or no reference images.
+    """
+    manifest = manifest_of(data)
+    records = [
+        record
+        for record in read_manifest(manifest, allow_outside=allow_outside)
+        if split in ("all", record.split)
+    ]
+    places = _places(manifest)
+    told = [record for record in records if record.study_id in places]
+    if not told:
+        raise DataError(f"{data}: no image of split '{split}' has a report; give another --split")
+    if reference_scores(service) is None:
+        raise DataError(
+            "the checkpoint has no reference images, and without them there is no support to rank "
+            "by; keep some with 'cxrtext evaluate CHECKPOINT --data DIR --keep-reference'"
+        )
+    checked: list[CheckedSentence] = []
+    rejects, done, total = rejects or Rejects(), 0, 0
+    for batch in embed_files(service.model, [record.path for record in told], cache=cache):
+        for row, reason in batch.failed:
+            rejects.add(told[row].name, reason)
+        for row, size, regions in zip(batch.rows, batch.sizes, batch.regions, strict=True):
+            record = told[row]
+            own = _checked(service, record, EmbeddedImage(regions, *size), places[record.study_id])
+            own = [s for s in own if wordings is None or s.found.wording in wordings]
+            total += len(own)
+            checked = nsmallest(count, [*checked, *own], key=lambda one: one.support)
+        done += len(batch.rows) + len(batch.failed)
+        if progress:
+            progress(done, len(told))
+    return checked, total
+
+
+def _places(manifest: Path) -> dict[str, list[ReportSentence]]:
+    sentences = sentences_beside(manifest)
+    if sentences is None:
+        raise DataError(f"{manifest}: no reports.csv beside it, and no column with reports")
+    places: dict[str, list[ReportSentence]] = defaultdict(list)
+    for one in sentences:
+        places[one.study_id].append(ReportSentence(one.section, one.sentence, 0, 0))
+    return places
+
+
+def _checked(
+    service: Service, record: ImageRecord, image: EmbeddedImage, places: list[ReportSentence]
+) -> list[CheckedSentence]:
+    positions: Counter[str] = Counter()
+    checked = []
+    for found in verify_sentences(service, image, places).sentences:
+        checked.append(CheckedSentence(record, positions[found.section], found))
+        positions[found.section] += 1
+    return checked

@@ -1,0 +1,136 @@
+"""The audit log: what it says, what it leaves out, and that nobody asks without it."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.errors import WorkError
+from cxrtext.service import Service
+from cxrtext_api.audit import MAX_ID_CHARACTERS, MAX_IDS, AuditLog, add_subjects
+from cxrtext_api.key_files import add_key
+from cxrtext_api.settings import Settings
+
+CANARY = "Xanthippe canary sentence"
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_who_asked_about_whom(service: Service, serve: Any, tmp_path: Path, png: bytes) -> None:
+    path, keys = tmp_path / "audit.log", tmp_path / "keys"
+    header = {"Authorization": f"Bearer {add_key(keys, 'ward-3')}"}
+    with serve(service, Settings(keys_file=keys, audit_log=path)) as client:
+        client.headers.update(header)
+        client.get("/v1/model")
+        client.get("/v1/images/images/s01.png")
+        client.post("/v1/search", data={"image_id": "images/s02.png", "k": 1})
+        client.post("/v1/ground", data={"image_id": "images/s03.png", "sentence": CANARY})
+        client.post(
+            "/v1/ground",
+            files={"image": (f"{CANARY}.png", png)},
+            data={"sentence": f"{CANARY}."},
+        )
+        client.post("/v1/search", data={"query": CANARY, "exclude_patient": ["p07"]})
+        refused = client.request("DELETE", "/v1/images/images/s04.png")
+        assert refused.status_code == 403
+        client.get("/v1/images", headers={"Authorization": "Bearer wrong"})
+        client.get("/healthz")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "anary" not in path.read_text()
+    told = lines(path)
+    for line in told:
+        assert line.pop("time").endswith("+00:00")
+        assert len(line.pop("request_id")) == 36
+    assert {line.pop("who") for line in told} == {"ward-3"}
+    pattern = "/v1/images/{image_id:path}"
+    assert told == [
+        {"method": "GET", "route": "/v1/model", "status": 200},
+        {"method": "GET", "route": pattern, "status": 200, "image_id": ["images/s01.png"]},
+        {"method": "POST", "route": "/v1/search", "status": 200, "image_id": ["images/s02.png"]},
+        {"method": "POST", "route": "/v1/ground", "status": 200, "image_id": ["images/s03.png"]},
+        {"method": "POST", "route": "/v1/ground", "status": 200},
+        {"method": "POST", "route": "/v1/search", "status": 200},
+        {"method": "DELETE", "route": "-", "status": 403},
+    ]
+
+
+def test_ids_in_the_query_are_told(service: Service, serve: Any, tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    with serve(service, Settings(audit_log=path)) as client:
+        client.delete("/v1/images", params={"image_id": ["no/1", "no/2"], "study_id": ["no"]})
+        client.post("/v1/search", data={"image_id": 'a\n{"who":"forged"}'})
+        client.get(f"/v1/images/{'a' * 5000}")
+    deleted, forged, long = lines(path)
+    assert deleted["image_id"] == ["no/1", "no/2"]
+    assert deleted["study_id"] == ["no"]
+    assert deleted["who"] == "-"
+    assert forged["who"] == "-"
+    assert forged["image_id"] == ['a\n{"who":"forged"}']
+    assert long["image_id"] == ["a" * MAX_ID_CHARACTERS]
+
+
+def test_ids_are_bounded() -> None:
+    given: dict[str, list[str]] = {}
+    add_subjects(given, "image_id", [str(i) for i in range(MAX_IDS + 5)])
+    add_subjects(given, "image_id", ["more", ""])
+    add_subjects(given, "study_id", [""])
+    assert len(given["image_id"]) == MAX_IDS
+    assert "study_id" not in given
+
+
+def test_lines_are_appended_and_survive_a_move(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    path.write_text('{"before": true}\n')
+    audit = AuditLog(path)
+    assert audit.write(who="a")
+    path.rename(tmp_path / "audit.1")
+    assert audit.write(who="b")
+    audit.reopen()
+    assert audit.write(who="c")
+    audit.close()
+    assert [line.get("who") for line in lines(tmp_path / "audit.1")] == [None, "a", "b"]
+    assert [line["who"] for line in lines(path)] == ["c"]
+    assert AuditLog(None).write(who="nobody")
+
+
+def test_a_log_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(WorkError, match="audit log is to be a file"):
+        AuditLog(tmp_path / "none" / "audit.log")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WorkError, match="audit log"):
+        AuditLog(tmp_path / "link")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_no_answer_without_its_line(
+    service: Service,
+    serve: Any,
+    check_problem: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "audit.log"
+    write = os.write
+    full = True
+
+    def failing(handle: int, data: bytes) -> int:
+        if full and data.startswith(b'{"time"'):
+            raise OSError(28, "No space left on device")
+        return write(handle, data)
+
+    with serve(service, Settings(audit_log=path)) as client:
+        monkeypatch.setattr(os, "write", failing)
+        client.get("/v1/model")
+        check_problem(client.get("/v1/model"), 503, "audit log cannot be written")
+        assert client.get("/healthz").status_code == 200
+        full = False
+        assert client.get("/v1/model").status_code == 200
+    assert [line.get("event", line.get("status")) for line in lines(path)] == [
+        "audit resumed",
+        200,
+    ]

@@ -1,0 +1,242 @@
+"""The model's thread: batches, a bounded queue, failures that stay alone."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from cxrtext.errors import InputError
+from cxrtext.service import Service
+from cxrtext_api.asking import CURRENT, Asking, Busy
+from cxrtext_api.batch import Batch
+from cxrtext_api.engine import Engine
+from cxrtext_api.places import LONGEST_WAIT, Budget, Pace
+from cxrtext_api.settings import Settings
+from cxrtext_api.watch import Watch
+
+
+class Doubler:
+    """Work that notes what was done together."""
+
+    def __init__(self) -> None:
+        self.done: list[list[int]] = []
+
+    def __call__(self, items: Sequence[int]) -> list[int]:
+        self.done.append(list(items))
+        if 13 in items:
+            raise InputError("13")
+        return [2 * item for item in items]
+
+
+@contextmanager
+def engine_of(limit: int = 100, **options: Any) -> Iterator[Engine]:
+    engine = Engine(limit, **options)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+async def while_busy(engine: Engine, ask: Callable[[], list[Awaitable[Any]]]) -> list[Any]:
+    """What some questions give that all come while the model is busy with another."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        assert go_on.wait(10)
+
+    held = asyncio.create_task(engine.call(hold))
+    await asyncio.to_thread(begun.wait, 10)
+    asked = [asyncio.ensure_future(question) for question in ask()]
+    await asyncio.sleep(0.01)
+    go_on.set()
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    await held
+    return found
+
+
+def test_what_gathers_while_the_model_is_busy_is_done_together() -> None:
+    work = Doubler()
+    sizes: list[tuple[str, int]] = []
+    with engine_of(watch=Watch(batch=lambda name, size: sizes.append((name, size)))) as engine:
+        batch = Batch("double", work, 4)
+        found = asyncio.run(
+            while_busy(engine, lambda: [engine.do(batch, item) for item in range(6)])
+        )
+    assert found == [0, 2, 4, 6, 8, 10]
+    assert work.done == [[0, 1, 2, 3], [4, 5]]
+    assert sizes == [("call", 1), ("double", 4), ("double", 2)]
+
+
+def test_a_question_alone_does_not_wait_for_others() -> None:
+    work = Doubler()
+    with engine_of() as engine:
+        assert asyncio.run(engine.do(Batch("double", work, 4), 1)) == 2
+    assert work.done == [[1]]
+
+
+def test_other_kinds_of_work_keep_their_order() -> None:
+    work, order = Doubler(), list[str]()
+    batch = Batch("double", work, 4)
+    with engine_of() as engine:
+        asyncio.run(
+            while_busy(
+                engine,
+                lambda: [
+                    engine.do(batch, 1),
+                    engine.call(order.append, "first"),
+                    engine.do(batch, 2),
+                    engine.call(order.append, "second"),
+                ],
+            )
+        )
+    assert work.done == [[1, 2]]
+    assert order == ["first", "second"]
+
+
+def test_an_item_that_fails_spoils_no_other() -> None:
+    work = Doubler()
+    batch = Batch("double", work, 8)
+    with engine_of() as engine:
+        found = asyncio.run(
+            while_busy(engine, lambda: [engine.do(batch, item) for item in (1, 13, 2)])
+        )
+    assert found[0] == 2
+    assert isinstance(found[1], InputError)
+    assert found[2] == 4
+    assert work.done == [[1, 13, 2], [1], [13], [2]]
+
+
+def test_too_few_results_are_an_error_and_hang_nobody() -> None:
+    batch: Batch[int, int] = Batch("none", lambda _: [], 8)
+    with engine_of() as engine, pytest.raises(RuntimeError, match="0 results of 1"):
+        asyncio.run(engine.do(batch, 1))
+
+
+def test_a_full_queue_turns_away_at_once_and_is_free_again() -> None:
+    async def ask(engine: Engine) -> None:
+        found = await while_busy(engine, lambda: [engine.call(int) for _ in range(3)])
+        assert found[:2] == [0, 0]
+        assert isinstance(found[2], Busy)
+        assert 1 <= found[2].retry_after <= LONGEST_WAIT
+        assert await engine.call(int) == 0
+
+    with engine_of(limit=3) as engine:
+        asyncio.run(ask(engine))
+
+
+def test_a_request_keeps_its_place_until_it_is_answered() -> None:
+    async def request(engine: Engine, entered: asyncio.Event, leave: asyncio.Event) -> None:
+        asking = Asking(10)
+        asking.current = True
+        CURRENT.set(asking)
+        try:
+            assert await engine.call(int) == 0
+            entered.set()
+            await leave.wait()
+            assert await engine.call(int) == 0  # let in once is let in
+        finally:
+            asking.end()
+
+    async def ask(engine: Engine) -> None:
+        entered, leave = asyncio.Event(), asyncio.Event()
+        first = asyncio.create_task(request(engine, entered, leave))
+        await entered.wait()
+        with pytest.raises(Busy):
+            await engine.call(int)
+        leave.set()
+        await first
+        assert await engine.call(int) == 0
+
+    with engine_of(limit=1) as engine:
+        asyncio.run(ask(engine))
+
+
+def test_the_time_to_come_back_is_measured() -> None:
+    pace = Pace(at_once=2)
+    assert pace.wait(10) == 1
+    pace.note(3.0)
+    assert pace.wait(3) == 6  # four pieces of 3 s, two at a time
+    for _ in range(100):
+        pace.note(1000.0)
+    assert pace.wait(3) == LONGEST_WAIT
+
+
+def test_a_budget_by_hand() -> None:
+    budget = Budget(10)
+    assert budget.take(6)
+    assert not budget.take(5)
+    budget.give(6)
+    assert budget.take(10)
+
+
+def test_sentences_of_several_requests_are_embedded_together_and_once(
+    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    embedded: list[list[str]] = []
+    embed, classify = service.model.embed_sentences, service.classify
+
+    def noted(sentences: Sequence[str], batch: int = 256) -> Any:
+        embedded.append(list(sentences))
+        return embed(sentences, batch)
+
+    def slow(*given: Any) -> Any:
+        begun.set()
+        assert go_on.wait(10)
+        return classify(*given)
+
+    queries = [f"Left effusion {i % 4}." for i in range(8)]
+    with serve(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(9) as pool:
+        monkeypatch.setattr(service.model, "embed_sentences", noted)
+        monkeypatch.setattr(service, "classify", slow)
+        held = pool.submit(client.post, "/v1/classify", data={"image_id": "images/s01.png"})
+        assert begun.wait(10)
+        asked = [pool.submit(client.post, "/v1/search", data={"query": q}) for q in queries]
+        model = client.app.state.resources._model
+        while len(model._jobs) < len(queries):
+            threading.Event().wait(0.01)
+        go_on.set()
+        answers = [one.result(10) for one in asked]
+        assert held.result(10).status_code == 200
+    assert [answer.status_code for answer in answers] == [200] * 8
+    assert embedded == [sorted(set(queries), key=embedded[0].index)]
+    assert len(embedded[0]) == 4
+    for one, other in zip(answers[:4], answers[4:], strict=True):
+        assert one.json()["images"] == other.json()["images"]
+
+
+def test_one_upload_asked_twice_at_once_is_decoded_once(
+    service: Service, serve: Any, png: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[int] = []
+    embed = service.embed_squares
+
+    def noted(squares: Sequence[Any]) -> Any:
+        embedded.append(len(squares))
+        return embed(squares)
+
+    with serve(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(6) as pool:
+        monkeypatch.setattr(service, "embed_squares", noted)
+        asked = [pool.submit(client.post, "/v1/classify", files={"image": png}) for _ in range(6)]
+        answers = [one.result(20).json() for one in asked]
+    assert embedded == [1]
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_uploads_in_memory_are_bounded(
+    service: Service, serve: Any, check_problem: Any, png: bytes
+) -> None:
+    with serve(service) as client:
+        budget = client.app.state.resources._bytes
+        budget.take(budget.amount - 10)
+        response = client.post("/v1/classify", files={"image": png})
+        check_problem(response, 503)
+        assert int(response.headers["retry-after"]) > 0
+        budget.give(budget.amount - 10)
+        assert client.post("/v1/classify", files={"image": png}).status_code == 200
+        assert budget.taken == 0

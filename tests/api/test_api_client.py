@@ -1,0 +1,241 @@
+"""The client and the server together."""
+
+import csv
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO, StringIO
+from pathlib import Path
+
+import httpx2
+import numpy as np
+import pytest
+import uvicorn
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from cxrtext.client import ApiError, Client, ImageId
+from cxrtext.client.answers import Prompts
+from cxrtext.index import open_index
+from cxrtext.models import ImageTextModel
+from cxrtext.models.masked_language_model import load_masked_language_model
+from cxrtext.service import Service
+from cxrtext_api.app import create_app
+from cxrtext_api.keys import Key, hash_key
+from cxrtext_api.settings import Settings
+
+KNOWN = ImageId("images/s01.png")
+READER, WRITER = "reader-0123456789", "writer-0123456789"
+
+
+@pytest.fixture(scope="module")
+def whole_service(
+    model: ImageTextModel,
+    index_folder: Path,
+    language_model: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Service:
+    """A service of everything, with an index of the tests' own."""
+    folder = shutil.copytree(index_folder, tmp_path_factory.mktemp("client") / "index")
+    language = load_masked_language_model(language_model)
+    return Service(model, open_index(folder, model), language_model=language)
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Two keys, and a folder for images."""
+    return Settings(
+        uploads=tmp_path_factory.mktemp("uploads"),
+        keys=(
+            Key(key_id="r", scopes=frozenset({"read"}), digest=hash_key(READER)),
+            Key(key_id="w", scopes=frozenset({"read", "write"}), digest=hash_key(WRITER)),
+        ),
+    )
+
+
+@contextmanager
+def running(service: Service, settings: Settings) -> Iterator[str]:
+    """The address of a real server."""
+    app = create_app(settings, lambda _: service)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(app, log_level="critical", lifespan="on")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def address(whole_service: Service, settings: Settings) -> Iterator[str]:
+    with running(whole_service, settings) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def reader(address: str) -> Iterator[Client]:
+    with Client(address, READER) as client:
+        end = time.monotonic() + 20
+        while not client.ready():
+            assert time.monotonic() < end, "the model was not loaded in time"
+            time.sleep(0.05)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def writer(address: str, reader: Client) -> Iterator[Client]:
+    with Client(address, WRITER) as client:
+        yield client
+
+
+@pytest.fixture
+def inside(client: TestClient) -> Client:
+    """A client of a server in this process, without keys."""
+    return Client("http://localhost", http=client)
+
+
+def test_a_server_in_this_process(inside: Client, png: bytes) -> None:
+    assert inside.ready()
+    assert inside.model().index is not None
+    assert inside.classify(png).findings == inside.classify(png).findings
+    assert len(list(inside.images(page=10))) == 48
+    with pytest.raises(ApiError, match="no image of that id") as caught:
+        inside.image("images/none.png")
+    assert caught.value.status == 404
+    assert caught.value.request_id
+
+
+def test_what_is_loaded(reader: Client, writer: Client, whole_service: Service) -> None:
+    about = reader.model()
+    assert about.model == whole_service.model.fingerprint
+    assert about.has_language_model
+    assert about.takes_images
+    assert (about.access.key_id, about.access.scopes) == ("r", ["read"])
+    assert writer.model().access.scopes == ["read", "write"]
+
+
+def test_without_a_key(address: str, reader: Client) -> None:
+    for key in (None, "another-0123456789"):
+        with Client(address, key) as client:
+            assert client.ready()
+            with pytest.raises(ApiError) as caught:
+                client.model()
+            assert caught.value.status == 401
+
+
+def test_questions_to_an_image(reader: Client, data_folder: Path) -> None:
+    file = data_folder / KNOWN.value
+    found = reader.classify(file)
+    assert found.findings[0].finding == "Cardiomegaly"
+    assert not found.calibrated
+    prompts = {"Fracture": Prompts(positive=["Rib fracture."], negative=["No fracture."])}
+    (one,) = reader.classify(file, prompts).findings
+    assert one.finding == "Fracture"
+    ground = reader.ground(KNOWN, "Left pleural effusion.", threshold=-1)
+    assert (ground.width, ground.height, len(ground.boxes)) == (80, 80, 1)
+    overlay = Image.open(BytesIO(reader.ground_png(KNOWN, "Left pleural effusion.")))
+    assert (overlay.size, overlay.mode) == ((80, 80), "RGB")
+    verified = reader.verify(file.read_bytes(), "Left pleural effusion. No pneumothorax.")
+    assert [said.wording for said in verified.sentences] == ["affirmed", "negated"]
+    assert Image.open(BytesIO(reader.render(file, size=40))).size == (40, 40)
+
+
+def test_questions_to_the_archive(reader: Client) -> None:
+    found = reader.search("Effusion.", where="age > 60", k=4, unique="patient")
+    assert (found.matching, len(found.images), found.exact) == (27, 4, True)
+    both = reader.search(["Effusion."], KNOWN, image_weight=0.9, other_patients=True)
+    assert KNOWN.value not in [hit.image_id for hit in both.images]
+    sentences = reader.search_sentences(image=KNOWN, k=2)
+    assert (sentences.target, len(sentences.sentences)) == ("sentences", 2)
+    assert reader.search_sentences("Left pleural effusion.", k=1).sentences[0].score > 0.99
+    rows = list(csv.DictReader(StringIO(reader.cohort("Effusion.", k=3), newline="")))
+    assert [row["image"] for row in rows] == [
+        hit.image_id for hit in reader.search("Effusion.", k=3).images
+    ]
+
+
+def test_the_images_of_the_archive(reader: Client, data_folder: Path) -> None:
+    every = [image.image_id for image in reader.images(page=7)]
+    assert len(every) == len(set(every)) == 48
+    chosen = list(reader.images("age >= 80", page=3))
+    assert [int(image.metadata["age"]) for image in chosen] == list(range(80, 88))
+    assert "age" in [column.name for column in reader.columns().columns]
+    detail = reader.image(KNOWN.value)
+    assert detail.report[0].section == "findings"
+    shown = np.asarray(Image.open(BytesIO(reader.picture(KNOWN.value))))
+    np.testing.assert_array_equal(shown, np.asarray(Image.open(data_folder / KNOWN.value)))
+
+
+def test_sentences_are_scored_over_http(reader: Client) -> None:
+    scored = reader.score_text(["The lungs are clear.", "Left pleural effusion."], a=0.1)
+    assert [one.sentence_index for one in scored.sentences] == [0, 1]
+    assert all(one.log_likelihood < 0 < one.eta < 0.1 for one in scored.sentences)
+
+
+def drawn(seed: int) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 255, (70, 80)).astype(np.uint8)
+    buffer = BytesIO()
+    Image.fromarray(pixels).save(buffer, "png")
+    return buffer.getvalue()
+
+
+def test_images_are_added_and_deleted(reader: Client, writer: Client) -> None:
+    for refused in (lambda: reader.add_image(drawn(1)), lambda: reader.delete_images(["a"])):
+        with pytest.raises(ApiError) as caught:
+            refused()
+        assert caught.value.status == 403
+    added = writer.add_image(
+        drawn(1), image_id="n/a.png", study_id="n1", metadata={"age": 99}, report="Effusion."
+    )
+    assert (added.image_id, added.metadata, len(added.report)) == ("n/a.png", {"age": "99"}, 1)
+    with pytest.raises(ApiError, match="replace=true") as caught:
+        writer.add_image(drawn(2), image_id="n/a.png")
+    assert caught.value.status == 409
+    assert writer.add_image(drawn(2), image_id="n/a.png", replace=True).metadata == {}
+    writer.add_image(drawn(3), study_id="n2")
+    assert reader.model().images == 50
+    assert writer.delete_images(["n/a.png"], ["n2"]) == 2
+    assert reader.model().images == 48
+
+
+def test_many_at_once(reader: Client, address: str) -> None:
+    expected = reader.ground(KNOWN, "Left pleural effusion.")
+    failures: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            with Client(address, READER) as client:
+                for _ in range(3):
+                    assert client.ground(KNOWN, "Left pleural effusion.") == expected
+        except BaseException as error:  # noqa: BLE001 - told below
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not failures
+
+
+def test_a_server_that_went_away(whole_service: Service, model: ImageTextModel) -> None:
+    with running(Service(model), Settings()) as url, Client(url) as client:
+        end = time.monotonic() + 20
+        while not client.ready():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        with pytest.raises(ApiError, match="no index is loaded"):
+            client.search("Effusion.")
+    with Client(url) as client, pytest.raises(ApiError, match="cannot be reached"):
+        client.model()
+
+
+def test_the_http_library_is_the_one_that_the_tests_use(client: TestClient) -> None:
+    assert isinstance(client, httpx2.Client)

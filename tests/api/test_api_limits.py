@@ -1,0 +1,216 @@
+"""What a request may cost: its size, its speed, how many there are, and how often."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+
+from cxrtext.service import Service
+from cxrtext_api.bodies import DRAIN_BYTES, Body, answer_and_drain
+from cxrtext_api.key_files import add_key
+from cxrtext_api.problems import problem_response
+from cxrtext_api.rate import MAX_BUCKETS, RateLimit
+from cxrtext_api.settings import Settings
+
+
+class Clock:
+    """Seconds that a test moves on."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_key_asks_as_often_as_it_may() -> None:
+    clock = Clock()
+    limit = RateLimit(60, clock)
+    assert [limit.wait("a") for _ in range(15)] == [0] * 15, "a burst of a quarter of a minute's"
+    assert limit.wait("a") == 1
+    assert limit.wait("b") == 0, "each key has a bucket of its own"
+    clock.now = 1.0
+    assert limit.wait("a") == 0
+    assert limit.wait("a") == 1
+    clock.now = 1000.0
+    assert [limit.wait("a") for _ in range(16)] == [0] * 15 + [1], "it does not fill for ever"
+
+
+def test_a_slow_rate_says_how_long_to_wait() -> None:
+    clock = Clock()
+    limit = RateLimit(1, clock)
+    assert limit.wait("a") == 0
+    assert limit.wait("a") == 60
+    clock.now = 59.0
+    assert limit.wait("a") == 1
+    clock.now = 60.0
+    assert limit.wait("a") == 0
+    assert {RateLimit(0).wait("a") for _ in range(100)} == {0}
+
+
+def test_the_limit_remembers_a_bounded_number_of_keys() -> None:
+    limit = RateLimit(1)
+    for i in range(MAX_BUCKETS + 10):
+        limit.wait(str(i))
+    assert len(limit._buckets) == MAX_BUCKETS
+
+
+def test_a_key_that_asks_too_often(
+    service: Service, serve: Any, check_problem: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "keys"
+    one, two = ({"Authorization": f"Bearer {add_key(path, name)}"} for name in ("one", "two"))
+    with serve(service, Settings(keys_file=path, rate_limit=8)) as client:
+        assert [client.get("/v1/model", headers=one).status_code for _ in range(2)] == [200, 200]
+        response = client.get("/v1/model", headers=one)
+        check_problem(response, 429, "Retry-After")
+        assert 1 <= int(response.headers["retry-after"]) <= 8
+        assert client.get("/v1/model", headers=two).status_code == 200
+        assert client.get("/healthz", headers=one).status_code == 200
+
+
+def test_a_server_without_keys_has_no_rate(service: Service, serve: Any) -> None:
+    with serve(service, Settings(rate_limit=1)) as client:
+        assert {client.get("/v1/images").status_code for _ in range(5)} == {200}
+
+
+def test_more_requests_than_may_be_inside(
+    service: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    find = service.find_image
+
+    def slow(name: str) -> Any:
+        begun.set()
+        assert go_on.wait(10)
+        return find(name)
+
+    monkeypatch.setattr(service, "find_image", slow)
+    with serve(service, Settings(concurrency=1)) as client, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(client.get, "/v1/images/images/s01.png")
+        assert begun.wait(10)
+        response = client.get("/v1/images")
+        check_problem(response, 503, "waiting")
+        assert int(response.headers["retry-after"]) > 0
+        for path in ("/healthz", "/readyz", "/metrics"):
+            assert client.get(path).status_code == 200
+        go_on.set()
+        assert first.result(10).status_code == 200
+        assert client.get("/v1/images").status_code == 200
+
+
+def receive_from(*chunks: bytes, pause: float = 0.0, last: bool = True) -> Any:
+    """A server's receive that gives these parts of a body."""
+    left = list(chunks)
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(pause)
+        if not left:
+            await asyncio.sleep(3600)
+        body = left.pop(0)
+        return {"type": "http.request", "body": body, "more_body": bool(left) or not last}
+
+    return receive
+
+
+async def read(body: Body) -> bytes:
+    whole = b""
+    while True:
+        message = await body.receive()
+        whole += bytes(message["body"])
+        if not message["more_body"]:
+            return whole
+
+
+def test_a_body_that_arrives_in_time() -> None:
+    async def run() -> None:
+        body = Body(receive_from(b"ab", b"cd"), 4, 10)
+        assert await read(body) == b"abcd"
+        assert body.received == 4
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("chunks", "pause", "last", "status"),
+    [((b"abc", b"de"), 0.0, True, 413), ((b"a",) * 9, 0.05, True, 408), ((b"a",), 0.0, False, 408)],
+)
+def test_a_body_that_is_too_large_or_too_slow(
+    chunks: tuple[bytes, ...], pause: float, last: bool, status: int
+) -> None:
+    async def run() -> None:
+        with pytest.raises(HTTPException) as raised:
+            await read(Body(receive_from(*chunks, pause=pause, last=last), 4, 0.1))
+        assert raised.value.status_code == status
+        assert raised.value.headers == {"Connection": "close"}
+
+    asyncio.run(run())
+
+
+def test_a_refused_body_is_read_on_up_to_a_bound() -> None:
+    answered: list[dict[str, Any]] = []
+    seen: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        seen.append(len(answered))
+        return {"type": "http.request", "body": bytes(2**20), "more_body": True}
+
+    async def send(message: Any) -> None:
+        answered.append(message)
+
+    scope = {"type": "http", "method": "POST", "headers": []}
+    asyncio.run(answer_and_drain(problem_response("id", 413), scope, receive, send))
+    assert len(seen) == DRAIN_BYTES / 2**20
+    assert set(seen) == {2}, "the answer is sent before the body is read on"
+    assert [message.get("more_body") for message in answered] == [None, True, False]
+    assert answered[0]["status"] == 413
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "status"),
+    [
+        ("/v1/search", "application/json", 415),
+        ("/v1/search", "text/plain", 415),
+        ("/v1/search", "", 415),
+        ("/v1/search", "application/x-www-form-urlencoded; charset=utf-8", 200),
+        ("/v1/search", "Application/X-WWW-Form-URLencoded", 200),
+        ("/v1/classify", "application/dicom", 415),
+        ("/v1/score-text", "application/x-www-form-urlencoded", 415),
+        ("/v1/score-text", "application/jsonp", 415),
+    ],
+)
+def test_kinds_of_bodies(
+    client: Any, check_problem: Any, path: str, kind: str, status: int
+) -> None:
+    response = client.post(path, content=b"query=Effusion.", headers={"Content-Type": kind})
+    if status == 200:
+        assert response.status_code == 200
+    else:
+        body = check_problem(response, status, "takes")
+        assert ("json" in body["detail"]) == (path == "/v1/score-text")
+
+
+def test_a_compressed_body_is_not_unpacked(client: Any, check_problem: Any) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=x", "Content-Encoding": "gzip"}
+    check_problem(
+        client.post("/v1/search", content=b"\x1f\x8b", headers=headers), 415, "compressed"
+    )
+
+
+def test_many_headers(client: Any, check_problem: Any) -> None:
+    headers = {f"X-Test-{i}": "1" for i in range(120)}
+    check_problem(client.get("/v1/model", headers=headers), 431, "headers")
+
+
+@pytest.mark.parametrize("count", [1001, 5000])
+def test_many_parts(client: Any, check_problem: Any, count: int) -> None:
+    parts = [("exclude_patient", (None, str(i))) for i in range(count)]
+    check_problem(client.post("/v1/search", files=[*parts, ("query", (None, "Edema."))]), 400)
+
+
+def test_a_large_field(client: Any, check_problem: Any) -> None:
+    parts = {"query": (None, "a" * 2**21)}
+    check_problem(client.post("/v1/search", files=parts), 400)

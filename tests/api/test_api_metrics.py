@@ -1,0 +1,207 @@
+"""What an operator sees: numbers for Prometheus, log lines, and spans."""
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, ClassVar
+
+import pytest
+from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+
+import cxrtext
+from cxrtext.service import Service
+from cxrtext_api import metrics
+from cxrtext_api.logs import FIELDS, JsonFormatter, TextFormatter
+from cxrtext_api.metrics import Metrics
+from cxrtext_api.settings import Settings
+from cxrtext_api.tracing import NO_SPAN, open_tracing
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def samples(client: TestClient) -> Samples:
+    """Every number on the page, by its name and labels."""
+    response = client.get("/metrics")
+    assert response.status_code == 200
+    assert response.headers["content-type"] == metrics.CONTENT_TYPE
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(response.text)
+        for sample in family.samples
+    }
+
+
+def one(found: Samples, name: str, **labels: str) -> float:
+    return found[name, tuple(sorted(labels.items()))]
+
+
+def test_the_numbers_of_a_server(service: Service, serve: Any, png: bytes) -> None:
+    with serve(service) as client:
+        for _ in range(3):
+            assert client.get("/v1/images/images/s01.png").status_code == 200
+        client.get("/v1/images/none")
+        client.get("/v1/model", headers={"Host": "evil.example"})
+        client.post("/v1/classify", files={"image": png})
+        found = samples(client)
+    pattern = "/v1/images/{image_id:path}"
+    asked = {"method": "GET", "route": pattern}
+    assert one(found, "cxrtext_http_requests_total", status="200", **asked) == 3
+    assert one(found, "cxrtext_http_requests_total", status="404", **asked) == 1
+    assert one(found, "cxrtext_http_request_seconds_count", route=pattern) == 4
+    assert one(found, "cxrtext_rejected_requests_total", reason="host") == 1
+    assert one(found, "cxrtext_index_images") == 48
+    assert one(found, "cxrtext_index_sentences") > 0
+    assert one(found, "cxrtext_ready") == 1
+    assert one(found, "cxrtext_requests_under_way") == 1
+    about = {"fingerprint": service.model.fingerprint, "version": cxrtext.__version__}
+    assert one(found, "cxrtext_model_info", **about) == 1
+    assert one(found, "process_resident_memory_bytes") > 0
+    assert any(name == "cxrtext_stage_seconds_count" for name, _ in found)
+    assert any(name == "cxrtext_batch_size_count" for name, _ in found)
+
+
+def test_labels_are_no_addresses(client: TestClient) -> None:
+    for i in range(20):
+        client.get(f"/v1/images/canary-{i}")
+        client.get(f"/canary-{i}")
+        client.post(f"/v1/canary-{i}", data={"query": "canary"})
+    text = client.get("/metrics").text
+    assert "canary" not in text
+
+
+def test_an_unforeseen_error_is_counted(
+    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: str) -> None:
+        raise RuntimeError("canary")
+
+    monkeypatch.setattr(service, "find_image", fail)
+    with serve(service) as client:
+        assert client.get("/v1/images/images/s01.png").status_code == 500
+        found = samples(client)
+    assert one(found, "cxrtext_errors_total", kind="RuntimeError") == 1
+
+
+def test_metrics_can_be_left_out(service: Service, serve: Any, check_problem: Any) -> None:
+    with serve(service, Settings(metrics=False)) as client:
+        check_problem(client.get("/metrics"), 404)
+
+
+def test_applications_have_numbers_of_their_own() -> None:
+    first, second = Metrics(), Metrics()
+    first.reject("host")
+    metrics.observe_stage("text", 0.2)
+    metrics.observe_batch("text", 3)
+    metrics.set_queue("model", 2)
+    metrics.count_error("RuntimeError")
+    assert b'rejected_requests_total{reason="host"} 1.0' in first.page()
+    assert b"rejected_requests_total{" not in second.page()
+    assert b'stage_seconds_count{stage="text"} 1.0' in second.page()
+    assert b"stage_seconds_count{" not in first.page()
+    assert b'queue_length{queue="model"} 2.0' in second.page()
+    assert b'batch_size_bucket{le="4.0",stage="text"} 1.0' in second.page()
+    del first, second
+    metrics.observe_stage("text", 0.2)  # nobody is told
+
+
+def record(name: str, message: str, *values: Any, **extra: Any) -> logging.LogRecord:
+    made = logging.LogRecord(name, logging.INFO, "file.py", 7, message, values, None)
+    for key, value in extra.items():
+        setattr(made, key, value)
+    return made
+
+
+def test_a_line_of_json() -> None:
+    line = JsonFormatter().format(
+        record("cxrtext_api.access", "GET %s", "/v1", status=200, query="canary", key_id="ward")
+    )
+    told = json.loads(line)
+    assert told.pop("time").endswith("+00:00")
+    assert told == {
+        "level": "info",
+        "logger": "cxrtext_api.access",
+        "message": "GET /v1",
+        "status": 200,
+        "key_id": "ward",
+    }
+    assert "query" not in FIELDS
+
+
+def test_a_line_cannot_be_forged() -> None:
+    forged = record("cxrtext_api", "one\r\n2026-01-01T00:00:00 error two")
+    assert "\n" not in JsonFormatter().format(forged)
+    lines = TextFormatter().format(forged).split("\n")
+    assert all(line.startswith("    ") for line in lines[1:])
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_what_other_libraries_say_is_withheld(formatter: logging.Formatter) -> None:
+    line = formatter.format(record("pydicom", "Invalid value for VR PN: 'canary'"))
+    assert "canary" not in line
+    assert "withheld" in line
+    assert "pydicom" in line
+    words = "canary"
+    try:
+        raise ValueError(words)
+    except ValueError:
+        failed = record("uvicorn.error", "Exception in ASGI application\n")
+        failed.exc_info = sys.exc_info()
+    line = formatter.format(failed)
+    assert "canary" not in line
+    assert "ValueError" in line
+
+
+class _Collector(BaseHTTPRequestHandler):
+    received: ClassVar[list[bytes]] = []
+
+    def do_POST(self) -> None:
+        self.received.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def collector() -> Iterator[str]:
+    """The address of what collects spans."""
+    _Collector.received.clear()
+    server = HTTPServer(("127.0.0.1", 0), _Collector)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_spans_of_requests_and_stages(
+    service: Service, serve: Any, collector: str, monkeypatch: pytest.MonkeyPatch, png: bytes
+) -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
+    with serve(service) as client:
+        answer = client.post("/v1/ground", files={"image": png}, data={"sentence": "Canary."})
+        assert answer.status_code == 200
+        client.get("/v1/images/canary")
+    sent = b"".join(_Collector.received)
+    assert b"POST /v1/ground" in sent
+    assert b"GET /v1/images/{image_id:path}" in sent
+    assert b"http.response.status_code" in sent
+    assert b"anary" not in sent
+
+
+def test_without_the_environment_there_are_no_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_tracing({}).request("GET") as span:
+        assert span is NO_SPAN
+        span.set_attribute("http.route", "/")
+        span.update_name("GET /")
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    wanted = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
+    with open_tracing(wanted).request("GET") as span:
+        assert span is NO_SPAN

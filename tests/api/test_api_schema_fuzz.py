@@ -1,0 +1,124 @@
+"""Every operation of the API under requests made from its own description, right and wrong."""
+
+import shutil
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+schemathesis = pytest.importorskip("schemathesis")
+
+import uvicorn  # noqa: E402
+from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
+from hypothesis.errors import Unsatisfiable  # noqa: E402
+from schemathesis import GenerationMode  # noqa: E402
+from schemathesis.checks import CHECKS, load_all_checks  # noqa: E402
+
+from cxrtext.index import open_index  # noqa: E402
+from cxrtext.models import ImageTextModel  # noqa: E402
+from cxrtext.models.masked_language_model import load_masked_language_model  # noqa: E402
+from cxrtext.service import Service  # noqa: E402
+from cxrtext_api.app import create_app  # noqa: E402
+from cxrtext_api.settings import Settings  # noqa: E402
+
+EXAMPLES = {GenerationMode.POSITIVE: 5, GenerationMode.NEGATIVE: 3}
+DESCRIPTION = deepcopy(create_app(Settings()).openapi())
+for _methods in DESCRIPTION["paths"].values():
+    for _route in _methods.values():
+        _route.pop("security", None)  # the server here has no keys, so that none can be missing
+OPERATIONS = [
+    (method.upper(), path) for path, methods in DESCRIPTION["paths"].items() for method in methods
+]
+CHECKED = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "missing_required_header",
+    "unsupported_method",
+    "allow_header_conformance",
+)
+
+
+@pytest.fixture(scope="module")
+def address(
+    model: ImageTextModel,
+    index_folder: Path,
+    language_model: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
+    """A real server with everything that a route can want, and an index of its own."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    shutil.copytree(index_folder, folder / "index")
+    service = Service(
+        model,
+        open_index(folder / "index", model),
+        language_model=load_masked_language_model(language_model),
+    )
+    app = create_app(Settings(uploads=folder / "uploads", rate_limit=0), lambda _: service)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        try:
+            _wait_until_ready(url)
+            yield url
+        finally:
+            server.should_exit = True
+            thread.join(timeout=30)
+
+
+def _wait_until_ready(url: str) -> None:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        with suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=5) as response:
+            if response.status == 200:
+                return
+        time.sleep(0.05)
+    raise AssertionError("the model was not loaded in time")
+
+
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    return schemathesis.openapi.from_dict(DESCRIPTION)
+
+
+@pytest.fixture(scope="module")
+def checks() -> list[Callable[..., Any]]:
+    load_all_checks()
+    return list(CHECKS.get_by_names(list(CHECKED)))
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_no_answer_but_those_described(
+    address: str, schema: Any, checks: Any, method: str, path: str, mode: GenerationMode
+) -> None:
+    strategy = schema[path][method].as_strategy(generation_mode=mode)
+
+    @settings(
+        max_examples=EXAMPLES[mode],
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=strategy)
+    def ask(case: Any) -> None:
+        response = case.call(base_url=address, timeout=30)
+        case.validate_response(response, checks=checks)
+
+    with suppress(Unsatisfiable):  # nothing can be wrong where nothing is taken
+        ask()

@@ -1,0 +1,223 @@
+"""Doors that stay shut: other hosts, other sites, slow and large connections; headers."""
+
+import logging
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi.testclient import TestClient
+
+from cxrtext.service import Service
+from cxrtext_api.app import create_app
+from cxrtext_api.connections import MAX_HEAD_BYTES
+from cxrtext_api.gate import SECURITY_HEADERS
+from cxrtext_api.serve import _Server
+from cxrtext_api.settings import Settings
+
+SITE = "https://viewer.example.org"
+
+
+@contextmanager
+def served(service: Service, settings: Settings) -> Iterator[int]:
+    """The port of a real server in a thread."""
+    server = _Server(create_app(settings, lambda _: service), settings)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        thread = threading.Thread(target=uvicorn.Server.run, args=(server, [listener]))
+        thread.start()
+        try:
+            end = time.monotonic() + 20
+            while not server.started and time.monotonic() < end:
+                time.sleep(0.01)
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+def talk(port: int, *pieces: bytes, pause: float = 0.0, seconds: float = 10.0) -> bytes:
+    """What a server answers to raw bytes, until it closes the connection."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as line:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for piece in pieces:
+                line.sendall(piece)
+                time.sleep(pause)
+        with suppress(ConnectionResetError):
+            while part := line.recv(65536):
+                answer += part
+    return answer
+
+
+@pytest.fixture(scope="module")
+def port(client: TestClient) -> Iterator[int]:
+    """A server with little patience; it never asks its service."""
+    settings = Settings(
+        header_seconds=0.6, body_seconds=0.6, keep_alive_seconds=1, max_body_bytes=4096
+    )
+    with served(client.app.state.resources.service, settings) as number:  # type: ignore[attr-defined]
+        yield number
+
+
+HEAD = b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\n"
+FORM = b"Content-Type: application/x-www-form-urlencoded\r\n"
+
+
+def test_a_head_that_never_ends_is_cut_off(port: int) -> None:
+    begun = time.monotonic()
+    assert talk(port, b"", pause=0) == b""
+    assert time.monotonic() - begun < 9
+    begun = time.monotonic()
+    talk(port, b"GET /healthz HTTP/1.1\r\n", *[b"X-A: b\r\n"] * 20, pause=0.1)
+    assert time.monotonic() - begun < 9
+
+
+def test_the_next_head_on_a_connection_is_cut_off_too(port: int) -> None:
+    begun = time.monotonic()
+    first = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    answer = talk(port, first, *[b"X"] * 20, pause=0.15)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert time.monotonic() - begun < 9
+
+
+def test_a_body_that_drips_is_answered_408(port: int) -> None:
+    head = HEAD + FORM + b"Content-Length: 100\r\n\r\n"
+    answer = talk(port, head, *[b"a"] * 15, pause=0.1)
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"application/problem+json" in answer
+
+
+def test_a_large_head_is_refused(port: int) -> None:
+    long = b"X-Long: " + b"a" * (MAX_HEAD_BYTES + 2048) + b"\r\n\r\n"
+    assert talk(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n", long)[:12] in (
+        b"HTTP/1.1 400",
+        b"HTTP/1.1 431",
+    )
+
+
+def test_a_large_body_is_answered_before_it_is_sent(port: int) -> None:
+    head = HEAD + FORM + b"Content-Length: 5000000\r\n\r\n"
+    answer = talk(port, head, *[bytes(100_000)] * 50)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"larger than this server takes" in answer
+    endless = HEAD + FORM + b"Transfer-Encoding: chunked\r\n\r\n"
+    answer = talk(port, endless, *[b"400\r\n" + bytes(1024) + b"\r\n"] * 10)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/model HTTP/1.1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n"
+        b"\r\n",
+        b"GET /healthz HTTP/1.1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: b\rc\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n X-A: folded\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET http://169.254.169.254/latest/meta-data HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    ],
+)
+def test_heads_that_smuggle(port: int, head: bytes) -> None:
+    answer = talk(port, head, seconds=5)
+    assert answer.count(b"HTTP/1.1 ") <= 1
+    assert not answer.startswith(b"HTTP/1.1 2")
+    assert b"evil" not in answer
+    assert talk(
+        port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    ).startswith(b"HTTP/1.1 200")
+
+
+def test_connections_are_bounded(service: Service) -> None:
+    settings = Settings(connections=3, header_seconds=5)
+    with served(service, settings) as port:
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        assert talk(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
+        for line in idle:
+            line.close()
+        asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        end = time.monotonic() + 10
+        while not (answer := talk(port, asked)) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert answer.startswith(b"HTTP/1.1 200")
+
+
+def test_every_answer_has_the_headers(client: TestClient) -> None:
+    for path in ("/", "/healthz", "/v1/model", "/v1/none", "/metrics", "/web/none.js"):
+        response = client.get(path)
+        for name, value in SECURITY_HEADERS.items():
+            assert response.headers[name] == value, path
+        private = path.startswith(("/v1", "/metrics"))
+        assert response.headers["cache-control"] == ("no-store" if private else "no-cache")
+        assert "server" not in response.headers
+    assert "unsafe" not in SECURITY_HEADERS["Content-Security-Policy"]
+
+
+def test_no_other_site_is_let_in_unless_it_is_named(client: TestClient, check_problem: Any) -> None:
+    preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
+    response = client.options("/v1/search", headers=preflight)
+    check_problem(response, 403, "other sites")
+    assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+def test_a_named_site_may_ask(service: Service, serve: Any, check_problem: Any) -> None:
+    key = "correct-horse-battery"
+    from cxrtext_api.keys import hash_key
+
+    settings = Settings(cors_origins=(SITE,), keys=(hash_key(key),))  # type: ignore[arg-type]
+    with serve(service, settings) as client:
+        preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
+        allowed = client.options("/v1/search", headers=preflight)
+        assert allowed.status_code == 204
+        assert allowed.headers["access-control-allow-origin"] == SITE
+        assert "Authorization" in allowed.headers["access-control-allow-headers"]
+        assert "access-control-allow-credentials" not in allowed.headers
+        assert "Origin" in allowed.headers["vary"]
+        # A preflight opens nothing: the request itself wants the key.
+        asked = client.get("/v1/model", headers={"Origin": SITE})
+        check_problem(asked, 401)
+        assert asked.headers["access-control-allow-origin"] == SITE
+        good = client.get("/v1/model", headers={"Origin": SITE, "Authorization": f"Bearer {key}"})
+        assert good.status_code == 200
+        for origin in ("https://evil.example", f"{SITE}.evil.example", "http://viewer.example.org"):
+            refused = client.get("/v1/model", headers={"Origin": origin})
+            check_problem(refused, 403)
+            assert "access-control-allow-origin" not in refused.headers
+
+
+@pytest.mark.parametrize("origin", ["*", "null", "viewer.example.org", "https://a.example/path"])
+def test_a_site_is_named_whole(origin: str) -> None:
+    with pytest.raises(ValueError, match="cors_origins"):
+        Settings(cors_origins=(origin,))
+
+
+def test_a_method_that_is_no_word_of_http_is_not_logged(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "cxrtext_api.access")
+    assert client.request("CANARY", "/v1/model").status_code == 405
+    assert "CANARY" not in caplog.text
+    assert "CANARY" not in client.get("/metrics").text
+
+
+def test_every_test_that_the_page_names_is_there() -> None:
+    tests = Path(__file__).parents[1]
+    page = (tests.parent / "docs/security.md").read_text()
+    name, named = "", 0
+    for file, test in re.findall(r"`(test_\w+\.py)?::(test_\w+)`", page):
+        name = file or name
+        (found,) = tests.rglob(name)
+        assert f"\ndef {test}(" in found.read_text(), f"{name}::{test}"
+        named += 1
+    assert named > 50

@@ -1,0 +1,150 @@
+"""A report against an image, and the likelihood of sentences."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from cxrtext.index import open_index
+from cxrtext.language import score_sentences_detailed
+from cxrtext.models import ImageTextModel
+from cxrtext.models.masked_language_model import load_masked_language_model
+from cxrtext.objectives import class_probability
+from cxrtext.service import Service
+
+REPORT = """INDICATION: Cough.
+
+FINDINGS: Left pleural effusion.  No pneumothorax.
+The heart may be enlarged.
+
+IMPRESSION: Right pneumothorax."""
+
+
+def test_every_sentence_of_a_report(client: TestClient, service: Service) -> None:
+    data = {"image_id": "images/s01.png", "report": REPORT}
+    response = client.post("/v1/verify", data=data)
+    assert response.status_code == 200, response.text
+    body = response.json()
+    assert (body["model"], body["width"], body["height"]) == (service.model.fingerprint, 80, 80)
+    assert body["reference"]["source"] in ("validation", "index")
+    assert body["reference"]["images"] > 0
+    said = body["sentences"]
+    assert [(one["section"], one["sentence"], one["wording"]) for one in said] == [
+        ("findings", "Left pleural effusion.", "affirmed"),
+        ("findings", "No pneumothorax.", "negated"),
+        ("findings", "The heart may be enlarged.", "uncertain"),
+        ("impression", "Right pneumothorax.", "affirmed"),
+    ]
+    for one in said:
+        assert REPORT[one["start"] : one["end"]] == one["sentence"]
+        assert 0 <= one["support"] <= 100
+        assert one["verdict"] in ("supported", "weak", "unsupported")
+
+
+def test_places_and_scores_are_those_of_grounding(client: TestClient) -> None:
+    data = {"image_id": "images/s01.png"}
+    verified = client.post("/v1/verify", data={**data, "report": REPORT, "threshold": 0.1}).json()
+    for one in verified["sentences"]:
+        form = {**data, "sentence": one["sentence"], "threshold": 0.1}
+        ground = client.post("/v1/ground", data=form).json()
+        assert verified["region"] == ground["region"]
+        assert one["peak"] == ground["peak"]
+        assert one["threshold"] == ground["threshold"] == 0.1
+        assert one["score"] == pytest.approx(ground["score"], abs=1e-4)
+        np.testing.assert_allclose(one["grid"], ground["grid"], atol=1e-5)
+        assert [box["bbox"] for box in one["boxes"]] == [box["bbox"] for box in ground["boxes"]]
+
+
+def test_an_uploaded_image_is_verified(client: TestClient, png: bytes) -> None:
+    response = client.post("/v1/verify", files={"image": png}, data={"report": "Effusion."})
+    assert response.status_code == 200
+    (one,) = response.json()["sentences"]
+    assert (one["section"], one["start"], one["end"]) == ("report", 0, 9)
+
+
+@pytest.mark.parametrize(
+    ("report", "detail"),
+    [
+        ("", "see errors"),
+        ("   ", ""),
+        ("INDICATION: Cough.", ""),
+        ("e" * 20_001, "see errors"),
+        ("Effusion. " * 1999, ""),
+    ],
+)
+def test_a_report_that_cannot_be_verified(
+    client: TestClient, check_problem: Any, report: str, detail: str
+) -> None:
+    data = {"image_id": "images/s01.png", "report": report}
+    body = check_problem(client.post("/v1/verify", data=data), 422, detail)
+    assert "Cough" not in str(body)
+
+
+def test_verify_wants_an_image(client: TestClient, check_problem: Any) -> None:
+    check_problem(client.post("/v1/verify", data={"report": "Effusion."}), 422, "give an image")
+
+
+@pytest.fixture
+def speaking(
+    model: ImageTextModel, index_folder: Path, language_model: Path, serve: Any
+) -> Iterator[TestClient]:
+    """A client of a server with a language model."""
+    language = load_masked_language_model(language_model)
+    service = Service(model, open_index(index_folder, model), language_model=language)
+    with serve(service) as made:
+        yield made
+
+
+SENTENCES = ["The lungs are clear.", "Left pleural effusion.", "The lungs are clear."]
+
+
+def test_sentences_are_scored(speaking: TestClient, language_model: Path) -> None:
+    response = speaking.post("/v1/score-text", json={"sentences": SENTENCES, "a": 0.1, "k": 0.5})
+    assert response.status_code == 200, response.text
+    assert "lungs" not in response.text  # a sentence's text is not repeated
+    body = response.json()
+    expected = score_sentences_detailed(SENTENCES, load_masked_language_model(language_model))
+    eta = class_probability(_tensor(expected.log_likelihood), a=0.1, k=0.5)
+    assert [one["sentence_index"] for one in body["sentences"]] == [0, 1, 2]
+    for one, value, count, probability in zip(
+        body["sentences"], expected.log_likelihood, expected.n_tokens, eta, strict=True
+    ):
+        assert one["log_likelihood"] == pytest.approx(value, abs=1e-5)
+        assert one["tokens"] == count
+        assert one["eta"] == pytest.approx(float(probability), rel=1e-4)
+    assert speaking.get("/v1/model").json()["has_language_model"] is True
+
+
+def _tensor(values: Any) -> Any:
+    import torch
+
+    return torch.from_numpy(values)
+
+
+def test_without_a_language_model(client: TestClient, check_problem: Any) -> None:
+    response = client.post("/v1/score-text", json={"sentences": SENTENCES})
+    check_problem(response, 503, "--language-model")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"sentences": []},
+        {"sentences": "The lungs are clear."},
+        {"sentences": ["e" * 2001]},
+        {"sentences": ["A."] * 257},
+        {"sentences": ["A."], "a": 1},
+        {"sentences": ["A."], "k": -1},
+        {"sentences": ["e" * 2000] * 11},
+        {"sentences": ["  "]},
+        [],
+    ],
+)
+def test_sentences_that_cannot_be_scored(
+    speaking: TestClient, check_problem: Any, body: Any
+) -> None:
+    check_problem(speaking.post("/v1/score-text", json=body), 422)

@@ -1,0 +1,191 @@
+"""A real browser before a real server with a tiny model and an archive of drawn images."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+from PIL import Image
+
+from cxrtext.index import open_index
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.service import Service
+from cxrtext_api.app import create_app
+from cxrtext_api.keys import Key, hash_key
+from cxrtext_api.listening import listen
+from cxrtext_api.settings import Settings
+
+CHROMIUM = Path(os.environ.get("CHROMIUM") or "/usr/bin/chromium")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+KEY = "correct-horse-battery"
+WATCH_POLICY = """
+  window.violations = [];
+  addEventListener("securitypolicyviolation", (event) => {
+    window.violations.push(`${event.violatedDirective} ${event.blockedURI}`);
+  });
+"""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium; what wants one is skipped where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    if not CHROMIUM.is_file():
+        pytest.skip("there is no Chromium")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@contextmanager
+def served(settings: Settings, service: Service) -> Iterator[str]:
+    """The address of a server that has a service."""
+    listener = listen(settings)
+    config = uvicorn.Config(create_app(settings, lambda _: service), log_config=None, ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+@pytest.fixture(scope="session")
+def model(checkpoint: Path) -> ImageTextModel:
+    return load_model(checkpoint)
+
+
+@pytest.fixture(scope="session")
+def url(browser: Any, model: ImageTextModel, index_folder: Path) -> Iterator[str]:
+    """A server with an index of 48 images, open to this machine."""
+    with served(Settings(port=0), Service(model, open_index(index_folder, model))) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def guarded_url(browser: Any, model: ImageTextModel) -> Iterator[str]:
+    """A server without an index that wants a key."""
+    with served(
+        Settings(port=0, keys=(Key(key_id="reader", digest=hash_key(KEY)),)), Service(model)
+    ) as address:
+        yield address
+
+
+class Watched:
+    """A page, with what went wrong on it.
+
+    Args:
+        page: The browser's page.
+    """
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.forgiven: set[int] = set()
+        self.said: list[str] = []
+        self.failed: list[int] = []
+        self.asked: list[str] = []
+        page.add_init_script(WATCH_POLICY)
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("response", lambda answer: self.failed.append(answer.status))
+
+    def _on_console(self, message: Any) -> None:
+        # Statuses are told by the answers themselves.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.said.append(message.text)
+
+    def check(self) -> None:
+        """Nothing was said, refused or asked for elsewhere that was not foreseen."""
+        assert self.said == []
+        assert self.page.evaluate("window.violations ?? []") == []
+        assert {status for status in self.failed if status >= 400} <= self.forgiven
+        hosts = {one.split("/")[2] for one in self.asked if one.startswith("http")}
+        assert all(host.startswith("127.0.0.1:") for host in hosts)
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def context(browser: Any) -> Iterator[Any]:
+    """What the tabs share; a key is kept for one tab only."""
+    made = browser.new_context(
+        viewport={"width": 1440, "height": 900},
+        accept_downloads=True,
+        reduced_motion="reduce",  # what moves for ever is drawn for ever, by the processor
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def watched(context: Any) -> Iterator[Watched]:
+    """A new page; console errors, policy violations and failed requests fail the test."""
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    found = Watched(page)
+    yield found
+    found.check()
+    page.close()
+
+
+@pytest.fixture
+def page(watched: Watched) -> Any:
+    """The page of :func:`watched`."""
+    return watched.page
+
+
+@pytest.fixture
+def visit(page: Any, url: str) -> Open:
+    """Open the server's page at a place, and wait until it is ready."""
+
+    def opened(place: str = "", address: str = "") -> Any:
+        page.goto(f"{address or url}/{place}")
+        page.wait_for_selector("body[data-state=ready]")
+        return page
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def png() -> bytes:
+    """A picture with a bright corner, as PNG."""
+    pixels = np.random.default_rng(3).integers(40, 90, (96, 80)).astype(np.uint8)
+    pixels[48:, :40] += 130
+    buffer = BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+Serve = Callable[[Settings, Service], AbstractContextManager[str]]
+
+
+@pytest.fixture
+def serve() -> Serve:
+    """:func:`served`, for settings of the test's own."""
+    return served
+
+
+@pytest.fixture
+def key() -> str:
+    """The key of the guarded server."""
+    return KEY

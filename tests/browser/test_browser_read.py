@@ -1,0 +1,254 @@
+"""The Read view in a real browser."""
+
+from typing import Any
+from urllib.parse import unquote
+
+import httpx2 as httpx
+import pytest
+
+IMAGE = "images/s25.png"
+PAYLOAD = '<img src=x onerror="window.owned=1"> effusion <script>window.owned=1</script>'
+READ = f"#/read?image={IMAGE}"
+
+
+def asked(url: str, route: str, **fields: str) -> Any:
+    """What the API answers."""
+    answer = httpx.post(f"{url}/v1/{route}", data={"image_id": IMAGE, **fields}, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def picture(page: Any) -> str:
+    """What the canvas shows."""
+    page.wait_for_timeout(60)  # drawn before the next frame
+    return str(page.evaluate("document.getElementById('canvas').toDataURL()"))
+
+
+def brightness(page: Any) -> float:
+    """Mean grey of the middle of the canvas."""
+    page.wait_for_timeout(60)
+    return float(
+        page.evaluate(
+            """() => {
+              const canvas = document.getElementById("canvas");
+              const [x, y] = [canvas.width / 2 - 50, canvas.height / 2 - 50];
+              const { data } = canvas.getContext("2d").getImageData(x, y, 100, 100);
+              let sum = 0;
+              for (let i = 0; i < data.length; i += 4) sum += data[i];
+              return sum / (data.length / 4);
+            }"""
+        )
+    )
+
+
+def numbers(page: Any) -> list[str]:
+    """The probabilities shown."""
+    page.wait_for_selector("#findings[aria-busy=false] .finding")
+    return list(page.locator("#findings .finding-number").all_text_contents())
+
+
+def as_shown(answer: Any) -> list[str]:
+    return [f"{finding['probability']:.2f}" for finding in answer["findings"]]
+
+
+def find(page: Any, sentence: str) -> str:
+    """Ask where a sentence is; gives what is then shown."""
+    page.fill("#sentence", sentence)
+    page.press("#sentence", "Enter")
+    page.wait_for_selector(f".result-sentence:text-is({sentence!r})")
+    return picture(page)
+
+
+def test_an_image_of_the_archive_is_opened(visit: Any, url: str) -> None:
+    page = visit()
+    assert page.text_content("#archive-range") == "1–24 of 48"
+    page.click("#archive-next")
+    page.wait_for_selector("#archive-range:text('25–48 of 48')")
+    page.click("#filmstrip .film >> nth=1")
+    assert numbers(page) == as_shown(asked(url, "classify"))
+    assert page.text_content("#image-note") == f"{IMAGE}\n80 × 80"
+    assert unquote(page.evaluate("location.hash")) == READ
+    page.click("#tab-study")
+    assert "p25" in page.text_content("#study-facts")
+    page.wait_for_selector("#study-report .line")
+
+
+def test_the_heatmap_is_what_the_api_says(visit: Any, url: str) -> None:
+    page = visit(READ)
+    page.wait_for_selector("#findings .finding")
+    plain = picture(page)
+    page.click("#tab-locate")
+    one = find(page, "Left pleural effusion.")
+    found = asked(url, "ground", sentence="Left pleural effusion.")
+    assert page.text_content(".result-number") == f"{found['score']:.2f}".replace("-", "−")
+    grid = [value for row in found["grid"] for value in row]
+    assert page.text_content("#legend-high") == f"{max(grid):.2f}".replace("-", "−")
+    stage, peak = page.locator("#stage").bounding_box(), page.locator("#peak").bounding_box()
+    scale = min(stage["width"] / 80, stage["height"] / 80)
+    left, top = (stage["width"] - 80 * scale) / 2, (stage["height"] - 80 * scale) / 2
+    assert peak["x"] + 9 == pytest.approx(stage["x"] + left + scale * found["peak"][0], abs=1.5)
+    assert peak["y"] + 9 == pytest.approx(stage["y"] + top + scale * found["peak"][1], abs=1.5)
+
+    two = find(page, "Right pneumothorax.")
+    assert len({plain, one, two}) == 3
+    page.select_option("#colours", "viridis")
+    assert picture(page) != two
+    page.click("#toggle-heat")
+    page.click("#toggle-boxes")
+    assert picture(page) == plain
+    assert not page.is_visible("#peak")
+    assert page.locator("#history .line").count() == 2
+    assert "say=Right" in page.evaluate("location.hash")
+    page.click("#hide-found")
+    assert not page.is_visible("#legend-bar")
+    assert "say" not in page.evaluate("location.hash")
+
+
+def test_the_threshold_of_the_boxes_can_be_moved(visit: Any, url: str) -> None:
+    page = visit(f"{READ}&say=Left pleural effusion.")
+    page.click("#tab-locate")
+    page.wait_for_selector(".result input")
+    sent = []
+    page.on("request", lambda request: sent.append(request.post_data or ""))
+    page.focus(".result input")
+    with page.expect_response("**/v1/ground") as answered:
+        page.keyboard.press("End")
+    assert 'name="threshold"' in sent[0]
+    boxes = answered.value.json()["boxes"]
+    page.wait_for_selector(f".result:has-text('{len(boxes)} region')")
+    assert page.evaluate("document.activeElement.type") == "range"
+
+
+def test_window_level_zoom_and_invert_by_keyboard_and_mouse(visit: Any) -> None:
+    page = visit(READ)
+    page.wait_for_selector("#findings .finding")
+    whole, grey = picture(page), brightness(page)
+    page.focus("#stage")
+    page.keyboard.press("i")
+    assert brightness(page) == pytest.approx(255 - grey, abs=2)
+    assert page.get_attribute("#toggle-invert", "aria-pressed") == "true"
+    page.keyboard.press("i")
+    for _ in range(4):
+        page.keyboard.press("]")
+    assert page.input_value("#window-level") == "152"
+    assert brightness(page) < grey - 15
+    page.keyboard.press("2")
+    page.wait_for_timeout(50)
+    assert page.input_value("#window-width") != "256"
+    for _ in range(3):
+        page.keyboard.press("+")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector("#fit:text('195 %')")
+    page.keyboard.press("r")
+    assert picture(page) == whole
+
+    box = page.locator("#stage").bounding_box()
+    page.mouse.move(box["x"] + 400, box["y"] + 300)
+    page.mouse.down(button="right")
+    page.mouse.move(box["x"] + 340, box["y"] + 320)
+    page.mouse.up(button="right")
+    page.wait_for_timeout(50)
+    assert page.input_value("#window-width") == "196"
+    assert page.input_value("#window-level") == "108"
+    page.mouse.wheel(0, -400)
+    page.wait_for_timeout(50)
+    assert page.text_content("#fit") != "100 %"
+    page.click("#reset")
+    assert picture(page) == whole
+
+
+def test_prompts_are_edited(visit: Any, url: str) -> None:
+    page = visit(READ)
+    before = numbers(page)
+    page.click("#edit-prompts")
+    with page.expect_response("**/v1/classify"):
+        page.fill("#findings .prompts >> nth=0 >> textarea >> nth=0", "Right pneumothorax.")
+        page.press("#findings .prompts >> nth=0 >> textarea >> nth=0", "Tab")
+    page.wait_for_selector("#findings-foot:has-text('Prompts were changed')")
+    assert numbers(page)[0] != before[0]
+    assert numbers(page)[1:] == before[1:]
+    with page.expect_response("**/v1/classify"):
+        page.fill("#new-finding", "Rib fracture")
+        page.press("#new-finding", "Enter")
+    page.wait_for_selector("[data-finding='Rib fracture']")
+    prompts = '{"Rib fracture":{"positive":["Rib fracture."],"negative":["No rib fracture."]}}'
+    assert numbers(page)[-1:] == as_shown(asked(url, "classify", prompts=prompts))
+    page.click("[aria-label='Remove Edema']")
+    page.wait_for_selector("[data-finding=Edema]", state="detached")
+    page.click("#reset-prompts")
+    page.wait_for_selector("[data-finding=Edema]")
+    assert numbers(page) == before
+
+
+def test_a_report_is_checked(visit: Any, url: str) -> None:
+    page = visit(READ)
+    page.click("#tab-report")
+    page.click("#report-of-study")
+    page.wait_for_selector("#verified .checked")
+    page.fill("#report", "FINDINGS: Left pleural effusion. No pneumothorax.")
+    page.click("#report-form button[type=submit]")
+    page.wait_for_selector("#verified .checked >> nth=1")
+    answer = asked(url, "verify", report="FINDINGS: Left pleural effusion. No pneumothorax.")
+    shown = page.locator("#verified .checked")
+    assert shown.count() == len(answer["sentences"]) == 2
+    for place, sentence in enumerate(answer["sentences"]):
+        text = shown.nth(place).inner_text()
+        assert sentence["sentence"] in text
+        assert sentence["wording"] in text
+        assert (sentence["verdict"] or "not judged") in text.lower()
+        if sentence["support"] is not None:
+            assert f"{sentence['support']:.0f} %" in text
+    assert {one["wording"] for one in answer["sentences"]} == {"affirmed", "negated"}
+    before = picture(page)
+    shown.nth(0).click()
+    assert page.get_attribute("#verified .checked >> nth=0", "aria-current") == "true"
+    one = picture(page)
+    shown.nth(1).click()
+    assert len({before, one, picture(page)}) == 3
+    assert "effusion" not in unquote(page.evaluate("location.hash"))
+
+
+def test_a_file_is_opened_dropped_and_its_name_stays_text(
+    visit: Any, watched: Any, png: bytes
+) -> None:
+    page = visit()
+    file = {"name": PAYLOAD, "mimeType": "image/png", "buffer": png}
+    page.set_input_files("#file", files=[file])
+    page.wait_for_selector("#findings .finding")
+    assert page.text_content("#image-note") == PAYLOAD
+    page.click("#tab-locate")
+    find_text = PAYLOAD
+    page.fill("#sentence", find_text)
+    page.click("#locate-form button")
+    page.wait_for_selector("#locate-result .result")
+    assert page.text_content(".result-sentence") == PAYLOAD
+    assert page.evaluate("window.owned") is None
+    page.evaluate(
+        """async () => {
+          const bytes = await (await fetch("/v1/images/images/s01.png/rendered")).blob();
+          const given = new DataTransfer();
+          given.items.add(new File([bytes], "dropped.png", { type: "image/png" }));
+          const event = new DragEvent("drop", { dataTransfer: given, bubbles: true });
+          document.getElementById("stage").dispatchEvent(event);
+        }"""
+    )
+    page.wait_for_selector("#image-note:text-is('dropped.png')")
+
+    watched.forgiven = {422}
+    page.set_input_files(
+        "#file", files=[{"name": "a.txt", "mimeType": "text/plain", "buffer": b"text"}]
+    )
+    page.wait_for_selector("#alert:not([hidden])")
+    assert "PNG, JPEG or DICOM" in page.text_content("#alert-text")
+    assert "Request " in page.text_content(".request-id")
+    assert page.text_content("#image-note") == "dropped.png"  # the former image stays
+
+
+def test_tabs_by_keyboard(visit: Any) -> None:
+    page = visit()
+    page.focus("#tab-findings")
+    for key, tab in (("ArrowRight", "locate"), ("End", "study"), ("ArrowRight", "findings")):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.id") == f"tab-{tab}"
+        assert page.get_attribute(f"#tab-{tab}", "aria-selected") == "true"
+        assert page.locator("[role=tabpanel]:visible").count() == 1

@@ -1,0 +1,196 @@
+"""What the page shows when things are not as they should be, and on screens of every size."""
+
+from typing import Any
+
+PAYLOAD = '<img src=x onerror="window.owned=1">\'"><script>window.owned=1</script>'
+VIEWS = ["#/read?image=images/s25.png&say=Left effusion.", "#/search?query=Effusion.", "#/about"]
+
+
+def test_a_key_is_asked_for_and_kept_for_the_tab(
+    page: Any, watched: Any, guarded_url: str, key: str
+) -> None:
+    watched.forgiven = {401}
+    page.goto(guarded_url)
+    page.wait_for_selector("#key-dialog[open]")
+    page.click("#key-cancel")
+    page.wait_for_selector("body[data-state=locked]")
+    assert page.text_content("#gate-title") == "This server wants a key"
+    assert not page.is_visible(".view")
+    page.click("#gate-button")
+    page.fill("#key", "wrong-wrong-wrong-wrong")
+    page.press("#key", "Enter")
+    page.wait_for_selector("#key-error:text('does not know this key')")
+    page.fill("#key", key)
+    page.press("#key", "Enter")
+    page.wait_for_selector("body[data-state=ready]")
+    assert not page.is_visible("#key-dialog")
+    page.reload()
+    page.wait_for_selector("body[data-state=ready]")
+    assert not page.is_visible("#key-dialog")
+    kept = page.evaluate("[sessionStorage.length, Object.values(localStorage), document.cookie]")
+    assert kept == [1, [], ""]
+
+
+def test_without_an_index_files_can_be_read(
+    page: Any, guarded_url: str, key: str, png: bytes
+) -> None:
+    page.add_init_script(f"sessionStorage.setItem('cxrtext-key', '{key}')")
+    page.goto(guarded_url)
+    page.wait_for_selector("body[data-state=ready]")
+    assert not page.is_visible("#archive")
+    file = {"name": "a.png", "mimeType": "image/png", "buffer": png}
+    page.set_input_files("#file", files=[file])
+    page.wait_for_selector("#findings .finding")
+    page.click("#nav-search")
+    page.wait_for_selector("#search-none:visible")
+    assert not page.is_visible("#search-form")
+    page.click("#nav-about")
+    text = page.inner_text("#about")
+    assert "No index is loaded." in text
+    assert "read" in text
+    assert "write" not in text
+
+
+def test_a_busy_server_is_asked_again(visit: Any, watched: Any) -> None:
+    page = visit()
+    watched.forgiven = {503}
+    turns = iter([True, False])
+
+    def busy(route: Any) -> None:
+        if not next(turns, False):
+            route.continue_()
+            return
+        route.fulfill(
+            status=503,
+            headers={"Retry-After": "1", "Content-Type": "application/problem+json"},
+            json={"title": "Service Unavailable", "detail": "More requests are waiting."},
+        )
+
+    page.route("**/v1/classify", busy)
+    page.click("#filmstrip .film >> nth=0")
+    page.wait_for_selector("#waiting:visible")
+    text = page.text_content("#waiting-text")
+    assert text == "More requests are waiting. Trying again in 1 s (2 of 6)."
+    page.wait_for_selector("#findings .finding")
+    assert not page.is_visible("#waiting")
+
+
+def test_a_failure_is_told_and_can_be_tried_again(visit: Any, watched: Any) -> None:
+    page = visit()
+    watched.forgiven = {500}
+    problem = {"detail": "Something went wrong in the server.", "status": 500}
+    answer = {"status": 500, "json": problem, "headers": {"X-Request-ID": "6fa1c7b2"}}
+    page.route("**/v1/classify", lambda route: route.fulfill(**answer))
+    page.click("#filmstrip .film >> nth=0")
+    page.wait_for_selector("#findings .problem")
+    assert "Something went wrong" in page.text_content(".problem")
+    assert "Request 6fa1c7b2" in page.text_content(".problem")
+    page.unroute("**/v1/classify")
+    page.click(".problem button")
+    page.wait_for_selector("#findings .finding")
+
+
+def poisoned(value: Any) -> Any:
+    """A value with every string of it replaced by markup that would run."""
+    if isinstance(value, dict):
+        return {name: poisoned(one) for name, one in value.items()} | (
+            {PAYLOAD: PAYLOAD} if "view" in value or "age" in value else {}
+        )
+    if isinstance(value, list):
+        return [poisoned(one) for one in value]
+    return PAYLOAD if isinstance(value, str) and value not in {"images", "sentences"} else value
+
+
+def test_no_string_of_an_answer_runs(visit: Any, watched: Any) -> None:
+    watched.forgiven = {404, 422}
+    page = watched.page
+
+    def poison(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json=poisoned(answer.json()))
+
+    page.route("**/v1/{model,columns,classify,ground,verify,search}", poison)
+    page.route("**/v1/images/images/s25.png", poison)
+    page.route("**/v1/images?*", poison)
+    visit(VIEWS[0])
+    page.wait_for_selector("#findings .finding-item, #findings .problem")
+    for tab in ("locate", "report", "study"):
+        page.click(f"#tab-{tab}")
+    page.click("#tab-report")
+    page.click("#report-of-study")
+    page.wait_for_selector("#verified .checked, #verified .problem")
+    for view in ("search?query=Effusion.", "search?query=a&target=sentences", "about"):
+        page.evaluate(f"location.hash = '#/{view}'")
+        page.wait_for_timeout(400)
+    assert "onerror" in page.inner_text("#about")
+    page.unroute_all(behavior="wait")
+    assert page.evaluate("window.owned") is None
+    assert page.locator("img[src=x], script:not([src])").count() == 0
+
+
+def go(page: Any, place: str) -> None:
+    """Show a view with what it asks."""
+    page.evaluate(f"location.hash = '{place}'")
+    view = place.split("?")[0].removeprefix("#/")
+    shown = {"read": "#findings .finding", "search": "#results .pick", "about": ".about-card"}
+    page.wait_for_selector(f"#view-{view} {shown[view]}")
+    page.wait_for_timeout(100)
+
+
+def test_nothing_sticks_out(visit: Any, url: str) -> None:
+    page = visit()
+    for place in VIEWS:
+        go(page, place)
+        for width in (320, 768, 1024):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.wait_for_timeout(50)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (place, width)
+    page.goto(f"{url}/docs")
+    page.wait_for_selector(".schema")
+    for width in (320, 1024):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+CONTRAST = """() => {
+  const parse = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const colour = parse(getComputedStyle(at).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.data.trim());
+    if (!own || !node.checkVisibility() || node.closest(":disabled, .tick, .skip")) continue;
+    const [a, b] = [light(parse(getComputedStyle(node).color)), light(ground(node))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) poor.push(`${node.className || node.id || node.tagName} ${ratio.toFixed(2)}`);
+  }
+  return poor;
+}"""
+
+
+def test_text_can_be_read_in_both_themes(visit: Any) -> None:
+    page = visit()
+    assert page.get_attribute("html", "data-theme") == "dark"
+    for theme in ("dark", "light"):
+        for place in VIEWS:
+            go(page, place)
+            assert page.evaluate(CONTRAST) == [], (theme, place)
+        page.click("#theme")
+    page.evaluate("localStorage.clear()")
+
+
+def test_the_description_is_drawn(page: Any, url: str) -> None:
+    page.goto(f"{url}/docs")
+    page.wait_for_selector("#schema-Problem")
+    assert page.locator(".route").count() >= 10
+    text = page.text_content("#route-search")
+    assert "/v1/search" in text
+    assert "from 1, to 1000, default 10" in text

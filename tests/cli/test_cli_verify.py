@@ -1,0 +1,177 @@
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from PIL import Image
+
+from cxrtext.models.reference import REFERENCE
+
+Command = Callable[..., CompletedProcess[str]]
+REPORT = "FINDINGS: Left pleural effusion. No right pneumothorax."
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    path = tmp_path / "report.txt"
+    path.write_text(REPORT)
+    return path
+
+
+def test_a_table_of_sentences(
+    cxrtext: Command, report: Path, checkpoint: Path, data_folder: Path
+) -> None:
+    done = cxrtext("verify", data_folder / "images/s01.png", report, "--model", checkpoint)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["support", "verdict", "wording", "score", "section", "sentence"]
+    assert lines[2].endswith("Left pleural effusion.")
+    assert " negated " in lines[3]
+    assert "percentile among 8 images kept with the checkpoint" in lines[4]
+
+
+def test_json_from_standard_input(cxrtext: Command, checkpoint: Path, data_folder: Path) -> None:
+    done = cxrtext(
+        *("verify", data_folder / "images/s01.png", "-", "--model", checkpoint, "--json"),
+        text=REPORT.encode("utf-8-sig"),
+    )
+    assert done.returncode == 0, done.stderr
+    value = json.loads(done.stdout)
+    assert value["reference"] == {"source": "validation", "images": 8}
+    first = value["sentences"][0]
+    assert REPORT[first["start"] : first["end"]] == first["sentence"] == "Left pleural effusion."
+    assert len(first["grid"]) == 4
+    assert "Left pleural" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.html"])
+def test_files(
+    cxrtext: Command, report: Path, checkpoint: Path, data_folder: Path, tmp_path: Path, name: str
+) -> None:
+    image, out = data_folder / "images/s01.png", tmp_path / name
+    done = cxrtext("verify", image, report, "--model", checkpoint, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert f"written: {out}" in done.stderr
+    assert "Left pleural effusion." in out.read_text()
+
+
+def test_an_index_knows_its_model(
+    cxrtext: Command, report: Path, index_folder: Path, data_folder: Path
+) -> None:
+    done = cxrtext("verify", data_folder / "images/s01.png", report, "--index", index_folder)
+    assert done.returncode == 0, done.stderr
+    assert "supported" in done.stdout
+
+
+def test_without_a_reference_it_says_so(
+    cxrtext: Command, report: Path, checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(checkpoint, bare)
+    (bare / REFERENCE).unlink()
+    done = cxrtext("verify", data_folder / "images/s01.png", report, "--model", bare)
+    assert done.returncode == 0
+    assert "no reference images" in done.stdout
+    made = cxrtext(
+        *("evaluate", bare, "--data", data_folder, "--resamples", "0", "--keep-reference")
+    )
+    assert made.returncode == 0, made.stderr
+    assert f"{bare / REFERENCE}: 8 validation images" in made.stderr
+    assert (bare / REFERENCE).read_bytes() == (checkpoint / REFERENCE).read_bytes()
+    done = cxrtext("verify", data_folder / "images/s01.png", report, "--model", bare)
+    assert "among 8 images" in done.stdout
+
+
+def test_a_whole_folder(
+    cxrtext: Command, checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "low.csv"
+    done = cxrtext(
+        *("verify", "--data", data_folder, "--model", checkpoint, "--split", "test"),
+        *("-n", "5", "--out", out),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the 5 least supported of 12 sentences" in done.stderr
+    assert done.stdout == ""
+    with out.open(newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    assert list(rows[0])[:4] == ["image", "study_id", "section", "position"]
+    supports = [float(row["support"]) for row in rows]
+    assert supports == sorted(supports)
+    shown = cxrtext("verify", "--data", data_folder, "--model", checkpoint, "--wording", "negated")
+    assert shown.stdout == "nothing found\n"
+
+
+def test_calibrated_probabilities(
+    cxrtext: Command, checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    folder, prompts = tmp_path / "checkpoint", tmp_path / "prompts.yaml"
+    shutil.copytree(checkpoint, folder)
+    prompts.write_text(
+        "Pneumothorax: {positive: Right pneumothorax., negative: The lungs are clear.}\n"
+    )
+    image = data_folder / "images/s01.png"
+    asked = ("classify", image, "--model", folder, "--prompts", prompts, "--json")
+    before = json.loads(cxrtext(*asked).stdout)[0]["Pneumothorax"]
+    made = cxrtext(
+        *("evaluate", folder, "--data", data_folder, "--prompts", prompts),
+        *("--resamples", "0", "--calibrate"),
+    )
+    assert made.returncode == 0, made.stderr
+    assert str(folder / "calibration.json") in made.stdout
+    after = json.loads(cxrtext(*asked).stdout)[0]["Pneumothorax"]
+    assert after != before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["IMAGE", "none.txt"], "none.txt: No such file"),
+        (["IMAGE"], "give IMAGE and REPORT"),
+        (["IMAGE", "REPORT", "--out", "a.pdf"], "ends in .csv or .html"),
+        (["IMAGE", "REPORT", "--data", "DATA"], "either IMAGE and REPORT, or --data"),
+        (["--data", "DATA", "--out", "a.html"], "ends in .csv"),
+        (["--data", "DATA", "--wording", "denied"], "'denied' is not one of"),
+        (["--data", "DATA", "--split", "x"], "split 'x'"),
+        (["IMAGE", "BINARY"], "not UTF-8 text"),
+        (["IMAGE", "EMPTY"], "no sentence of findings"),
+    ],
+)
+def test_what_is_refused(
+    refused: Callable[..., str],
+    report: Path,
+    checkpoint: Path,
+    data_folder: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    says: str,
+) -> None:
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "empty.txt").write_text("INDICATION: Cough.")
+    paths = {
+        "IMAGE": data_folder / "images/s01.png",
+        "REPORT": report,
+        "DATA": data_folder,
+        "BINARY": tmp_path / "binary.txt",
+        "EMPTY": tmp_path / "empty.txt",
+    }
+    line = refused("verify", *(paths.get(a, a) for a in arguments), "--model", checkpoint)
+    assert says in line
+    assert "Cough" not in line
+
+
+def test_a_model_is_needed(refused: Callable[..., str], report: Path, tmp_path: Path) -> None:
+    Image.new("L", (8, 8)).save(tmp_path / "a.png")
+    assert "--model DIR" in refused("verify", tmp_path / "a.png", report)
+
+
+def test_calibration_wants_one_checkpoint(
+    refused: Callable[..., str], checkpoint: Path, data_folder: Path
+) -> None:
+    line = refused(
+        *("evaluate", checkpoint, checkpoint, "--compare", "--data", data_folder, "--calibrate")
+    )
+    assert "want one checkpoint" in line

@@ -1,0 +1,113 @@
+"""The fast search: candidates by profiles, for every kind of query."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cxrtext.index import Index, Query, open_index
+from cxrtext.index import fast as fast_search
+from cxrtext.index.tune import measure_recall
+from cxrtext.models import ImageTextModel
+
+K = 10
+
+
+@pytest.fixture(scope="module")
+def large(
+    make_archive: Callable[..., Path],
+    model: ImageTextModel,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Index:
+    folder = make_archive(tmp_path_factory.mktemp("large") / "index", 3000, batch=500)
+    return open_index(folder, model)
+
+
+def sentences(model: ImageTextModel) -> Tensor:
+    said = ["Left pleural effusion.", "The lungs are clear.", "Right pneumothorax."]
+    return model.embed_sentences(said).cpu()
+
+
+@pytest.mark.parametrize("kind", ["text", "texts", "not", "nots", "text and image"])
+def test_candidates_hold_the_best_of_every_kind_of_query(
+    large: Index, model: ImageTextModel, kind: str
+) -> None:
+    texts = sentences(model)
+    image = F.normalize(large.regions(7).mean(0), dim=0)
+    query = {
+        "text": Query(texts=texts[:1]),
+        "texts": Query(texts=texts[:2]),
+        "not": Query(texts=texts[:1], without=texts[1:2]),
+        "nots": Query(texts=texts[:1], without=texts[1:]),
+        "text and image": Query(texts=texts[:1], image=image),
+    }[kind]
+    exact = large.search(query, K, mode="exact")
+    fast = large.search(query, K, mode="fast")
+    assert exact.exact
+    assert not fast.exact
+    assert fast.scored < 1000
+    same = {hit.image.image for hit in exact.hits} & {hit.image.image for hit in fast.hits}
+    assert len(same) >= 9
+    scores = [hit.score for hit in fast.hits]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_measured_recall_is_the_one_noted(large: Index, model: ImageTextModel) -> None:
+    noted = large.summary["candidates"]
+    assert noted["recall_at_10"] >= 0.99
+    assert measure_recall(large, sentences(model)) >= 0.99
+
+
+def test_a_sentence_unlike_the_landmarks_is_looked_for_deeper(
+    large: Index, model: ImageTextModel
+) -> None:
+    strange = F.normalize(torch.randn(1, model.spec.dimension), dim=-1)
+    usual = large.search(Query(texts=sentences(model)[:1]), K, mode="fast")
+    deep = large.search(Query(texts=strange), K, mode="fast")
+    assert deep.scored >= usual.scored
+    tuning = large.state.structure.tuning if large.state.structure else None
+    assert tuning is not None
+    assert float(large.state.language.novelty(strange)[0]) > tuning.novelty
+
+
+def test_a_page_behind_the_candidates_goes_on(large: Index, model: ImageTextModel) -> None:
+    query = Query(texts=sentences(model)[:1])
+    every = large.search(query, 5000, mode="fast").hits
+    assert len({hit.image.image for hit in every}) == 3000
+    assert large.search(query, 40, offset=30, mode="fast").hits == every[30:70]
+
+
+def test_many_candidates_are_bounded_before_they_are_scored(
+    large: Index, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(texts=sentences(model)[:1])
+    before = large.search(query, K, mode="fast").hits
+    monkeypatch.setattr(fast_search, "UNBOUNDED", 0)
+    assert large.search(query, K, mode="fast").hits == before
+
+
+def test_candidates_come_from_what_a_filter_leaves(large: Index, model: ImageTextModel) -> None:
+    query = Query(texts=sentences(model)[:1])
+    with_filter = large.search(query, 7, where="image in ('i5.png', 'i77.png', 'i2999.png')")
+    assert {hit.image.image for hit in with_filter.hits} == {"i5.png", "i77.png", "i2999.png"}
+    names = [f"'i{i}.png'" for i in np.random.default_rng(0).permutation(3000)[:200]]
+    where = f"image in ({', '.join(names)})"
+    exact = large.search(query, K, where=where, mode="exact").hits
+    fast = large.search(query, K, where=where, mode="fast").hits
+    assert len({h.image.image for h in exact} & {h.image.image for h in fast}) >= 9
+
+
+def test_sentences_of_the_studies_that_a_filter_leaves(large: Index, model: ImageTextModel) -> None:
+    text = sentences(model)[0]
+    (image,) = large.catalogue.images([int(large.state.numbers[0])])
+    assert image is not None
+    said = {sentence for _, sentence in large.catalogue.report(image.study_id)}
+    found = large.similar_sentences(text, 10, where=f"study_id = '{image.study_id}'")
+    assert {hit.sentence for hit in found} == said
+    assert large.search_sentences(large.regions(0), 10, where="study_id = 'nobody'") == []
+    with pytest.raises(ValueError, match="k must be 1"):
+        large.similar_sentences(text, 0)

@@ -1,0 +1,230 @@
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cxrtext.errors import CheckpointError, DataError, InputError
+from cxrtext.index.quantised import pooled
+from cxrtext.models.reference import REFERENCE, load_reference, save_reference
+from cxrtext.service import EmbeddedImage, Service, load_service
+from cxrtext.service.quality import least_supported
+from cxrtext.service.support import ReferenceScores, at_side, index_reference, percentile
+from cxrtext.service.verification import reference_scores, verdict_of, verify
+from cxrtext.service.verification_page import verification_page
+from cxrtext.service.wording import Wording
+
+REPORT = "FINDINGS: Left pleural effusion. No right pneumothorax.\n\nIMPRESSION: Left effusion."
+
+
+@pytest.fixture(scope="module")
+def service(checkpoint: Path) -> Iterator[Service]:
+    loaded = load_service(checkpoint)
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="module")
+def effusion(service: Service, data_folder: Path) -> EmbeddedImage:
+    return service.embed_file(data_folder / "images/s01.png")
+
+
+@pytest.fixture
+def bare(checkpoint: Path, tmp_path: Path) -> Path:
+    """The checkpoint without its reference."""
+    shutil.copytree(checkpoint, tmp_path / "bare")
+    (tmp_path / "bare" / REFERENCE).unlink()
+    return tmp_path / "bare"
+
+
+def test_a_percentile_by_hand() -> None:
+    others = np.array([0.1, 0.2, 0.2, 0.4], dtype=np.float32)
+    assert percentile(0.3, others) == 75
+    assert percentile(0.2, others) == 50  # one below, two equal
+    assert percentile(0.0, others) == 0
+    assert percentile(0.5, others) == 100
+
+
+@pytest.mark.parametrize(
+    ("support", "verdict"),
+    [
+        (100, "supported"),
+        (75, "supported"),
+        (74.9, "weak"),
+        (40, "weak"),
+        (39.9, "unsupported"),
+        (None, None),
+    ],
+)
+def test_verdicts(support: float | None, verdict: str | None) -> None:
+    assert verdict_of(support) == verdict
+
+
+def test_a_report_against_an_image(service: Service, effusion: EmbeddedImage) -> None:
+    found = verify(service, effusion, REPORT)
+    assert (found.reference.source, found.reference.images) == ("validation", 8)
+    assert [(s.section, s.wording) for s in found.sentences] == [
+        ("findings", "affirmed"),
+        ("findings", "negated"),
+        ("impression", "affirmed"),
+    ]
+    first = found.sentences[0]
+    assert REPORT[first.start : first.end] == first.sentence == "Left pleural effusion."
+    assert first.support is not None
+    assert first.support >= 50
+    assert first.grid.shape == (4, 4)
+
+
+def test_scores_and_maps_are_those_of_ground(service: Service, effusion: EmbeddedImage) -> None:
+    for one in verify(service, effusion, REPORT).sentences:
+        alone = service.ground(effusion, one.sentence)
+        assert one.score == pytest.approx(alone.score, abs=1e-5)
+        np.testing.assert_allclose(one.grid, alone.grid, atol=1e-5)
+        assert one.peak == alone.peak
+        assert [box.bbox for box in one.boxes] == [box.bbox for box in alone.boxes]
+
+
+def test_support_is_the_percentile_of_the_models_scores(
+    service: Service, effusion: EmbeddedImage, checkpoint: Path
+) -> None:
+    reference = load_reference(checkpoint, service.model)
+    assert reference is not None
+    (one,) = verify(service, effusion, "Left pleural effusion.").sentences
+    texts = service.model.embed_sentences(["Left pleural effusion."])
+    with torch.inference_mode():
+        others = service.model.scores(reference.regions(0, 8), texts)[0].numpy()
+    below = 100 * float(np.mean(others < one.score))
+    assert one.support == pytest.approx(below, abs=100 / 8)
+
+
+def test_what_an_image_shows_is_better_supported(service: Service, data_folder: Path) -> None:
+    sentence = "Left pleural effusion."
+    supports = {}
+    for name in ("s01", "s00"):  # with and without
+        image = service.embed_file(data_folder / f"images/{name}.png")
+        (one,) = service.verify(image, sentence).sentences
+        supports[name] = one.support or 0.0
+    assert supports["s01"] > supports["s00"]
+
+
+def test_a_threshold_of_the_users(service: Service, effusion: EmbeddedImage) -> None:
+    found = verify(service, effusion, REPORT, threshold=2.0)
+    assert all(one.threshold == 2.0 and not one.boxes for one in found.sentences)
+
+
+def test_reference_scores_are_remembered(service: Service, effusion: EmbeddedImage) -> None:
+    known = reference_scores(service)
+    assert known is not None
+    assert reference_scores(service) is known
+    small = ReferenceScores(service.model, known.reference, size=2)
+    texts = service.model.embed_sentences(["a", "b", "c"])
+    first = small.of(["a", "b", "c"], texts, 4)
+    again = small.of(["c", "a", "c"], texts[[2, 0, 2]], 4)
+    np.testing.assert_allclose(again[0], first[2], atol=1e-6)
+    np.testing.assert_allclose(again[1], first[0], atol=1e-6)
+    np.testing.assert_allclose(again[2], first[2], atol=1e-6)
+    assert all((np.diff(scores) >= 0).all() for scores in first)
+
+
+def test_a_pooled_image_meets_a_pooled_reference(service: Service, effusion: EmbeddedImage) -> None:
+    small = EmbeddedImage(pooled(effusion.regions[None], 2)[0], 80, 80)
+    (one,) = verify(service, small, "Left pleural effusion.").sentences
+    assert one.grid.shape == (2, 2)
+    assert one.support is not None
+    assert at_side(effusion.regions[None], 2).shape == (1, 4, 16)
+    assert at_side(effusion.regions[None], 4) is not None
+
+
+def test_without_a_reference_there_is_no_support(bare: Path, effusion: EmbeddedImage) -> None:
+    service = load_service(bare)
+    found = verify(service, effusion, REPORT)
+    assert (found.reference.source, found.reference.images) == ("none", 0)
+    assert {(one.support, one.verdict) for one in found.sentences} == {(None, None)}
+    service.close()
+
+
+def test_an_index_stands_in_for_a_reference(
+    bare: Path, index_folder: Path, effusion: EmbeddedImage
+) -> None:
+    service = load_service(bare, index_folder)
+    found = verify(service, effusion, REPORT)
+    assert (found.reference.source, found.reference.images) == ("index", 48)
+    assert found.sentences[0].support is not None
+    assert found.sentences[0].support > 50
+    assert reference_scores(service) is reference_scores(service)
+    service.close()
+
+
+def test_images_that_come_and_go_displace_few_others(index_folder: Path, checkpoint: Path) -> None:
+    service = load_service(checkpoint, index_folder)
+    state = service.index.state
+    before = index_reference([state], 10)
+    assert before is not None
+    gone = np.array([n if n != state.numbers[0] else -1 for n in state.numbers])
+    after = index_reference([replace(state, numbers=gone)], 10)
+    assert after is not None
+    rows = {row.tobytes() for row in before.rows}
+    assert len(rows & {row.tobytes() for row in after.rows}) >= 9
+    both = index_reference([state, state], 1000)
+    assert both is not None
+    assert len(both) == 96
+    assert index_reference([], 10) is None
+    service.close()
+
+
+def test_another_models_reference_is_refused(
+    checkpoint: Path, bare: Path, service: Service, effusion: EmbeddedImage
+) -> None:
+    reference = load_reference(checkpoint, service.model)
+    assert reference is not None
+    save_reference(bare, reference, "0" * 64)
+    other = load_service(bare)
+    with pytest.raises(CheckpointError, match="made by another model"):
+        verify(other, effusion, REPORT)
+    other.close()
+
+
+def test_wrong_reports(service: Service, effusion: EmbeddedImage) -> None:
+    with pytest.raises(InputError, match="no sentence of findings"):
+        service.verify(effusion, "INDICATION: Fever.")
+
+
+def test_the_page_shows_the_report_and_runs_nothing(
+    service: Service, effusion: EmbeddedImage, data_folder: Path
+) -> None:
+    report = "FINDINGS: <script>alert(1)</script> effusion. No edema.\n"
+    found = verify(service, effusion, report)
+    page = verification_page(found, report, service.read_file(data_folder / "images/s01.png"))
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; effusion." in page
+    assert page.count("<mark ") == len(found.sentences)
+    assert "not a medical device" in page
+
+
+def test_the_least_supported_sentences_of_an_archive(service: Service, data_folder: Path) -> None:
+    found, total = least_supported(service, data_folder, split="test", count=5)
+    assert total == 12
+    supports = [one.support for one in found]
+    assert supports == sorted(supports)
+    assert len(found) == 5
+    only: list[Wording] = ["negated"]
+    none, nothing = least_supported(service, data_folder, wordings=only)
+    assert (none, nothing) == ([], 0)
+
+
+def test_an_archive_wants_reports_and_a_reference(
+    service: Service, data_folder: Path, bare: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match="split 'nowhere'"):
+        least_supported(service, data_folder, split="nowhere")
+    without = load_service(bare)
+    with pytest.raises(DataError, match="no reference images"):
+        least_supported(without, data_folder)
+    without.close()
+    (tmp_path / "set").mkdir()
+    shutil.copy(data_folder / "manifest.csv", tmp_path / "set")
+    with pytest.raises(DataError, match=r"no reports\.csv"):
+        least_supported(service, tmp_path / "set")

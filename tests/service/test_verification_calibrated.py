@@ -1,0 +1,141 @@
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.evaluation import Calibration, Evaluation, Prompts, Settings, evaluate
+from cxrtext.evaluation.kept_calibration import (
+    CALIBRATION,
+    FindingCalibration,
+    KeptCalibration,
+    calibration_of,
+    load_calibration,
+    prompts_digest,
+    save_calibration,
+)
+from cxrtext.evaluation.tasks.zero_shot import FindingScores
+from cxrtext.models import load_model
+from cxrtext.service import FindingScore
+from cxrtext.service.calibrated import calibrated, calibration_beside
+
+EFFUSION = Prompts(("Left pleural effusion.",), ("The lungs are clear.",))
+PROMPTS = {
+    "Pleural Effusion": EFFUSION,
+    "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
+}
+KEPT = KeptCalibration(
+    "f" * 64,
+    "data",
+    ("test", 12),
+    {"Effusion": FindingCalibration(2.0, -1.0, prompts_digest(EFFUSION), 10, 20, 0.3, 0.1)},
+)
+
+
+def test_probabilities_of_calibrated_prompts_by_hand() -> None:
+    asked = [FindingScore("Effusion", 0.73, 1.0), FindingScore("Edema", 0.5, 0.0)]
+    prompts = {"Effusion": EFFUSION, "Edema": EFFUSION}
+    effusion, edema = calibrated(asked, KEPT, prompts)
+    assert effusion.probability == pytest.approx(0.7310585786)  # logistic of 2 · 1 − 1
+    assert (effusion.calibrated, effusion.score) == (True, 1.0)
+    assert edema == asked[1]
+
+
+def test_other_prompts_are_not_calibrated() -> None:
+    asked = [FindingScore("Effusion", 0.73, 1.0)]
+    other = Prompts(EFFUSION.positive, ("No effusion.",))
+    assert calibrated(asked, KEPT, {"Effusion": other}) == asked
+    assert calibrated(asked, None, {"Effusion": EFFUSION}) == asked
+
+
+def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
+    save_calibration(tmp_path, KEPT)
+    assert load_calibration(tmp_path, KEPT.fingerprint) == KEPT
+    with pytest.raises(CheckpointError, match="another model"):
+        load_calibration(tmp_path, "0" * 64)
+
+
+def _spoil(values: dict[str, Any], key: str, value: object) -> dict[str, Any]:
+    return {**values, "findings": {"Effusion": {**values["findings"]["Effusion"], key: value}}}
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = save_calibration(tmp_path, KEPT)
+    good = json.loads(path.read_text())
+    for text in (
+        "{",
+        "[]",
+        json.dumps({**good, "version": 2}),
+        json.dumps({**good, "findings": None}),
+        json.dumps({**good, "measured": 3}),
+        json.dumps(_spoil(good, "scale", -1.0)),
+        json.dumps(_spoil(good, "scale", "2")),
+        json.dumps(_spoil(good, "shift", None)),
+        json.dumps(_spoil(good, "other", 1)),
+    ):
+        path.write_text(text)
+        with pytest.raises(CheckpointError, match="--calibrate"):
+            load_calibration(tmp_path, KEPT.fingerprint)
+
+
+@pytest.fixture(scope="module")
+def evaluation(checkpoint: Path, data_folder: Path) -> Evaluation:
+    return evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=Settings(resamples=0))
+
+
+def _scores(evaluation: Evaluation) -> dict[str, FindingScores]:
+    assert evaluation.details is not None
+    assert evaluation.details.zero_shot is not None
+    return evaluation.details.zero_shot.scores
+
+
+def test_an_evaluation_gives_a_calibration(
+    checkpoint: Path, evaluation: Evaluation, tmp_path: Path
+) -> None:
+    kept, (line,) = calibration_of(evaluation)
+    assert "Pleural Effusion: no validation images with and without it" in line
+    assert kept.measured == ("test", 12)
+    (one,) = kept.findings.values()
+    assert (one.positives, one.negatives) == (4, 4)
+    fit = _scores(evaluation)["Pneumothorax"].fit
+    assert fit is not None
+    assert (one.scale, one.shift) == (fit.platt.scale, fit.platt.shift)
+    assert one.error_after == evaluation.classification["Pneumothorax"].calibration_error_platt
+    shutil.copytree(checkpoint, tmp_path / "checkpoint")
+    save_calibration(tmp_path / "checkpoint", kept)
+    model = load_model(tmp_path / "checkpoint")
+    assert calibration_beside(model) == kept
+    assert model.fingerprint == load_model(checkpoint).fingerprint
+
+
+def test_what_cannot_be_calibrated(evaluation: Evaluation) -> None:
+    details = evaluation.details
+    assert details is not None
+    without = replace(evaluation, details=replace(details, zero_shot=None))
+    with pytest.raises(DataError, match="no finding can be calibrated"):
+        calibration_of(without)
+    averaged = replace(details, settings=replace(details.settings, average="scores"))
+    with pytest.raises(ConfigError, match="--average embeddings"):
+        calibration_of(replace(evaluation, details=averaged))
+
+
+def test_a_finding_that_is_ranked_wrongly_is_left_out(
+    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = _scores(evaluation)
+    one = scores["Pneumothorax"]
+    assert one.fit is not None
+    turned = replace(one, fit=replace(one.fit, platt=Calibration(-1.0)))
+    monkeypatch.setitem(scores, "Pneumothorax", turned)
+    monkeypatch.setitem(scores, "Pleural Effusion", one)
+    kept, (line,) = calibration_of(evaluation)
+    assert list(kept.findings) == ["Pleural Effusion"]
+    assert "Pneumothorax: its scores rank validation images wrongly" in line
+
+
+def test_no_file_is_no_calibration(checkpoint: Path) -> None:
+    assert not (checkpoint / CALIBRATION).exists()
+    assert calibration_beside(load_model(checkpoint)) is None
