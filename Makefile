@@ -1,5 +1,6 @@
 # make demo          the main job, end to end, on drawn radiographs; ends with the address of a page
 # make test          the tests
+# make test-all      those too that kill, stop and race processes for minutes
 # make test-browser  those of the page alone, in a Chromium
 # make check         formatting, lint, types, layers
 #
@@ -24,7 +25,7 @@ ONE := OMP_NUM_THREADS=1
 TEST_WORKERS ?= auto
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
-.PHONY: install demo test test-browser check format clean-demo
+.PHONY: install demo test test-all test-browser check format clean-demo
 
 install: $(INSTALLED)
 
@@ -35,6 +36,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(INSTALLED)
+	$(ONE) $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --maxprocesses 4 --dist worksteal -m "not slow"
+
+test-all: $(INSTALLED)
 	$(ONE) $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --maxprocesses 4 --dist worksteal
 
 test-browser: $(INSTALLED)

@@ -104,6 +104,7 @@ def test_the_heatmap_is_what_the_api_says(visit: Any, url: str) -> None:
     assert "say" not in page.evaluate("location.hash")
 
 
+@pytest.mark.slow  # has failed beside other tests on a busy machine, and passes alone
 def test_the_threshold_of_the_boxes_can_be_moved(visit: Any, url: str) -> None:
     page = visit(f"{READ}&say=Left pleural effusion.")
     page.click("#tab-locate")
@@ -119,6 +120,7 @@ def test_the_threshold_of_the_boxes_can_be_moved(visit: Any, url: str) -> None:
     assert page.evaluate("document.activeElement.type") == "range"
 
 
+@pytest.mark.slow  # has failed beside other tests on a busy machine, and passes alone
 def test_window_level_zoom_and_invert_by_keyboard_and_mouse(visit: Any) -> None:
     page = visit(READ)
     page.wait_for_selector("#findings .finding")

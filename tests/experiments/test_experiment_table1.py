@@ -133,6 +133,7 @@ def test_a_row_that_cannot_be_trained_is_told_and_the_others_go_on(
     assert "| LSE+NL | 0." in outcome.page
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_on_the_way_is_told_with_its_own_line(copy: Path) -> None:
     (copy / "text/sentences.csv").write_text("study_id,sentence\n")
     outcome = again(copy)
@@ -191,6 +192,7 @@ def stopped(out: Path, number: signal.Signals) -> tuple[int, str]:
         return process.wait(timeout=60), said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_stopped_at_any_moment_it_goes_on(copy: Path, number: signal.Signals) -> None:
     run = copy / "runs/dcl-eta-lm/seed-0"

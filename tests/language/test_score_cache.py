@@ -68,6 +68,7 @@ with ScoreCache(Path(sys.argv[1]), "model") as cache:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "scores.sqlite"
     writers = [

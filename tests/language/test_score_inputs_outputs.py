@@ -214,6 +214,7 @@ LITTLE = 300_000
 digests by which repeated study_ids are told take about 100 of them."""
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(
     tiny: MaskedLanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

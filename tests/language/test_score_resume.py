@@ -128,6 +128,7 @@ print(json.dumps(log))
 '''
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_comes_to_the_same_bytes(
     corpus: Path, language_model: Path, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ def runs(process: int) -> bool:
     return state not in "ZX"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at /proc")
 def test_workers_end_when_their_parent_is_killed(
     corpus: Path, language_model: Path, tmp_path: Path

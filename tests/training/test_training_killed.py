@@ -35,6 +35,7 @@ def kill_while_training(process: subprocess.Popen[str], delay: float) -> None:
     process.communicate()
 
 
+@pytest.mark.slow
 def test_killed_at_random_and_resumed_gives_the_very_bytes_of_an_unbroken_run(
     options: list[str], tmp_path: Path
 ) -> None:
