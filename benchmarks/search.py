@@ -111,10 +111,10 @@ def timed(ask: Callable[[Tensor], Any], queries: Tensor) -> tuple[list[Any], flo
 def scan(index: Index, text: Tensor, step: int = 1, first: int = 0) -> set[int]:
     """The best places by the model's score of every image, or of each ``step``-th one."""
     rows = index.state.arrays["regions"][first::step]
-    step = images_a_piece(rows.shape[1], len(text))  # faster than larger pieces
+    piece = images_a_piece(rows.shape[1], len(text))  # faster than larger ones
     parts = [
-        index.model.scores(unpack(rows[start : start + step]), text[None])[0]
-        for start in range(0, len(rows), step)
+        index.model.scores(unpack(rows[start : start + piece]), text[None])[0]
+        for start in range(0, len(rows), piece)
     ]
     scores = torch.cat(parts)
     best = scores.topk(min(K, len(scores))).indices

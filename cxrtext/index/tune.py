@@ -36,7 +36,7 @@ QUERIES = 50
 LEAST_QUERIES = 5
 MEASURE_SECONDS = 120.0
 
-FIRST_DEPTH, FIRST_EFFORT = 50, 8
+FIRST_DEPTH, FIRST_EFFORT = 100, 8
 LIKENESS_SAMPLE = 200
 LEAST_LIKENESS = 20
 """Images below which nothing can be said of what is usual."""
