@@ -235,13 +235,17 @@ def main() -> int:
     vectors = model.embed_sentences([said[i] for i in order]).cpu()
     queries, known = vectors[: options.queries], vectors[options.queries :]
     results: dict[int, dict[str, float]] = {}
+    options.work.mkdir(parents=True, exist_ok=True)
     for count in options.images:
         folder = options.work / f"index-{count}"
-        took = float("nan")
+        kept = options.work / f"build-{count}.json"  # what --reuse cannot measure again
         if not options.reuse:
             shutil.rmtree(folder, ignore_errors=True)
             regions = resampled(pool, count, options.regions, options.noise)
             took = build(folder, model, regions, known, options)
+            kept.write_text(json.dumps(took))
+            print(f"{count:,} images built in {took:,.0f} s", flush=True)
+        took = json.loads(kept.read_text()) if kept.exists() else float("nan")
         size = sum(path.stat().st_size for path in folder.iterdir())
         with open_index(folder, model) as index:
             tuned = index.summary["candidates"]
@@ -257,7 +261,6 @@ def main() -> int:
         if not options.keep:
             shutil.rmtree(folder)
     print_table(results)
-    options.work.mkdir(parents=True, exist_ok=True)
     draw(results, options.work / "search.png")
     return 0
 

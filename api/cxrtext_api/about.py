@@ -6,8 +6,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import cxrtext
+from cxrtext.client.answers import Access, IndexInfo, LimitInfo, ModelInfo, Prompts, TrainingInfo
 from cxrtext_api.keys import ANYONE, CALLER, Caller
-from cxrtext_api.schemas import Access, IndexInfo, LimitInfo, ModelInfo, Prompts, TrainingInfo
 from cxrtext_api.schemas.requests import MAX_SENTENCES
 from cxrtext_api.search_form import MAX_RESULTS
 from cxrtext_api.settings import Settings

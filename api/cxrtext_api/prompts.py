@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
+from cxrtext.client.answers import Prompts
 from cxrtext.errors import InputError
-from cxrtext_api.schemas import Prompts
 
 if TYPE_CHECKING:
     from cxrtext.evaluation import Prompts as ServicePrompts

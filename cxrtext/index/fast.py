@@ -42,7 +42,8 @@ def fast_order(
     left = np.zeros(len(state.numbers), dtype=bool)
     left[places] = True
     tuning = structure.tuning
-    if float(state.language.novelty(query.texts).max()) > tuning.novelty:
+    said = [part for part in (query.texts, query.without) if part is not None]
+    if float(state.language.novelty(torch.cat(said)).max()) > tuning.novelty:
         tuning = _deeper(tuning)
     while left.any():
         if query.is_one_product:
@@ -50,10 +51,11 @@ def fast_order(
         else:
             chosen = _named_by_scan(state, query, np.flatnonzero(left), tuning.depth)
         left[chosen] = False
-        if len(chosen) <= UNBOUNDED:
-            yield from _scored(state, model, query, chosen, effort)
-        else:
+        # A graph or cells that a filter leaves little of may name nothing at first.
+        if len(chosen) > UNBOUNDED:
             yield from exact_order(state, model, query, chosen, effort)
+        elif len(chosen):
+            yield from _scored(state, model, query, chosen, effort)
         if is_deep(tuning.depth, len(left)):
             break
         tuning = _deeper(tuning)

@@ -199,6 +199,12 @@ def status_of(url: str, key: str = "") -> int:
         return 0
 
 
+def text_of(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
 def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
@@ -223,11 +229,10 @@ def test_several_processes_serve_and_the_dead_are_replaced(tmp_path: Path) -> No
         assert len(before) == 2
         for _ in range(4):
             assert status_of(f"{url}/readyz") == 200
-        with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
-            text = answer.read().decode()
-        asked = 'cxrtext_http_requests_total{method="GET",route="/readyz",status="200"}'
-        assert f"{asked} 4.0" in text, "the numbers of both processes are added up"
-        assert "cxrtext_index_sentences 2.0" in text
+        asked = 'cxrtext_http_requests_total{method="GET",route="/readyz",status="200"} 4.0'
+        # A request is counted once its answer has left, which the client may see first.
+        assert until(lambda: asked in text_of(f"{url}/metrics")), "both processes are added up"
+        assert "cxrtext_index_sentences 2.0" in text_of(f"{url}/metrics")
         os.kill(before[0], signal.SIGKILL)
         assert until(lambda: len(children(process)) == 2 and before[0] not in children(process))
         assert status_of(f"{url}/readyz") == 200

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext.index import Index, Query, open_index
-from cxrtext.index import fast as fast_search
+from cxrtext.index import candidates, fast as fast_search
 from cxrtext.index.tune import measure_recall
 from cxrtext.models import ImageTextModel
 
@@ -111,3 +112,21 @@ def test_sentences_of_the_studies_that_a_filter_leaves(large: Index, model: Imag
     assert large.search_sentences(large.regions(0), 10, where="study_id = 'nobody'") == []
     with pytest.raises(ValueError, match="k must be 1"):
         large.similar_sentences(text, 0)
+
+
+def test_candidates_that_name_nothing_at_first_are_looked_for_deeper(
+    large: Index, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As cells do that hold nothing of what a filter leaves."""
+    depths = []
+    nearest = candidates.nearest_places
+
+    def nothing_at_first(*given: Any) -> Any:
+        depths.append(given[2].depth)
+        return nearest(*given) if len(depths) > 1 else np.empty(0, dtype=np.int64)
+
+    monkeypatch.setattr(fast_search, "nearest_places", nothing_at_first)
+    query = Query(texts=sentences(model)[:1])
+    found = large.search(query, K, mode="fast").hits
+    assert depths[:2] == [depths[0], 4 * depths[0]]
+    assert found == large.search(query, K, mode="exact").hits

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form
 
+from cxrtext.client.answers import Classification
 from cxrtext_api.deps import GUARDED, ImageDep, ResourcesDep, problems
 from cxrtext_api.negotiation import TAKES_FORM
 from cxrtext_api.prompts import parse_prompts, phrases_of
 from cxrtext_api.refusal import RefusingRoute
-from cxrtext_api.schemas import Classification
 from cxrtext_api.schemas.of_questions import finding_of
 
 router = APIRouter(

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Header, Response
 
+from cxrtext.client.answers import Grounded
 from cxrtext_api.deps import GUARDED, ImageDep, ResourcesDep, problems
 from cxrtext_api.drawing import draw_overlay
 from cxrtext_api.negotiation import JSON, PNG, TAKES_FORM, preferred
 from cxrtext_api.refusal import RefusingRoute
-from cxrtext_api.schemas import Grounded
 from cxrtext_api.schemas.of_questions import grounded_of
 from cxrtext_api.thresholds import Threshold
 

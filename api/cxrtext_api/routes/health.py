@@ -5,10 +5,10 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 import cxrtext
+from cxrtext.client.answers import Health, Readiness
 from cxrtext_api.deps import ResourcesDep, problem_of
 from cxrtext_api.metrics import CONTENT_TYPE, Metrics
 from cxrtext_api.problems import NotReady
-from cxrtext_api.schemas import Health, Readiness
 
 router = APIRouter(tags=["health"])
 

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from cxrtext.client.answers import Column, Columns, ImageDetail, ImagePage
 from cxrtext_api.deps import GUARDED, ResourcesDep, problems
 from cxrtext_api.drawing import DEFAULT_SIDE, MAX_SIDE, MIN_SIDE, draw_image
 from cxrtext_api.filters import MAX_WHERE, WHERE, check_where
 from cxrtext_api.negotiation import PNG
 from cxrtext_api.refusal import RefusingRoute
-from cxrtext_api.schemas import Column, Columns, ImageDetail, ImagePage
 from cxrtext_api.schemas.of_images import detail_of, image_of
 
 if TYPE_CHECKING:

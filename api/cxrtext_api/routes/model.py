@@ -2,10 +2,10 @@
 
 from fastapi import APIRouter, Request
 
+from cxrtext.client.answers import ModelInfo
 from cxrtext_api.about import access_of, model_info
 from cxrtext_api.deps import GUARDED, ResourcesDep, problems
 from cxrtext_api.refusal import RefusingRoute
-from cxrtext_api.schemas import ModelInfo
 
 router = APIRouter(prefix="/v1", tags=["model"], dependencies=GUARDED, route_class=RefusingRoute)
 

@@ -2,12 +2,13 @@
 
 from fastapi import APIRouter
 
+from cxrtext.client.answers import ScoredText
 from cxrtext.errors import InputError
 from cxrtext_api.deps import GUARDED, ResourcesDep, problems
 from cxrtext_api.negotiation import TAKES_JSON
 from cxrtext_api.refusal import RefusingRoute
-from cxrtext_api.schemas import ScoredText, ScoreTextRequest
 from cxrtext_api.schemas.of_text import score_text_of
+from cxrtext_api.schemas.requests import ScoreTextRequest
 
 router = APIRouter(
     prefix="/v1",

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Response
 
+from cxrtext.client.answers import Found
 from cxrtext_api.cohort import write_cohort
 from cxrtext_api.deps import GUARDED, ResourcesDep, problems
 from cxrtext_api.filters import check_where
 from cxrtext_api.negotiation import CSV, JSON, TAKES_FORM, preferred
 from cxrtext_api.refusal import RefusingRoute
 from cxrtext_api.resources import Resources
-from cxrtext_api.schemas import Found
 from cxrtext_api.schemas.of_images import hit_of
 from cxrtext_api.schemas.of_questions import sentence_of
 from cxrtext_api.search_form import SearchForm, SearchFormDep

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Form
 
+from cxrtext.client.answers import Verified
 from cxrtext_api.about import MAX_REPORT_CHARACTERS
 from cxrtext_api.deps import GUARDED, ImageDep, ResourcesDep, problems
 from cxrtext_api.negotiation import TAKES_FORM
 from cxrtext_api.refusal import RefusingRoute
-from cxrtext_api.schemas import Verified
 from cxrtext_api.schemas.of_questions import verified_of
 from cxrtext_api.thresholds import Threshold
 

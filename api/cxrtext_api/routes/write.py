@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
 
+from cxrtext.client.answers import Deleted, ImageDetail
 from cxrtext.errors import InputError, UnavailableError
 from cxrtext_api import adding
 from cxrtext_api.audit import SUBJECTS, add_subjects
@@ -14,7 +15,6 @@ from cxrtext_api.negotiation import TAKES_FORM
 from cxrtext_api.new_image import NewImageDep, sentences_of
 from cxrtext_api.refusal import RefusingRoute
 from cxrtext_api.routes.images import detail
-from cxrtext_api.schemas import Deleted, ImageDetail
 
 if TYPE_CHECKING:
     from pathlib import Path
