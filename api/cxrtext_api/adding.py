@@ -112,7 +112,7 @@ def rows_of(
 ) -> Rows:
     """What the index keeps of an image and of its study's sentences."""
     from cxrtext.index.derived import packed_rows
-    from cxrtext.index.labels import Labeller, prompts_of_json
+    from cxrtext.index.labels import labeller_of
 
     state = _index_for(service, name).state
     meta = state.meta
@@ -123,7 +123,7 @@ def rows_of(
         meta["storage"],
         int(meta.get("pool", 1)),
     )
-    columns = Labeller(service.model, prompts_of_json(meta["prompts"])).columns(kept)
+    columns = labeller_of(service.model, meta).columns(kept)
     texts = list(dict.fromkeys(text for *_, text in said))
     vectors = list(service.embed_sentences(texts).cpu().numpy()) if texts else []
     return Rows(

@@ -54,7 +54,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         audit.close()
 
 
-def create_app(settings: Settings, load: LoadService = load_from_settings) -> FastAPI:
+def create_app(
+    settings: Settings, load: LoadService = load_from_settings, *, warm: bool = False
+) -> FastAPI:
     """Build the application.
 
     The model is loaded in the background once the application starts; until then ``/readyz`` and
@@ -63,6 +65,7 @@ def create_app(settings: Settings, load: LoadService = load_from_settings) -> Fa
     Args:
         settings: The server's settings.
         load: Loads the service from the settings.
+        warm: Whether the processes that decode uploads are started before it is ready.
 
     Raises:
         ConfigError: The file of keys cannot be read.
@@ -84,7 +87,7 @@ def create_app(settings: Settings, load: LoadService = load_from_settings) -> Fa
     app.state.tracing = open_tracing()
     app.state.metrics = Metrics(app.state.tracing.stage)
     app.state.draining = False
-    app.state.resources = Resources(settings, load)
+    app.state.resources = Resources(settings, load, warm=warm)
     app.add_middleware(
         Gate,
         settings=settings,

@@ -62,10 +62,15 @@ class Resources:
     Args:
         settings: The server's settings.
         load: Loads the service; called once, on a thread of its own.
+        warm: Whether the processes that decode are started before it is ready, and not each when
+            it is first needed.
     """
 
-    def __init__(self, settings: Settings, load: LoadService = load_from_settings) -> None:
+    def __init__(
+        self, settings: Settings, load: LoadService = load_from_settings, *, warm: bool = False
+    ) -> None:
         self.settings = settings
+        self._warm = warm
         self.settled = asyncio.Event()
         self.failure: Exception | None = None
         self._load = load
@@ -107,6 +112,8 @@ class Resources:
         try:
             service = await asyncio.to_thread(self._load, self.settings)
             await self._model.call(service.warm_up)
+            if self._warm:
+                await self._uploads.start()
             self._service = service
         except Exception as error:  # noqa: BLE001 - whatever it is, readiness has to tell
             self.failure = error

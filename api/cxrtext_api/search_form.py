@@ -118,16 +118,13 @@ def _check(form: SearchForm) -> None:
         raise InputError("sentences are found by one query or by one image, not by both")
     if (
         form.without
-        or form.where is not None
         or form.unique
-        or form.offset
-        or form.min_score is not None
         or form.exclude_patients
         or form.other_patients
+        or form.mode != "auto"
     ):
         raise InputError(
-            "not, where, unique, offset, min_score, exclude_patient and other_patients are for "
-            "target=images"
+            "not, unique, exclude_patient, other_patients and mode are for target=images"
         )
 
 

@@ -73,7 +73,7 @@ def serve_on(
     Raises:
         CxrTextError: The model or the index cannot be loaded.
     """
-    app = create_app(settings, load)
+    app = create_app(settings, load, warm=True)
     server = _Server(app, settings)
     resources: Resources = app.state.resources
     with _stopping(server):

@@ -76,7 +76,7 @@ class Settings(BaseModel):
     cors_origins: tuple[Annotated[str, Field(pattern=r"^https?://[^/?#*\s]+$")], ...] = ()
     rate_limit: Annotated[int, Field(ge=0)] = 1200
     max_body_bytes: Annotated[int, Field(ge=1024)] = 64 * 2**20
-    queue_limit: Annotated[int, Field(ge=1)] = 16
+    queue_limit: Annotated[int, Field(ge=1)] = 64
     concurrency: Annotated[int, Field(ge=1)] = 256
     connections: Annotated[int, Field(ge=1)] = 1024
     header_seconds: Seconds = 10

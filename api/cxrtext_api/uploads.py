@@ -4,8 +4,11 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
+
+from PIL import Image
 
 from cxrtext.errors import ImageError
 from cxrtext.images.isolated import ReaderPool
@@ -16,7 +19,7 @@ from cxrtext_api.workers import Workers
 
 if TYPE_CHECKING:
     from cxrtext.service import EmbeddedImage, Service
-    from cxrtext.service.answers import Image
+    from cxrtext.service.answers import Image as Pixels
 
 T = TypeVar("T")
 
@@ -34,6 +37,13 @@ QUICK_BYTES = 2**18
 
 UPLOAD = "The image"
 """What an uploaded image is called in errors; the caller's own file name can name a patient."""
+
+
+def smallest_image() -> bytes:
+    """A PNG of one grey pixel."""
+    file = BytesIO()
+    Image.new("L", (1, 1)).save(file, "PNG")
+    return file.getvalue()
 
 
 class Uploads:
@@ -60,7 +70,16 @@ class Uploads:
         self._waiters.close()
         self._decoders.close()
 
-    async def decode(self, data: bytes) -> "Image":
+    async def start(self) -> None:
+        """Start every process, so that no upload waits for its own.
+
+        Raises:
+            WorkError: None can be started.
+        """
+        image = smallest_image()
+        await asyncio.gather(*(self.decode(image) for _ in range(self._decoders.workers)))
+
+    async def decode(self, data: bytes) -> "Pixels":
         """Decode an image.
 
         Returns:

@@ -147,10 +147,27 @@ class Client:
         return Found.model_validate_json(self._post("/v1/search", image, form).content)
 
     def search_sentences(
-        self, query: str | None = None, image: Picture | None = None, k: int = 10
+        self,
+        query: str | None = None,
+        image: Picture | None = None,
+        k: int = 10,
+        *,
+        where: str | None = None,
+        offset: int = 0,
+        min_score: float | None = None,
     ) -> Found:
-        """Sentences like a sentence, or sentences that fit an image; give one of the two."""
-        form = {"query": query, "k": k, "target": "sentences"}
+        """Sentences like a sentence, or sentences that fit an image; give one of the two.
+
+        Args:
+            query: A sentence.
+            image: An image's bytes or file, or the id of an indexed one.
+            k: How many.
+            where: A filter of images; what their studies say.
+            offset: How many of the best to skip.
+            min_score: Leave out what scores less.
+        """
+        form = {"query": query, "k": k, "target": "sentences", "where": where, "offset": offset}
+        form["min_score"] = min_score
         return Found.model_validate_json(self._post("/v1/search", image, form).content)
 
     def cohort(

@@ -13,6 +13,7 @@ from cxrtext.evaluation.calibration import Calibration
 from cxrtext.evaluation.prompts import Prompts
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.files import write_json
+from cxrtext.models import ImageTextModel
 
 CALIBRATION = "calibration.json"
 FORMAT, VERSION = "cxrtext calibration", 1
@@ -131,6 +132,28 @@ def save_calibration(folder: Path, kept: KeptCalibration) -> Path:
     path = folder / CALIBRATION
     write_json(path, {"format": FORMAT, "version": VERSION, **asdict(kept)})
     return path
+
+
+def calibration_beside(model: ImageTextModel) -> KeptCalibration | None:
+    """The calibration kept with a model's checkpoint, if there is one.
+
+    Raises:
+        CheckpointError: It is damaged, or of another model.
+    """
+    return None if model.folder is None else load_calibration(model.folder, model.fingerprint)
+
+
+def calibrations_of(
+    model: ImageTextModel, prompts: Mapping[str, Prompts]
+) -> dict[str, Calibration]:
+    """The calibration of each finding whose prompts the model's checkpoint calibrated.
+
+    Raises:
+        CheckpointError: As of :func:`calibration_beside`.
+    """
+    kept = calibration_beside(model)
+    found = {name: kept.of(name, asked) if kept else None for name, asked in prompts.items()}
+    return {name: known for name, known in found.items() if known is not None}
 
 
 def load_calibration(folder: Path, fingerprint: str) -> KeptCalibration | None:

@@ -16,7 +16,7 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.index.catalogue import Catalogue
 from cxrtext.index.changes import NewImage, add_images, add_sentences, set_attributes
 from cxrtext.index.derived import packed_rows
-from cxrtext.index.labels import Labeller, prompts_of_json
+from cxrtext.index.labels import labeller_of, prompts_of_json
 from cxrtext.index.language import Language
 from cxrtext.index.layout import SUMMARY
 from cxrtext.index.maintain import summary_of
@@ -83,7 +83,7 @@ def _add_images(
     meta = catalogue.meta()
     folder = catalogue.path.parent
     language = Language.of_meta(meta)
-    labeller = Labeller(model, prompts_of_json(meta["prompts"]))
+    labeller = labeller_of(model, meta)
     done = added = 0
     for part in embed_files(model, [record.path for record in todo], cache=cache):
         for row, reason in part.failed:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.evaluation import Prompts, prompt_embeddings
+from cxrtext.evaluation.calibration import Calibration
+from cxrtext.evaluation.kept_calibration import calibrations_of
 from cxrtext.index.catalogue import IndexedImage
 from cxrtext.index.changes import set_attributes
 from cxrtext.index.quantised import unpack
@@ -28,7 +30,7 @@ class LabelledImage:
     Args:
         image: The image.
         scores: ``γ² (s_pos − s_neg)`` by finding; above 0 says present.
-        probabilities: Their logistic, not calibrated.
+        probabilities: Their logistic, calibrated where the checkpoint calibrated the prompts.
     """
 
     image: IndexedImage
@@ -42,11 +44,18 @@ class Labeller:
     Args:
         model: The model.
         prompts: By finding.
+        calibrations: By finding; the others' probabilities are plain logistics.
     """
 
-    def __init__(self, model: ImageTextModel, prompts: Mapping[str, Prompts]) -> None:
+    def __init__(
+        self,
+        model: ImageTextModel,
+        prompts: Mapping[str, Prompts],
+        calibrations: Mapping[str, Calibration],
+    ) -> None:
         self._model = model
         self.findings = list(prompts)
+        self._calibrations = [calibrations.get(name, Calibration()) for name in prompts]
         self._vectors = prompt_embeddings(model, prompts).flatten(0, 1)
 
     @torch.inference_mode()
@@ -58,16 +67,15 @@ class Labeller:
         scores: NDArray[np.float32] = (gamma_sq * (found[:, 0] - found[:, 1])).numpy()
         return scores
 
+    def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Probabilities of scores, both [F, B]."""
+        rows = zip(self._calibrations, scores, strict=True)
+        return np.stack([known.probabilities(row) for known, row in rows]).astype(np.float32)
+
     def columns(self, regions: Tensor) -> dict[str, NDArray[np.float32]]:
         """Probabilities by the name that filters know them by, each [B]."""
-        probabilities = logistic(self.scores(regions))
+        probabilities = self.probabilities(self.scores(regions))
         return {LABEL + f: p for f, p in zip(self.findings, probabilities, strict=True)}
-
-
-def logistic(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """``1 / (1 + e^{−s})``."""
-    probabilities: NDArray[np.float32] = torch.from_numpy(scores).sigmoid().numpy()
-    return probabilities
 
 
 def label_archive(index: Index, prompts: Mapping[str, Prompts]) -> Iterator[LabelledImage]:
@@ -76,10 +84,13 @@ def label_archive(index: Index, prompts: Mapping[str, Prompts]) -> Iterator[Labe
     Args:
         index: An open index.
         prompts: By finding.
+
+    Raises:
+        CheckpointError: The calibration beside the checkpoint is damaged.
     """
-    labeller = Labeller(index.model, prompts)
+    labeller = Labeller(index.model, prompts, calibrations_of(index.model, prompts))
     for numbers, scores in _batches(index, labeller):
-        probabilities = logistic(scores)
+        probabilities = labeller.probabilities(scores)
         for i, image in enumerate(index.catalogue.images(numbers.tolist())):
             if image is not None:
                 yield LabelledImage(
@@ -105,7 +116,8 @@ def _batches(
 def keep_labels(index: Index, prompts: Mapping[str, Prompts], *, wait_s: float = 0.0) -> None:
     """Label every image and keep the probabilities, for filters and cohorts.
 
-    Images added later get these labels, too; labels of other prompts are forgotten.
+    Images added later get these labels, too, by the calibration that the checkpoint has now;
+    labels of other prompts are forgotten.
 
     Args:
         index: An open index.
@@ -113,12 +125,14 @@ def keep_labels(index: Index, prompts: Mapping[str, Prompts], *, wait_s: float =
         wait_s: How long to queue while another process writes.
 
     Raises:
+        CheckpointError: The calibration beside the checkpoint is damaged.
         DataError: Another process writes.
         WorkError: The index cannot be written.
     """
-    labeller = Labeller(index.model, prompts)
+    calibrations = calibrations_of(index.model, prompts)
+    labeller = Labeller(index.model, prompts, calibrations)
     with writing(index.folder, wait_s=wait_s) as catalogue:
-        batches = [(n, logistic(scores).T) for n, scores in _batches(index, labeller)]
+        batches = [(n, labeller.probabilities(s).T) for n, s in _batches(index, labeller)]
         forgotten = dict.fromkeys(n for n in catalogue.columns() if n.startswith(LABEL))
         names = [LABEL + finding for finding in labeller.findings]
         with catalogue.transaction(write=True) as database:
@@ -127,8 +141,28 @@ def keep_labels(index: Index, prompts: Mapping[str, Prompts], *, wait_s: float =
                     {**forgotten, **dict(zip(names, row, strict=True))} for row in rows.tolist()
                 ]
                 set_attributes(database, zip(numbers.tolist(), cells, strict=True))
-            set_meta(database, {"prompts": prompts_as_json(prompts)})
+            set_meta(database, labels_as_meta(prompts, calibrations))
         write_summary(index.folder, catalogue)
+
+
+def labels_as_meta(
+    prompts: Mapping[str, Prompts], calibrations: Mapping[str, Calibration]
+) -> dict[str, str]:
+    """How an index labels all of its images, as the catalogue notes it."""
+    return {
+        "prompts": prompts_as_json(prompts),
+        "calibration": json.dumps({n: [c.scale, c.shift] for n, c in calibrations.items()}),
+    }
+
+
+def labeller_of(model: ImageTextModel, noted: Mapping[str, str]) -> Labeller:
+    """The labeller that an index's catalogue notes."""
+    calibrations = json.loads(noted.get("calibration", "{}"))
+    return Labeller(
+        model,
+        prompts_of_json(noted["prompts"]),
+        {name: Calibration(*values) for name, values in calibrations.items()},
+    )
 
 
 def prompts_as_json(prompts: Mapping[str, Prompts]) -> str:

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from cxrtext.evaluation import Prompts
+from cxrtext.evaluation.kept_calibration import calibrations_of
 from cxrtext.index.catalogue import Catalogue
-from cxrtext.index.labels import prompts_as_json
+from cxrtext.index.labels import labels_as_meta
 from cxrtext.index.language import LANDMARKS, Language
 from cxrtext.index.opening import check_model
 from cxrtext.index.quantised import pooled
@@ -65,7 +66,7 @@ def start_index(
         "storage": storage,
         "pool": pool,
         **language.as_meta(),
-        "prompts": prompts_as_json(prompts),
+        **labels_as_meta(prompts, calibrations_of(model, prompts)),
         "generation": 1,
         **dict.fromkeys(
             ("places", "next_number", "sentence_places", "next_sentence", "deletions"), 0

@@ -1,12 +1,13 @@
 """One index or several, looked at and searched as one archive."""
 
-from typing import Any
+from typing import Any, Unpack
 
 from torch import Tensor
 
 from cxrtext.errors import NotFoundError
 from cxrtext.index import Found, Index, IndexedImage, Query, SentenceHit, Shards
 from cxrtext.index.selection import select
+from cxrtext.index.sentences import SentenceOptions
 from cxrtext.index.state import State
 from cxrtext.service.answers import EmbeddedImage
 from cxrtext.service.columns import Column, columns_of
@@ -100,15 +101,19 @@ class Archive:
         """The images that fit a query best."""
         return self._opened.search(query, k, **options)
 
-    def search_sentences(self, regions: Tensor, k: int) -> list[SentenceHit]:
+    def search_sentences(
+        self, regions: Tensor, k: int, **options: Unpack[SentenceOptions]
+    ) -> list[SentenceHit]:
         """The sentences that fit an image with regions [N, D] best."""
         self._check_sentences()
-        return self._opened.search_sentences(regions, k)
+        return self._opened.search_sentences(regions, k, **options)
 
-    def similar_sentences(self, text: Tensor, k: int) -> list[SentenceHit]:
+    def similar_sentences(
+        self, text: Tensor, k: int, **options: Unpack[SentenceOptions]
+    ) -> list[SentenceHit]:
         """The sentences most alike to a sentence embedding [D]."""
         self._check_sentences()
-        return self._opened.similar_sentences(text, k)
+        return self._opened.similar_sentences(text, k, **options)
 
     def _check_sentences(self) -> None:
         if not self.sentences:

@@ -4,18 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cxrtext.evaluation import Prompts
-from cxrtext.evaluation.kept_calibration import KeptCalibration, load_calibration
-from cxrtext.models import ImageTextModel
+from cxrtext.evaluation.kept_calibration import KeptCalibration
 from cxrtext.service.answers import FindingScore
-
-
-def calibration_beside(model: ImageTextModel) -> KeptCalibration | None:
-    """The calibration kept with a model's checkpoint, if there is one.
-
-    Raises:
-        CheckpointError: It is damaged, or of another model.
-    """
-    return None if model.folder is None else load_calibration(model.folder, model.fingerprint)
 
 
 def calibrated(

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cxrtext.errors import NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
+from cxrtext.evaluation.kept_calibration import calibration_beside
 from cxrtext.images import ReaderPool
 from cxrtext.index import Index, IndexedImage, Shards
 from cxrtext.models import ImageTextModel
@@ -17,7 +18,6 @@ from cxrtext.models.embedding import embed_squares
 from cxrtext.models.masked_language_model import MaskedLanguageModel
 from cxrtext.service.answers import EmbeddedImage, Image, Square
 from cxrtext.service.archive import Archive
-from cxrtext.service.calibrated import calibration_beside
 from cxrtext.service.columns import Column
 from cxrtext.service.limits import check_sentence
 from cxrtext.service.texts import TextMemory, prompt_vectors

@@ -1,7 +1,7 @@
 """What can be asked of a loaded model and index: the one thing the CLI and the API both call."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 
@@ -10,6 +10,7 @@ from cxrtext.evaluation import Prompts, score_differences
 from cxrtext.images import Geometry
 from cxrtext.index import Found, ImageHit, Query, SentenceHit
 from cxrtext.index.means import mean_region
+from cxrtext.index.sentences import SentenceOptions
 from cxrtext.models.similarity import region_scores
 from cxrtext.service.answers import EmbeddedImage, FindingScore, Image
 from cxrtext.service.calibrated import calibrated
@@ -173,20 +174,36 @@ class Service(Loaded):
         """The k indexed images most alike to an image."""
         return self.search(self.make_query(image=image), k).hits
 
-    def search_sentences(self, image: EmbeddedImage, k: int = 10) -> list[SentenceHit]:
+    def search_sentences(
+        self, image: EmbeddedImage, k: int = 10, **options: Unpack[SentenceOptions]
+    ) -> list[SentenceHit]:
         """The k indexed sentences that fit an image best.
 
+        Args:
+            image: The image.
+            k: How many.
+            options: A filter, how many to skip, the least score.
+
         Raises:
+            DataError: The filter is wrong.
             NotFoundError: There is no index, or it was made without reports.
         """
         check_count(k)
         with self._lock:
-            return self.archive.search_sentences(image.regions, k)
+            return self.archive.search_sentences(image.regions, k, **options)
 
-    def similar_sentences(self, sentence: str, k: int = 10) -> list[SentenceHit]:
+    def similar_sentences(
+        self, sentence: str, k: int = 10, **options: Unpack[SentenceOptions]
+    ) -> list[SentenceHit]:
         """The k indexed sentences most alike to a sentence.
 
+        Args:
+            sentence: The sentence.
+            k: How many.
+            options: A filter, how many to skip, the least score.
+
         Raises:
+            DataError: The filter is wrong.
             NotFoundError: There is no index, or it was made without reports.
             InputError: The sentence or k is out of range.
         """
@@ -195,4 +212,4 @@ class Service(Loaded):
         _ = self.archive
         (text,) = self.embed_sentences([sentence])
         with self._lock:
-            return self.archive.similar_sentences(text, k)
+            return self.archive.similar_sentences(text, k, **options)

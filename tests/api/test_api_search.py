@@ -91,9 +91,10 @@ def test_search_with_k_out_of_range(client: TestClient, check_problem: Any, k: s
         ({"query": ["Effusion."] * 17}, "see errors"),
         ({"query": ["A.", "B."], "target": "sentences"}, "not by both"),
         ({"query": "A.", "image_id": "images/s07.png", "target": "sentences"}, "not by both"),
-        ({"query": "A.", "target": "sentences", "where": "age > 60"}, "target=images"),
+        ({"query": "A.", "target": "sentences", "mode": "fast"}, "target=images"),
+        ({"query": "A.", "target": "sentences", "where": "nothing > 60"}, "nothing"),
         ({"query": "A.", "target": "sentences", "not": "B."}, "target=images"),
-        ({"query": "A.", "target": "sentences", "offset": 1}, "target=images"),
+        ({"query": "A.", "target": "sentences", "unique": "study"}, "target=images"),
     ],
 )
 def test_search_wants_one_question(
@@ -201,6 +202,20 @@ def test_sentences_like_a_sentence(client: TestClient, service: Service) -> None
     assert body["sentences"][0]["sentence"] == data["query"]
     assert body["sentences"][0]["score"] == pytest.approx(1, abs=1e-3)
     assert (body["matching"], len(body["sentences"])) == (3, 2)
+
+
+def test_sentences_take_filters_and_pages(client: TestClient) -> None:
+    data = {"query": "Left pleural effusion.", "target": "sentences", "k": 2}
+    both = client.post("/v1/search", data=data).json()["sentences"]
+    (second,) = client.post("/v1/search", data={**data, "k": 1, "offset": 1}).json()["sentences"]
+    assert second == both[1]
+    limit = {**data, "min_score": both[0]["score"] - 1e-6}
+    assert client.post("/v1/search", data=limit).json()["sentences"] == both[:1]
+    study = {**data, "where": "image = 'images/s07.png'"}
+    said = client.post("/v1/search", data=study).json()["sentences"]
+    report = client.get("/v1/images/images/s07.png/report").json()
+    assert {one["sentence"] for one in said} <= {one["sentence"] for one in report["sentences"]}
+    assert said
 
 
 def test_a_picture_unlike_all_others_is_warned_of(

@@ -244,6 +244,13 @@ def test_several_processes_serve_and_the_dead_are_replaced(tmp_path: Path) -> No
     assert "Traceback" not in err
 
 
+def test_no_upload_waits_for_a_process_to_start(tmp_path: Path) -> None:
+    with program(tmp_path, readers=3) as (process, _):
+        threads = Path(f"/proc/{process.pid}/task").glob("*/children")  # each thread's own
+        started = [pid for path in threads for pid in path.read_text().split()]
+        assert len(started) >= 3, "those that decode are there when it is ready"
+
+
 def test_serving_processes_end_with_their_parent(tmp_path: Path) -> None:
     with program(tmp_path, workers=2) as (process, url):
         pids = children(process)

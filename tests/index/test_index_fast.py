@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cxrtext.index import Index, Query, open_index
-from cxrtext.index import candidates, fast as fast_search
+from cxrtext.index import Index, Query, candidates, open_index
+from cxrtext.index import fast as fast_search
 from cxrtext.index.tune import measure_recall
 from cxrtext.models import ImageTextModel
 

@@ -14,7 +14,14 @@ from PIL import Image
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.evaluation import Prompts
+from cxrtext.evaluation.kept_calibration import (
+    FindingCalibration,
+    KeptCalibration,
+    prompts_digest,
+    save_calibration,
+)
 from cxrtext.index import (
+    Index,
     Query,
     build_index,
     delete,
@@ -27,7 +34,7 @@ from cxrtext.index import (
 from cxrtext.index.catalogue import Catalogue
 from cxrtext.index.check import check_index
 from cxrtext.index.writer import writing
-from cxrtext.models import ImageTextModel
+from cxrtext.models import ImageTextModel, load_model
 
 EFFUSION = {"Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",))}
 
@@ -228,6 +235,43 @@ def test_an_archive_is_labelled_without_its_images(
         found = index.search(query, 48, where=f"label.effusion >= {limit!r}").hits
         assert len(found) == sum(x.probabilities["Effusion"] >= limit for x in labelled)
         assert set(found[0].labels) == {"Effusion"}
+
+
+def test_kept_labels_are_calibrated_all_alike(
+    index_folder: Path, checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    """A calibration made later changes no label, and none added to it, until labels are kept."""
+    out = Path(shutil.copytree(index_folder, tmp_path / "copy"))
+    own = Path(shutil.copytree(checkpoint, tmp_path / "checkpoint"))
+    with open_index(out, load_model(own)) as index:
+        keep_labels(index, EFFUSION)
+        plain = kept_labels(index)
+        digest = prompts_digest(EFFUSION["Effusion"])
+        fitted = {"Effusion": FindingCalibration(3.0, -0.5, digest, 10, 20)}
+        save_calibration(own, KeptCalibration(index.model.fingerprint, "d", ("test", 3), fitted))
+        study = next(iter(label_archive(index, EFFUSION))).image.study_id
+        delete(out, [study])
+    build_index(data_folder / "manifest.csv", own, out)
+    with open_index(out, load_model(own)) as index:
+        assert kept_labels(index) == pytest.approx(plain, abs=1e-5)
+        labelled = {x.image.image: x for x in label_archive(index, EFFUSION)}
+        for one in labelled.values():
+            logit = 3 * one.scores["Effusion"] - 0.5
+            assert one.probabilities["Effusion"] == pytest.approx(
+                1 / (1 + np.exp(-logit)), abs=1e-6
+            )
+        keep_labels(index, EFFUSION)
+        now = kept_labels(index)
+        assert now == pytest.approx(
+            {name: one.probabilities["Effusion"] for name, one in labelled.items()}, abs=1e-6
+        )
+        assert now != pytest.approx(plain, abs=1e-3)
+
+
+def kept_labels(index: Index) -> dict[str, float]:
+    """The probability of effusion that an index keeps, by image."""
+    hits = index.search(Query(texts=index.state.texts[:1]), 1000).hits
+    return {hit.image.image: hit.labels["Effusion"] for hit in hits}
 
 
 def test_two_writers_queue_or_are_refused(small: Path) -> None:

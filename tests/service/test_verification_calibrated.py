@@ -12,6 +12,7 @@ from cxrtext.evaluation.kept_calibration import (
     CALIBRATION,
     FindingCalibration,
     KeptCalibration,
+    calibration_beside,
     calibration_of,
     load_calibration,
     prompts_digest,
@@ -20,7 +21,7 @@ from cxrtext.evaluation.kept_calibration import (
 from cxrtext.evaluation.tasks.zero_shot import FindingScores
 from cxrtext.models import load_model
 from cxrtext.service import FindingScore
-from cxrtext.service.calibrated import calibrated, calibration_beside
+from cxrtext.service.calibrated import calibrated
 
 EFFUSION = Prompts(("Left pleural effusion.",), ("The lungs are clear.",))
 PROMPTS = {

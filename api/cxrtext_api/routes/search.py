@@ -18,6 +18,7 @@ from cxrtext_api.search_form import SearchForm, SearchFormDep
 
 if TYPE_CHECKING:
     from cxrtext.index import Found as ServiceFound
+    from cxrtext.index.sentences import SentenceOptions
     from cxrtext.service import EmbeddedImage, Service
 
 router = APIRouter(
@@ -115,10 +116,15 @@ def _images(service: "Service", form: SearchForm, asked: _Asked) -> "ServiceFoun
 
 async def _sentences(resources: Resources, form: SearchForm, asked: _Asked) -> Found:
     service = resources.service
+    options: SentenceOptions = {"where": form.where, "offset": form.offset}
+    if form.min_score is not None:
+        options["min_score"] = form.min_score
     if asked.image is not None:
-        hits = await resources.compute(service.search_sentences, asked.image, form.k)
+        hits = await resources.compute(service.search_sentences, asked.image, form.k, **options)
     else:
-        hits = await resources.compute(service.similar_sentences, form.queries[0], form.k)
+        hits = await resources.compute(
+            service.similar_sentences, form.queries[0], form.k, **options
+        )
     sentences = await resources.read(lambda: service.archive.sentences)
     return Found(
         model=service.model.fingerprint,
@@ -128,5 +134,6 @@ async def _sentences(resources: Resources, form: SearchForm, asked: _Asked) -> F
         scored=sentences,
         exact=True,
         warning=asked.warning,
+        offset=form.offset,
         k=form.k,
     )

@@ -92,7 +92,7 @@ def classify(
     elif rows:
         print_rows(rows)
     if rows:
-        say(f"calibrated: {', '.join(sure)}" if sure else "probabilities are not calibrated")
+        _say_calibrated(sure)
     for line in failed:
         say(f"set aside: {line}")
     if failed and not rows:
@@ -108,6 +108,7 @@ def _classify_index(
     keep: bool,
     as_json: bool,
 ) -> None:
+    from cxrtext.evaluation.kept_calibration import calibrations_of
     from cxrtext.index import keep_labels, label_archive, open_index
     from cxrtext.models import load_model
     from cxrtext.records import write_table
@@ -137,6 +138,11 @@ def _classify_index(
                 print_json(given)
             else:
                 print_rows(given)
+        _say_calibrated(list(calibrations_of(index.model, prompts)))
+
+
+def _say_calibrated(findings: list[str]) -> None:
+    say(f"calibrated: {', '.join(findings)}" if findings else "probabilities are not calibrated")
 
 
 def plain(text: str) -> str:

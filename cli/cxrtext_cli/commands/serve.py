@@ -50,7 +50,7 @@ def serve(
     readers: Annotated[
         int, typer.Option(min=1, max=64, help="Image decoding processes in each of them.")
     ] = 2,
-    queue: Annotated[int, typer.Option(min=1, help="Requests that may wait for the model.")] = 16,
+    queue: Annotated[int, typer.Option(min=1, help="Requests that may wait for the model.")] = 64,
     rate_limit: Annotated[
         int, typer.Option(min=0, help="Requests a minute that a key may make; 0 for any number.")
     ] = 1200,
