@@ -80,9 +80,13 @@ def changed(held: Held, change: dict[str, object]) -> Held:
     return after
 
 
+FEWEST, ALWAYS = 30, 10
+"""Images below which some are added; and how many are always there, whatever was deleted."""
+
+
 def choose(held: Held, chance: random.Random, last: int) -> dict[str, object]:
     kind = chance.choices(list(OFTEN), list(OFTEN.values()))[0]
-    if kind == "add" or len(held) < 30:
+    if kind == "add" or len(held) < FEWEST:
         names = [f"i{last + i + 1}" for i in range(chance.randint(1, 20))]
         return {"kind": "add", "images": dict.fromkeys(names, 0)}
     some = chance.sample(sorted(held), chance.randint(1, 5))
@@ -117,11 +121,11 @@ def search_until(index: Index, stop: threading.Event, failed: list[str]) -> int:
     query = Query(texts=torch.ones(1, index.model.spec.dimension) / 4)
     while not stop.is_set():
         try:
-            scores = [hit.score for hit in index.search(query, 20).hits]
+            scores = [hit.score for hit in index.search(query, ALWAYS).hits]
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told
             failed.append(repr(error))
             return count
-        if len(scores) < 20 or scores != sorted(scores, reverse=True):
+        if len(scores) < ALWAYS or scores != sorted(scores, reverse=True):
             failed.append(f"{len(scores)} hits")
         count += 1
     return count
