@@ -87,12 +87,12 @@ $(DEMO)/run/.trained: $(DEMO)/data/sentences.csv docs/demo.yaml
 $(DEMO)/evaluation/report.md: $(DEMO)/run/.trained
 	@echo "5/6 evaluation on held-out patients"
 	@$(CXRTEXT) evaluate $(DEMO)/run/checkpoint --data $(DEMO)/data --out $(DEMO)/evaluation \
-	    --prompts docs/demo-prompts.yaml --cache $(CACHE)
+	    --prompts docs/demo-prompts.yaml --cache $(CACHE) --calibrate
 
 $(DEMO)/index/index.json: $(DEMO)/evaluation/report.md
 	@echo "6/6 index"
 	@$(CXRTEXT) index $(DEMO)/data/manifest.csv --model $(DEMO)/run/checkpoint --out $(DEMO)/index \
-	    --cache $(CACHE)
+	    --prompts docs/demo-prompts.yaml --cache $(CACHE)
 	@touch $@
 
 clean-demo:

@@ -6,7 +6,16 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import cxrtext
-from cxrtext.client.answers import Access, IndexInfo, LimitInfo, ModelInfo, Prompts, TrainingInfo
+from cxrtext.client.answers import (
+    Access,
+    EvaluationInfo,
+    IndexInfo,
+    LimitInfo,
+    MeasuredFinding,
+    ModelInfo,
+    Prompts,
+    TrainingInfo,
+)
 from cxrtext_api.keys import ANYONE, CALLER, Caller
 from cxrtext_api.schemas.requests import MAX_SENTENCES
 from cxrtext_api.search_form import MAX_RESULTS
@@ -54,6 +63,7 @@ def model_info(service: "Service", settings: Settings, access: Access) -> ModelI
         access=access,
         trained=_trained(noted),
         measured=_measured(noted),
+        evaluated=_evaluated(service),
         limits=LimitInfo(
             max_body_bytes=settings.max_body_bytes,
             max_results=MAX_RESULTS,
@@ -128,6 +138,21 @@ def _text(value: Any) -> str | None:
 
 def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and value >= 0 else None
+
+
+def _evaluated(service: "Service") -> EvaluationInfo | None:
+    kept = getattr(service, "calibration", None)
+    if kept is None:
+        return None
+    split, images = kept.measured
+    measured = {
+        name: MeasuredFinding(
+            auc=one.auc[0], low=one.auc[1], high=one.auc[2], calibration_error=one.error_after
+        )
+        for name, one in kept.findings.items()
+        if one.auc is not None
+    }
+    return EvaluationInfo(split=split, images=images, findings=measured) if measured else None
 
 
 def _measured(noted: Mapping[str, Any]) -> dict[str, float] | None:

@@ -166,8 +166,14 @@ class Client:
             offset: How many of the best to skip.
             min_score: Leave out what scores less.
         """
-        form = {"query": query, "k": k, "target": "sentences", "where": where, "offset": offset}
-        form["min_score"] = min_score
+        form = {
+            "query": query,
+            "k": k,
+            "target": "sentences",
+            "where": where,
+            "offset": offset,
+            "min_score": min_score,
+        }
         return Found.model_validate_json(self._post("/v1/search", image, form).content)
 
     def cohort(

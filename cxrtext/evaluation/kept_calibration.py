@@ -10,6 +10,7 @@ from typing import Any
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.evaluation.calibration import Calibration
+from cxrtext.evaluation.classification import FindingResult
 from cxrtext.evaluation.prompts import Prompts
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.files import write_json
@@ -34,6 +35,8 @@ class FindingCalibration:
         error_before: Expected calibration error on the images measured, before; None where it
             could not be measured.
         error_after: Likewise, after.
+        auc: Area under the ROC curve on the images measured, and its 95 % interval; None where it
+            could not be measured.
     """
 
     scale: float
@@ -43,6 +46,7 @@ class FindingCalibration:
     negatives: int
     error_before: float | None = None
     error_after: float | None = None
+    auc: tuple[float, float, float] | None = None
 
     @property
     def calibration(self) -> Calibration:
@@ -117,6 +121,7 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
                 fit.negatives,
                 result.calibration_error_before,
                 result.calibration_error_platt,
+                _auc(result),
             )
     if not findings:
         raise DataError(
@@ -125,6 +130,11 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
         )
     data, measured = Path(evaluation.data).name, (evaluation.split, evaluation.images)
     return KeptCalibration(evaluation.fingerprint, data, measured, findings), left_out
+
+
+def _auc(result: FindingResult) -> tuple[float, float, float] | None:
+    interval = result.intervals.get("auc")
+    return None if result.auc is None or interval is None else (result.auc, *interval)
 
 
 def save_calibration(folder: Path, kept: KeptCalibration) -> Path:
@@ -191,7 +201,11 @@ def load_calibration(folder: Path, fingerprint: str) -> KeptCalibration | None:
 
 
 def _finding(values: Mapping[str, Any]) -> FindingCalibration:
-    found = FindingCalibration(**values)
+    auc = values.get("auc")
+    area, low, high = map(float, auc or (0, 0, 0))
+    if not all(0 <= value <= 1 for value in (area, low, high)):
+        raise ValueError("auc: not from 0 to 1")
+    found = FindingCalibration(**{**values, "auc": (area, low, high) if auc else None})
     for name in ("scale", "shift"):
         number = getattr(found, name)
         if not isinstance(number, int | float) or not math.isfinite(number):

@@ -71,6 +71,7 @@ def test_model_tells_what_it_was_trained_on(client: TestClient, checkpoint: Path
     assert body["trained"]["objective"] == noted["configuration"]["objective"]["name"]
     loss = noted["validation"]["loss"]
     assert body["measured"]["loss"] == pytest.approx(loss, abs=1e-5)
+    assert body["evaluated"] is None
 
 
 def test_model_tells_what_a_key_may_do(service: Service, serve: Any) -> None:

@@ -74,9 +74,15 @@ def model(checkpoint: Path) -> ImageTextModel:
 
 
 @pytest.fixture(scope="session")
-def url(browser: Any, model: ImageTextModel, index_folder: Path) -> Iterator[str]:
+def service(model: ImageTextModel, index_folder: Path) -> Service:
+    """With an index of 48 images; whoever changes it puts it back."""
+    return Service(model, open_index(index_folder, model))
+
+
+@pytest.fixture(scope="session")
+def url(browser: Any, service: Service) -> Iterator[str]:
     """A server with an index of 48 images, open to this machine."""
-    with served(Settings(port=0), Service(model, open_index(index_folder, model))) as address:
+    with served(Settings(port=0), service) as address:
         yield address
 
 

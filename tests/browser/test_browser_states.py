@@ -2,6 +2,13 @@
 
 from typing import Any
 
+from cxrtext.evaluation.kept_calibration import (
+    FindingCalibration,
+    KeptCalibration,
+    prompts_digest,
+)
+from cxrtext.service import Service
+
 PAYLOAD = '<img src=x onerror="window.owned=1">\'"><script>window.owned=1</script>'
 VIEWS = ["#/read?image=images/s25.png&say=Left effusion.", "#/search?query=Effusion.", "#/about"]
 
@@ -29,6 +36,25 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(
     assert not page.is_visible("#key-dialog")
     kept = page.evaluate("[sessionStorage.length, Object.values(localStorage), document.cookie]")
     assert kept == [1, [], ""]
+
+
+def test_what_was_measured_is_shown(visit: Any, service: Service) -> None:
+    digest = prompts_digest(service.prompts["Edema"])
+    edema = FindingCalibration(2.0, -1.0, digest, 10, 20, 0.3, 0.062, (0.951, 0.912, 0.981))
+    kept = KeptCalibration(service.model.fingerprint, "data", ("test", 251), {"Edema": edema})
+    service.calibration = kept
+    try:
+        page = visit("#/about")
+        page.wait_for_selector(".measures")
+        assert page.inner_text(".measures caption").startswith("251 images of the split “test”")
+        cells = page.locator(".measures td").all_text_contents()
+        assert cells == ["Edema", "0.951 (0.912–0.981)", "0.062"]
+        assert "Probabilities are calibrated on the validation images" in page.inner_text("#about")
+    finally:
+        service.calibration = None
+    page.reload()
+    page.wait_for_selector(".about-card")
+    assert page.locator(".measures").count() == 0
 
 
 def test_without_an_index_files_can_be_read(

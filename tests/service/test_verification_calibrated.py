@@ -32,7 +32,11 @@ KEPT = KeptCalibration(
     "f" * 64,
     "data",
     ("test", 12),
-    {"Effusion": FindingCalibration(2.0, -1.0, prompts_digest(EFFUSION), 10, 20, 0.3, 0.1)},
+    {
+        "Effusion": FindingCalibration(
+            2.0, -1.0, prompts_digest(EFFUSION), 10, 20, 0.3, 0.1, (0.9, 0.8, 0.95)
+        )
+    },
 )
 
 
@@ -76,6 +80,9 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         json.dumps(_spoil(good, "scale", "2")),
         json.dumps(_spoil(good, "shift", None)),
         json.dumps(_spoil(good, "other", 1)),
+        json.dumps(_spoil(good, "auc", [0.9, 0.8])),
+        json.dumps(_spoil(good, "auc", [0.9, 0.8, 1.1])),
+        json.dumps(_spoil(good, "auc", 0.9)),
     ):
         path.write_text(text)
         with pytest.raises(CheckpointError, match="--calibrate"):

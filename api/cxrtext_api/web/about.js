@@ -86,7 +86,20 @@ function trainedCard({ trained }) {
     : said("The checkpoint does not say what it was trained on."));
 }
 
-function measuredCard({ measured }) {
+/** AUC by finding with its interval, and how far its probabilities are off. */
+function evaluatedTable({ split, images, findings }) {
+  const row = (kind, ...cells) => element("tr", {}, ...cells.map((one) => element(kind, {}, one)));
+  const rows = Object.entries(findings).map(([name, { auc, low, high, calibration_error: off }]) =>
+    row("td", name, `${score(auc, 3)} (${score(low, 3)}–${score(high, 3)})`,
+      typeof off === "number" ? score(off, 3) : ""));
+  return element("table", { className: "measures" },
+    element("caption", {}, `${whole(images)} images of the split “${split}”; 95 % intervals`),
+    element("thead", {}, row("th", "Finding", "AUC", "Calibration error")),
+    element("tbody", {}, ...rows));
+}
+
+function measuredCard({ measured, evaluated }) {
+  if (evaluated) return card("Measured performance", evaluatedTable(evaluated));
   return card("Measured performance", measured
     ? list(pairsOf(ranked(measured)))
     : said("The checkpoint carries no measurement. Run “cxrtext evaluate” on data of your own " +

@@ -12,9 +12,11 @@ from cxrtext.client.answers.archive import (
 )
 from cxrtext.client.answers.model import (
     Access,
+    EvaluationInfo,
     Health,
     IndexInfo,
     LimitInfo,
+    MeasuredFinding,
     ModelInfo,
     Prompts,
     Readiness,
@@ -41,6 +43,7 @@ __all__ = [
     "Column",
     "Columns",
     "Deleted",
+    "EvaluationInfo",
     "Finding",
     "Found",
     "Grounded",
@@ -51,6 +54,7 @@ __all__ = [
     "ImagePage",
     "IndexInfo",
     "LimitInfo",
+    "MeasuredFinding",
     "ModelInfo",
     "Prompts",
     "Readiness",

@@ -84,6 +84,35 @@ class IndexInfo(Answer):
     ]
 
 
+class MeasuredFinding(Answer):
+    """How well a finding was told on images that the model did not see."""
+
+    auc: Annotated[Probability, Field(description="Area under the ROC curve.")]
+    low: Annotated[Probability, Field(description="Lower end of its 95 % interval.")]
+    high: Probability
+    calibration_error: Annotated[
+        Probability | None, Field(description="Expected error of the calibrated probability.")
+    ]
+
+
+class EvaluationInfo(Answer):
+    """What ``cxrtext evaluate --calibrate`` measured."""
+
+    model_config = example(
+        {
+            "split": "test",
+            "images": 251,
+            "findings": {
+                "Edema": {"auc": 0.951, "low": 0.912, "high": 0.981, "calibration_error": 0.062}
+            },
+        }
+    )
+
+    split: str
+    images: Count
+    findings: dict[str, MeasuredFinding]
+
+
 class LimitInfo(Answer):
     """What a request may ask for at most."""
 
@@ -122,6 +151,9 @@ class ModelInfo(Answer):
     measured: Annotated[
         dict[str, Finite] | None, Field(description="Of the validation images, at the end of it.")
     ]
+    evaluated: Annotated[
+        EvaluationInfo | None, Field(description="Null until the checkpoint is calibrated.")
+    ] = None
     limits: LimitInfo
     max_body_bytes: Annotated[int, Field(description="Largest request.")]
     notice: str = "Research use only. Not a medical device."
