@@ -83,9 +83,10 @@ def ours(config: Any, steps: int) -> dict[str, float]:
     from cxrtext.records import Rejects
     from cxrtext.training.build import build_model, build_optimizer, build_recipe, choose_device
     from cxrtext.training.distributed import Processes
-    from cxrtext.training.learner import build_learner
     from cxrtext.training.loop import train_steps
     from cxrtext.training.objective import build_objective
+    from cxrtext.training.pair_job import PairJob
+    from cxrtext.training.pair_learner import build_learner
     from cxrtext.training.setup import gather_examples, read_tables
 
     device = choose_device("auto")
@@ -106,7 +107,7 @@ def ours(config: Any, steps: int) -> dict[str, float]:
         ema=0.0,
         processes=Processes(),
     )
-    reports = train_steps(learner, examples, build_objective(config.objective), recipe)
+    reports = train_steps(PairJob(learner, examples, build_objective(config.objective), recipe))
     for _ in range(WARM):
         next(reports)
     with FlopCounterMode(display=False) as counter:

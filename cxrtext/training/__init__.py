@@ -1,5 +1,6 @@
 """Training of the image–text model."""
 
-from cxrtext.training.run import Listener, TrainSummary, train
+from cxrtext.training.listener import Listener
+from cxrtext.training.run import TrainSummary, train
 
 __all__ = ["Listener", "TrainSummary", "train"]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from cxrtext.config import load_config
 from cxrtext.errors import CxrTextError
+from cxrtext.training.listener import Listener
 from cxrtext.training.loop import StepReport
-from cxrtext.training.run import Listener, train
+from cxrtext.training.run import train
 
 
 def _line(text: str) -> None:

@@ -1,8 +1,7 @@
 """The course of a run: steps, and between them logging, validating, saving and stopping."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 
 from cxrtext.config import Config
 from cxrtext.errors import WorkError
@@ -10,11 +9,13 @@ from cxrtext.models import save_checkpoint
 from cxrtext.training.contrast import Objective
 from cxrtext.training.curves import draw_curves
 from cxrtext.training.data import Examples
-from cxrtext.training.interrupt import StopRequest
-from cxrtext.training.learner import Learner
-from cxrtext.training.loop import StepReport, train_steps
+from cxrtext.training.follow import follow
+from cxrtext.training.listener import Listener
+from cxrtext.training.loop import StepReport
 from cxrtext.training.measures import ZeroShot, validate
 from cxrtext.training.metrics_log import MetricsLog
+from cxrtext.training.pair_job import PairJob
+from cxrtext.training.pair_learner import PairLearner
 from cxrtext.training.recipe import Recipe
 from cxrtext.training.setup import deciding, plain
 from cxrtext.training.state import bytes_of, last_good, require_room, save_state
@@ -37,80 +38,48 @@ class Course:
 
     config: Config
     data: str
-    learner: Learner
+    learner: PairLearner
     objective: Objective
     recipe: Recipe
     train_set: Examples
     val_set: Examples
     zero_shot: ZeroShot | None
 
-    def run(
-        self, on_step: Callable[[StepReport, int], None], say: Callable[[str], None]
-    ) -> dict[str, float]:
+    def run(self, listener: Listener) -> dict[str, float]:
         """Train to the end; returns the last validation's numbers.
 
         Raises:
             WorkError: Saying what went wrong, and where the last good state is.
             KeyboardInterrupt: A signal asked to stop; the state was saved.
         """
-        progress = self.learner.progress
-        start, validation = progress.step, {}
+        progress, every = self.learner.progress, self.config.training
+        start, between = progress.step, _Between(self, listener)
         if not progress.done:
             try:
-                validation = self._steps(on_step, say)
+                follow(
+                    PairJob(self.learner, self.train_set, self.objective, self.recipe),
+                    between,
+                    self.config.out,
+                    listener,
+                    images=len(self.train_set),
+                    log_every=every.log_every,
+                    save_every=every.save_every,
+                )
             except WorkError as error:
                 raise WorkError(f"{error}; {last_good(self.config.out / 'state')}") from None
         if self.learner.progress.step == start:
             # Resumed after the last step: the checkpoint may still be missing.
-            validation = self._validate()
-            self._save(validation)
-        self._draw(say)
-        return validation
-
-    def _steps(
-        self, on_step: Callable[[StepReport, int], None], say: Callable[[str], None]
-    ) -> dict[str, float]:
-        every, total = self.config.training, self.recipe.steps
-        processes, device = self.learner.processes, self.learner.model.device
-        validation: dict[str, float] = {}
-        steps = train_steps(self.learner, self.train_set, self.objective, self.recipe)
-        with self._log() as log, StopRequest() as stop, closing(steps) as reports:
-            for report in reports:
-                step, last = report.step, report.step == total
-                on_step(report, total)
-                if log and (step % every.log_every == 0 or last):
-                    log.write("train", step, self._numbers(report))
-                if step % every.validate_every == 0 or last:
-                    validation = self._validate()
-                    if validation and log:
-                        log.write("val", step, validation)
-                    self._judge(validation, step, say)
-                stopping = processes.any(stop.requested, device)
-                done = self.learner.progress.done
-                if step % every.save_every == 0 or last or stopping or done:
-                    self._save(validation)
-                if stopping and not last:
-                    raise KeyboardInterrupt
-                if done:
-                    break
-        return validation
-
-    def _numbers(self, report: StepReport) -> dict[str, float]:
-        values = asdict(report)
-        epoch = values.pop("step") / (len(self.train_set) // self.recipe.batch)
-        return {**values, "epoch": epoch}
-
-    def _log(self) -> AbstractContextManager[MetricsLog | None]:
-        if not self.learner.processes.first:
-            return nullcontext()
-        return MetricsLog(self.config.out, self.learner.progress.step)
+            between.validation = self.validate()
+            self.save(between.validation)
+        self._draw(listener)
+        return between.validation
 
     def _model(self) -> AbstractContextManager[None]:
         """The weights that are measured and kept: the average where there is one."""
         average = self.learner.average
         return average.swapped_in(self.learner.model) if average else nullcontext()
 
-    def _validate(self) -> dict[str, float]:
+    def validate(self) -> dict[str, float]:
         """Numbers on the validation split; none where it has no pair to tell apart."""
         if len(self.val_set) < 2:
             return {}
@@ -124,7 +93,7 @@ class Course:
                 self.learner.processes,
             )
 
-    def _judge(self, validation: dict[str, float], step: int, say: Callable[[str], None]) -> None:
+    def judge(self, validation: dict[str, float], step: int, listener: Listener) -> None:
         """Keep the model if it is the best so far; stop where it is long no better."""
         training, progress = self.config.training, self.learner.progress
         name = training.best.removeprefix("val/")
@@ -138,12 +107,12 @@ class Course:
         progress.waited += 1
         if training.patience and progress.waited >= training.patience:
             progress.done = True
-            say(
+            listener.say(
                 f"stopped after step {step}: {training.best} was best after step "
                 f"{progress.best_step}, {progress.waited} validations ago"
             )
 
-    def _save(self, validation: dict[str, float]) -> None:
+    def save(self, validation: dict[str, float]) -> None:
         """Write the state and the checkpoint."""
         if not self.learner.processes.first:
             return
@@ -172,9 +141,10 @@ class Course:
                 },
             )
 
-    def _draw(self, say: Callable[[str], None]) -> None:
+    def _draw(self, listener: Listener) -> None:
         if self.learner.processes.first and draw_curves(self.config.out) is None:
-            say(f"{self.config.out / 'curves.png'}: not drawn; install matplotlib to have it")
+            curves = self.config.out / "curves.png"
+            listener.say(f"{curves}: not drawn; install matplotlib to have it")
 
     def _weight_bytes(self) -> int:
         return bytes_of(self.learner.model.state_dict())
@@ -195,3 +165,32 @@ class Course:
         size = (keep + 1) * self._state_bytes() + 3 * self._weight_bytes()
         size -= sum(path.stat().st_size for path in there)
         require_room(out, size, f"keeping {keep} states and two checkpoints")
+
+
+@dataclass(slots=True)
+class _Between:
+    """Validation and saving between two steps.
+
+    Args:
+        course: The run.
+        listener: Hears where it stops early.
+        validation: The last validation's numbers.
+    """
+
+    course: Course
+    listener: Listener
+    validation: dict[str, float] = field(default_factory=dict)
+
+    def measure(self, report: StepReport, log: MetricsLog | None) -> None:
+        """Validate every so many steps and after the last."""
+        course, step = self.course, report.step
+        if step % course.config.training.validate_every and step != course.recipe.steps:
+            return
+        self.validation = course.validate()
+        if self.validation and log:
+            log.write("val", step, self.validation)
+        course.judge(self.validation, step, self.listener)
+
+    def save(self) -> None:
+        """Write state and checkpoint."""
+        self.course.save(self.validation)

@@ -23,7 +23,7 @@ from cxrtext.training.batch import group_by_length
 from cxrtext.training.contrast import Objective, accuracy
 from cxrtext.training.data import Examples
 from cxrtext.training.distributed import Processes
-from cxrtext.training.loop import prepared
+from cxrtext.training.pair_job import prepared
 from cxrtext.training.recipe import Recipe, seed_of
 from cxrtext.training.towers import autocast
 

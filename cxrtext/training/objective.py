@@ -4,8 +4,8 @@ Sentences are the anchors and images the candidates; ``symmetric`` adds images a
 first sentence, with the sentences of other images as candidates.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from cxrtext.errors import WorkError
 from cxrtext.training.corrections import similarity_to_images
 from cxrtext.training.metadata import Kernel, Kind, gram, kernels_of
 from cxrtext.training.objective_anchors import hard_sentences, image_anchors
-from cxrtext.training.objective_directions import Direction, Terms, losses_of, needed
+from cxrtext.training.objective_directions import Direction, Terms, defined, losses_of, needed
 from cxrtext.training.objective_extras import (
     COMPARING_TEXTS,
     LABELLED,
@@ -119,7 +119,7 @@ def _evaluate(
         return Result(scores.sum(dim=1) * torch.nan)
     known = _known(section, parts, scores, pairs, texts)
     forward = Direction(scores, pairs.image_of, pairs.eta, gamma_sq, generator=generator, **known)
-    with _defined(section) if parts else nullcontext():
+    with defined(section) if parts else nullcontext():
         if section.name == "hardneg-cclk":
             terms = [hard_sentences(section, parts[0], forward, texts)]
         else:
@@ -133,18 +133,6 @@ def _evaluate(
             f"{MENDS[section.name]}, or raise training.batch"
         )
     return result
-
-
-@contextmanager
-def _defined(section: ObjectiveSection) -> Iterator[None]:
-    """Say which key to change where the metadata that met in a batch leave a loss undefined."""
-    try:
-        yield
-    except ValueError as error:
-        raise WorkError(
-            f"objective.name: {section.name} is not defined on a batch: {error}; raise "
-            "training.batch, or change objective.kernel or objective.condition"
-        ) from None
 
 
 def _known(
@@ -165,7 +153,7 @@ def _known(
     metadata = needed(pairs.metadata, name, "metadata of the images")
     if name in ObjectiveSection.CLUSTERED:
         return {"clusters": metadata[:, 0].long()}
-    with _defined(section):
+    with defined(section):
         return {"kernel": gram(metadata, parts)}
 
 

@@ -1,6 +1,7 @@
 """The losses of anchors against candidates, in one direction, by the name of the objective."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from cxrtext import objectives
 from cxrtext.config import ObjectiveSection
+from cxrtext.errors import WorkError
 
 T = TypeVar("T")
 
@@ -68,6 +70,18 @@ def needed(value: T | None, name: str, what: str) -> T:
     if value is None:
         raise ValueError(f"{name} needs {what}; see gather_extras")
     return value
+
+
+@contextmanager
+def defined(section: ObjectiveSection) -> Iterator[None]:
+    """Say which key to change where the metadata that met in a batch leave a loss undefined."""
+    try:
+        yield
+    except ValueError as error:
+        raise WorkError(
+            f"objective.name: {section.name} is not defined on a batch: {error}; raise "
+            "training.batch, or change objective.kernel or objective.condition"
+        ) from None
 
 
 def _info_nce(_: ObjectiveSection, d: Direction) -> Terms:

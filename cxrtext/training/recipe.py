@@ -8,27 +8,27 @@ import torch
 from torch import nn
 
 from cxrtext.models import ImageTextModel
+from cxrtext.training.schedule import Pace
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """How to train; see ``config.TrainingSection``."""
+class Recipe(Pace):
+    """How to train the image–text model; see ``config.TrainingSection``."""
 
-    steps: int
-    batch: int
     sentences: int = 1
     accumulate: int = 1
-    lr: float = 1e-5
-    warmup: int = 0
-    clip: float = 1.0
     brightness: float = 0.0
     contrast: float = 0.0
     rotation: float = 0.0
     mlm_weight: float = 0.0
     ema: float = 0.0
-    seed: int = 0
-    precision: str = "float32"
     lock: tuple[str, ...] = ()
+
+    def mend(self) -> str:
+        """What to change where a loss or a gradient is no number."""
+        half = self.precision != "float32"
+        other = ", or train with training.precision=float32" if half else ", or training.clip"
+        return f"lower training.lr (now {self.lr:g}){other}"
 
 
 def seed_of(*numbers: int) -> int:

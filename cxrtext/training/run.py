@@ -1,7 +1,7 @@
 """A whole training run: from a configuration to a checkpoint."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +25,9 @@ from cxrtext.training.build import (
 from cxrtext.training.course import Course
 from cxrtext.training.distributed import Processes, agreed, connected, local_device
 from cxrtext.training.initial import centre_projections
-from cxrtext.training.learner import Learner, build_learner
-from cxrtext.training.loop import StepReport
+from cxrtext.training.listener import Listener
 from cxrtext.training.objective import build_objective, gather_extras
+from cxrtext.training.pair_learner import PairLearner, build_learner
 from cxrtext.training.recipe import Recipe, lock_towers
 from cxrtext.training.recompute import recompute_activations
 from cxrtext.training.reference import keep_references
@@ -42,21 +42,6 @@ from cxrtext.training.setup import (
     zero_shot_of,
 )
 from cxrtext.training.state import load_newest_state
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Who hears how a run goes.
-
-    Args:
-        say: Takes a line of text.
-        decoding: Takes (done, total) while images are decoded.
-        step: Takes (report, total) after every step.
-    """
-
-    say: Callable[[str], None] = lambda _: None
-    decoding: Callable[[int, int], None] = lambda _done, _total: None
-    step: Callable[[StepReport, int], None] = lambda _report, _total: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +170,7 @@ def _train(
         text = yaml.safe_dump(plain(with_whole_paths(config)), sort_keys=False)
         write_text(config.out / "config.yaml", text)
     _greet(course, tables, listener)
-    validation = course.run(listener.step, listener.say)
+    validation = course.run(listener)
     if processes.first:
         keep_references(config.out, val_set, str(device))
     return TrainSummary(
@@ -201,7 +186,7 @@ def _train(
 
 def _learner(
     config: Config, model: ImageTextModel, recipe: Recipe, processes: Processes
-) -> Learner:
+) -> PairLearner:
     training = config.training
     model.image_encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     lock_towers(model, recipe.lock)

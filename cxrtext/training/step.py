@@ -11,8 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from cxrtext.training.batch import Batch, Tokens, span, take
 from cxrtext.training.contrast import Objective, accuracy, score_batch
-from cxrtext.training.learner import Learner
 from cxrtext.training.objective_pairs import Result
+from cxrtext.training.pair_learner import PairLearner
 from cxrtext.training.recipe import Recipe, seed_of
 
 
@@ -42,7 +42,12 @@ class Outcome:
 
 
 def backward(
-    learner: Learner, objective: Objective, batch: Batch, images: Tensor, recipe: Recipe, step: int
+    learner: PairLearner,
+    objective: Objective,
+    batch: Batch,
+    images: Tensor,
+    recipe: Recipe,
+    step: int,
 ) -> Outcome:
     """Compute the gradients of a step; they are left in the parameters, times the loss's scale.
 
@@ -98,7 +103,7 @@ def micro_batches(
 
 @torch.no_grad()
 def _features(
-    learner: Learner, parts: list[tuple[Tensor, list[Tokens]]], seeds: list[int]
+    learner: PairLearner, parts: list[tuple[Tensor, list[Tokens]]], seeds: list[int]
 ) -> list[tuple[Tensor, Tensor]]:
     """Embeddings of every part, without a graph."""
     features = []
@@ -111,7 +116,7 @@ def _features(
 
 
 def _second_pass(
-    learner: Learner,
+    learner: PairLearner,
     parts: list[tuple[Tensor, list[Tokens]]],
     seeds: list[int],
     cached: tuple[Tensor, Tensor],

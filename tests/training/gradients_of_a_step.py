@@ -18,9 +18,9 @@ from cxrtext.images.augment import augment
 from cxrtext.records import Rejects
 from cxrtext.training.build import build_head, build_model, build_optimizer, build_recipe
 from cxrtext.training.distributed import Processes, connected
-from cxrtext.training.learner import build_learner
-from cxrtext.training.loop import Feed, prepared
 from cxrtext.training.objective import build_objective, gather_extras
+from cxrtext.training.pair_job import Feed, prepared
+from cxrtext.training.pair_learner import build_learner
 from cxrtext.training.recipe import set_training
 from cxrtext.training.setup import gather_examples, read_tables
 from cxrtext.training.step import backward

@@ -15,9 +15,9 @@ from cxrtext.training.build import build_head, build_model, build_optimizer
 from cxrtext.training.data import Examples
 from cxrtext.training.distributed import Processes
 from cxrtext.training.ema import Average
-from cxrtext.training.learner import Learner, build_learner
 from cxrtext.training.masking import hide, vocabulary_of
 from cxrtext.training.objective import build_objective
+from cxrtext.training.pair_learner import PairLearner, build_learner
 from cxrtext.training.prefetch import prefetched
 from cxrtext.training.recipe import Recipe, lock_towers, set_training
 from cxrtext.training.recompute import recompute_activations
@@ -26,7 +26,7 @@ from cxrtext.training.step import backward
 Grads = dict[str, torch.Tensor]
 
 
-def built(config: Config, change: Callable[[ImageTextModel], None] | None = None) -> Learner:
+def built(config: Config, change: Callable[[ImageTextModel], None] | None = None) -> PairLearner:
     model = build_model(config)
     lock_towers(model, config.training.lock)
     if change:
@@ -55,7 +55,7 @@ def examples(count: int = 8) -> Examples:
     )
 
 
-def step(config: Config, learner: Learner, recipe: Recipe) -> Grads:
+def step(config: Config, learner: PairLearner, recipe: Recipe) -> Grads:
     """Gradients of one step on noise."""
     batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
     if recipe.mlm_weight:

@@ -1,0 +1,183 @@
+"""Encoders of small images: ResNets as for 32×32 pixels, LeNet-5, and a projection head."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+SMALL_ENCODERS = ("resnet18", "resnet50", "lenet5")
+"""What :func:`build_small_encoder` builds."""
+
+_DEPTHS = {"resnet18": (2, 2, 2, 2), "resnet50": (3, 4, 6, 3)}
+
+
+def build_small_encoder(name: str, *, channels: int, width: int = 64) -> "ResNet | LeNet5":
+    """Build an encoder of small images, with random weights from torch's own generator.
+
+    The ResNets have a 3×3 stem of stride 1 and no pooling before the last, global one.
+
+    Args:
+        name: One of :data:`SMALL_ENCODERS`.
+        channels: C, of the images.
+        width: Channels of a ResNet's first stage; 64 is the papers', fewer suit a CPU.  LeNet-5
+            does not read it.
+
+    Returns:
+        A module from images [B, C, H, W], floating point, to features [B, ``features``]; LeNet-5
+        takes 32×32 pixels.
+
+    Raises:
+        ValueError: There is no such encoder, or a number is below 1.
+
+    Source: He et al. 2016, as Chen et al. 2020 (SimCLR), section B.9, for CIFAR-10; LeCun et al.
+        1998 (LeNet-5) with ReLU and maximum pooling.
+    """
+    if name not in SMALL_ENCODERS:
+        raise ValueError(f"no small encoder '{name}'; there are {', '.join(SMALL_ENCODERS)}")
+    if channels < 1 or width < 1:
+        raise ValueError(f"channels and width must be at least 1, not {channels} and {width}")
+    return LeNet5(channels) if name == "lenet5" else ResNet(name, channels, width)
+
+
+class ResNet(nn.Module):
+    """A ResNet for small images; see :func:`build_small_encoder`."""
+
+    def __init__(self, name: str, channels: int, width: int) -> None:
+        super().__init__()
+        block = BasicBlock if name == "resnet18" else Bottleneck
+        self.stem = nn.Sequential(_conv(channels, width, 3), nn.BatchNorm2d(width), nn.ReLU(True))
+        blocks: list[nn.Module] = []
+        before = width
+        for stage, depth in enumerate(_DEPTHS[name]):
+            inner = width * 2**stage
+            for place in range(depth):
+                stride = 2 if stage > 0 and place == 0 else 1
+                blocks.append(block(before, inner, stride))
+                before = inner * block.expansion
+        self.blocks = nn.Sequential(*blocks)
+        self.features = before
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embed images, [B, C, H, W] -> [B, features]."""
+        grid: Tensor = self.blocks(self.stem(images))
+        return grid.mean(dim=(2, 3))
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions beside a shortcut."""
+
+    expansion = 1
+
+    def __init__(self, before: int, inner: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            _conv(before, inner, 3, stride),
+            nn.BatchNorm2d(inner),
+            nn.ReLU(True),
+            _conv(inner, inner, 3),
+            nn.BatchNorm2d(inner),
+        )
+        self.shortcut = _shortcut(before, inner, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, before, H, W] -> [B, inner, H / stride, W / stride]."""
+        return F.relu_(self.body(x) + self.shortcut(x))
+
+
+class Bottleneck(nn.Module):
+    """A 3×3 convolution between two of 1×1, beside a shortcut; the stride is in the 3×3."""
+
+    expansion = 4
+
+    def __init__(self, before: int, inner: int, stride: int) -> None:
+        super().__init__()
+        outer = inner * self.expansion
+        self.body = nn.Sequential(
+            _conv(before, inner, 1),
+            nn.BatchNorm2d(inner),
+            nn.ReLU(True),
+            _conv(inner, inner, 3, stride),
+            nn.BatchNorm2d(inner),
+            nn.ReLU(True),
+            _conv(inner, outer, 1),
+            nn.BatchNorm2d(outer),
+        )
+        self.shortcut = _shortcut(before, outer, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, before, H, W] -> [B, 4 · inner, H / stride, W / stride]."""
+        return F.relu_(self.body(x) + self.shortcut(x))
+
+
+def _conv(before: int, after: int, size: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(before, after, size, stride, padding=size // 2, bias=False)
+
+
+def _shortcut(before: int, after: int, stride: int) -> nn.Module:
+    if stride == 1 and before == after:
+        return nn.Identity()
+    return nn.Sequential(_conv(before, after, 1, stride), nn.BatchNorm2d(after))
+
+
+class LeNet5(nn.Module):
+    """LeNet-5 up to its last hidden layer; see :func:`build_small_encoder`."""
+
+    features = 84
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.grid = nn.Sequential(
+            nn.Conv2d(channels, 6, 5),
+            nn.ReLU(True),
+            nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, 5),
+            nn.ReLU(True),
+            nn.MaxPool2d(2),
+        )
+        self.dense = nn.Sequential(
+            nn.Linear(16 * 5 * 5, 120), nn.ReLU(True), nn.Linear(120, self.features), nn.ReLU(True)
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embed images, [B, C, 32, 32] -> [B, 84].
+
+        Raises:
+            ValueError: They are of another size.
+        """
+        if images.shape[-2:] != (32, 32):
+            size = "×".join(map(str, images.shape[-2:]))
+            raise ValueError(f"lenet5 takes images of 32×32 pixels, not {size}; pad or resize them")
+        return torch.as_tensor(self.dense(self.grid(images).flatten(1)))
+
+
+class ProjectionHead(nn.Module):
+    """Linear maps with ReLU between them; the caller brings what it gives to unit length.
+
+    Args:
+        features: Numbers of an image that the encoder gives.
+        sizes: Of each linear map; the last is D.
+        norm: Whether a batch norm stands before each ReLU, as in the CCL-K paper's heads.
+
+    Raises:
+        ValueError: There is no size, or one is below 1.
+    """
+
+    def __init__(self, features: int, sizes: tuple[int, ...], *, norm: bool = False) -> None:
+        super().__init__()
+        if not sizes or min(sizes) < 1:
+            raise ValueError(f"a head needs one size or more, each at least 1, not {sizes}")
+        layers: list[nn.Module] = []
+        before = features
+        for size in sizes[:-1]:
+            layers.append(nn.Linear(before, size, bias=not norm))
+            layers.extend([nn.BatchNorm1d(size)] if norm else [])
+            layers.append(nn.ReLU(True))
+            before = size
+        self.layers = nn.Sequential(*layers, nn.Linear(before, sizes[-1]))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Project features, [B, F] -> [B, D]."""
+        projected: Tensor = self.layers(features)
+        return projected

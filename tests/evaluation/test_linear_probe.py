@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+from cxrtext.evaluation.linear_probe import (
+    LinearMap,
+    fit_classes,
+    fit_numbers,
+    linear_regression,
+    score_classes,
+)
+
+
+def problem(count: int = 240, classes: int = 7, size: int = 9) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(classes, (count,), generator=generator)
+    centres = torch.randn(classes, size, generator=generator)
+    features = centres[labels] + torch.randn(count, size, generator=generator)
+    return features * torch.linspace(0.1, 30, size) + 5, labels
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 0.1])
+def test_lbfgs_against_scikit_learn(ridge: float) -> None:
+    features, labels = problem()
+    scaled = StandardScaler().fit_transform(features.double())
+    peer = LogisticRegression(C=1 / (ridge * len(labels)), tol=1e-10, max_iter=5000)
+    peer.fit(scaled, labels.numpy())
+    probe = fit_classes(features, labels, ridge=ridge)
+    found = torch.softmax(probe(features), dim=1).numpy()
+    assert np.abs(found - peer.predict_proba(scaled)).max() < 1e-4
+    assert score_classes(probe, features, labels).top1 == pytest.approx(
+        peer.score(scaled, labels.numpy())
+    )
+
+
+def test_adam_comes_near_lbfgs_and_can_be_repeated() -> None:
+    features, labels = problem()
+    probe = fit_classes(features, labels, solver="adam", lr=0.02, epochs=150, batch=64)
+    again = fit_classes(features, labels, solver="adam", lr=0.02, epochs=150, batch=64)
+    best = fit_classes(features, labels, ridge=0.0)
+    assert torch.equal(probe.weights, again.weights)
+    losses = [float(torch.nn.functional.cross_entropy(p(features), labels)) for p in (probe, best)]
+    assert losses[1] < losses[0] < losses[1] + 0.02
+
+
+def test_the_first_step_of_adam_against_autograd() -> None:
+    features, labels = problem(64)
+    ours = fit_classes(features, labels, 7, solver="adam", lr=0.1, epochs=1, batch=64)
+    design = torch.from_numpy(StandardScaler().fit_transform(features.double())).float()
+    plain = torch.nn.Linear(9, 7)
+    torch.nn.init.zeros_(plain.weight)
+    torch.nn.init.zeros_(plain.bias)
+    optimiser = torch.optim.Adam(plain.parameters(), lr=0.1)
+    torch.nn.functional.cross_entropy(plain(design), labels).backward()
+    optimiser.step()
+    assert torch.allclose(ours(features), plain(design), atol=1e-3)
+
+
+def test_scores_by_hand() -> None:
+    probe = LinearMap(torch.eye(7), torch.zeros(7))
+    logits = torch.tensor([[7, 6, 5, 4, 3, 2, 1]] * 4).float()
+    score = score_classes(probe, logits, torch.tensor([0, 4, 5, 0]))
+    assert (score.top1, score.top5) == (0.5, 0.75)
+    assert score.per_class[:1] == (1.0,)
+    assert score.per_class[4:6] == (0.0, 0.0)
+    assert np.isnan(score.per_class[1])
+    few = LinearMap(torch.eye(3), torch.zeros(3))
+    assert score_classes(few, torch.eye(3), torch.arange(3)).top5 is None
+
+
+def test_few_labels_are_standardised_by_all() -> None:
+    features, labels = problem()
+    rows = torch.arange(14)
+    scaled = torch.from_numpy(StandardScaler().fit_transform(features.double()))
+    found = fit_classes(features[rows], labels[rows], 7, reference=features)
+    wanted = fit_classes(scaled[rows], labels[rows], 7, reference=scaled)
+    own = fit_classes(features[rows], labels[rows], 7)
+    assert torch.allclose(found(features), wanted(scaled), atol=1e-3)
+    assert not torch.allclose(found(features), own(features), atol=0.1)
+
+
+def test_a_constant_feature_changes_nothing() -> None:
+    features, labels = problem()
+    padded = torch.cat([features, torch.full((len(features), 1), 0.3)], dim=1)
+    one, other = fit_classes(features, labels), fit_classes(padded, labels)
+    assert torch.allclose(one(features), other(padded), atol=1e-6)
+    targets = features[:, :2] * 0.5 + 1
+    assert max(linear_regression((padded, targets), (padded, targets), ridge=0)) < 1e-6
+
+
+def test_regression_against_scikit_learn() -> None:
+    generator = torch.Generator().manual_seed(1)
+    features = torch.randn(80, 6, generator=generator) * 4 + 2
+    targets = features[:, :3] @ torch.randn(3, 3, generator=generator)
+    targets = targets + torch.randn(80, 3, generator=generator)
+    scaler = StandardScaler().fit(features[:50].double())
+    peer = Ridge(alpha=0.05 * 50).fit(scaler.transform(features[:50].double()), targets[:50])
+    wanted = peer.predict(scaler.transform(features[50:].double()))
+    probe = fit_numbers(features[:50], targets[:50], ridge=0.05)
+    assert np.abs(probe(features[50:]).numpy() - wanted).max() < 1e-5
+    errors = linear_regression(
+        (features[:50], targets[:50]), (features[50:], targets[50:]), ridge=0.05
+    )
+    expected = ((wanted - targets[50:].numpy()) ** 2).mean(axis=0)
+    assert errors == pytest.approx(expected.tolist(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"labels": torch.zeros(3).long()}, r"features must be \[n, D\]"),
+        ({"features": torch.full((4, 2), torch.nan)}, "features must be finite"),
+        ({"classes": 2}, "from 0 and below 2"),
+        ({"ridge": -1.0}, "ridge must be at least 0"),
+        ({"solver": "newton"}, "no solver 'newton'"),
+    ],
+)
+def test_wrong_arguments(change: dict[str, object], says: str) -> None:
+    given = {"features": torch.rand(4, 2), "labels": torch.tensor([0, 1, 2, 0])} | change
+    with pytest.raises(ValueError, match=says):
+        fit_classes(**given)  # type: ignore[arg-type]

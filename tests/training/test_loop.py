@@ -1,0 +1,90 @@
+import math
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+
+from cxrtext.errors import WorkError
+from cxrtext.training.learner import Learner
+from cxrtext.training.loop import StepNumbers, train_steps
+from cxrtext.training.schedule import Pace
+
+
+def learner() -> Learner:
+    model = nn.Linear(2, 1, bias=False)
+    nn.init.ones_(model.weight)
+    groups = [{"params": list(model.parameters()), "scale": 0.5}]
+    optimizer = torch.optim.SGD(groups, lr=1.0)
+    return Learner(model=model, optimizer=optimizer, scaler=GradScaler("cpu", enabled=False))
+
+
+@dataclass
+class Slope:
+    """Loss and gradient of every weight: one plus the step."""
+
+    pace: Pace
+    learner: Learner = field(default_factory=learner)
+    made: list[int] = field(default_factory=list)
+    spoiled: int | None = None
+
+    def make(self, step: int) -> Tensor:
+        self.made.append(step)
+        return torch.full((1, 2), float(step + 1))
+
+    def gradients(self, step: int, made: Tensor) -> StepNumbers:
+        assert all(p.grad is None for p in self.learner.parameters())
+        loss = self.learner.model(made).sum()
+        if step == self.spoiled:
+            loss = loss * torch.nan
+        loss.backward()
+        return StepNumbers(1.0, accuracy=0.25, gamma_sq=2.0)
+
+
+def test_a_job_is_taken_from_where_its_learner_stands() -> None:
+    job = Slope(Pace(steps=4, batch=8, lr=0.1, schedule="constant", clip=math.inf))
+    job.learner.progress.step = 1
+    reports = list(train_steps(job))
+    assert [report.step for report in reports] == [2, 3, 4]
+    assert job.made == [1, 2, 3]
+    assert [report.lr for report in reports] == [0.1] * 3
+    assert [report.grad_norm for report in reports] == pytest.approx(
+        [math.sqrt(2) * slope for slope in (2, 3, 4)]
+    )
+    # Each group goes by its share of the rate: 1 − 0.1 · 0.5 · (2 + 3 + 4)
+    assert job.learner.parameters()[0].tolist() == [[pytest.approx(0.55)] * 2]
+    assert (reports[0].accuracy, reports[0].gamma_sq, reports[0].mlm) == (0.25, 2.0, 0.0)
+
+
+def test_gradients_are_clipped_to_the_norm_asked_for() -> None:
+    job = Slope(Pace(steps=1, batch=8, lr=2.0, schedule="constant", clip=0.1))
+    list(train_steps(job))
+    moved = 1 - job.learner.parameters()[0].detach()
+    assert float(moved.norm()) == pytest.approx(0.1, rel=1e-3)
+
+
+def test_a_gradient_that_is_no_number_stops_before_the_step() -> None:
+    job = Slope(Pace(steps=3, batch=8, lr=0.1, precision="bfloat16"), spoiled=1)
+    with pytest.raises(WorkError, match=r"step 2; lower lr \(now 0.1\), or take float32"):
+        list(train_steps(job))
+    assert job.learner.progress.step == 1
+    assert bool(job.learner.parameters()[0].isfinite().all())
+
+
+def test_a_state_holds_all_that_goes_on() -> None:
+    job = Slope(Pace(steps=2, batch=8, lr=0.1))
+    list(train_steps(job))
+    other = learner()
+    other.load(job.learner.state())
+    assert other.progress == job.learner.progress
+    assert torch.equal(other.parameters()[0], job.learner.parameters()[0])
+
+
+def test_rates_of_both_schedules() -> None:
+    constant = Pace(steps=10, batch=8, lr=1.0, warmup=4, schedule="constant")
+    cosine = Pace(steps=10, batch=8, lr=1.0, warmup=4)
+    assert [constant.rate(step) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    assert constant.rate(9) == 1.0
+    assert cosine.rate(3) == cosine.rate(4) == 1.0
+    assert 0 < cosine.rate(9) < 0.1
