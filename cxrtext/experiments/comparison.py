@@ -1,6 +1,6 @@
 """Rows compared on the same resamples of patients: paired differences, and the paper's order."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -82,23 +82,46 @@ def paper_order(
     Source: Kendall 1938 (tau), over the pairs without a tie in the paper.
     """
     known = [name for name in rows if measure in rows[name] and measure in paper.get(name, {})]
-    signs, estimates, values = [], [], []
+    pairs = []
     for name, other in combinations(known, 2):
         sign = float(np.sign(paper[name][measure] - paper[other][measure]))
         if sign:
             one, two = rows[name][measure], rows[other][measure]
-            signs.append(sign)
-            # Turned so that a positive difference is the paper's order.
-            estimates.append(sign * (one.estimate - two.estimate))
-            values.append(sign * (one.values - two.values))
-    if not signs:
+            pairs.append((one, two) if sign > 0 else (two, one))
+    found = order_of(pairs)
+    return None if found is None else {"measure": measure, **found}
+
+
+def order_of(
+    pairs: Sequence[tuple[Resampled, Resampled]], smaller: Sequence[bool] | None = None
+) -> dict[str, Any] | None:
+    """How many pairs stand in an expected order.
+
+    Args:
+        pairs: The one expected to be better, and the other, on the same resamples.
+        smaller: Of each pair, whether a smaller figure is better; by default none is.
+
+    Returns:
+        ``pairs``, ``agree``, ``contrary``, ``agree told apart``, ``contrary told apart``, ``tau``,
+        ``low``, ``high``, as :func:`paper_order` tells them; None where there is no pair.
+
+    Source: Kendall 1938 (tau), over the pairs without a tie in the paper.
+    """
+    if not pairs:
         return None
+    signs = [-1.0 if turned else 1.0 for turned in smaller or [False] * len(pairs)]
+    # Turned so that a positive difference is the expected order.
+    estimates = [
+        sign * (one.estimate - two.estimate) for sign, (one, two) in zip(signs, pairs, strict=True)
+    ]
+    values = [
+        sign * (one.values - two.values) for sign, (one, two) in zip(signs, pairs, strict=True)
+    ]
     ends = [interval_of(row) or (0.0, 0.0) for row in values]
     # A resample in which a row has no figure is NaN, and left out of the interval.
     tau = interval_of(np.mean(np.sign(values), axis=0)) or (None, None)
     return {
-        "measure": measure,
-        "pairs": len(signs),
+        "pairs": len(pairs),
         "agree": sum(one > 0 for one in estimates),
         "contrary": sum(one < 0 for one in estimates),
         "agree told apart": sum(low > 0 for low, _ in ends),

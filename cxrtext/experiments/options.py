@@ -13,7 +13,8 @@ class ExperimentOptions:
     Args:
         scale: "smoke", "cpu", "gpu" or "paper": how much data and how long.
         out: Its folder; None for ``experiments/<name>-<scale>``.
-        data: A data folder; None for phantoms, drawn into ``out``.
+        data: A data folder, None for phantoms drawn into ``out``; of the experiments on small
+            images, a file or folder of CIFAR-10 or MNIST.
         seeds: Trainings a row, with the seeds 0, 1, …
         rows: Names of the rows wanted; None for all.
         parallel: Rows that are trained at the same time.

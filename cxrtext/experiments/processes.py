@@ -10,16 +10,45 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from cxrtext.experiments.options import ExperimentListener
-from cxrtext.experiments.runs import LOG, Run, is_done
+
+LOG = "log.txt"
+"""What a run says, in its folder."""
 
 POLL_SECONDS = 0.2
 STOP_SECONDS = 120.0
 """How long a run may take to save its state when it is stopped."""
 
 _STEP = re.compile(rb"^step (\d+)/\d+ ", re.MULTILINE)
+
+
+class Run(Protocol):
+    """What can be started: a training of a row, with a folder of its own."""
+
+    @property
+    def name(self) -> str:
+        """As a person is told of it."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Its row and seed."""
+
+    @property
+    def folder(self) -> Path:
+        """Holds what the module is to do and what it leaves."""
+
+    @property
+    def steps(self) -> int:
+        """How many there are to be."""
+
+    @property
+    def module(self) -> str:
+        """Is run with the folder as its argument."""
+
+    def is_done(self) -> bool:
+        """Whether there is nothing left to do."""
 
 
 @dataclass(slots=True)
@@ -72,7 +101,7 @@ def start(run: Run, threads: int, listener: ExperimentListener) -> Child:
         # The child inherits the lock and holds it as long as it lives, whatever becomes of us.
         _wait_for_lock(lock, run, listener)
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-m", "cxrtext.experiments.run_process", str(run.folder)],
+            [sys.executable, "-m", run.module, str(run.folder)],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -117,7 +146,7 @@ def _tail(path: Path, size: int = 4096) -> bytes:
 
 def steps_done(run: Run) -> int:
     """How far a run says that it is."""
-    if is_done(run):
+    if run.is_done():
         return run.steps
     said = _STEP.findall(_tail(run.folder / LOG))
     return int(said[-1]) if said else 0
@@ -149,8 +178,8 @@ def run_all(
     Returns:
         The line of each failure, by row and seed.
     """
-    waiting = [run for run in runs if not is_done(run)]
-    finished = (len(runs) - len(waiting)) * (runs[0].steps if runs else 0)
+    waiting = [run for run in runs if not run.is_done()]
+    finished = sum(run.steps for run in runs if run not in waiting)
     total = sum(run.steps for run in runs)
     threads = max(1, cores() // max(1, min(parallel, len(waiting) or 1)))
     failures: dict[tuple[str, int], str] = {}
@@ -181,8 +210,8 @@ def _report(
     if child.process.stdin:
         child.process.stdin.close()
     code, run = child.process.returncode, child.run
-    if code == 0 and is_done(run):
+    if code == 0 and run.is_done():
         listener.say(f"{run.name}: done in {time.monotonic() - child.begun:.0f} s")
         return
-    failures[run.row.name, run.seed] = line = failure_line(run, code)
+    failures[run.key] = line = failure_line(run, code)
     listener.say(f"{run.name}: failed: {line}")

@@ -1,22 +1,32 @@
 """The experiments by name."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from cxrtext.errors import ConfigError
 from cxrtext.experiments.options import ExperimentListener, ExperimentOptions, Outcome
+from cxrtext.experiments.small.listing import SMALL_EXPERIMENTS
+
+# What runs an experiment is imported when it is wanted: it needs torch, and listing does not.
 
 
 def _table1(options: ExperimentOptions, listener: ExperimentListener) -> Outcome:
-    # Imported when it is wanted: it needs torch, and listing the names does not.
     from cxrtext.experiments.table1 import table1
 
     return table1(options, listener)
+
+
+def _small(name: str, options: ExperimentOptions, listener: ExperimentListener) -> Outcome:
+    from cxrtext.experiments.small.run import run_small
+
+    return run_small(SMALL_EXPERIMENTS[name], options, listener)
 
 
 EXPERIMENTS: Mapping[
     str, tuple[str, Callable[[ExperimentOptions, ExperimentListener], Outcome]]
 ] = {
     "table1": ("every correction for false negatives, trained with an equal budget", _table1),
+    **{name: (one.summary, partial(_small, name)) for name, one in SMALL_EXPERIMENTS.items()},
 }
 """Name, what it shows, and the function that runs it."""
 
@@ -38,7 +48,7 @@ def run_experiment(
 
     Raises:
         ConfigError: There is no such experiment, or an option is wrong.
-        DataError: The data folder lacks what the experiment needs.
+        DataError: The data lack what the experiment needs.
         WorkError: Another process runs it in the same folder.
     """
     if name not in EXPERIMENTS:

@@ -17,7 +17,7 @@ from cxrtext.experiments.scales import Scale
 from cxrtext.experiments.stages import first_difference, read_json
 from cxrtext.files import write_json, write_text
 
-CONFIG, JOB, LOG = "train.yaml", "job.json", "log.txt"
+CONFIG, JOB = "train.yaml", "job.json"
 METRICS, RESAMPLED = "metrics.json", "resampled.npz"
 
 FORMAT = 2
@@ -45,6 +45,20 @@ class Run:
     def name(self) -> str:
         """The run as a person is told of it."""
         return f"{self.row.name}, seed {self.seed}"
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Its row and seed."""
+        return self.row.name, self.seed
+
+    @property
+    def module(self) -> str:
+        """What trains and measures it."""
+        return "cxrtext.experiments.run_process"
+
+    def is_done(self) -> bool:
+        """Whether it is trained and measured."""
+        return is_done(self)
 
 
 def _tree(row: Row, seed: int, folder: Path, prepared: Prepared, scale: Scale) -> dict[str, Any]:

@@ -62,6 +62,11 @@ def test_a_failed_row_is_the_exit_code(
     ("arguments", "says"),
     [
         (["table9"], "there is no experiment 'table9'; there is table1: every correction"),
+        (["table9"], "cifar10-r: class probabilities"),
+        (["cifar10-r"], "cifar10-r: give cifar10 with --data: cifar-10-python.tar.gz"),
+        (["fair-cclk", "--data", "nowhere"], "nowhere: no such file or folder; --data takes"),
+        (["weaksup-cclk", "--rows", "none"], "there is no row 'none'; there are info-nce,"),
+        (["hardneg-cclk", "--scale", "huge"], "--scale huge: is not one of smoke, cpu, gpu,"),
         (["table1", "--scale", "huge"], "--scale huge: is not one of smoke, cpu, gpu, paper"),
         (["table1", "--rows", "none"], "--rows: there is no row 'none'; there are biovil,"),
         (["table1", "--data", "nowhere"], "nowhere: no such folder"),
@@ -86,3 +91,12 @@ def test_without_a_terminal_library() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["2", "False"]
     assert done.stderr.startswith("error: there is no experiment 'table9'; there is table1")
+
+
+def test_help_names_every_experiment(cxrtext: Command) -> None:
+    from cxrtext.experiments import EXPERIMENTS
+
+    told = " ".join(cxrtext("experiment", "--help").stdout.split())
+    assert len(EXPERIMENTS) == 7
+    for name in EXPERIMENTS:
+        assert f"{name}:" in told

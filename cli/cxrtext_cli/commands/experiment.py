@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
+from cxrtext.experiments.registry import EXPERIMENTS
 from cxrtext_cli.options import AsJson, Stages, print_json, say
+
+KNOWN = "; ".join(f"{name}: {what}" for name, (what, _) in EXPERIMENTS.items())
 
 
 def experiment(
-    name: Annotated[str, typer.Argument(help="table1: corrections for false negatives.")],
+    name: Annotated[str, typer.Argument(help=f"{KNOWN}.")],
     scale: Annotated[
         str, typer.Option(help="How much data, and how long: smoke, cpu, gpu or paper.")
     ] = "cpu",
@@ -17,7 +20,10 @@ def experiment(
         Path | None, typer.Option(help="Folder; experiments/NAME-SCALE by default.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Data folder; drawn phantoms by default.")
+        Path | None,
+        typer.Option(
+            help="Data folder of table1, drawn phantoms by default; CIFAR-10 or MNIST of others."
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings a row.")] = 1,
     rows: Annotated[

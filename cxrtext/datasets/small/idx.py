@@ -1,0 +1,81 @@
+"""MNIST as its page has it: idx files, plain or .gz."""
+
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from cxrtext.datasets.small.images import SmallImages, assemble
+from cxrtext.datasets.small.limits import read_bytes
+from cxrtext.errors import DataError
+
+PARTS = {"train": "train", "test": "t10k"}
+UNSIGNED_BYTES = 0x08
+
+Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+
+
+def parse_idx(source: Path | str, data: bytes) -> Bytes:
+    """The array of an idx file of unsigned bytes.
+
+    Args:
+        source: Named in messages.
+        data: Its bytes, decompressed.
+
+    Raises:
+        DataError: The header is wrong, or there are more or fewer bytes than it says.
+
+    Source: LeCun, Cortes and Burges, the MNIST page.
+    """
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTES:
+        raise DataError(f"{source}: no idx file of 8-bit numbers; give a file of MNIST")
+    dimensions = data[3]
+    start = 4 + 4 * dimensions
+    if not 1 <= dimensions <= 4 or len(data) < start:
+        raise DataError(f"{source}: the idx header is cut short; get the file again")
+    shape = struct.unpack(f">{dimensions}I", data[4:start])
+    if math.prod(shape) != len(data) - start:
+        raise DataError(
+            f"{source}: {len(data) - start} bytes, not the {math.prod(shape)} of its header; get "
+            "the file again"
+        )
+    return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
+
+
+def _find(folder: Path, part: str, what: str, dimensions: int) -> Path | None:
+    stem = PARTS[part]
+    for joint in ("-", "."):
+        for ending in ("", ".gz"):
+            path = folder / f"{stem}-{what}{joint}idx{dimensions}-ubyte{ending}"
+            if path.is_file():
+                return path
+    return None
+
+
+def is_idx_folder(folder: Path) -> bool:
+    """Whether a folder holds idx files of MNIST."""
+    return any(_find(folder, part, "images", 3) is not None for part in PARTS)
+
+
+def _read(folder: Path, part: str, what: str, dimensions: int) -> Bytes:
+    path = _find(folder, part, what, dimensions)
+    if path is None:
+        name = f"{PARTS[part]}-{what}-idx{dimensions}-ubyte"
+        raise DataError(f"{folder}: holds no {name} (or {name}.gz); give all four files of MNIST")
+    found = parse_idx(path, read_bytes(path))
+    if found.ndim != dimensions:
+        raise DataError(f"{path}: has {found.ndim} dimensions, not {dimensions}")
+    return found
+
+
+def read_idx_folder(folder: Path) -> SmallImages:
+    """Read a folder with the four files of MNIST.
+
+    Raises:
+        DataError: A file is missing or wrong.
+    """
+    train, test = (
+        (_read(folder, part, "images", 3), _read(folder, part, "labels", 1)) for part in PARTS
+    )
+    return assemble(folder, "mnist", train, test)

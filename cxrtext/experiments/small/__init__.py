@@ -1,0 +1,1 @@
+"""The papers' experiments on small images: data, trainings, probes, tables and figures."""
