@@ -31,10 +31,12 @@ from cxrtext.index import Index, Query, open_index
 from cxrtext.index.changes import NewImage, add_images, add_sentences
 from cxrtext.index.derived import packed_rows
 from cxrtext.index.quantised import unpack
+from cxrtext.index.ranking import AHEAD
 from cxrtext.index.scoring import images_a_piece
 from cxrtext.index.start import start_index
 from cxrtext.index.state import read_state
 from cxrtext.index.tune import refresh_structure
+from cxrtext.index.vectors import fetch, rows_of
 from cxrtext.index.writer import set_meta, writing
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.embedding import embed_all
@@ -110,12 +112,14 @@ def timed(ask: Callable[[Tensor], Any], queries: Tensor) -> tuple[list[Any], flo
 @torch.inference_mode()
 def scan(index: Index, text: Tensor, step: int = 1, first: int = 0) -> set[int]:
     """The best places by the model's score of every image, or of each ``step``-th one."""
-    rows = index.state.arrays["regions"][first::step]
+    rows = index.state.arrays["regions"]
+    places = np.arange(first, len(rows), step)
     piece = images_a_piece(rows.shape[1], len(text))  # faster than larger ones
-    parts = [
-        index.model.scores(unpack(rows[start : start + piece]), text[None])[0]
-        for start in range(0, len(rows), piece)
-    ]
+    parts = []
+    for start in range(0, len(places), piece):
+        fetch(rows, places[start + AHEAD * piece : start + (AHEAD + 1) * piece])
+        regions = unpack(rows_of(rows, places[start : start + piece]))
+        parts.append(index.model.scores(regions, text[None])[0])
     scores = torch.cat(parts)
     best = scores.topk(min(K, len(scores))).indices
     return {first + step * place for place in best.tolist()}

@@ -18,6 +18,7 @@ from cxrtext.index.quantised import unpack
 from cxrtext.index.scoring import exact_scores, images_a_piece
 from cxrtext.index.search import Index
 from cxrtext.index.summary import write_summary
+from cxrtext.index.vectors import fetch, rows_of
 from cxrtext.index.where import LABEL
 from cxrtext.index.writer import set_meta, writing
 from cxrtext.models import ImageTextModel
@@ -110,7 +111,8 @@ def _batches(
     step = images_a_piece(rows.shape[1], index.model.spec.dimension)
     for start in range(0, len(places), step):
         part = places[start : start + step]
-        yield state.numbers[part], labeller.scores(unpack(rows[part]))
+        fetch(rows, places[start + step : start + 2 * step])
+        yield state.numbers[part], labeller.scores(unpack(rows_of(rows, part)))
 
 
 def keep_labels(index: Index, prompts: Mapping[str, Prompts], *, wait_s: float = 0.0) -> None:

@@ -14,6 +14,9 @@ SENTENCES = "sentences"
 OF_IMAGES = ("regions", "sketch", "profiles", "means")
 """Vector files with one row an image."""
 
+SCATTERED = ("regions", "sketch")
+"""Those with large rows, of which a search reads some here and there."""
+
 
 def vector_files(folder: Path, meta: Mapping[str, str]) -> dict[str, VectorFile]:
     """The vector files of the generation that the catalogue names.

@@ -21,6 +21,7 @@ from cxrtext.index.opening import model_of
 from cxrtext.index.state import State, read_state
 from cxrtext.index.summary import IndexSummary, write_summary
 from cxrtext.index.tune import TARGET_RECALL, refresh_structure
+from cxrtext.index.vectors import rows_of
 from cxrtext.index.writer import append_rows, note_segments, set_meta, sweep, writing
 from cxrtext.models import ImageTextModel
 
@@ -171,9 +172,9 @@ def _copy_images(
         places = live[start : start + step]
         rows: dict[str, NDArray[Any]]
         if model is None:
-            rows = {name: state.arrays[name][places] for name in OF_IMAGES}
+            rows = {name: rows_of(state.arrays[name], places) for name in OF_IMAGES}
         else:
-            rows, _ = image_rows(model, regions[places], language)
+            rows, _ = image_rows(model, rows_of(regions, places), language)
         segments += append_rows(folder, meta, start, rows)
     return segments
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cxrtext.index.query import Query
 from cxrtext.index.state import Numbers, State
+from cxrtext.index.vectors import fetch, rows_of
 from cxrtext.models import ImageTextModel
 
 BOUND_BYTES = 2**19
@@ -22,6 +23,9 @@ LEAST_A_THREAD = 2000
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 1024
 """Images scored at once; the block doubles while no end is in sight."""
+
+AHEAD = 16
+"""Pieces of sketches that are being read from the disk while one is worked on."""
 
 Scored = tuple[float, int]
 """Score and place."""
@@ -62,11 +66,14 @@ def exact_order(
             yield -score, place
         if begun < len(order):
             chosen = np.sort(places[order[begun : begun + block]])
+            begun += len(chosen)
+            block = min(2 * block, LARGEST_BLOCK)
+            if query.has_sentences:  # the next ones are read while these are scored
+                fetch(state.arrays["regions"], chosen)
+                fetch(state.arrays["regions"], np.sort(places[order[begun : begun + block]]))
             for scored in zip(scores_of(state, model, query, chosen), chosen, strict=True):
                 heapq.heappush(heap, (-float(scored[0]), int(scored[1])))
             effort.scored += len(chosen)
-            begun += len(chosen)
-            block = min(2 * block, LARGEST_BLOCK)
 
 
 def _upper_bounds(
@@ -91,8 +98,10 @@ def _bounds_of(
     row_bytes = looked_at.dtype.itemsize * int(np.prod(looked_at.shape[1:]))
     rows = max(1, BOUND_BYTES // row_bytes)
     parts = []
+    fetch(looked_at, places[: AHEAD * rows])
     for start in range(0, len(places), rows):
         part = places[start : start + rows]
+        fetch(looked_at, places[start + AHEAD * rows : start + (AHEAD + 1) * rows])
         given = rows_at(sketches, part) if wants else torch.empty(0)
         means = rows_at(state.arrays["means"], part)
         parts.append(query.upper(model, given, means, state.language.basis).numpy())
@@ -111,6 +120,6 @@ def scores_of(
 ) -> NDArray[np.float32]:
     """Scores of the images at rising places, by the model."""
     means = rows_at(state.arrays["means"], places)
-    packed = state.arrays["regions"][places] if query.has_sentences else None
+    packed = rows_of(state.arrays["regions"], places) if query.has_sentences else None
     scores: NDArray[np.float32] = query.exact(model, packed, means).numpy()
     return scores

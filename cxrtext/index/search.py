@@ -19,6 +19,7 @@ from cxrtext.index.ranking import Effort, exact_order
 from cxrtext.index.selection import labels_of, select
 from cxrtext.index.sentences import SentenceOptions, best_sentences, sentence_scores
 from cxrtext.index.state import Numbers, State, read_state
+from cxrtext.index.vectors import rows_of
 from cxrtext.models import ImageTextModel
 
 Mode = Literal["auto", "exact", "fast"]
@@ -92,7 +93,7 @@ class Index:
         places = state.places_of(np.array([number]))
         if not len(places):
             raise DataError(f"{self.folder}: holds no image of number {number}; search again")
-        return unpack(state.arrays["regions"][places])[0]
+        return unpack(rows_of(state.arrays["regions"], places))[0]
 
     def search(
         self,

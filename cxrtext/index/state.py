@@ -15,7 +15,7 @@ from cxrtext.errors import CheckpointError
 from cxrtext.index.candidates import Tuning, read_structure
 from cxrtext.index.catalogue import Catalogue
 from cxrtext.index.language import Language
-from cxrtext.index.layout import OF_IMAGES, SENTENCES, vector_files
+from cxrtext.index.layout import OF_IMAGES, SCATTERED, SENTENCES, vector_files
 from cxrtext.index.turned import Turn
 
 Numbers = NDArray[np.int64]
@@ -156,7 +156,9 @@ def _open(
     return State(
         meta=meta,
         numbers=numbers,
-        arrays={name: files[name].open(len(numbers)) for name in OF_IMAGES},
+        arrays={
+            name: files[name].open(len(numbers), scattered=name in SCATTERED) for name in OF_IMAGES
+        },
         language=language,
         sentence_numbers=sentences[there],
         texts=torch.from_numpy(texts),

@@ -14,6 +14,7 @@ from torch import Tensor
 from cxrtext.index.quantised import pooled, unpack
 from cxrtext.index.scoring import exact_scores
 from cxrtext.index.state import State
+from cxrtext.index.vectors import rows_of
 from cxrtext.models import ImageTextModel
 from cxrtext.models.quantised import pack
 from cxrtext.models.reference import MOST, Reference
@@ -130,7 +131,7 @@ def index_reference(states: Sequence[State], count: int = MOST) -> Reference | N
     for which, state in enumerate(states):
         places = sorted(place for _, index, place in chosen if index == which)
         if places:
-            parts.append(unpack(state.arrays["regions"][places]))
+            parts.append(unpack(rows_of(state.arrays["regions"], np.array(places))))
     side = min(math.isqrt(part.shape[1]) for part in parts)
     rows = [pack(at_side(part, side), "int8") for part in parts]
     return Reference(np.concatenate(rows), "index")
