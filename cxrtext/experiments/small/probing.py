@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cxrtext.datasets.small.subsets import THINNED
 from cxrtext.evaluation import weighted_auc
-from cxrtext.evaluation.linear_probe import LinearMap, fit_classes, fit_numbers
+from cxrtext.evaluation.feature_probe import LinearMap, fit_classes, fit_numbers
 from cxrtext.evaluation.probe import fit_probe
 from cxrtext.evaluation.tasks.resampling import Resampled, draw
 from cxrtext.evaluation.weighted import weighted_mean

@@ -5,7 +5,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from cxrtext.evaluation.linear_probe import (
+from cxrtext.evaluation.feature_probe import (
     LinearMap,
     fit_classes,
     fit_numbers,
