@@ -145,13 +145,6 @@ def prepare_sets(
     paths = {name: out / "data" / f"{name}.npz" for name in wanted}
     notes: dict[str, dict[str, Any]] = {}
     phantoms = out / "phantoms"
-    if any(name.startswith(PHANTOMS) for name in wanted):
-        notes["phantoms"] = stage(
-            out,
-            "phantoms",
-            phantoms / "manifest.csv",
-            lambda: draw_images(phantoms, scale.studies, listener),
-        )
     given: list[SmallImages] = []
 
     def work(name: str) -> dict[str, Any]:
@@ -163,6 +156,14 @@ def prepare_sets(
         write_set(paths[name], made)
         return {"training images": len(made.train.images), "test images": len(made.test.images)}
 
-    for name in wanted:
+    # What is given comes first: a wrong file is said before anything is drawn.
+    for name in sorted(wanted, key=lambda name: name.startswith(PHANTOMS)):
+        if name.startswith(PHANTOMS) and "phantoms" not in notes:
+            notes["phantoms"] = stage(
+                out,
+                "phantoms",
+                phantoms / "manifest.csv",
+                lambda: draw_images(phantoms, scale.studies, listener),
+            )
         notes[name] = stage(out, name, paths[name], lambda name=name: work(name))  # type: ignore[misc]
     return paths, notes
