@@ -69,7 +69,6 @@ def exact_order(
             begun += len(chosen)
             block = min(2 * block, LARGEST_BLOCK)
             if query.has_sentences:  # the next ones are read while these are scored
-                fetch(state.arrays["regions"], chosen)
                 fetch(state.arrays["regions"], np.sort(places[order[begun : begun + block]]))
             for scored in zip(scores_of(state, model, query, chosen), chosen, strict=True):
                 heapq.heappush(heap, (-float(scored[0]), int(scored[1])))
