@@ -3,7 +3,9 @@
 Only the outermost functions see these objects; everything below takes plain arguments.
 """
 
-from collections.abc import Sequence
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -18,6 +20,7 @@ from pydantic import (
 )
 
 from cxrtext.errors import ConfigError
+from cxrtext.files import write_text
 
 Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -265,9 +268,36 @@ def _message(source: str, error: ValidationError) -> str:
     return f"{source}: {where}{reason[0].lower()}{reason[1:]}"
 
 
+_SEAL = re.compile(r"# sha256 ([0-9a-f]{64}) of what follows")
+
+
+def write_config(path: Path, tree: Mapping[str, Any]) -> None:
+    """Write a resolved configuration with its digest, which is checked when it is read."""
+    text = yaml.safe_dump(dict(tree), sort_keys=False)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    write_text(
+        path, f"# sha256 {digest} of what follows\n# Remove these lines if you change it.\n{text}"
+    )
+
+
+def _unsealed(path: Path, text: str) -> str:
+    """A configuration without the lines that :func:`write_config` put above it."""
+    first, _, rest = text.partition("\n")
+    seal = _SEAL.fullmatch(first)
+    if seal is None:
+        return text
+    content = rest.partition("\n")[2]
+    if hashlib.sha256(content.encode()).hexdigest() != seal[1]:
+        raise ConfigError(
+            f"{path}: is not what was written: its digest differs; copy it again, or, if you "
+            "changed it yourself, remove its first two lines"
+        )
+    return content
+
+
 def _read_tree(path: Path) -> dict[str, Any]:
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = yaml.safe_load(_unsealed(path, path.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(
             f"{path}: {error.strerror}; 'cxrtext train --init' writes a configuration"

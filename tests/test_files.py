@@ -1,18 +1,30 @@
 import fcntl
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from cxrtext.errors import WorkError
+from cxrtext.errors import CheckpointError, DataError, WorkError
 from cxrtext.files import (
+    SUMS,
+    check_folder,
+    check_listed,
+    file_problems,
+    is_as_named,
     only_one,
-    remove_temporaries,
+    read_sealed,
     replacing,
     replacing_folder,
+    sweep,
     write_json,
+    write_named,
+    write_sealed,
+    write_sums,
 )
+from cxrtext.files.table_sums import damaged_tables, keep_sums, prepare
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -35,13 +47,13 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="stop"), replacing_folder(path) as temporary:
         (temporary / "b").write_text("two")
         raise RuntimeError("stop")
-    assert [p.name for p in path.iterdir()] == ["a"]
+    assert sorted(p.name for p in path.iterdir()) == [SUMS, "a"]
     (tmp_path / "plain").touch()
     assert (path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
     (tmp_path / "plain").unlink()
     with replacing_folder(path) as temporary:
         (temporary / "b").write_text("two")
-    assert [p.name for p in path.iterdir()] == ["b"]
+    assert sorted(p.name for p in path.iterdir()) == [SUMS, "b"]
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
 
 
@@ -122,22 +134,171 @@ def test_a_lock_file_that_was_removed_meanwhile_is_no_lock(
             pytest.fail("two hold the lock")
 
 
-def test_what_a_kill_left_of_a_file_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "a[1].csv"
-    kept = [
-        "a[1].csv",
-        ".a[1].0123abcd.tmp.parquet",
-        ".a[1].0123abc.tmp.csv",
-        ".a1.0123abcd.tmp.csv",
-        ".b.0123abcd.tmp.csv",
-        ".a[1].notahexa.tmp.csv",
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from cxrtext.files import replacing, replacing_folder
+kind, path = sys.argv[1], Path(sys.argv[2])
+with (replacing_folder if kind == "folder" else replacing)(path) as temporary:
+    (temporary / "a" if kind == "folder" else temporary).write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+WRITE_THERE = """
+import sys
+from pathlib import Path
+from cxrtext.files import write_text
+write_text(Path(sys.argv[1]), "new")
+"""
+
+
+@pytest.mark.parametrize(("kind", "name"), [("file", "a[1].csv"), ("folder", "model-best")])
+def test_the_next_process_removes_what_a_killed_one_left(
+    tmp_path: Path, kind: str, name: str
+) -> None:
+    kept = [".a[1].0123abc.tmp.csv", ".b.notahexa.tmp.csv", "a.0123abcd.tmp.csv", "other.csv"]
+    for each in kept:
+        (tmp_path / each).touch()
+    subprocess.run([sys.executable, "-c", KILLED, kind, tmp_path / name], check=False)
+    assert len(list(tmp_path.iterdir())) == len(kept) + 1
+    subprocess.run([sys.executable, "-c", WRITE_THERE, tmp_path / "new.txt"], check=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*kept, "new.txt"])
+
+
+def test_what_a_process_at_work_writes_is_not_swept(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a.csv") as temporary, replacing_folder(tmp_path / "b") as folder:
+        temporary.write_text("half")
+        (folder / "x").write_text("half")
+        sweep(tmp_path)
+        assert temporary.read_text() == (folder / "x").read_text() == "half"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv", "b"]
+    sweep(tmp_path / "no-such-folder")
+
+
+EXCHANGE = """
+import os, signal, sys
+from pathlib import Path
+import cxrtext.files.writing as writing
+how, path = sys.argv[1], Path(sys.argv[2])
+if how == "two steps":
+    writing._exchange = lambda *_: False
+steps = {"n": 0}
+def killing(after):
+    def counted(*arguments):
+        result = after(*arguments)
+        steps["n"] += 1
+        if steps["n"] == int(sys.argv[3]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    return counted
+Path.rename, writing._exchange = killing(Path.rename), killing(writing._exchange)
+with writing.replacing_folder(path) as temporary:
+    (temporary / "a").write_text("new")
+"""
+
+
+@pytest.mark.parametrize("how", ["one step", "two steps"])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_folder_is_there_whenever_its_writer_is_killed(
+    tmp_path: Path, how: str, step: int
+) -> None:
+    path = tmp_path / "checkpoint"
+    with replacing_folder(path) as temporary:
+        (temporary / "a").write_text("old")
+    subprocess.run([sys.executable, "-c", EXCHANGE, how, path, str(step)], check=False)
+    if how == "one step":
+        assert path.is_dir()
+    sweep(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
+    assert (path / "a").read_text() in ("old", "new")
+    assert file_problems(path) == []
+
+
+def test_a_folder_lists_its_digests_as_sha256sum_does(tmp_path: Path) -> None:
+    with replacing_folder(tmp_path / "model") as temporary:
+        (temporary / "sub").mkdir()
+        (temporary / "sub/b").write_bytes(b"b")
+        (temporary / "a").write_bytes(b"a" * 1000)
+    subprocess.run(["sha256sum", "--check", "--strict", SUMS], cwd=tmp_path / "model", check=True)
+    assert file_problems(tmp_path / "model") == []
+    (tmp_path / "model/a").write_bytes(b"a" * 999 + b"b")
+    (tmp_path / "model/sub/b").unlink()
+    problems = file_problems(tmp_path / "model")
+    assert [p.rpartition("/")[2] for p in problems] == [
+        f"a: is not what {SUMS} lists",
+        "b: is missing",
     ]
-    for name in kept:
-        (tmp_path / name).touch()
-    with pytest.raises(KeyboardInterrupt), replacing(path) as temporary:
-        left = temporary.name
-        raise KeyboardInterrupt
-    (tmp_path / left).touch()
-    remove_temporaries(path)
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(kept)
-    remove_temporaries(tmp_path / "no-such-folder" / "a.csv")
+    with pytest.raises(CheckpointError, match=r"model/c: is missing; copy it again"):
+        check_folder(tmp_path / "model", ["c"], CheckpointError, "copy it again")
+
+
+def test_every_flipped_bit_of_a_list_of_digests_or_of_sealed_json_is_refused(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "model"
+    with replacing_folder(folder) as temporary:
+        (temporary / "weights").write_bytes(b"abc")
+    write_sealed(tmp_path / "note.json", {"steps": 12, "loss": 0.5, "name": "größe", "none": None})
+    whole = read_sealed(tmp_path / "note.json")
+    for path in (folder / SUMS, tmp_path / "note.json"):
+        content = path.read_bytes()
+        for bit in range(8 * len(content)):
+            changed = bytearray(content)
+            changed[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            try:
+                if path.name == SUMS:
+                    check_folder(folder, ["weights"], CheckpointError, "copy it again")
+                    assert file_problems(folder) == []
+                else:
+                    assert read_sealed(path) == whole
+            except (ValueError, CheckpointError):
+                continue
+        path.write_bytes(content)
+
+
+def test_a_table_that_its_folder_lists_is_read_only_as_it_was_written(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("study_id,Edema\ns1,1\n")
+    (tmp_path / "mine.csv").write_text("study_id\ns1\n")
+    write_sums(tmp_path, ["labels.csv"])
+    for name in ("labels.csv", "mine.csv", "none.csv"):
+        check_listed(tmp_path / name, DataError)
+    (tmp_path / "labels.csv").write_text("study_id,Edema\ns1,0\n")
+    with pytest.raises(DataError, match=r"labels\.csv: is not what .* check-files .* --accept"):
+        check_listed(tmp_path / "labels.csv", DataError)
+    check_listed(tmp_path / "mine.csv", DataError)
+
+
+def test_a_file_that_is_named_by_its_digest_is_known_by_it(tmp_path: Path) -> None:
+    path = write_named(tmp_path, "step-7", ".pt", lambda path: path.write_bytes(b"weights"))
+    assert is_as_named(path)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    path.write_bytes(b"weighty")
+    assert not is_as_named(path)
+
+
+def test_sums_of_tables_follow_every_kind_of_change(tmp_path: Path) -> None:
+    tables = ["a", "k"]
+    with closing(sqlite3.connect(tmp_path / "a.sqlite", isolation_level=None)) as database:
+        prepare(database)
+        database.execute("PRAGMA foreign_keys = ON")
+        database.execute("CREATE TABLE a (id INTEGER PRIMARY KEY, t TEXT UNIQUE, x REAL, b BLOB)")
+        database.execute("CREATE TABLE k (id INTEGER PRIMARY KEY REFERENCES a ON DELETE CASCADE)")
+        database.execute("INSERT INTO a VALUES (0, 'before', 1e300, x'00ff')")
+        keep_sums(database, tables)
+        rows = [(i, f"'{i}\n", i / 3, b"\0" * i) for i in range(1, 60)]
+        database.executemany("INSERT INTO a VALUES (?, ?, ?, ?)", rows)
+        database.executemany("INSERT INTO k VALUES (?)", [(i,) for i in range(60)])
+        database.execute("INSERT OR REPLACE INTO a VALUES (70, ?, NULL, NULL)", ["'5\n"])
+        database.execute("UPDATE a SET x = x + 1 WHERE id < 30")
+        database.execute("DELETE FROM a WHERE id BETWEEN 20 AND 40")
+        for column in range(200):
+            database.execute(f"ALTER TABLE k ADD COLUMN c{column}")
+        keep_sums(database, ["k"])
+        database.execute("UPDATE k SET c199 = 0.1, c0 = 'x' WHERE id = 3")
+        assert damaged_tables(database, tables) == []
+        for trigger in ("a_update", "k_update"):
+            database.execute(f"DROP TRIGGER row_sums_{trigger}")
+        database.execute("UPDATE k SET c199 = 0.10000000000000002 WHERE id = 3")
+        assert damaged_tables(database, tables) == ["k"]
+        database.execute("UPDATE a SET t = 'befort' WHERE id = 0")
+        assert damaged_tables(database, tables) == ["a", "k"]

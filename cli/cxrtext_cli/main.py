@@ -12,6 +12,7 @@ import typer
 from cxrtext import __version__
 from cxrtext.errors import CxrTextError
 from cxrtext_cli.commands.check_data import check_data
+from cxrtext_cli.commands.check_files import check_files
 from cxrtext_cli.commands.classify import classify
 from cxrtext_cli.commands.evaluate import evaluate
 from cxrtext_cli.commands.experiment import experiment
@@ -57,6 +58,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     ground: "Show where an image supports a sentence.",
     verify: "How well an image supports its report's sentences.",
     serve: "Serve the REST API and the page.",
+    check_files: "Compare files with the digests they were written with.",
     experiment: "Run a paper's experiment, its table beside the paper's.",
 }
 """The commands, in the order of the work, and what each does."""

@@ -13,7 +13,7 @@ from cxrtext.evaluation.calibration import Calibration
 from cxrtext.evaluation.classification import FindingResult
 from cxrtext.evaluation.prompts import Prompts
 from cxrtext.evaluation.result import Evaluation
-from cxrtext.files import write_json
+from cxrtext.files import read_sealed, write_sealed
 from cxrtext.models import ImageTextModel
 
 CALIBRATION = "calibration.json"
@@ -140,7 +140,7 @@ def _auc(result: FindingResult) -> tuple[float, float, float] | None:
 def save_calibration(folder: Path, kept: KeptCalibration) -> Path:
     """Put a calibration into its checkpoint, whose fingerprint stays as it is."""
     path = folder / CALIBRATION
-    write_json(path, {"format": FORMAT, "version": VERSION, **asdict(kept)})
+    write_sealed(path, {"format": FORMAT, "version": VERSION, **asdict(kept)})
     return path
 
 
@@ -180,13 +180,12 @@ def load_calibration(folder: Path, fingerprint: str) -> KeptCalibration | None:
     if not path.exists():
         return None
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise CheckpointError(f"{path}: cannot be read as JSON; {_AGAIN}") from None
-    if not isinstance(values, dict) or (values.get("format"), values.get("version")) != (
-        FORMAT,
-        VERSION,
-    ):
+        values = read_sealed(path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}); {_AGAIN}") from None
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}; {_AGAIN}") from None
+    if (values.get("format"), values.get("version")) != (FORMAT, VERSION):
         raise CheckpointError(f"{path}: not the calibration of a checkpoint; {_AGAIN}")
     if values.get("fingerprint") != fingerprint:
         raise CheckpointError(f"{path}: fitted for another model; {_AGAIN}")

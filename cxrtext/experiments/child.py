@@ -1,6 +1,5 @@
 """What the process of a run does beside its work: tells how far it is, and ends with its parent."""
 
-import json
 import os
 import signal
 import threading
@@ -8,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from cxrtext.files import write_json
+from cxrtext.files import read_sealed, write_sealed
 from cxrtext.training import Listener
 
 SPENT, TRAINED = "spent.json", "trained.json"
@@ -50,7 +49,7 @@ def say(text: str) -> None:
 def seconds_spent(folder: Path) -> float:
     """Seconds spent on training so far, earlier processes of the run included."""
     try:
-        return float(json.loads((folder / SPENT).read_text(encoding="utf-8"))["seconds"])
+        return float(read_sealed(folder / SPENT)["seconds"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0.0
 
@@ -65,7 +64,7 @@ def listener_of(folder: Path) -> Listener:
         if report.step < total and now - last[0] < NOTE_SECONDS:
             return
         last[0] = now
-        write_json(folder / SPENT, {"seconds": round(before + now - begun, 1)})
+        write_sealed(folder / SPENT, {"seconds": round(before + now - begun, 1)})
         say(f"step {report.step}/{total}  loss {report.loss:.4f}")
 
     return Listener(say=say, step=step)

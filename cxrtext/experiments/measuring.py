@@ -14,7 +14,7 @@ from cxrtext.evaluation.tasks.resampling import Resampled, draw
 from cxrtext.experiments.measures import OF_FINDING, Measures, write_measures
 from cxrtext.experiments.rows import MEASURES
 from cxrtext.experiments.runs import FORMAT, METRICS, RESAMPLED
-from cxrtext.files import write_json
+from cxrtext.files import write_sealed
 from cxrtext.images.cache import DecodedCache
 
 
@@ -83,7 +83,7 @@ def measure(
         settings=Settings(resamples=int(job["resamples"])),
     )
     write_measures(folder / RESAMPLED, measures_of(evaluation))
-    write_json(
+    write_sealed(
         folder / METRICS,
         {
             "format": FORMAT,

@@ -5,7 +5,6 @@ no other along.  It ends with whoever started it: when its standard input closes
 Ctrl-C, saving its state.
 """
 
-import json
 import sys
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from cxrtext.config import Config, load_config
 from cxrtext.errors import CxrTextError
 from cxrtext.experiments.child import TRAINED, end_with_parent, listener_of, say, seconds_spent
 from cxrtext.experiments.runs import CONFIG, JOB
-from cxrtext.files import write_json
+from cxrtext.experiments.stages import noted_in
+from cxrtext.files import write_sealed
 from cxrtext.training import train
 from cxrtext.training.build import choose_device
 
@@ -24,7 +24,7 @@ def _train(folder: Path, config: Config) -> None:
     # A run that was killed before its first state was saved starts afresh.
     resume = (config.out / "state").is_dir()
     summary = train(config, resume=resume, listener=listener_of(folder))
-    write_json(
+    write_sealed(
         folder / TRAINED,
         {"steps": summary.steps, "images": summary.images, "seconds": seconds_spent(folder)},
     )
@@ -36,12 +36,12 @@ def main(arguments: list[str] | None = None) -> int:
 
     folder = Path((arguments if arguments is not None else sys.argv[1:])[0])
     try:
-        job = json.loads((folder / JOB).read_text(encoding="utf-8"))
+        job = noted_in(folder / JOB)
         config = load_config(folder / CONFIG)
         _train(folder, config)
         noted = {
             "configuration": config.model_dump(mode="json"),
-            "budget": json.loads((folder / TRAINED).read_text(encoding="utf-8")),
+            "budget": noted_in(folder / TRAINED),
         }
         say("measuring")
         device = str(choose_device(config.training.device))

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from cxrtext.config import load_config
+from cxrtext.config import load_config, write_config
 from cxrtext.errors import ConfigError, CxrTextError
 from cxrtext.experiments.data_tables import find_table
 from cxrtext.experiments.preparation import Prepared
 from cxrtext.experiments.rows import Row
 from cxrtext.experiments.scales import Scale
 from cxrtext.experiments.stages import first_difference, read_json
-from cxrtext.files import write_json, write_text
+from cxrtext.files import write_sealed
 
 CONFIG, JOB = "train.yaml", "job.json"
 METRICS, RESAMPLED = "metrics.json", "resampled.npz"
@@ -117,7 +115,7 @@ def plan(
                 continue
             folder = out / "runs" / row.name / f"seed-{seed}"
             tree = _tree(row, seed, folder, prepared, scale)
-            write_text(folder / CONFIG, yaml.safe_dump(tree, sort_keys=False))
+            write_config(folder / CONFIG, tree)
             job = {
                 "data": str(prepared.data.resolve()),
                 "cache": str(prepared.cache.resolve()),
@@ -125,7 +123,7 @@ def plan(
                 "resamples": scale.resamples,
                 "device": tree["training"]["device"],
             }
-            write_json(folder / JOB, job)
+            write_sealed(folder / JOB, job)
             runs.append(Run(row, seed, folder, int(tree["training"]["steps"])))
     return runs, missing
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import ConfigError
-from cxrtext.files import write_json
+from cxrtext.files import read_sealed, write_sealed
 
 IDENTITY = "experiment.json"
 """What an experiment's folder was made with."""
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object that an experiment wrote; None where there is none.
+    """Read a JSON object that an experiment noted; None where there is none.
 
     Raises:
         ConfigError: The file is damaged.
@@ -22,12 +22,21 @@ def read_json(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path}: not readable; remove it, and the command makes it again")
-    return value
+        return read_sealed(path)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}; remove it, and the command makes it again") from None
+
+
+def noted_in(path: Path) -> dict[str, Any]:
+    """Read a JSON object that must be there.
+
+    Raises:
+        ConfigError: It is not, or is damaged.
+    """
+    noted = read_json(path)
+    if noted is None:
+        raise ConfigError(f"{path}: is missing; run the same command again")
+    return noted
 
 
 def first_difference(
@@ -81,7 +90,7 @@ def claim(out: Path, identity: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"{out}: holds '{min(left)}' and no experiment; name another folder with --out"
             )
-        write_json(note, identity)
+        write_sealed(note, identity)
         return
     found = first_difference(noted, json.loads(json.dumps(identity)))
     if found is not None:
@@ -113,5 +122,5 @@ def stage(
     begun = time.monotonic()
     result = dict(work() or {})
     result["seconds"] = round(time.monotonic() - begun, 1)
-    write_json(note, result)
+    write_sealed(note, result)
     return result

@@ -1,14 +1,16 @@
 """Decoded images, kept in a folder that training, indexing and evaluation share."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from cxrtext.errors import ImageError
+from cxrtext.images.cache_catalogue import NAME, Catalogue, Kept, UnusableError
 from cxrtext.images.cache_files import told
-from cxrtext.images.cache_pixels import Pixels, map_squares
+from cxrtext.images.cache_pixels import PixelFile, Pixels, checksum, map_squares
 from cxrtext.images.cache_visit import Visit
 from cxrtext.images.isolated_prepare import ReadImage
 from cxrtext.images.preprocessing import Preprocessing
@@ -25,6 +27,15 @@ class Squares:
 
     pixels: Pixels
     slots: np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def _is_whole(file: PixelFile | None, digest: bytes, kept: Kept | str | None) -> bool:
+    if kept is None or isinstance(kept, str):
+        return kept is not None
+    pixels = None if file is None else file.read(kept.slot)
+    return pixels is not None and (
+        checksum(digest, kept.height, kept.width, pixels) == kept.checksum
+    )
 
 
 class DecodedCache:
@@ -70,6 +81,30 @@ class DecodedCache:
         with Visit(self.folder, preprocessing, processes, ahead, self._say) as visit:
             for image in visit.images(paths):
                 yield image if isinstance(image, ImageError) else image[0]
+
+    def damaged(self) -> list[str]:
+        """What is not as it was kept, a line each; it is decoded again when it is wanted.
+
+        Raises:
+            DataError: The folder cannot be read.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(told(self.folder))
+            try:
+                catalogue = stack.enter_context(Catalogue(self.folder))
+            except UnusableError:
+                return [f"{self.folder / NAME}: is damaged or of another version"]
+            files: dict[int, PixelFile | None] = {}
+            wrong = 0
+            for store, digest, kept in catalogue.entries():
+                if store.id not in files:
+                    path = self.folder / store.file
+                    files[store.id] = None
+                    if path.is_file():
+                        files[store.id] = pixels = PixelFile(path, store.size, write=False)
+                        stack.callback(pixels.close)
+                wrong += not _is_whole(files[store.id], digest, kept)
+        return [f"{self.folder}: {wrong} kept image(s) are damaged"] if wrong else []
 
     def fill(
         self,

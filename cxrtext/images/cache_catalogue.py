@@ -3,6 +3,7 @@
 import os
 import secrets
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ NAME = "decoded.sqlite"
 READER_VERSION = 1
 """To be raised when an image read, or made a square, is no longer the same pixels as before."""
 
-FORMAT = 1
+FORMAT = 2
 """Version of the catalogue's tables."""
 
 BUSY_SECONDS = 120.0
@@ -66,6 +67,10 @@ class Kept:
     height: int
     width: int
     checksum: int
+
+
+def _reason_checksum(digest: bytes, reason: object) -> int:
+    return zlib.crc32(digest + str(reason).encode("utf-8", "surrogatepass"))
 
 
 class UnusableError(Exception):
@@ -201,18 +206,36 @@ class Catalogue:
         ).fetchone()
         if row is None:
             return None
-        return str(row[4]) if row[0] is None else Kept(*row[:4])
+        if row[0] is not None:
+            return Kept(*row[:4])
+        # A reason that is not what was noted is none: the image is decoded again.
+        return str(row[4]) if row[3] == _reason_checksum(digest, row[4]) else None
 
     def add(self, store: Store, digest: bytes, entry: Kept | str) -> None:
         """Note a square that is written, or why there is none; kept when this returns."""
         if isinstance(entry, str):
-            values: tuple[object, ...] = (None, None, None, None, entry)
+            values: tuple[object, ...] = (
+                None,
+                None,
+                None,
+                _reason_checksum(digest, entry),
+                entry,
+            )
         else:
             values = (entry.slot, entry.height, entry.width, entry.checksum, None)
         with self._writing() as base:
             base.execute(
                 "INSERT OR REPLACE INTO square VALUES (?,?,?,?,?,?,?)", [store.id, digest, *values]
             )
+
+    def entries(self) -> Iterator[tuple[Store, bytes, Kept | str | None]]:
+        """Give every entry of every store: its digest, and what :meth:`kept` says of it."""
+        for store in [
+            Store(*row) for row in self._base.execute("SELECT id, size, file FROM store")
+        ]:
+            found = self._base.execute("SELECT digest FROM square WHERE store = ?", [store.id])
+            for (digest,) in found.fetchall():
+                yield store, bytes(digest), self.kept(store, bytes(digest))
 
     def slots(self, store: Store) -> int:
         """Give the number of slots in use: one more than the last."""

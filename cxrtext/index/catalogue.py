@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import CheckpointError, WorkError
+from cxrtext.files.table_sums import keep_sums, prepare
 from cxrtext.index import schema
 
 WAIT_S = 30.0
@@ -89,6 +90,7 @@ class Catalogue:
     def _prepare(self, write: bool) -> None:
         with told(self.path):
             self.database.execute("PRAGMA foreign_keys = ON")
+            prepare(self.database)
             if not write:
                 self.database.execute("PRAGMA query_only = ON")
             else:
@@ -98,6 +100,7 @@ class Catalogue:
             with self.transaction(write=write):
                 if write and schema.version_of(self.database) is None:
                     schema.create(self.database)
+                    keep_sums(self.database, schema.tables())
                 schema.migrate(self.database, self.path, write=write)
 
     def __enter__(self) -> "Catalogue":
@@ -220,6 +223,11 @@ def told(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # our own SQL fits a whole catalogue
+            raise CheckpointError(
+                f"{path}: is damaged ({error}); restore the folder from a copy, or index into a "
+                "new one"
+            ) from None
         raise WorkError(
             f"{path}: {error}; check the free space, the right to write, and that no other "
             "process holds it, then run the same command again: what was there is kept"

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
+from cxrtext.files.table_sums import keep_sums
 from cxrtext.index.catalogue import Catalogue
 from cxrtext.index.where import Cell, as_cell
 from cxrtext.index.writer import append_rows, note_segments, set_meta
@@ -47,6 +48,7 @@ class NewImage:
 def _slots(database: Connection, names: Iterable[str]) -> dict[str, int]:
     """Slots of columns, made where they are missing."""
     known = dict(database.execute("SELECT name, slot FROM columns"))
+    is_new = False
     for name in names:
         if name not in known:
             if len(known) >= MAX_COLUMNS:
@@ -57,6 +59,9 @@ def _slots(database: Connection, names: Iterable[str]) -> dict[str, int]:
             known[name] = len(known)
             database.execute("INSERT INTO columns VALUES (?, ?)", (name, known[name]))
             database.execute(f"ALTER TABLE attributes ADD COLUMN c{known[name]}")
+            is_new = True
+    if is_new:
+        keep_sums(database, ["attributes"])
     return known
 
 

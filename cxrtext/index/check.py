@@ -3,26 +3,42 @@
 from pathlib import Path
 
 from cxrtext.files import sha256
+from cxrtext.files.table_sums import damaged_tables
+from cxrtext.index import schema
 from cxrtext.index.catalogue import Catalogue, told
 from cxrtext.index.layout import OF_IMAGES, SENTENCES, vector_files
 
 ATTEMPTS = 5
 
+EMPTY = "the index is empty"
 
-def check_index(folder: Path, catalogue: Catalogue, *, vectors: bool = True) -> list[str]:
+
+def check_index(
+    folder: Path, catalogue: Catalogue, *, most: int | None = None, cells: bool = True
+) -> list[str]:
     """What is wrong with an index, a line each; nothing where all is well.
 
     Args:
         folder: The index's folder.
         catalogue: Open; another process may write meanwhile.
-        vectors: Whether to read the vectors, too, which takes as long as the disk does.
+        most: Bytes of vectors up to which they are read, too, which takes as long as the disk
+            does; None has no limit.
+        cells: Whether to compare every row of the catalogue with its table's sum, too.
     """
+    wrong: list[str] = []
     for _ in range(ATTEMPTS):
-        before = catalogue.meta()
-        if "generation" not in before:
-            return ["the index is empty"]
+        with told(catalogue.path), catalogue.transaction() as database:
+            wrong = _check_catalogue(catalogue, cells)
+            if wrong:
+                return wrong  # nothing in it can be relied on
+            before = catalogue.meta()
+            if "generation" not in before:
+                return [EMPTY]
+            segments = database.execute("SELECT * FROM segments ORDER BY file, start").fetchall()
+            structures = database.execute("SELECT file, digest FROM structures").fetchall()
+        vectors = most is None or vector_bytes(folder, before) <= most
         try:
-            wrong = _check(folder, catalogue, before, vectors)
+            wrong = _check_files(folder, before, segments, structures, vectors)
         except FileNotFoundError:
             wrong = ["a file went missing while it was read"]
         if not wrong or catalogue.meta()["generation"] == before["generation"]:
@@ -30,13 +46,23 @@ def check_index(folder: Path, catalogue: Catalogue, *, vectors: bool = True) -> 
     return wrong
 
 
-def _check(folder: Path, catalogue: Catalogue, meta: dict[str, str], vectors: bool) -> list[str]:
-    with told(catalogue.path), catalogue.transaction() as database:
-        state = [str(row[0]) for row in database.execute("PRAGMA integrity_check(3)")]
-        segments = database.execute("SELECT * FROM segments ORDER BY file, start").fetchall()
-        structures = database.execute("SELECT file, digest FROM structures").fetchall()
-        meta = catalogue.meta()
-    wrong = [] if state == ["ok"] else [f"{catalogue.path.name}: {line}" for line in state]
+def _check_catalogue(catalogue: Catalogue, cells: bool) -> list[str]:
+    database, name = catalogue.database, catalogue.path.name
+    state = [str(row[0]) for row in database.execute("PRAGMA integrity_check(3)")]
+    if state != ["ok"]:
+        return [f"{name}: {line}" for line in state]
+    damaged = damaged_tables(database, schema.tables()) if cells else []
+    return [f"{name}: table {table}: a row is damaged" for table in damaged]
+
+
+def _check_files(
+    folder: Path,
+    meta: dict[str, str],
+    segments: list[tuple[str, int, int, int]],
+    structures: list[tuple[str, str]],
+    vectors: bool,
+) -> list[str]:
+    wrong = []
     files = vector_files(folder, meta)
     covered = dict.fromkeys(files, 0)
     sizes = {
@@ -60,9 +86,8 @@ def _check(folder: Path, catalogue: Catalogue, meta: dict[str, str], vectors: bo
     return wrong
 
 
-def vector_bytes(folder: Path, catalogue: Catalogue) -> int:
+def vector_bytes(folder: Path, meta: dict[str, str]) -> int:
     """Bytes of all vectors."""
-    meta = catalogue.meta()
     files = vector_files(folder, meta)
     images = sum(files[name].row_bytes for name in OF_IMAGES) * int(meta["places"])
     return images + files[SENTENCES].row_bytes * int(meta["sentence_places"])

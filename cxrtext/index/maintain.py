@@ -144,8 +144,8 @@ def summary_of(noted: dict[str, Any], **more: Any) -> IndexSummary:
 
 
 def _check_regions(folder: Path, catalogue: Catalogue) -> None:
-    """Refuse to derive anything from damaged regions or sentences."""
-    kept = ("regions.", f"{SENTENCES}.")
+    """Refuse to derive anything from a damaged catalogue, damaged regions or sentences."""
+    kept = (CATALOGUE, "regions.", f"{SENTENCES}.")
     damaged = [w for w in check_index(folder, catalogue) if w.startswith(kept)]
     if damaged:
         raise CheckpointError(

@@ -5,13 +5,17 @@ from pathlib import Path
 
 from cxrtext.errors import CheckpointError
 from cxrtext.index.catalogue import Catalogue
-from cxrtext.index.check import check_index, vector_bytes
+from cxrtext.index.check import EMPTY, check_index
 from cxrtext.index.layout import CATALOGUE
 from cxrtext.index.search import Index
 from cxrtext.models import ImageTextModel, load_model
 
-CHECKED = 64 * 2**20
-"""Bytes of vectors that are compared with their checksums when an index is opened."""
+CHECKED = 512 * 2**20
+"""Bytes of vectors that are compared with their checksums when an index is opened; a larger index
+is checked by 'cxrtext check-files'."""
+
+CHECKED_CATALOGUE = 256 * 2**20
+"""Bytes of a catalogue whose rows are compared with their sums when it is opened."""
 
 
 def open_index(folder: str | Path, model: ImageTextModel | str | Path | None = None) -> Index:
@@ -31,14 +35,18 @@ def open_index(folder: str | Path, model: ImageTextModel | str | Path | None = N
     folder = Path(folder)
     catalogue = Catalogue(folder / CATALOGUE)
     try:
-        meta = catalogue.meta()
-        model = model_of(folder, meta, model)
-        wrong = check_index(folder, catalogue, vectors=vector_bytes(folder, catalogue) <= CHECKED)
-        if wrong:
+        wrong = check_index(
+            folder,
+            catalogue,
+            most=CHECKED,
+            cells=catalogue.path.stat().st_size <= CHECKED_CATALOGUE,
+        )
+        if wrong and wrong != [EMPTY]:
             raise CheckpointError(
                 f"{folder}: {wrong[0]}; run 'cxrtext index {folder} --check' for all that is "
                 "wrong, and --rebuild, which derives anew what can be derived"
             )
+        model = model_of(folder, catalogue.meta(), model)
         return Index(folder, model, catalogue)
     except BaseException:
         catalogue.close()

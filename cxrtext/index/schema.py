@@ -1,12 +1,13 @@
 """The tables of the catalogue, and how an older catalogue becomes one of today."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 from cxrtext.errors import CheckpointError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -67,6 +68,11 @@ Migration = Callable[[sqlite3.Connection], None]
 MIGRATIONS: dict[int, Migration] = {}
 """By the version that it starts from; each leads to the next one.  Version 1 kept other vectors
 (a bag a region, absolute paths), so no change of the tables alone makes it one of today."""
+
+
+def tables() -> list[str]:
+    """Names of the tables, each of which has a sum of its rows."""
+    return re.findall(r"CREATE TABLE (\w+)", _TABLES)
 
 
 def create(database: sqlite3.Connection) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import replacing_folder, sha256, write_json
+from cxrtext.files import check_folder, replacing_folder, sha256, write_json
 from cxrtext.images import Preprocessing
 from cxrtext.models.cxr_bert import CheckpointConfig
 from cxrtext.models.image_text import ImageTextModel, ModelSpec
@@ -19,6 +19,8 @@ from cxrtext.text.tokenizer import load_tokenizer
 FORMAT = "cxrtext image-text model"
 VERSION = 1
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
+
+_AGAIN = "copy the checkpoint again, or train it anew"
 
 _NOT_OF_THE_ENCODER = {"model_type", "tie_word_embeddings", "projection_size"}
 
@@ -54,11 +56,18 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
     model.fingerprint = checkpoint_fingerprint(folder)
 
 
-def checkpoint_fingerprint(folder: Path) -> str:
-    """SHA-256 over a checkpoint's configuration, weights and tokenizer, in hexadecimal."""
+def checkpoint_fingerprint(folder: Path, sums: Mapping[str, str] | None = None) -> str:
+    """SHA-256 over a checkpoint's configuration, weights and tokenizer, in hexadecimal.
+
+    Args:
+        folder: The checkpoint.
+        sums: Digests of its files, where they are known; else the files are read.
+    """
     digest = hashlib.sha256()
     for name in (CONFIG, WEIGHTS, "tokenizer.json", "vocab.txt"):
-        if (folder / name).is_file():
+        if sums is not None and name in sums:
+            digest.update(f"{name}:{sums[name]};".encode())
+        elif sums is None and (folder / name).is_file():
             digest.update(f"{name}:{sha256(folder / name)};".encode())
     return digest.hexdigest()
 
@@ -120,7 +129,7 @@ def _check_tensors(path: Path, found: Mapping[str, Any], model: ImageTextModel) 
 
 
 def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
-    """Load a checkpoint, checking every tensor.
+    """Load a checkpoint, checking the digest of every file and the shape of every tensor.
 
     Args:
         folder: A folder that :func:`save_checkpoint` wrote.
@@ -141,6 +150,7 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such checkpoint folder; make one with 'cxrtext train'")
     spec = _read_spec(folder)
+    sums = check_folder(folder, (CONFIG, WEIGHTS, TRAINING), CheckpointError, _AGAIN)
     try:
         model = ImageTextModel(spec, load_tokenizer(folder))
     except (TypeError, ValueError) as error:
@@ -152,6 +162,6 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
         raise CheckpointError(f"{weights}: cannot be read ({error}); copy it again") from None
     _check_tensors(weights, tensors, model)
     model.load_state_dict(tensors)
-    model.fingerprint = checkpoint_fingerprint(folder)
+    model.fingerprint = checkpoint_fingerprint(folder, sums)
     model.folder = folder
     return model.to(device).eval()

@@ -13,7 +13,7 @@ from torch import nn
 from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import write_json
+from cxrtext.files import SUMS, check_folder, write_json
 from cxrtext.models.cxr_bert import (
     CheckpointConfig,
     CxrBertModel,
@@ -135,6 +135,8 @@ def load_cxr_bert(
 
 
 def _load(folder: Path, *, head: bool) -> tuple[BertForMaskedLM, BertTokenizer]:
+    if (folder / SUMS).exists():  # this program's own; a model of the hub lists no digests
+        check_folder(folder, ("config.json", SAFE_WEIGHTS), CheckpointError, "copy it again")
     config = read_config(folder / "config.json")
     tokenizer = load_tokenizer(folder)
     _check_fit(folder, len(tokenizer), config.vocab_size)

@@ -7,7 +7,6 @@ What is kept is their regions; no name, no text, no pixel.
 """
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,14 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import replacing
 from cxrtext.models.embedding import Square, embed_squares
 from cxrtext.models.image_text import ImageTextModel
 from cxrtext.models.quantised import SCALE_BYTES, pack, unpack
+from cxrtext.models.weight_files import load_sealed, save_sealed
 
 REFERENCE = "reference.safetensors"
 FORMAT, VERSION = "cxrtext reference images", 1
-NOTES = "reference"
 
 MOST = 512
 """Images of a reference: a percentile of 75 is then known to about ±2."""
@@ -120,8 +118,6 @@ def save_reference(folder: Path, reference: Reference, fingerprint: str) -> Path
     Returns:
         The file.
     """
-    from safetensors.numpy import save
-
     path = folder / REFERENCE
     notes = {
         "format": FORMAT,
@@ -129,10 +125,8 @@ def save_reference(folder: Path, reference: Reference, fingerprint: str) -> Path
         "fingerprint": fingerprint,
         "source": reference.source,
     }
-    with replacing(path) as temporary:
-        rows = np.ascontiguousarray(reference.rows)
-        # One note: the order of several is drawn anew each time, and equal files are to be equal.
-        temporary.write_bytes(save({"regions": rows}, metadata={NOTES: json.dumps(notes)}))
+    rows = torch.from_numpy(np.array(reference.rows))
+    save_sealed(path, {"regions": rows}, notes)
     return path
 
 
@@ -146,27 +140,21 @@ def load_reference(folder: Path, model: ImageTextModel) -> Reference | None:
     Raises:
         CheckpointError: The file is damaged, or another model made it.
     """
-    from safetensors import SafetensorError, safe_open
-
     path = folder / REFERENCE
     if not path.exists():
         return None
     try:
-        with safe_open(path, framework="numpy") as file:
-            notes = json.loads((file.metadata() or {}).get(NOTES, "{}"))
-            rows = file.get_tensor("regions")
-    except (SafetensorError, OSError, ValueError) as error:
+        notes, tensors = load_sealed(path)
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: cannot be read ({error}); {_AGAIN}") from None
-    if not isinstance(notes, dict) or (notes.get("format"), notes.get("version")) != (
-        FORMAT,
-        VERSION,
-    ):
+    if (notes.get("format"), notes.get("version")) != (FORMAT, VERSION) or "regions" not in tensors:
         raise CheckpointError(f"{path}: not the reference images of a checkpoint; {_AGAIN}")
     if notes.get("fingerprint") != model.fingerprint:
         raise CheckpointError(
             f"{path}: made by another model ({str(notes.get('fingerprint'))[:12]}…, this one is "
             f"{model.fingerprint[:12]}…): its scores cannot be compared; {_AGAIN}"
         )
+    rows = tensors["regions"].numpy()
     wanted = model.spec.dimension + SCALE_BYTES
     if rows.dtype != np.int8 or rows.ndim != 3 or rows.shape[-1] != wanted or not rows.size:
         raise CheckpointError(

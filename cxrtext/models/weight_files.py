@@ -7,6 +7,8 @@ folder nor the hub's cache is ever written to.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import warnings
 from collections.abc import Mapping
@@ -14,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import replacing, sha256
+from cxrtext.files import SEAL, SUMS, file_problems, replacing, replacing_folder, seal_of, sha256
 
 SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
+
+_NOTES = "notes"
 
 
 def cache_folder() -> Path:
@@ -70,11 +74,10 @@ def keep_copy(source: Path, state: Mapping[str, Tensor]) -> Path | None:
         for name, tensor in state.items()
     }
     try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
         path = _copy_of(source)
-        with replacing(path) as temporary:
-            save_file(tensors, temporary, metadata={"format": "pt"})
-            _check_equal(load_file(temporary), state)
+        with replacing_folder(path.parent) as folder:
+            save_file(tensors, folder / path.name, metadata={"format": "pt"})
+            _check_equal(load_file(folder / path.name), state)
     except (SafetensorError, OSError, RuntimeError, ValueError):
         return None
     return path
@@ -99,9 +102,60 @@ def _read_copy(pickled: Path) -> tuple[Path, Mapping[str, Any]] | None:
         if not cache_folder().is_dir():
             return None  # saves the digest
         path = _copy_of(pickled)
-        return (path, load_file(path)) if path.is_file() else None
+        if not (path.parent / SUMS).is_file() or file_problems(path.parent):
+            return None
+        return path, load_file(path)
     except (SafetensorError, OSError, RuntimeError):
         return None  # it is written again
+
+
+def _seal_of_tensors(notes: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    listed = []
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest = hashlib.sha256(tensor.flatten().view(torch.uint8).numpy().data).hexdigest()
+        listed.append([name, str(tensor.dtype), list(tensor.shape), digest])
+    return seal_of([dict(notes), listed])
+
+
+def save_sealed(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
+    """Write tensors with notes and a digest of both, whole or not at all.
+
+    Args:
+        path: A ``.safetensors`` file.
+        tensors: By name.
+        notes: What is said of them, as JSON takes it.
+    """
+    kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps({**notes, SEAL: _seal_of_tensors(notes, kept)})
+    with replacing(path) as temporary:
+        # One note: the order of several is drawn anew each time, and equal files are to be equal.
+        save_file(kept, temporary, metadata={_NOTES: text})
+
+
+def load_sealed(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read what :func:`save_sealed` wrote.
+
+    Returns:
+        The notes, and the tensors by name.
+
+    Raises:
+        ValueError: The file is damaged or something else.
+        OSError: It cannot be read.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            notes = json.loads((file.metadata() or {}).get(_NOTES, ""))
+        tensors = load_file(path)
+    except (SafetensorError, RecursionError) as error:
+        raise ValueError(str(error).splitlines()[0][:120]) from None
+    except json.JSONDecodeError:
+        raise ValueError("has no notes") from None
+    if not isinstance(notes, dict):
+        raise ValueError("has no notes")
+    if notes.pop(SEAL, None) != _seal_of_tensors(notes, tensors):
+        raise ValueError("is not what was written: its digest differs")
+    return notes, tensors
 
 
 def _read_pickle(path: Path) -> Mapping[str, Any]:

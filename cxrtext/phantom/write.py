@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.files import write_json
+from cxrtext.files import SEAL, SUMS, seal_of, sealed, sha256, write_json
 from cxrtext.phantom.pictures import SUFFIXES, Job, draw_chunk, image_name
 from cxrtext.phantom.render import PlacedBox
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
@@ -92,20 +92,42 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _read_boxes(path: Path) -> dict[str, list[PlacedBox]]:
-    """The boxes noted by earlier runs; a line cut short is left out."""
-    boxes: dict[str, list[PlacedBox]] = {}
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """An image that an earlier run has drawn: its digest, and the boxes of its findings."""
+
+    digest: str
+    boxes: list[PlacedBox]
+
+
+def _read_drawn(path: Path) -> dict[str, _Drawn]:
+    """What earlier runs noted, by study; a line that is cut short or damaged is left out."""
+    drawn: dict[str, _Drawn] = {}
     if not path.is_file():
-        return boxes
-    for line in path.read_text(encoding="utf-8").splitlines():
+        return drawn
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             noted = json.loads(line)
-            boxes[noted["study_id"]] = [
-                PlacedBox(box["finding"], box["part"], tuple(box["bbox"])) for box in noted["boxes"]
-            ]
-        except (ValueError, KeyError, TypeError):
+            if noted.pop(SEAL) != seal_of(noted):
+                continue
+            boxes = [PlacedBox(b["finding"], b["part"], tuple(b["bbox"])) for b in noted["boxes"]]
+            drawn[noted["study_id"]] = _Drawn(noted["image"], boxes)
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue
-    return boxes
+    return drawn
+
+
+def _line_of(study_id: str, drawn: _Drawn) -> str:
+    noted = {
+        "study_id": study_id,
+        "image": drawn.digest,
+        "boxes": [asdict(box) for box in drawn.boxes],
+    }
+    return json.dumps(sealed(noted)) + "\n"
+
+
+def _is_drawn(path: Path, drawn: _Drawn | None) -> bool:
+    return drawn is not None and path.is_file() and sha256(path) == drawn.digest
 
 
 @contextmanager
@@ -151,13 +173,10 @@ def _draw_missing(
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, list[PlacedBox]]:
     """Draw what no earlier run has drawn, and return the boxes of all."""
-    boxes = _read_boxes(job.out / BOXES)
-    missing = [
-        study
-        for study in studies
-        if study.study_id not in boxes
-        or not (job.out / image_name(study, job.image_format)).is_file()
-    ]
+    paths = {study.study_id: job.out / image_name(study, job.image_format) for study in studies}
+    noted = _read_drawn(job.out / BOXES)
+    missing = [s for s in studies if not _is_drawn(paths[s.study_id], noted.get(s.study_id))]
+    boxes = {study_id: drawn.boxes for study_id, drawn in noted.items()}
     done = len(studies) - len(missing)
     if progress:
         progress(done, len(studies))
@@ -172,8 +191,7 @@ def _draw_missing(
         for chunk in drawn:
             for study_id, placed in chunk:
                 boxes[study_id] = placed
-                line = {"study_id": study_id, "boxes": [asdict(box) for box in placed]}
-                log.write(json.dumps(line) + "\n")
+                log.write(_line_of(study_id, _Drawn(sha256(paths[study_id]), placed)))
             log.flush()
             done += len(chunk)
             if progress:
@@ -233,6 +251,7 @@ def write_phantoms(
     planned = draw_studies(studies, seed)
     for folder in ("images", "masks") if masks else ("images",):
         (out / folder).mkdir(exist_ok=True)
+    (out / SUMS).unlink(missing_ok=True)  # until the set is whole
     boxes = _draw_missing(job, planned, workers or _cores(), progress)
     names = [image_name(study, image_format) for study in planned]
     return write_tables(out, planned, names, boxes, size)

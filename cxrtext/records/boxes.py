@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import DataError
-from cxrtext.files import write_json
+from cxrtext.files import check_listed, write_json
 from cxrtext.records.rejects import BadItem
 from cxrtext.records.tables import read_table
 
@@ -104,6 +104,7 @@ def _box(
 
 
 def _load_coco(path: Path) -> Mapping[str, list[Any]]:
+    check_listed(path, DataError)
     try:
         if path.stat().st_size > FILE_LIMIT:
             raise DataError(f"{path}: larger than {FILE_LIMIT >> 20} MiB; is it a box file?")

@@ -1,15 +1,21 @@
 """The table of scored sentences that ``cxrtext score-text`` writes and training reads."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
 from cxrtext.errors import DataError
+from cxrtext.files import read_sealed, sha256, write_sealed
 from cxrtext.records.row_writer import Kind, RowWriter
 from cxrtext.records.study import Sentence
 from cxrtext.records.tables import read_table
+
+META = ".meta.json"
+"""What a table's notes are called, behind its name: how it was made, and its digest."""
+
+_TABLE = "table_sha256"
 
 COLUMNS = (
     "study_id",
@@ -70,6 +76,34 @@ def write_sentences(path: Path, sentences: Iterable[Sentence]) -> None:
             writer.add(sentence)
 
 
+def write_notes(path: Path, notes: Mapping[str, Any]) -> None:
+    """Write ``<path>.meta.json``: how a table was made, and the digest by which it is known.
+
+    Args:
+        path: The table, which is there.
+        notes: What is to be said of it, as JSON takes it.
+    """
+    write_sealed(path.with_name(path.name + META), {**notes, _TABLE: sha256(path)})
+
+
+def check_notes(path: Path) -> None:
+    """Refuse a table that is not the one that its notes were written for; one without is let by.
+
+    Raises:
+        DataError: The table or its notes were damaged or changed.
+    """
+    notes = path.with_name(path.name + META)
+    fix = f"copy both again, score again, or, if you changed the table yourself, remove {notes}"
+    try:
+        digest = read_sealed(notes).get(_TABLE)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise DataError(f"{notes}: {error}; {fix}") from None
+    if digest != sha256(path):
+        raise DataError(f"{path}: is not the table that {notes.name} was written for; {fix}")
+
+
 def _number(path: Path, row: int, name: str, text: str) -> float:
     try:
         value = float(text)
@@ -93,9 +127,11 @@ def read_sentences(path: Path) -> list[Sentence]:
         One sentence a row, in the order of the table.
 
     Raises:
-        DataError: A column is missing, a number is none, or eta lies outside (0, 1).
+        DataError: A column is missing, a number is none, eta lies outside (0, 1), or the table is
+            not the one that its notes were written for.
     """
     table = read_table(path, required=COLUMNS)
+    check_notes(path)
     sentences = []
     for number, row in enumerate(table.rows, 1):
         eta = _number(path, number, "eta", row["eta"])

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from cxrtext.errors import DataError
+from cxrtext.files import check_listed
 from cxrtext.records.rejects import BadItem
 from cxrtext.records.report_files import open_folder, open_report_file
 from cxrtext.records.stdin_lines import open_stdin
@@ -60,6 +61,7 @@ def open_source(path: Path | str) -> TextSource:
         if ending not in _BY_ENDING:
             advice = _REFUSED.get(ending, "give .csv, .parquet, .jsonl, .txt, a folder, or '-'")
             raise DataError(f"{path}: a file ending in {ending or 'nothing'} is not read: {advice}")
+        check_listed(path, DataError)
         return _BY_ENDING[ending](path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None

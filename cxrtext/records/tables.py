@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import DataError
-from cxrtext.files import replacing
+from cxrtext.files import check_listed, replacing
 
 CELL_LIMIT = 10_000_000
 """Longest cell that is read, in characters."""
@@ -90,10 +90,12 @@ def read_table(path: Path, required: Iterable[str] = ()) -> Table:
         The table, with at least one row.
 
     Raises:
-        DataError: The file is missing, unreadable, empty, has a column twice, or lacks one.
+        DataError: The file is missing, unreadable, empty, has a column twice, lacks one, or is not
+            what its folder's list of digests says.
     """
     if not path.is_file():
         raise DataError(f"{path}: no such file")
+    check_listed(path, DataError)
     match path.suffix.lower():
         case ".csv":
             table = _read_csv(path)

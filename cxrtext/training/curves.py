@@ -20,10 +20,14 @@ PANELS = (
 def read_metrics(path: Path) -> dict[str, tuple[list[int], list[float]]]:
     """Steps and values of each measure in a ``metrics.jsonl``, as ``train/loss``."""
     found: dict[str, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
-    for line in path.read_text(encoding="utf-8").splitlines():
-        values = json.loads(line)
-        kind, step = values.pop("kind"), values.pop("step")
-        for name, value in values.items():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            values = json.loads(line)
+            kind, step = str(values.pop("kind")), int(values.pop("step"))
+            numbers = {str(name): float(value) for name, value in values.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue  # a log for people: a damaged line is left out
+        for name, value in numbers.items():
             steps, series = found[f"{kind}/{name}"]
             steps.append(step)
             series.append(value)

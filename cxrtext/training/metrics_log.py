@@ -51,12 +51,12 @@ class MetricsLog:
 
 def _lines_up_to(path: Path, start: int) -> list[str]:
     kept = []
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
         try:
             if json.loads(line)["step"] <= start and line.endswith("\n"):
                 kept.append(line)
         except (json.JSONDecodeError, KeyError, TypeError):
-            continue  # the last line of a killed process may be cut
+            continue  # the last line of a killed process may be cut, another one damaged
     return kept
 
 

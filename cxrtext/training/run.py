@@ -1,17 +1,15 @@
 """A whole training run: from a configuration to a checkpoint."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import yaml
 
-from cxrtext.config import Config, with_whole_paths
+from cxrtext.config import Config, with_whole_paths, write_config
 from cxrtext.errors import ConfigError, WorkError
-from cxrtext.files import only_one, remove_temporaries, write_text
+from cxrtext.files import only_one, sweep
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Rejects
 from cxrtext.training.build import (
@@ -116,9 +114,8 @@ def _own_folder(out: Path, resume: bool) -> Iterator[None]:
                 f"{out}: another process is training into this folder; wait for it, or choose "
                 "another with --set out=…"
             ) from None
-        remove_temporaries(out / "state" / "unnamed.pt")
-        for left in out.glob(".checkpoint*.tmp"):
-            shutil.rmtree(left, ignore_errors=True)
+        for folder in (out, out / "state"):
+            sweep(folder)
         yield
 
 
@@ -167,8 +164,7 @@ def _train(
     if processes.first:
         course.require_room_to_start()
         folder.mkdir(parents=True, exist_ok=True)
-        text = yaml.safe_dump(plain(with_whole_paths(config)), sort_keys=False)
-        write_text(config.out / "config.yaml", text)
+        write_config(config.out / "config.yaml", plain(with_whole_paths(config)))
     _greet(course, tables, listener)
     validation = course.run(listener)
     if processes.first:

@@ -14,11 +14,9 @@ from typing import Any
 import torch
 
 from cxrtext.errors import CheckpointError, WorkError
-from cxrtext.files import replacing, sha256
+from cxrtext.files import is_as_named, sha256, write_named
 
 PATTERN = "step-*.pt"
-DIGITS = 16
-"""Of the digest, kept in a name."""
 
 
 def save_state(folder: Path, step: int, state: Mapping[str, Any], keep: int) -> Path:
@@ -33,12 +31,9 @@ def save_state(folder: Path, step: int, state: Mapping[str, Any], keep: int) -> 
     Returns:
         The file.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    unnamed = folder / "unnamed.pt"
-    with replacing(unnamed) as temporary:
-        torch.save(dict(state), temporary)
-        named = folder / f"step-{step:08d}-{sha256(temporary)[:DIGITS]}.pt"
-    unnamed.replace(named)
+    named = write_named(
+        folder, f"step-{step:08d}", ".pt", lambda path: torch.save(dict(state), path)
+    )
     for old in _newest_first(folder):
         if old != named and _step_of(old) >= step:
             old.unlink()  # of a later step: what a damaged state was passed over for
@@ -66,7 +61,7 @@ def load_newest_state(
     for path in paths:
         reason = "it is not what was written"
         try:
-            if path.stem.rpartition("-")[2] == sha256(path)[:DIGITS]:
+            if is_as_named(path):
                 state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
                 return state
         except (OSError, RuntimeError, UnpicklingError, EOFError, ValueError) as error:

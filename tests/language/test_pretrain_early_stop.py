@@ -78,7 +78,8 @@ def test_training_stops_and_the_best_epoch_is_kept(corpus: Path, tmp_path: Path)
 
     with pytest.raises(StopError):
         train(corpus, tmp_path / "b", 3, note)
-    second = torch.load(tmp_path / "b.partial" / "state.pt", weights_only=True)["model"]
+    (state,) = (tmp_path / "b.partial").glob("state-*.pt")
+    second = torch.load(state, weights_only=True)["model"]
     kept = load_masked_language_model(tmp_path / "a")
     for name, value in kept.model.state_dict().items():
         assert torch.equal(value, second[name])

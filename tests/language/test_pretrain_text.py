@@ -112,7 +112,8 @@ def test_a_damaged_state_is_refused(corpus: Path, tmp_path: Path) -> None:
 
     with pytest.raises(StopError):
         pretrain_text(corpus, tmp_path / "m", epochs=2, progress=stop, **SMALL)  # type: ignore[arg-type]
-    (tmp_path / "m.partial" / "state.pt").write_bytes(b"PK\x03\x04")
+    (state,) = (tmp_path / "m.partial").glob("state-*.pt")
+    state.write_bytes(b"PK\x03\x04")
     with pytest.raises(CheckpointError, match="damaged; remove"):
         pretrain_text(corpus, tmp_path / "m", epochs=2, **SMALL)  # type: ignore[arg-type]
 

@@ -4,18 +4,19 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from cxrtext.datasets.checking.image_facts import ImageFacts
 from cxrtext.errors import DataError
+from cxrtext.files import SEAL, seal_of
 
 CACHE_NAME = ".check-data.sqlite"
 """The file, beside the manifest."""
 
 _APPLICATION = 0x63786463
-_VERSION = 2
+_VERSION = 3
 """Raised whenever the same file would give other facts."""
 
 _COMMIT_SECONDS = 5.0
@@ -42,7 +43,7 @@ class FactsCache:
         row = self._database.execute(
             "SELECT facts FROM facts WHERE path = ? AND size = ? AND mtime_ns = ?", (path, *stamp)
         ).fetchone()
-        return None if row is None else ImageFacts(**json.loads(row[0]))
+        return None if row is None else _facts_of(row[0], path, stamp)
 
     def put(self, path: str, stamp: Stamp, facts: ImageFacts) -> None:
         """Keep what is known of a file; faults are not kept, so that they are looked at again."""
@@ -50,11 +51,26 @@ class FactsCache:
             return
         self._database.execute(
             "INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)",
-            (path, *stamp, json.dumps(asdict(facts))),
+            (path, *stamp, _text_of(facts, path, stamp)),
         )
         if time.monotonic() - self._committed > _COMMIT_SECONDS:
             self._database.commit()
             self._committed = time.monotonic()
+
+
+def _text_of(facts: ImageFacts, path: str, stamp: Stamp) -> str:
+    noted = asdict(facts)
+    return json.dumps({**noted, SEAL: seal_of([path, *stamp, noted])})
+
+
+def _facts_of(text: str, path: str, stamp: Stamp) -> ImageFacts | None:
+    """Facts as they were noted; None where a bit of them has changed since."""
+    try:
+        noted = json.loads(text)
+        seal = noted.pop(SEAL)
+        return ImageFacts(**noted) if seal == seal_of([path, *stamp, noted]) else None
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return None
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -110,5 +126,12 @@ def open_cache(path: Path | None, *, wanted: bool = False) -> Iterator[FactsCach
     with closing(database):
         try:
             yield FactsCache(database)
-        finally:
             database.commit()
+        except sqlite3.DatabaseError as error:
+            raise DataError(
+                f"{path}: the cache cannot be used ({error}); make room on the disk, or remove it"
+            ) from None
+        except BaseException:
+            with suppress(sqlite3.DatabaseError):
+                database.commit()
+            raise

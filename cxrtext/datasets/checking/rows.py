@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.errors import DataError
+from cxrtext.files import check_listed
 from cxrtext.records.tables import CELL_LIMIT, cell_text
 
 Cells = dict[str, str]
@@ -43,6 +44,7 @@ class Rows:
             raise DataError(f"{path}: no such file")
         if path.suffix.lower() not in (".csv", ".parquet"):
             raise DataError(f"{path}: a table ends in .csv or .parquet; save it as one of these")
+        check_listed(path, DataError)
         self.columns = self._columns()
         twice = sorted({name for name in self.columns if self.columns.count(name) > 1})
         if twice:

@@ -1,6 +1,5 @@
 """The folder that an import writes: made by it, or nothing of it is touched."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from cxrtext.datasets.importing.identity import Ids
 from cxrtext.datasets.importing.options import ImportOptions
 from cxrtext.datasets.importing.walk import NOTE, WRITTEN
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.files import write_json
+from cxrtext.files import read_sealed, write_sealed
 
 
 def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]:
@@ -60,15 +59,14 @@ def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids
             raise DataError(
                 f"{out}: the folder is not empty and was not made by an import; name another"
             )
-    write_json(note, parameters)
+    write_sealed(note, parameters)
 
 
 def _read_note(note: Path) -> dict[str, Any]:
     try:
-        noted = json.loads(note.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return read_sealed(note)
+    except (OSError, ValueError):
         return {}
-    return noted if isinstance(noted, dict) else {}
 
 
 def noted_layout(out: Path) -> str:

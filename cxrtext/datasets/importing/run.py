@@ -9,9 +9,10 @@ from cxrtext.datasets.importing.options import ImportOptions, check_options
 from cxrtext.datasets.importing.out_folder import claim_folder
 from cxrtext.datasets.importing.set_aside import SetAside
 from cxrtext.datasets.importing.summary import ImportSummary
+from cxrtext.datasets.importing.walk import NOTE, WRITTEN
 from cxrtext.datasets.importing.work import Import
 from cxrtext.errors import CxrTextError
-from cxrtext.files import only_one
+from cxrtext.files import SUMS, only_one, write_sums
 
 
 def _silent(_stage: str, _done: int, _total: int) -> None:
@@ -51,6 +52,7 @@ def import_folder(
     claim_folder(out, root, options, reading.layout, ids)
     failure: CxrTextError | None = None
     with only_one(out / "manifest.csv"), SetAside(out, ids, options.max_rejected) as aside:
+        (out / SUMS).unlink(missing_ok=True)  # until the tables are whole
         run = Import(root, out, options, reading, ids, aside, progress or _silent)
         try:
             run.work()
@@ -58,4 +60,5 @@ def import_folder(
             failure = error
     if failure is not None:
         raise failure
+    write_sums(out, [name for name in (NOTE, *WRITTEN) if (out / name).is_file()])
     return run.summary()

@@ -4,13 +4,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from cxrtext.files import SUMS
 from cxrtext.records import BadItem
 
 NOTE = "import.json"
 """The file by which an import knows a folder that it made."""
 WRITTEN = ("manifest.csv", "reports.csv", "labels.csv", "boxes.json", "import.rejected.csv")
 """What an import writes into its folder beside the images."""
-_OWN = {NOTE, "manifest.csv.lock", *WRITTEN}
+_OWN = {NOTE, "manifest.csv.lock", SUMS, *WRITTEN}
 
 PICTURES = (".png", ".jpg", ".jpeg")
 """Endings of image files that are not DICOM."""

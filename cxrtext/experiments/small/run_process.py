@@ -1,6 +1,5 @@
 """``python -m cxrtext.experiments.small.run_process FOLDER``: train and measure one run."""
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,8 @@ from cxrtext.experiments.runs import FORMAT, JOB, METRICS, RESAMPLED
 from cxrtext.experiments.small.probing import PROBES, Features, resamples_of
 from cxrtext.experiments.small.small_set import SmallSet, read_set
 from cxrtext.experiments.small.view_run import view_set, view_settings
-from cxrtext.files import replacing, write_json
+from cxrtext.experiments.stages import noted_in
+from cxrtext.files import replacing, write_sealed
 from cxrtext.training.views import ViewSettings, encode, load_encoder, train_views
 from cxrtext.training.views.encoder import FILE as ENCODER
 
@@ -35,7 +35,7 @@ def _train(folder: Path, held: SmallSet, settings: ViewSettings, device: str) ->
         view_set(held, settings), settings, out, device=device, listener=listener_of(folder)
     )
     seen = settings.steps * settings.batch
-    write_json(
+    write_sealed(
         folder / TRAINED,
         {"steps": settings.steps, "images": seen, "seconds": seconds_spent(folder)},
     )
@@ -82,20 +82,20 @@ def main(arguments: list[str] | None = None) -> int:
     """Train and measure the run of a folder; returns the exit code."""
     folder = Path((arguments if arguments is not None else sys.argv[1:])[0])
     try:
-        job = json.loads((folder / JOB).read_text(encoding="utf-8"))
+        job = noted_in(folder / JOB)
         settings = view_settings(job["settings"])
         held = read_set(Path(job["data"]))
         encoder = _train(folder, held, settings, str(job["device"]))
         say("measuring")
         _measure(folder, job, held, encoder, settings.seed)
-        write_json(
+        write_sealed(
             folder / METRICS,
             {
                 "format": FORMAT,
                 "settings": settings.deciding(),
                 "images": len(held.train.images),
                 "measured": len(held.test.images),
-                "budget": json.loads((folder / TRAINED).read_text(encoding="utf-8")),
+                "budget": noted_in(folder / TRAINED),
                 "machine": machine(str(next(encoder.parameters()).device)),
                 "threads": torch.get_num_threads(),
                 "versions": versions(),

@@ -17,7 +17,7 @@ from cxrtext.experiments.small.definition import (
 )
 from cxrtext.experiments.small.small_set import read_set
 from cxrtext.experiments.stages import first_difference, read_json
-from cxrtext.files import write_json
+from cxrtext.files import write_sealed
 
 DEFAULTS: Settings = {"log_every": 10, "save_every": 100}
 FREE = ("log_every", "save_every")
@@ -146,7 +146,7 @@ def plan(
                 "resamples": scale.resamples,
                 "device": scale.device,
             }
-            write_json(folder / JOB, job)
+            write_sealed(folder / JOB, job)
             runs.append(SmallRun(group, trial, seed, folder, int(settings["steps"]), settings))
     return runs
 

@@ -11,7 +11,14 @@ import torch
 from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import replacing, write_json
+from cxrtext.files import (
+    file_problems,
+    is_as_named,
+    read_sealed,
+    write_named,
+    write_sealed,
+    write_sums,
+)
 from cxrtext.language.pretraining.history import History
 from cxrtext.text import load_tokenizer, save_tokenizer
 
@@ -28,17 +35,17 @@ class PretrainState:
     folder: Path
     settings: dict[str, Any]
 
-    @property
-    def _file(self) -> Path:
-        return self.folder / "state.pt"
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("state-*.pt"))
 
     def tokenizer(self) -> BertTokenizer | None:
         """Return the tokenizer of the run that was stopped, or None without such a run."""
         try:
-            same = json.loads((self.folder / "settings.json").read_text()) == self.settings
+            noted = read_sealed(self.folder / "settings.json")
+            same = noted == json.loads(json.dumps(self.settings))
         except (OSError, ValueError):
             same = False
-        if same:
+        if same and not file_problems(self.folder):
             return load_tokenizer(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
         return None
@@ -47,7 +54,8 @@ class PretrainState:
         """Start a state: the vocabulary first, the settings that make it valid last."""
         self.folder.mkdir(parents=True, exist_ok=True)
         save_tokenizer(tokenizer, self.folder)
-        write_json(self.folder / "settings.json", self.settings)
+        write_sums(self.folder)
+        write_sealed(self.folder / "settings.json", self.settings)
 
     def save(
         self,
@@ -63,8 +71,11 @@ class PretrainState:
             "step": step,
             "history": {item.name: getattr(history, item.name) for item in fields(history)},
         }
-        with replacing(self._file) as temporary:
-            torch.save(content, temporary)
+        before = self._files()
+        kept = write_named(self.folder, "state", ".pt", lambda path: torch.save(content, path))
+        for old in before:
+            if old != kept:
+                old.unlink()
 
     def restore(
         self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, history: History
@@ -77,10 +88,17 @@ class PretrainState:
         Raises:
             CheckpointError: The file is damaged.
         """
-        if not self._file.is_file():
+        # Two where a run was killed before it removed the older: the one further on counts.
+        files = self._files()
+        if not files:
             return 0
         try:
-            state = torch.load(self._file, map_location="cpu", weights_only=True)
+            states = [
+                torch.load(path, map_location="cpu", weights_only=True)
+                for path in files
+                if is_as_named(path)
+            ]
+            state = max(states, key=lambda state: state["step"])
             model.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
             for name, value in state["history"].items():
@@ -97,7 +115,7 @@ class PretrainState:
             AttributeError,
         ):
             raise CheckpointError(
-                f"{self._file}: the state of the stopped run is damaged; remove {self.folder} to "
+                f"{files[0]}: the state of the stopped run is damaged; remove {self.folder} to "
                 "start again"
             ) from None
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file."""
 
 BUSY_SECONDS = 120.0
@@ -22,7 +22,7 @@ BUSY_SECONDS = 120.0
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS model (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE)",
     "CREATE TABLE IF NOT EXISTS score (model INTEGER NOT NULL, sentence BLOB NOT NULL, "
-    "tokens BLOB NOT NULL, PRIMARY KEY (model, sentence)) WITHOUT ROWID",
+    "tokens BLOB NOT NULL, checksum BLOB NOT NULL, PRIMARY KEY (model, sentence)) WITHOUT ROWID",
 )
 
 _TABLES = frozenset({"model", "score"})
@@ -35,10 +35,23 @@ def digest_of(pieces: Sequence[int]) -> bytes:
     ).digest()
 
 
+def _checksum(identity: str, sentence: bytes, tokens: bytes) -> bytes:
+    """Of a row: by it a score is known that a flipped bit has changed."""
+    return hashlib.blake2b(identity.encode() + sentence + tokens, digest_size=8).digest()
+
+
+def _row_is_whole(identity: object, sentence: object, tokens: object, checksum: object) -> bool:
+    if not (isinstance(identity, str) and isinstance(sentence, bytes)):
+        return False
+    return isinstance(tokens, bytes) and checksum == _checksum(identity, sentence, tokens)
+
+
 class ScoreCache:
     """A SQLite file of word pieces' log-likelihoods, by what gave them and the sentence's digest.
 
     Several processes may use one file at once: SQLite locks it for each look and each addition.
+    Each row has a checksum; one that is not what was written counts as unknown, and the sentence is
+    scored again.
 
     Args:
         path: The file; made when missing.
@@ -50,6 +63,7 @@ class ScoreCache:
 
     def __init__(self, path: Path, identity: str) -> None:
         self.path = path
+        self._identity = identity
         with self._told():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, timeout=BUSY_SECONDS)
@@ -84,19 +98,24 @@ class ScoreCache:
             for start in range(0, len(sentences), 500):
                 some = sentences[start : start + 500]
                 places = ",".join("?" * len(some))
-                query = "SELECT sentence, tokens FROM score WHERE model = ? AND sentence IN "
-                rows = self._base.execute(f"{query}({places})", [self._model, *some])
-                found.update((key, np.frombuffer(value, dtype="<f4")) for key, value in rows)
+                query = "SELECT sentence, tokens, checksum FROM score WHERE model = ? AND sentence "
+                rows = self._base.execute(f"{query}IN ({places})", [self._model, *some])
+                found.update(
+                    (key, np.frombuffer(value, dtype="<f4"))
+                    for key, value, checksum in rows
+                    if _row_is_whole(self._identity, key, value, checksum)
+                )
         return found
 
     def add(self, scores: Mapping[bytes, NDArray[np.float32]]) -> None:
         """Keep some scores; they are in the file when this returns."""
+        tokens = {key: np.asarray(value, "<f4").tobytes() for key, value in scores.items()}
         rows = [
-            (self._model, key, np.asarray(value, dtype="<f4").tobytes())
-            for key, value in scores.items()
+            (self._model, key, value, _checksum(self._identity, key, value))
+            for key, value in tokens.items()
         ]
         with self._told(), self._base:
-            self._base.executemany("INSERT OR REPLACE INTO score VALUES (?, ?, ?)", rows)
+            self._base.executemany("INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?)", rows)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -125,3 +144,25 @@ class ScoreCache:
         trace: TracebackType | None,
     ) -> None:
         self._base.close()
+
+
+def damaged_scores(path: Path) -> int:
+    """How many rows of a cache are not what was written; reads those of every model.
+
+    Raises:
+        DataError: The file cannot be read as a cache.
+    """
+    try:
+        base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            if base.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
+                raise sqlite3.DatabaseError
+            rows = base.execute(
+                "SELECT identity, sentence, tokens, checksum FROM score LEFT JOIN model "
+                "ON model.id = score.model"
+            )
+            return sum(not _row_is_whole(*row) for row in rows)
+        finally:
+            base.close()
+    except sqlite3.DatabaseError:
+        raise DataError(f"{path}: the cache of scores is damaged, or no cache; remove it") from None

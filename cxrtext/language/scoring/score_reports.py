@@ -10,7 +10,7 @@ from typing import TextIO
 
 import torch
 
-from cxrtext.files import only_one, remove_temporaries, write_json
+from cxrtext.files import only_one
 from cxrtext.language.eta.report import EtaReport
 from cxrtext.language.scoring.cache import ScoreCache
 from cxrtext.language.scoring.masked_copies import Variant
@@ -25,19 +25,10 @@ from cxrtext.language.scoring.work import ScoreWork
 from cxrtext.language.scoring.workers import model_for_workers
 from cxrtext.models.masked_language_model import DEFAULT_MODEL, MaskedLanguageModel
 from cxrtext.records import open_source
+from cxrtext.records.sentences import META, write_notes
 
 CACHE_NAME = "scores.sqlite"
 """The cache beside the output."""
-
-META, REJECTED = ".meta.json", ".rejected.csv"
-"""What is written beside the output, by what follows its name."""
-
-
-def _claim(path: Path, written: Sequence[Path], closing: ExitStack) -> None:
-    """Lock an output, and remove what a run that was killed while writing left there."""
-    closing.enter_context(only_one(path))
-    for each in written:
-        remove_temporaries(each)
 
 
 def _open_run(
@@ -53,10 +44,9 @@ def _open_run(
     started = time.monotonic()
     source = open_source(reports)
     if options.tokens is not None:
-        _claim(options.tokens, [options.tokens], closing)
+        closing.enter_context(only_one(options.tokens))
     if isinstance(out, Path):
-        beside = [out.with_name(out.name + ending) for ending in (META, REJECTED)]
-        _claim(out, [out, *beside], closing)
+        closing.enter_context(only_one(out))
         place = out
     else:
         place = Path(closing.enter_context(tempfile.TemporaryDirectory())) / "stream"
@@ -162,11 +152,13 @@ def score_reports(
         run.read(on_read)
         run.score(progress)
         report = run.judged()
+        if isinstance(out, Path):
+            out.with_name(out.name + META).unlink(missing_ok=True)  # of the table before
         run.write(out, report)
         summary = run.summary(report)
         if isinstance(out, Path):
             write_rejects(out, run.work.rejected())
-            write_json(out.with_name(out.name + META), asdict(summary))
+            write_notes(out, asdict(summary))
         if judge is not None:
             judge(report)
         run.work.remove()

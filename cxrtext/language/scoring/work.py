@@ -15,11 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import WorkError
+from cxrtext.files.table_sums import damaged_tables, keep_sums, prepare
 from cxrtext.language.scoring.cache import ScoreCache, digest_of
 from cxrtext.records import Sentence
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file."""
+
+TABLES = ("fact", "text", "sentence", "rejected")
+"""The tables whose rows are checked when a run continues."""
 
 PAGE = 2000
 """Rows that are held in memory at once."""
@@ -101,10 +105,12 @@ class ScoreWork:
             return None
         base = sqlite3.connect(self.path)
         try:
+            prepare(base)
             row = base.execute("SELECT value FROM fact WHERE name = 'identity'").fetchone()
             same = row is not None and row[0] == self._identity
             # A power cut, or another program, may have damaged what a kill cannot.
-            if same and base.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+            whole = same and base.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
+            if whole and not damaged_tables(base, TABLES):
                 return self._without_waiting(base)
         except sqlite3.DatabaseError:
             pass
@@ -115,8 +121,10 @@ class ScoreWork:
         self._unlink()
         self.path.touch(mode=0o600)
         base = self._without_waiting(sqlite3.connect(self.path))
+        prepare(base)
         base.executescript(_SCHEMA)
         with base:
+            keep_sums(base, TABLES)
             base.execute("INSERT INTO fact VALUES ('identity', ?)", [self._identity])
         return base
 

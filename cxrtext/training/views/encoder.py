@@ -1,17 +1,13 @@
 """An encoder with the mean and deviation of the images that it was trained on."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import replacing
 from cxrtext.models.small_encoders import build_small_encoder
+from cxrtext.models.weight_files import load_sealed, save_sealed
 
 FILE = "encoder.safetensors"
 
@@ -66,9 +62,7 @@ def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
 
 def save_encoder(encoder: ViewEncoder, out: Path) -> Path:
     """Write ``encoder.safetensors`` into a folder, whole or not at all; returns the file."""
-    tensors = {name: value.contiguous() for name, value in encoder.state_dict().items()}
-    with replacing(out / FILE) as temporary:
-        save_file(tensors, temporary, metadata={"encoder": json.dumps(encoder.shape)})
+    save_sealed(out / FILE, encoder.state_dict(), encoder.shape)
     return out / FILE
 
 
@@ -89,21 +83,15 @@ def load_encoder(out: Path, *, device: str | torch.device = "cpu") -> ViewEncode
     if not path.is_file():
         raise CheckpointError(f"{path}: not there; train the encoder to its last step first")
     try:
-        shape = _shape(path)
+        shape, tensors = load_sealed(path)
         encoder = ViewEncoder(**shape)
-        encoder.load_state_dict(load_file(path))
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        encoder.load_state_dict(tensors)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise CheckpointError(
             f"{path}: not an encoder as it was written ({reason}); train it again"
         ) from None
     return encoder.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
-
-
-def _shape(path: Path) -> dict[str, Any]:
-    with safe_open(path, framework="pt") as handle:
-        shape: dict[str, Any] = json.loads(handle.metadata()["encoder"])
-    return shape
 
 
 @torch.no_grad()

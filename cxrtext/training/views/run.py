@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import CheckpointError, WorkError
-from cxrtext.files import only_one, remove_temporaries
+from cxrtext.files import only_one
 from cxrtext.training.build import choose_device
 from cxrtext.training.follow import follow
 from cxrtext.training.listener import Listener
@@ -99,8 +99,6 @@ def _follow(job: ViewJob, between: "_Between", out: Path, listener: Listener) ->
 def _own_folder(out: Path) -> Iterator[None]:
     """Hold a run's folder, and clear away what a killed process left there half written."""
     with only_one(out / "run"):
-        remove_temporaries(out / "state" / "unnamed.pt")
-        remove_temporaries(out / "encoder.safetensors")
         yield
 
 

@@ -1,0 +1,53 @@
+"""Files that are written whole or not at all, and noticed when they are no longer what was written.
+
+``writing``: one file or folder in place of another, in one step.  ``digests``: SHA-256 sums of
+folders, and JSON that carries its own.  ``table_sums``: sums of the rows of SQLite tables.
+"""
+
+from cxrtext.files.digests import (
+    SEAL,
+    SUMS,
+    check_folder,
+    check_listed,
+    file_problems,
+    is_as_named,
+    read_sealed,
+    seal_of,
+    sealed,
+    sha256,
+    sums_of,
+)
+from cxrtext.files.writing import (
+    only_one,
+    replacing,
+    replacing_folder,
+    sweep,
+    write_json,
+    write_named,
+    write_sealed,
+    write_sums,
+    write_text,
+)
+
+__all__ = [
+    "SEAL",
+    "SUMS",
+    "check_folder",
+    "check_listed",
+    "file_problems",
+    "is_as_named",
+    "only_one",
+    "read_sealed",
+    "replacing",
+    "replacing_folder",
+    "seal_of",
+    "sealed",
+    "sha256",
+    "sums_of",
+    "sweep",
+    "write_json",
+    "write_named",
+    "write_sealed",
+    "write_sums",
+    "write_text",
+]

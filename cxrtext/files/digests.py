@@ -1,0 +1,174 @@
+"""Telling whether a file is still what was written: SHA-256 digests of folders, JSON with a seal.
+
+A folder that is made as a whole carries ``SHA256SUMS``, in the format of the command ``sha256sum``,
+which checks it too.  A JSON file that stands alone carries the digest of its own content.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import CxrTextError
+
+SUMS = "SHA256SUMS"
+"""Name of a folder's list of digests."""
+
+SEAL = "sha256"
+"""Key of a sealed JSON file that holds the digest of all others."""
+
+DIGITS = 16
+"""Of a digest, where a file carries it in its name."""
+
+_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+
+
+def sha256(path: Path) -> str:
+    """Return the hexadecimal SHA-256 digest of a file's bytes."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def is_as_named(path: Path) -> bool:
+    """Whether a file of :func:`cxrtext.files.write_named` is what was written."""
+    return path.stem.rpartition("-")[2] == sha256(path)[:DIGITS]
+
+
+def sums_of(folder: Path, names: Iterable[str] | None = None) -> dict[str, str]:
+    """SHA-256 digests of files of a folder, by name.
+
+    Args:
+        folder: The folder.
+        names: Files in it, as "name" or "subfolder/name"; by default all there are.
+    """
+    if names is None:
+        files = (path for path in folder.rglob("*") if path.is_file() and path.name != SUMS)
+        names = (path.relative_to(folder).as_posix() for path in files)
+    return {name: sha256(folder / name) for name in sorted(names)}
+
+
+def read_sums(folder: Path) -> dict[str, str] | None:
+    """The digests that a folder lists; None where it has no list.
+
+    Raises:
+        ValueError: The list is damaged.
+    """
+    try:
+        text = (folder / SUMS).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    lines = [_LINE.fullmatch(line) for line in text.removesuffix("\n").split("\n")]
+    found = {match[2]: match[1] for match in lines if match}
+    if not text.endswith("\n") or len(found) < len(lines):
+        raise ValueError(f"{folder / SUMS}: is damaged")
+    return found
+
+
+def file_problems(folder: Path) -> list[str]:
+    """What is wrong with the files that a folder lists, a line each; [] where all is well."""
+    try:
+        listed = read_sums(folder) or {}
+    except (ValueError, OSError) as error:
+        return [str(error)]
+    problems = []
+    for name, digest in listed.items():
+        path = folder / name
+        if not path.is_file():
+            problems.append(f"{path}: is missing")
+        elif sha256(path) != digest:
+            problems.append(f"{path}: is not what {SUMS} lists")
+    return problems
+
+
+def check_folder(
+    folder: Path, names: Iterable[str], wrong: type[CxrTextError], fix: str
+) -> dict[str, str]:
+    """Refuse a folder whose files are not those that were written.
+
+    Args:
+        folder: A folder that lists its files.
+        names: Files that must be there and listed.
+        wrong: What to raise.
+        fix: What the user can do, for the message.
+
+    Returns:
+        Digests by name.
+
+    Raises:
+        CxrTextError: Of type ``wrong``: a file is missing, damaged, or not listed.
+    """
+    try:
+        listed = read_sums(folder)
+    except (ValueError, OSError) as error:
+        raise wrong(f"{error}; {fix}") from None
+    for name in names:
+        if not (folder / name).is_file():
+            raise wrong(f"{folder / name}: is missing; {fix}")
+        if name not in (listed or {}):
+            raise wrong(f"{folder / name}: has no digest in {SUMS}; {fix}")
+    if problems := file_problems(folder):
+        raise wrong(f"{problems[0]}; {fix}")
+    return listed or {}
+
+
+def check_listed(path: Path, wrong: type[CxrTextError]) -> None:
+    """Refuse a table that is not what its folder lists; a file that no list names is let through.
+
+    Args:
+        path: The file.
+        wrong: What to raise.
+
+    Raises:
+        CxrTextError: Of type ``wrong``.
+    """
+    try:
+        digest = (read_sums(path.parent) or {}).get(path.name)
+    except (ValueError, OSError) as error:
+        raise wrong(f"{error}; {_ACCEPT.format(path.parent)}") from None
+    if digest is not None and path.is_file() and sha256(path) != digest:
+        raise wrong(
+            f"{path}: is not what {SUMS} beside it lists: it was damaged or changed; "
+            + _ACCEPT.format(path.parent)
+        )
+
+
+_ACCEPT = (
+    "copy it again, or, if you changed the folder yourself, run 'cxrtext check-files {} --accept'"
+)
+
+
+def seal_of(value: Any) -> str:
+    """SHA-256 digest of a JSON value, however it is laid out, in hexadecimal."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Read a JSON file that :func:`cxrtext.files.write_sealed` wrote.
+
+    Returns:
+        What was written.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is damaged or not sealed; says how, without quoting it.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise ValueError("not readable as JSON") from None
+    seal = value.pop(SEAL, None) if isinstance(value, dict) else None
+    if seal is None:
+        raise ValueError(f"has no key '{SEAL}' with its digest")
+    if seal != seal_of(value):
+        raise ValueError("is not what was written: its digest differs")
+    sealed: dict[str, Any] = value
+    return sealed
+
+
+def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON object with its seal, as :func:`read_sealed` wants it."""
+    plain = json.loads(json.dumps(dict(value), allow_nan=False))
+    return {**plain, SEAL: seal_of(plain)}

@@ -1,0 +1,102 @@
+"""Sums of the rows of SQLite tables, by which a flipped bit in any cell is noticed.
+
+SQLite notices when its pages no longer hang together, and not when a letter or a digit in a cell
+has changed.  Triggers keep one number a table, the sum of a digest of every row; it is compared
+with the rows when the file is opened.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+
+SUMS_TABLE = "row_sums"
+
+_MASK = 2**48 - 1
+
+
+def _digest(text: str | None) -> int:
+    """Digest of a row as text; 0 for none."""
+    if text is None:
+        return 0
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6)
+    return int.from_bytes(digest.digest(), "big")
+
+
+def prepare(database: sqlite3.Connection) -> None:
+    """Give a connection what the sums need; for every connection that changes a table with sums."""
+    database.create_function("row_digest", 1, _digest, deterministic=True)
+    # Else a row that INSERT OR REPLACE removes would stay in its table's sum.
+    database.execute("PRAGMA recursive_triggers = ON")
+
+
+def _columns(database: sqlite3.Connection, table: str) -> list[str]:
+    return [str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")]
+
+
+def _expression(table: str, columns: Sequence[str], row: str) -> str:
+    """SQL of a row's digest: of each cell that is not NULL, the column's name and the value.
+
+    Columns that come later, and are NULL then, do not change it.
+    """
+    cells = " || ".join(
+        f"iif({row}.\"{name}\" IS NULL, '', '{name}=' || quote({row}.\"{name}\") || ';')"
+        for name in columns
+    )
+    return f"row_digest('{table}:' || {cells})"
+
+
+def keep_sums(database: sqlite3.Connection, tables: Sequence[str]) -> None:
+    """Keep a sum for each of some tables from now on, in the caller's transaction.
+
+    To be called again when a table has got more columns.
+
+    Args:
+        database: Prepared by :func:`prepare`.
+        tables: Names of tables; their rows so far are added up where they have no sum yet.
+    """
+    database.execute(
+        f"CREATE TABLE IF NOT EXISTS {SUMS_TABLE} (name TEXT PRIMARY KEY, sum INTEGER NOT NULL)"
+    )
+    for table in tables:
+        columns = _columns(database, table)
+        changes = {
+            "insert": _expression(table, columns, "NEW"),
+            "delete": f"-{_expression(table, columns, 'OLD')}",
+            "update": f"{_expression(table, columns, 'NEW')} - "
+            f"{_expression(table, columns, 'OLD')}",
+        }
+        for event, change in changes.items():
+            database.execute(f"DROP TRIGGER IF EXISTS {SUMS_TABLE}_{table}_{event}")
+            kept = f"UPDATE {SUMS_TABLE} SET sum = (sum + {change}) & {_MASK}"  # noqa: S608
+            database.execute(
+                f"CREATE TRIGGER {SUMS_TABLE}_{table}_{event} AFTER {event.upper()} ON {table} "
+                f"BEGIN {kept} WHERE name = '{table}'; END"
+            )
+        database.execute(
+            f"INSERT OR IGNORE INTO {SUMS_TABLE} VALUES (?, ?)",  # noqa: S608 - a constant
+            (table, _sum_of(database, table, columns)),
+        )
+
+
+def _sum_of(database: sqlite3.Connection, table: str, columns: Sequence[str]) -> int:
+    expression = _expression(table, columns, table)
+    rows = database.execute(f"SELECT {expression} FROM {table}")  # noqa: S608 - our names
+    return sum(int(row[0]) for row in rows) & _MASK
+
+
+def damaged_tables(database: sqlite3.Connection, tables: Sequence[str]) -> list[str]:
+    """Tables whose rows are not those that were written; reads every row of them.
+
+    Args:
+        database: Prepared by :func:`prepare`, in a transaction if another process may write.
+        tables: Names of tables that should have a sum.
+
+    Raises:
+        sqlite3.DatabaseError: The file itself is damaged.
+    """
+    kept = dict(database.execute(f"SELECT name, sum FROM {SUMS_TABLE}").fetchall())  # noqa: S608
+    return [
+        table
+        for table in tables
+        if kept.get(table) != _sum_of(database, table, _columns(database, table))
+    ]

@@ -1,0 +1,300 @@
+"""Writing files so that a killed process leaves either the old one or the new one, and no litter.
+
+A file is written under a temporary name beside it, synced, and renamed.  Whoever writes holds a
+lock (flock) on the temporary file, which a killed process gives up: the first write into a folder
+by a process removes what nobody holds any more.
+"""
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import WorkError
+from cxrtext.files.digests import DIGITS, SUMS, sealed, sha256, sums_of
+
+_LEFT = re.compile(r"\.(?P<stem>.+)\.[0-9a-f]{8}\.(?P<kind>tmp|old)(?P<suffix>\.[^.]+)?", re.DOTALL)
+
+_AT_WORKING_FOLDER, _EXCHANGE = -100, 2
+_NOT_SUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
+
+_swept: set[tuple[int, Path]] = set()
+"""Folders that a process has swept; a forked one sweeps for itself."""
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of names, is on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _name_beside(path: Path, kind: str) -> Path:
+    # Keeps the ending, because writers (Parquet, PNG, safetensors) look at it.
+    return path.with_name(f".{path.stem}.{secrets.token_hex(4)}.{kind}{path.suffix}")
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    """Whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def _lock(handle: int, kind: int) -> bool:
+    """Lock an open file; False where another holds it.  Not every file system has locks."""
+    try:
+        fcntl.flock(handle, kind)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, *_NOT_SUPPORTED):
+            raise
+    return True
+
+
+def _claim(path: Path, mode: int | None) -> tuple[Path, int]:
+    """Make a temporary file for a path, or with no ``mode`` a folder, and hold its lock."""
+    while True:
+        temporary = _name_beside(path, "tmp")
+        if mode is None:
+            temporary.mkdir()
+            flags = os.O_RDONLY | os.O_DIRECTORY
+        else:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+        try:
+            handle = os.open(temporary, flags | os.O_CLOEXEC, mode or 0)
+        except FileNotFoundError:
+            continue  # a sweep was faster
+        _lock(handle, fcntl.LOCK_EX)
+        if _is_at(temporary, handle):
+            return temporary, handle
+        os.close(handle)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left half written in a folder; its subfolders are not looked at.
+
+    Where a folder was killed half exchanged, the old one gets its name back.  What a process at
+    work holds is left alone.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            left = [match for entry in entries if (match := _LEFT.fullmatch(entry.name))]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for match in left:
+        # Another's file, or one that is gone meanwhile.
+        with suppress(PermissionError, FileNotFoundError):
+            _remove_left(folder, match)
+
+
+def _remove_left(folder: Path, match: re.Match[str]) -> None:
+    path = folder / match.group()
+    if path.is_symlink():
+        return
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            return
+        place = folder / f"{match['stem']}{match['suffix'] or ''}"
+        if match["kind"] == "old" and not place.exists():
+            path.rename(place)
+        elif path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+    finally:
+        os.close(handle)
+
+
+def _prepare(folder: Path) -> None:
+    """Make a folder, and sweep it when this process first writes there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    key = os.getpid(), folder.absolute()
+    if key not in _swept:
+        _swept.add(key)
+        sweep(folder)
+
+
+def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], object]) -> Path:
+    """Write a file that carries the beginning of its own SHA-256 in its name.
+
+    Args:
+        folder: Where to; made when missing.
+        stem: How its name begins.
+        suffix: How it ends.
+        write: Writes the file, given a path.
+
+    Returns:
+        ``<folder>/<stem>-<digits><suffix>``, put in place whole by one rename.
+    """
+    _prepare(folder)
+    temporary, handle = _claim(folder / f"{stem}{suffix}", 0o666)
+    try:
+        write(temporary)
+        _sync(temporary)
+        path = folder / f"{stem}-{sha256(temporary)[:DIGITS]}{suffix}"
+        temporary.replace(path)
+        _sync(folder)
+    finally:
+        temporary.unlink(missing_ok=True)
+        os.close(handle)
+    return path
+
+
+@contextmanager
+def replacing(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
+    """Give a temporary path; on success sync it and rename it to ``path``, else remove it.
+
+    Args:
+        path: The file to make or replace; its folder is made when missing.
+        mode: Rights of the file, less what the umask takes.
+
+    Yields:
+        An empty file beside it with the same ending, to be written inside the block.
+    """
+    _prepare(path.parent)
+    temporary, handle = _claim(path, mode)
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders take each other's name in one step; False where the system cannot."""
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if call(_AT_WORKING_FOLDER, names[0], _AT_WORKING_FOLDER, names[1], _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _NOT_SUPPORTED:
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+def _put_in_place(temporary: Path, path: Path) -> None:
+    """Give a folder its name; what was there before lies at a temporary name afterwards."""
+    if not path.exists():
+        temporary.rename(path)
+        return
+    if _exchange(temporary, path):
+        return
+    # Two steps: whoever sweeps after a kill between them gives the old folder its name back.
+    old = _name_beside(path, "old")
+    path.rename(old)
+    try:
+        temporary.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder; on success exchange it with ``path`` in one step, else remove it.
+
+    The folder gets a list of the SHA-256 digests of its files, ``SHA256SUMS``.
+
+    Args:
+        path: The folder to make or replace.
+
+    Yields:
+        An empty folder beside it.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    _prepare(path.parent)
+    temporary, handle = _claim(path, None)
+    try:
+        yield temporary
+        mask = os.umask(0)
+        os.umask(mask)
+        write_sums(temporary)
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                # Some writers make files for their owner alone, whatever the umask says.
+                file.chmod(0o666 & ~mask)
+            _sync(file)
+        _sync(temporary)
+        _put_in_place(temporary, path)
+        _sync(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        os.close(handle)
+
+
+@contextmanager
+def only_one(path: Path) -> Iterator[None]:
+    """Hold a lock on work towards a file, across processes; a killed process gives it up.
+
+    Args:
+        path: The file; the lock is ``<path>.lock`` beside it, removed at the end.
+
+    Raises:
+        WorkError: Another process holds it.
+    """
+    lock = path.with_name(path.name + ".lock")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with lock.open("a") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise WorkError(
+                    f"{path}: another process is making this file; wait for it to end"
+                ) from None
+            # The one before may have removed the file between our opening and locking it.
+            if not _is_at(lock, handle.fileno()):
+                continue
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+            return
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file, indented, whole or not at all; NaN and infinity are refused."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object with the digest of its content, which is checked when it is read."""
+    write_json(path, sealed(value))
+
+
+def write_sums(folder: Path, names: Iterable[str] | None = None) -> None:
+    """List the SHA-256 digests of a folder's files in ``SHA256SUMS``.
+
+    Args:
+        folder: The folder.
+        names: Files in it; by default all.
+    """
+    lines = [f"{digest}  {name}\n" for name, digest in sums_of(folder, names).items()]
+    write_text(folder / SUMS, "".join(lines))

@@ -1,0 +1,235 @@
+"""Whether the files of a folder are still what was written: every digest and checksum compared."""
+
+import os
+import sqlite3
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cxrtext.errors import CxrTextError, DataError
+from cxrtext.files import SEAL, SUMS, file_problems, is_as_named, read_sealed, write_sums
+from cxrtext.files.digests import read_sums
+
+MAX_JSON = 64 * 2**20
+"""Bytes of a JSON file that is looked into."""
+
+
+@dataclass(slots=True)
+class FilesReport:
+    """What a check of a folder found.
+
+    Args:
+        folder: The folder.
+        checked: Files compared with a digest or a checksum, by kind.
+        unchecked: Files that carry none: images as they came, pages, figures, the user's own.
+        problems: A line each; [] where every file is what was written.
+        unfinished: What killed runs left half written; the next run removes it.
+    """
+
+    folder: Path
+    checked: dict[str, int] = field(default_factory=dict)
+    unchecked: int = 0
+    problems: list[str] = field(default_factory=list)
+    unfinished: int = 0
+
+    def note(self, kind: str, problems: list[str], count: int = 1) -> None:
+        """Count files of a kind, and what is wrong with them."""
+        self.checked[kind] = self.checked.get(kind, 0) + count
+        self.problems += problems
+
+
+Check = Callable[[Path], list[str]]
+"""Takes a file, or a folder's catalogue; gives what is wrong, a line each."""
+
+
+def check_files(folder: Path, progress: Callable[[Path], None] | None = None) -> FilesReport:
+    """Compare every file below a folder with the digest or checksums that it was written with.
+
+    Args:
+        folder: A data folder, checkpoint, run, index, cache, or any folder that holds such.
+        progress: Called with each file that is looked at.
+
+    Returns:
+        What was found.
+
+    Raises:
+        DataError: There is no such folder.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder")
+    report, listed = FilesReport(folder), set[Path]()
+    paths = list(_files(folder))
+    for path in paths:
+        if path.name == SUMS:
+            names = _listed(path.parent)
+            listed |= {path, *(path.parent / name for name in names)}
+            report.note(f"listed in {SUMS}", file_problems(path.parent), len(names))
+    for path in paths:
+        if progress is not None:
+            progress(path)
+        if path in listed:
+            continue
+        if path.name.startswith(".") and ".tmp" in path.name:
+            report.unfinished += 1
+            continue
+        kind, check = _kind_of(path)
+        if check is None:
+            report.unchecked += 1
+        else:
+            report.note(kind, check(path))
+    return report
+
+
+def accept_changes(folder: Path) -> list[str]:
+    """List the files of a data folder as they are now, after its user changed them.
+
+    Args:
+        folder: A folder that 'cxrtext phantom' or 'cxrtext import' wrote.
+
+    Returns:
+        The files whose digest is another now, or that are gone.
+
+    Raises:
+        DataError: The folder lists no files, or is a model, which its digests are to vouch for.
+    """
+    try:
+        before = read_sums(folder)
+    except (OSError, ValueError):
+        before = {}
+    if before is None:
+        raise DataError(f"{folder}: has no {SUMS}; there is nothing to accept")
+    if (folder / "config.json").exists():
+        raise DataError(
+            f"{folder}: is a model; one whose files changed is not that model, and is not accepted"
+        )
+    names = before or [p.name for p in folder.iterdir() if p.is_file() and p.name != SUMS]
+    write_sums(folder, [name for name in names if (folder / name).is_file()])
+    after = read_sums(folder) or {}
+    return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for root, folders, names in os.walk(folder):
+        folders.sort()
+        yield from (Path(root) / name for name in sorted(names))
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return list(read_sums(folder) or {})
+    except (OSError, ValueError):
+        return []
+
+
+def _kind_of(path: Path) -> tuple[str, Check | None]:
+    """What a file is, and what checks it; None for what carries no digest."""
+    name, suffix = path.name, path.suffix.lower()
+    if name.endswith(".meta.json"):
+        return "scored sentences", _scored_sentences
+    if suffix == ".json":
+        return "notes", _sealed if _is_sealed(path) else None
+    if suffix == ".pt" and path.stem.startswith(("step-", "state-")):
+        return "training states", _named
+    if name in ("reference.safetensors", "encoder.safetensors"):
+        return "tensors", _tensors
+    if suffix == ".npz":
+        return "arrays", _archive
+    if name == "catalogue.sqlite":
+        return "indexes", _index
+    if name == "decoded.sqlite":
+        return "decoded caches", _decoded
+    if suffix == ".sqlite" and _is_score_cache(path):
+        return "score caches", _scores
+    return "", None
+
+
+def _attempt(path: Path, work: Callable[[], object]) -> list[str]:
+    try:
+        work()
+    except CxrTextError as error:
+        return [str(error)]
+    except (OSError, ValueError, sqlite3.DatabaseError) as error:
+        return [f"{path}: {error}"]
+    return []
+
+
+def _scored_sentences(path: Path) -> list[str]:
+    from cxrtext.records.sentences import META, check_notes
+
+    table = path.with_name(path.name.removesuffix(META))
+    if not table.is_file():
+        return [f"{table}: is missing; its notes are there ({path.name})"]
+    return _attempt(path, lambda: check_notes(table))
+
+
+def _is_sealed(path: Path) -> bool:
+    if path.stat().st_size > MAX_JSON:
+        return False
+    return f'"{SEAL}"'.encode() in path.read_bytes()
+
+
+def _sealed(path: Path) -> list[str]:
+    return _attempt(path, lambda: read_sealed(path))
+
+
+def _named(path: Path) -> list[str]:
+    return [] if is_as_named(path) else [f"{path}: is not what was written: its digest differs"]
+
+
+def _tensors(path: Path) -> list[str]:
+    from cxrtext.models.weight_files import load_sealed
+
+    return _attempt(path, lambda: load_sealed(path))
+
+
+def _archive(path: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            bad = archive.testzip()
+    except (OSError, zipfile.BadZipFile, EOFError, ValueError) as error:
+        return [f"{path}: is damaged ({error})"]
+    return [f"{path}: its part '{bad}' is damaged"] if bad else []
+
+
+def _index(path: Path) -> list[str]:
+    from cxrtext.index.catalogue import Catalogue
+    from cxrtext.index.check import EMPTY, check_index
+
+    def check() -> list[str]:
+        with Catalogue(path) as catalogue:
+            return [line for line in check_index(path.parent, catalogue) if line != EMPTY]
+
+    found: list[str] = []
+    failed = _attempt(path, lambda: found.extend(check()))
+    return failed or [f"{path.parent}: {line}" for line in found]
+
+
+def _decoded(path: Path) -> list[str]:
+    from cxrtext.images.cache import DecodedCache
+
+    found: list[str] = []
+    failed = _attempt(path, lambda: found.extend(DecodedCache(path.parent).damaged()))
+    return failed or found
+
+
+def _is_score_cache(path: Path) -> bool:
+    try:
+        base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            names = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
+        finally:
+            base.close()
+    except sqlite3.DatabaseError:
+        return path.name == "scores.sqlite"
+    return {"model", "score"} <= names
+
+
+def _scores(path: Path) -> list[str]:
+    from cxrtext.language.scoring.cache import damaged_scores
+
+    found: list[int] = []
+    failed = _attempt(path, lambda: found.append(damaged_scores(path)))
+    if failed or not found[0]:
+        return failed
+    return [f"{path}: {found[0]} damaged scores; they are made again when they are wanted"]

@@ -1,0 +1,456 @@
+"""A flipped bit in any file that a later step reads is refused, or changes nothing.
+
+For each kind of file: what a later step reads from it is noted, then one bit after another is
+flipped at a random place and it is read again.
+"""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cxrtext.config import load_config
+from cxrtext.errors import CxrTextError
+from cxrtext.files import read_sealed
+from cxrtext.index import open_index
+from cxrtext.integrity import check_files
+from cxrtext.models import load_model
+from cxrtext.records import read_labels, read_manifest, read_sentences
+
+FLIPS = int(os.environ.get("CXRTEXT_FLIPS", "200"))
+
+Read = Callable[[], object]
+"""Reads what a later step would, anew; gives something that can be compared."""
+
+
+@contextmanager
+def flipped(path: Path, chance: random.Random) -> Iterator[str]:
+    """A file with one bit flipped, and its times as before."""
+    content, status = path.read_bytes(), path.stat()
+    place = chance.randrange(8 * len(content))
+    changed = bytearray(content)
+    changed[place // 8] ^= 1 << place % 8
+    path.write_bytes(changed)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    try:
+        yield f"{path.name}, byte {place // 8} of {len(content)}, bit {place % 8}"
+    finally:
+        path.write_bytes(content)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def try_flips(
+    kind: str, files: list[Path], read: Read, chance: random.Random, flips: int = FLIPS
+) -> None:
+    """Flip bits of some files, each in turn; nothing else may come of it than a refusal."""
+    files = [path for path in files if path.is_file() and path.stat().st_size]
+    assert files, kind
+    whole = read()
+    assert whole == read(), "what is read must be comparable"
+    counts = {"refused": 0, "harmless": 0, "other": 0}
+    other = []
+    for number in range(flips):
+        with flipped(files[number % len(files)], chance) as where:
+            try:
+                result = "harmless" if read() == whole else "other"
+            except CxrTextError as error:
+                lines = len(str(error).splitlines())
+                result = "refused" if lines <= 2 else f"refused in {lines} lines"
+            except Exception as error:
+                raise AssertionError(f"{where}: {type(error).__name__}") from error
+        counts[result] = counts.get(result, 0) + 1
+        if result not in ("refused", "harmless"):
+            other.append(f"{where}: {result}")
+    print(f"{kind:20} {flips} flips: {counts}")
+    assert not other, other
+
+
+def digest(*parts: Any) -> str:
+    """Of arrays, tensors and whatever can be written as text."""
+    found = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, torch.Tensor):
+            part = part.detach().cpu().numpy()
+        found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
+    return found.hexdigest()
+
+
+def of_model(folder: Path) -> str:
+    model = load_model(folder)
+    state = model.state_dict()
+    notes = json.loads((folder / "training.json").read_text("utf-8"))
+    return digest(model.spec, notes, sorted(model.tokenizer.get_vocab().items()), *state.values())
+
+
+@pytest.mark.slow
+def test_checkpoint(checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
+    copy = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
+    files = [path for path in copy.iterdir() if path.name != "reference.safetensors"]
+    try_flips("checkpoint", files, lambda: of_model(copy), chance)
+
+
+@pytest.mark.slow
+def test_reference(checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.models.reference import load_reference
+
+    copy = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
+    model = load_model(copy)
+
+    def read() -> str:
+        reference = load_reference(copy, model)
+        assert reference is not None
+        return digest(reference.rows, reference.source)
+
+    try_flips("reference", [copy / "reference.safetensors"], read, chance)
+
+
+@pytest.mark.slow
+def test_calibration(checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.evaluation.kept_calibration import (
+        FindingCalibration,
+        KeptCalibration,
+        load_calibration,
+        save_calibration,
+    )
+
+    fingerprint = load_model(checkpoint).fingerprint
+    finding = FindingCalibration(3.5, -0.25, "ab" * 32, 12, 40, 0.1, 0.02, (0.9, 0.8, 0.95))
+    kept = KeptCalibration(fingerprint, "data", ("test", 60), {"Edema": finding})
+    path = save_calibration(tmp_path, kept)
+    try_flips("calibration", [path], lambda: load_calibration(tmp_path, fingerprint), chance)
+
+
+@pytest.mark.slow
+def test_language_model(data_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.language import pretrain_text
+    from cxrtext.models.masked_language_model import fingerprint_of, load_masked_language_model
+
+    out = tmp_path / "model"
+    pretrain_text(
+        data_folder / "reports.csv", out, epochs=1, hidden=32, layers=1, heads=2, device="cpu"
+    )
+    files = [path for path in out.iterdir() if not path.name.startswith("report.")]
+
+    def read() -> str:
+        language = load_masked_language_model(out)
+        return fingerprint_of(language.model, language.tokenizer)
+
+    try_flips("language model", files, read, chance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_scored_sentences(
+    ending: str, data_folder: Path, language_model: Path, tmp_path: Path, chance: random.Random
+) -> None:
+    from cxrtext.language import score_reports
+
+    out = tmp_path / f"sentences.{ending}"
+    score_reports(data_folder / "reports.csv", out, model=language_model, device="cpu")
+    files = [out, out.with_name(out.name + ".meta.json")]
+    try_flips(f"sentences.{ending}", files, lambda: read_sentences(out), chance)
+    lines = out.read_bytes().splitlines(keepends=True)
+    if ending == "csv":
+        out.write_bytes(b"".join(lines[: len(lines) // 2]))
+        with pytest.raises(CxrTextError, match="is not the table"):
+            read_sentences(out)
+
+
+@pytest.mark.slow
+def test_score_cache(
+    data_folder: Path, language_model: Path, tmp_path: Path, chance: random.Random
+) -> None:
+    """With a damaged cache the same scores come out: damaged ones are made again."""
+    from cxrtext.language import score_reports
+
+    cache, out = tmp_path / "scores.sqlite", tmp_path / "sentences.csv"
+
+    def read() -> str:
+        score_reports(
+            data_folder / "reports.csv", out, model=language_model, device="cpu", cache=cache
+        )
+        return digest(out.read_bytes())
+
+    read()
+    try_flips("score cache", [cache], read, chance)
+
+
+@pytest.mark.slow
+def test_work_of_a_stopped_scoring(tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.language.scoring.work import ScoreWork
+    from cxrtext.records import Sentence
+
+    path, identity = tmp_path / "out.csv.partial", {"source": "x"}
+    with ScoreWork(path, identity) as work:
+        for number in range(40):
+            sentence = Sentence(f"s{number}", "findings", 0, f"Number {number % 30}.", 3, 0.0)
+            work.add_sentences([(sentence, [number % 30, 7, 8])])
+        work.plan(None)
+        work.add_scores({n: np.full(3, -n, dtype=np.float32) for n in range(1, 31)})
+        work.set_facts({"planned": 1, "studies": 40})
+        work.commit()
+    kept = path.read_bytes()
+
+    def read() -> str:
+        """What continues; a damaged file is begun anew, which loses work and nothing else."""
+        try:
+            with ScoreWork(path, identity) as work:
+                if not work.count("sentence"):
+                    return "begun anew"
+                return digest(work.fact("planned"), work.values(), list(work.results()))
+        finally:
+            path.write_bytes(kept)
+
+    whole = read()
+    try_flips(
+        "work of score-text",
+        [path],
+        lambda: whole if (found := read()) == "begun anew" else found,
+        chance,
+    )
+
+
+@pytest.mark.slow
+def test_decoded_cache(data_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.errors import ImageError
+    from cxrtext.images import Preprocessing
+    from cxrtext.images.cache import DecodedCache
+
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    paths = [*sorted((data_folder / "images").iterdir())[:12], tmp_path / "bad.png"]
+    folder, wanted = tmp_path / "cache", Preprocessing(72, 64)
+    for path in paths:
+        os.utime(path, (1, 1))  # long settled
+
+    def read() -> str:
+        found = list(DecodedCache(folder).read(paths, wanted, processes=0))
+        return digest(
+            *(
+                type(image).__name__ if isinstance(image, ImageError) else image.pixels
+                for image in found
+            )
+        )
+
+    read()
+    kept = {path: path.read_bytes() for path in folder.iterdir()}
+    assert check_files(folder).problems == []
+
+    def again() -> str:
+        try:
+            return read()
+        finally:
+            for path in folder.iterdir():
+                if path not in kept:
+                    path.unlink()
+
+    files = [path for path in kept if path.suffix in (".sqlite", ".u8")]
+    for number in range(FLIPS):
+        if number % 20 == 0:
+            for path, content in kept.items():
+                path.write_bytes(content)
+            try_flips("decoded cache", files, again, chance, flips=20)
+
+
+@pytest.mark.slow
+def test_training_state(run_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.training.state import load_newest_state
+
+    copy = Path(shutil.copytree(run_folder / "state", tmp_path / "state"))
+
+    def read() -> str:
+        state = load_newest_state(copy)
+        assert state is not None
+        step = state["learner"]["progress"]["step"]
+        return digest(step, *(t for t in state["learner"]["model"].values()))
+
+    newest = sorted(copy.glob("step-*.pt"))[-1]
+    for other in copy.glob("step-*.pt"):
+        if other != newest:
+            other.unlink()
+    try_flips("training state", [newest], read, chance)
+
+
+@pytest.mark.slow
+def test_configuration_of_a_run(run_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+    copy = Path(shutil.copy(run_folder / "config.yaml", tmp_path))
+    try_flips("config.yaml of a run", [copy], lambda: load_config(copy), chance)
+
+
+@pytest.mark.slow
+def test_state_of_a_stopped_pretraining(
+    data_folder: Path, tmp_path: Path, chance: random.Random
+) -> None:
+    """A stopped run goes on to the same weights, or is refused, or begins anew: the same too."""
+    from cxrtext.language import pretrain_text
+
+    def train(out: Path, progress: Callable[[int, int], None] | None = None) -> str:
+        summary = pretrain_text(
+            data_folder / "reports.csv",
+            out,
+            epochs=1,
+            hidden=16,
+            layers=1,
+            heads=1,
+            device="cpu",
+            progress=progress,
+        )
+        return summary.fingerprint
+
+    class StopError(Exception):
+        pass
+
+    def stop(step: int, total: int) -> None:
+        if step > total // 2:
+            raise StopError
+
+    out, partial = tmp_path / "model", tmp_path / "model.partial"
+    with pytest.raises(StopError):
+        train(out, stop)
+    kept = shutil.copytree(partial, tmp_path / "kept")
+
+    def read() -> str:
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.copytree(kept, partial)
+        return train(out)
+
+    files = [path for path in Path(kept).iterdir() if path.is_file()]
+    try_flips("pretraining state", files, read, chance, flips=60)
+
+
+@pytest.mark.slow
+def test_index(index_folder: Path, checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
+    copy = Path(shutil.copytree(index_folder, tmp_path / "copy"))
+    model = load_model(checkpoint)
+    text = torch.nn.functional.normalize(torch.ones(model.spec.dimension), dim=0)
+
+    def read() -> str:
+        with open_index(copy, model) as index:
+            hits = index.search_text(text, 20)
+            catalogue = index.catalogue
+            rows = [
+                catalogue.database.execute(f"SELECT * FROM {name}").fetchall()
+                for name in ("images", "attributes", "said", "sentences", "columns", "roots")
+            ]
+            regions = index.regions(hits[0].number)
+            return digest([(h.number, h.score) for h in hits], rows, regions)
+
+    for pattern in ("catalogue.sqlite", "*.vectors", "*.faiss", "index.json"):
+        files = list(copy.glob(pattern))
+        if files:
+            try_flips(f"index, {pattern}", files, read, chance)
+
+
+def of_data(folder: Path) -> str:
+    from cxrtext.records import open_source
+    from cxrtext.records.boxes import iter_boxes
+
+    parts: list[Any] = [read_manifest(folder / "manifest.csv")]
+    if (folder / "labels.csv").is_file():
+        parts.append(read_labels(folder / "labels.csv"))
+    if (folder / "reports.csv").is_file():
+        parts.append(list(open_source(folder / "reports.csv").items()))
+    if (folder / "boxes.json").is_file():
+        parts.append(list(iter_boxes(folder / "boxes.json")))
+    return digest(*parts)
+
+
+@pytest.mark.slow
+def test_phantom_tables(tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.phantom import write_phantoms
+
+    write_phantoms(tmp_path / "p", studies=30, size=64, seed=3, workers=1)
+    folder = tmp_path / "p"
+    names = ("manifest.csv", "reports.csv", "labels.csv", "boxes.json", "SHA256SUMS")
+    try_flips("phantom tables", [folder / name for name in names], lambda: of_data(folder), chance)
+
+
+@pytest.mark.slow
+def test_notes_of_drawn_phantoms(tmp_path: Path, chance: random.Random) -> None:
+    """A resumed run draws again what it cannot trust, and ends in the same files."""
+    from cxrtext.phantom import write_phantoms
+
+    folder = tmp_path / "p"
+
+    def draw() -> None:
+        write_phantoms(folder, studies=10, size=64, seed=3, workers=1)
+
+    draw()
+    kept = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    def read() -> str:
+        try:
+            draw()
+            tables = [path for path in sorted(kept) if path.suffix != ".jsonl"]
+            return digest(*(path.read_bytes() for path in tables))
+        finally:
+            for path, content in kept.items():
+                path.write_bytes(content)
+
+    files = [folder / "phantom.boxes.jsonl", folder / "phantom.json", *folder.glob("images/*")]
+    try_flips("phantom notes, images", files, read, chance, flips=60)
+
+
+@pytest.mark.slow
+def test_import_tables(data_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.datasets.importing import import_folder
+
+    import_folder(data_folder, tmp_path / "out")
+    folder = tmp_path / "out"
+    assert (folder / "SHA256SUMS").is_file()
+    names = ("manifest.csv", "reports.csv", "labels.csv", "SHA256SUMS")
+    try_flips("import tables", [folder / name for name in names], lambda: of_data(folder), chance)
+
+
+@pytest.mark.slow
+def test_cache_of_check_data(data_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.datasets.checking import CheckOptions, check_data
+
+    cache = tmp_path / "facts.sqlite"
+    options = CheckOptions(cache=cache, workers=1, pictures=False)
+
+    def read() -> str:
+        return digest(json.dumps(check_data(data_folder, options).to_dict(), sort_keys=True))
+
+    read()
+    kept = cache.read_bytes()
+
+    def again() -> str:
+        try:
+            return read()
+        finally:
+            cache.write_bytes(kept)
+
+    try_flips("cache of check-data", [cache], again, chance)
+
+
+@pytest.mark.slow
+def test_notes_of_experiments(tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.evaluation.tasks.resampling import Resampled
+    from cxrtext.experiments.measures import read_measures, write_measures
+    from cxrtext.experiments.stages import claim, read_json, stage
+
+    values = np.random.default_rng(0).normal(size=50)
+    path = tmp_path / "measures.npz"
+    write_measures(path, {"AUC": Resampled(0.8, values, (1, 2)), "ACC": Resampled(0.7, values, ())})
+
+    def read() -> str:
+        found = read_measures(path)
+        return digest(*((name, m.estimate, m.values, m.rows) for name, m in found.items()))
+
+    try_flips("measures.npz", [path], read, chance)
+    out = tmp_path / "experiment"
+    claim(out, {"scale": "cpu", "seeds": 3})
+    stage(out, "data", path, lambda: {"images": 12})
+    notes = [out / "experiment.json", out / "stages" / "data.json"]
+    try_flips("notes of experiments", notes, lambda: [read_json(note) for note in notes], chance)
+    assert read_sealed(notes[0])["seeds"] == 3
