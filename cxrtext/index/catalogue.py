@@ -223,7 +223,8 @@ def told(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # our own SQL fits a whole catalogue
+        # Our own SQL fits a whole catalogue.
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
             raise CheckpointError(
                 f"{path}: is damaged ({error}); restore the folder from a copy, or index into a "
                 "new one"

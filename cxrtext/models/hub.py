@@ -7,12 +7,13 @@ stood for when the model was first loaded is noted in ``revisions.json`` and use
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
 
 from cxrtext.errors import CheckpointError, HubError
-from cxrtext.files import read_sealed, write_sealed
+from cxrtext.files import write_json
 from cxrtext.models.weight_files import PICKLED_WEIGHTS, SAFE_WEIGHTS, cache_folder
 
 DEFAULT_MODEL = "microsoft/BiomedVLP-CXR-BERT-general"
@@ -111,8 +112,9 @@ def _record_file() -> Path:
 def _records() -> dict[str, str]:
     """Commits by ``id@revision``; what cannot be read or is no commit is left out."""
     try:
-        items = read_sealed(_record_file()).items()
-    except (OSError, ValueError, RuntimeError):
+        records = json.loads(_record_file().read_text(encoding="utf-8"))
+        items = records.items()
+    except (OSError, ValueError, AttributeError, RuntimeError):
         return {}
     return {k: v for k, v in items if isinstance(v, str) and _COMMIT.fullmatch(v)}
 
@@ -120,7 +122,7 @@ def _records() -> dict[str, str]:
 def _record(name: str, commit: str) -> None:
     """Note a commit, unless the cache cannot be written."""
     try:
-        write_sealed(_record_file(), _records() | {name: commit})
+        write_json(_record_file(), _records() | {name: commit})
     except (OSError, RuntimeError):
         return
 

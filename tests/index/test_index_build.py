@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from cxrtext.errors import CheckpointError, DataError
+from cxrtext.files import write_sums
+from cxrtext.files.table_sums import prepare
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index import build_index, open_index
 from cxrtext.index.catalogue import Catalogue
@@ -147,6 +149,7 @@ def test_another_model_is_refused(
     tensors = load_file(changed / "model.safetensors")
     tensors["log_gamma_sq"] = tensors["log_gamma_sq"] + 1
     save_file(tensors, changed / "model.safetensors")
+    write_sums(changed)
     with pytest.raises(CheckpointError, match="made by another model"):
         open_index(copy, changed)
     with pytest.raises(CheckpointError, match="made by another model"):
@@ -155,6 +158,7 @@ def test_another_model_is_refused(
 
 def change_meta(folder: Path, key: str, value: str) -> None:
     with sqlite3.connect(folder / "catalogue.sqlite") as database:
+        prepare(database)
         database.execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))
     database.close()
 

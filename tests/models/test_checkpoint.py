@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cxrtext.errors import CheckpointError
+from cxrtext.files import write_sums
 from cxrtext.models import load_model, save_checkpoint
 
 
@@ -24,11 +25,13 @@ def edit_tensors(folder: Path, **changes: torch.Tensor | None) -> None:
         else:
             tensors[name.replace("__", ".")] = tensor
     save_file(tensors, folder / "model.safetensors")
+    write_sums(folder)
 
 
 def edit_config(folder: Path, **changes: object) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **changes}))
+    write_sums(folder)
 
 
 def test_a_saved_model_comes_back_the_same(checkpoint: Path, tmp_path: Path) -> None:
@@ -85,6 +88,9 @@ def test_a_missing_file(copy: Path, name: str) -> None:
 def test_missing_tokenizer_files(copy: Path) -> None:
     for name in ("tokenizer.json", "vocab.txt"):
         (copy / name).unlink(missing_ok=True)
+    with pytest.raises(CheckpointError, match=r"tokenizer.json: is missing; copy the checkpoint"):
+        load_model(copy)
+    write_sums(copy)
     with pytest.raises(CheckpointError, match="vocab"):
         load_model(copy)
 
@@ -92,7 +98,24 @@ def test_missing_tokenizer_files(copy: Path) -> None:
 def test_cut_weights(copy: Path) -> None:
     data = (copy / "model.safetensors").read_bytes()
     (copy / "model.safetensors").write_bytes(data[: len(data) // 2])
+    with pytest.raises(CheckpointError, match=r"model.safetensors: is not what SHA256SUMS lists"):
+        load_model(copy)
+    write_sums(copy)
     with pytest.raises(CheckpointError, match="cannot be read"):
+        load_model(copy)
+
+
+def test_every_file_has_its_digest(copy: Path) -> None:
+    """A changed bit of any file is refused, and a checkpoint without its list is none."""
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "training.json"):
+        content = (copy / name).read_bytes()
+        (copy / name).write_bytes(content.replace(b"1", b"2", 1))
+        with pytest.raises(CheckpointError, match=f"{name}"):
+            load_model(copy)
+        (copy / name).write_bytes(content)
+    load_model(copy)
+    (copy / "SHA256SUMS").unlink()
+    with pytest.raises(CheckpointError, match=r"config.json: has no digest in SHA256SUMS"):
         load_model(copy)
 
 

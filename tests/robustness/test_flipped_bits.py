@@ -341,8 +341,8 @@ def test_index(index_folder: Path, checkpoint: Path, tmp_path: Path, chance: ran
                 catalogue.database.execute(f"SELECT * FROM {name}").fetchall()
                 for name in ("images", "attributes", "said", "sentences", "columns", "roots")
             ]
-            regions = index.regions(hits[0].number)
-            return digest([(h.number, h.score) for h in hits], rows, regions)
+            regions = index.regions(hits[0].image.number)
+            return digest([(h.image.number, h.score) for h in hits], rows, regions)
 
     for pattern in ("catalogue.sqlite", "*.vectors", "*.faiss", "index.json"):
         files = list(copy.glob(pattern))
@@ -358,7 +358,7 @@ def of_data(folder: Path) -> str:
     if (folder / "labels.csv").is_file():
         parts.append(read_labels(folder / "labels.csv"))
     if (folder / "reports.csv").is_file():
-        parts.append(list(open_source(folder / "reports.csv").items()))
+        parts.append(list(open_source(folder / "reports.csv")))
     if (folder / "boxes.json").is_file():
         parts.append(list(iter_boxes(folder / "boxes.json")))
     return digest(*parts)
