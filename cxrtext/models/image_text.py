@@ -83,6 +83,9 @@ class ImageTextModel(nn.Module):
             named = early[spec.query] if isinstance(spec.query, bool) else spec.query
             self.query = build_query(named, spec.dimension)
         self.log_gamma_sq = nn.Parameter(torch.tensor(math.log(spec.gamma_sq)))
+        self.bound()
+        # Weights of a version that capped γ² in the forward pass may lie above.
+        self.register_load_state_dict_post_hook(lambda *_: self.bound())
 
     @property
     def device(self) -> torch.device:
@@ -91,8 +94,17 @@ class ImageTextModel(nn.Module):
 
     @property
     def gamma_sq(self) -> Tensor:
-        """γ², a scalar tensor, at most :data:`GAMMA_SQ_CAP`."""
-        return self.log_gamma_sq.clamp(max=math.log(GAMMA_SQ_CAP)).exp()
+        """γ², a scalar tensor; :meth:`bound` keeps it at most :data:`GAMMA_SQ_CAP`."""
+        return self.log_gamma_sq.exp()
+
+    @torch.no_grad()
+    def bound(self) -> None:
+        """Bring γ² back to its cap where a step has pushed it above; the loop does so after each.
+
+        A cap inside :attr:`gamma_sq` would have no gradient above it, and γ² would stay there for
+        ever.
+        """
+        self.log_gamma_sq.clamp_(max=math.log(GAMMA_SQ_CAP))
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Embed prepared images [B, 1, H, W] as regions [B, h, w, D], unit vectors."""

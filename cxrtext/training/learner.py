@@ -86,6 +86,13 @@ class Learner:
     def average_the_rest(self) -> None:
         """Average gradients over processes that the model does not average by itself."""
 
+    def bound(self) -> None:
+        """Bring weights that a step has pushed out of their range back to its border.
+
+        After the optimizer's step, in place: a border in the forward pass has no gradient beyond
+        it, so that what is once outside would never come back.
+        """
+
     def parameters(self) -> list[nn.Parameter]:
         """Everything that is trained."""
         return [p for group in self.optimizer.param_groups for p in group["params"]]

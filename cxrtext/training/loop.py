@@ -137,7 +137,7 @@ def train_steps(job: Job[Made]) -> Generator[StepReport, None, None]:
 
 
 def _update(learner: Learner, pace: Pace, step: int) -> float:
-    """Average, clip and apply the gradients; returns their norm before clipping."""
+    """Average, clip and apply the gradients, and bound the weights; the norm before clipping."""
     learner.average_the_rest()
     learner.scaler.unscale_(learner.optimizer)
     norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), pace.clip))
@@ -147,6 +147,7 @@ def _update(learner: Learner, pace: Pace, step: int) -> float:
         raise WorkError(f"a gradient is not a number at step {step + 1}; {pace.mend()}")
     learner.scaler.step(learner.optimizer)
     learner.scaler.update()
+    learner.bound()
     if learner.average is not None:
         learner.average.update(learner.model, step + 1)
     return norm

@@ -44,6 +44,10 @@ class PairLearner(Learner):
                 parameter.grad = torch.zeros_like(parameter)
         self.processes.average([p.grad for p in outside if p.grad is not None])
 
+    def bound(self) -> None:
+        """Keep γ² at most at its cap."""
+        self.model.bound()
+
 
 def build_learner(
     model: ImageTextModel,

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -6,17 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cxrtext.config import Config, load_config
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.image_text import GAMMA_SQ_CAP
 from cxrtext.training.batch import Tokens, span, take
 from cxrtext.training.build import build_head, build_model, build_optimizer
 from cxrtext.training.data import Examples
 from cxrtext.training.distributed import Processes
 from cxrtext.training.ema import Average
+from cxrtext.training.loop import train_steps
 from cxrtext.training.masking import hide, vocabulary_of
-from cxrtext.training.objective import build_objective
+from cxrtext.training.objective import Pairs, Result, build_objective
+from cxrtext.training.pair_job import PairJob
 from cxrtext.training.pair_learner import PairLearner, build_learner
 from cxrtext.training.prefetch import prefetched
 from cxrtext.training.recipe import Recipe, lock_towers, set_training
@@ -243,3 +247,39 @@ def test_what_is_fetched_ahead_comes_in_order_and_errors_pass() -> None:
     stopped = prefetched(lambda s: s, range(10**6))
     next(stopped)
     stopped.close()
+
+
+def pushed(learner: PairLearner, *, until: int, steps: int) -> list[float]:
+    """γ² before each step of a loss that raises it until a step, and lowers it from there on."""
+
+    def loss(scores: Tensor, _: Pairs, gamma_sq: Tensor, *__: object) -> Result:
+        sign = -1 if learner.progress.step < until else 1
+        return Result(sign * gamma_sq.expand(len(scores)) + 0 * scores.sum(dim=1))
+
+    recipe = Recipe(steps, 8, lr=0.5, schedule="constant", clip=1e6)
+    return [r.gamma_sq for r in train_steps(PairJob(learner, examples(), loss, recipe))]
+
+
+def test_gamma_comes_back_from_its_cap(options: list[str]) -> None:
+    config = load_config(None, [*options, "model.gamma_sq=80", "training.ema=0.5"])
+    learner = built(config)
+    seen = pushed(learner, until=4, steps=4)
+    assert seen[0] == pytest.approx(80)
+    assert seen[1:] == pytest.approx([GAMMA_SQ_CAP] * 3)
+    resumed = built(config)
+    resumed.load(deepcopy(learner.state()))
+    for each in (learner, resumed):
+        # AdamW's first moment still points up for a step or two.
+        back = pushed(each, until=4, steps=16)
+        assert back[0] == pytest.approx(GAMMA_SQ_CAP)
+        assert float(each.model.gamma_sq.detach()) < 0.5 * GAMMA_SQ_CAP
+        assert each.average is not None
+        assert float(each.average.weights["log_gamma_sq"].exp()) < GAMMA_SQ_CAP
+    assert torch.equal(learner.model.log_gamma_sq, resumed.model.log_gamma_sq)
+
+
+def test_weights_with_gamma_above_the_cap_are_taken_at_the_cap(options: list[str]) -> None:
+    model = build_model(load_config(None, options))
+    weights = {**model.state_dict(), "log_gamma_sq": torch.tensor(6.0)}
+    model.load_state_dict(weights)
+    assert float(model.gamma_sq.detach()) == pytest.approx(GAMMA_SQ_CAP)
