@@ -33,12 +33,12 @@ def drawn(count: int) -> Tensor:
 
 def ours(images: Tensor, options: argparse.Namespace, device: torch.device) -> Iterator[float]:
     """A step a turn; gives its loss."""
-    from cxrtext.config import ObjectiveSection
+    from cxrtext.config import InfoNce
     from cxrtext.training.loop import train_steps
     from cxrtext.training.views import ViewSet, ViewSettings, build_view_job
 
     settings = ViewSettings(
-        ObjectiveSection(name="info-nce"),
+        InfoNce(name="info-nce"),
         encoder="resnet18",
         width=options.width,
         head=(512, 128),

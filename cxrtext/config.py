@@ -5,9 +5,9 @@ Only the outermost functions see these objects; everything below takes plain arg
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import yaml
 from pydantic import (
@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    TypeAdapter,
     ValidationError,
     model_validator,
 )
@@ -57,47 +58,79 @@ def _query_name(query: object) -> object:
 
 
 class ModelSection(Section):
-    """What the model is made of."""
+    """What the model is made of, whatever its similarity."""
 
+    similarity: str
     image: Literal["resnet18", "resnet50", "resnet-narrow"] = "resnet18"
     image_weights: Path | None = None
     text: str = "microsoft/BiomedVLP-CXR-BERT-general"
     dimension: Positive = 128
-    similarity: Literal["global", "max", "lse", "nl", "lse+nl"] = "lse+nl"
-    lam: Annotated[float, Field(gt=0)] = 10.0
-    query: Annotated[Literal["linear", "mlp", "none"], BeforeValidator(_query_name)] = "linear"
     gamma_sq: Annotated[float, Field(gt=0, le=100)] = 14.0
     max_tokens: Annotated[int, Field(ge=8, le=512)] = 96
 
 
-ObjectiveName = Literal[
-    "dcl-eta-lm",
-    "dcl-eta",
-    "dcl-eta-true",
-    "info-nce",
-    "remove-by-labels",
-    "remove-by-text",
-    "resample-by-text",
-    "reweight-by-text",
-    "hard-negative",
-    "positive-debiased",
-    "supervised",
-    "alignment-uniformity",
-    "y-aware",
-    "conditional-alignment-uniformity",
-    "weaksup-info-nce",
-    "fair-info-nce",
-    "weaksup-cclk",
-    "fair-cclk",
-    "hardneg-cclk",
-]
+Sharpness = Annotated[float, Field(gt=0)]
+QueryMap = Annotated[Literal["linear", "mlp", "none"], BeforeValidator(_query_name)]
 
 
-class KernelSection(Section):
-    """A kernel of metadata; sigma is in standard deviations of the column."""
+class PlainModel(ModelSection):
+    """One region, or the mean of all, is scored."""
 
-    name: Literal["rbf", "laplacian", "linear", "cosine", "polynomial", "delta"] = "rbf"
+    similarity: Literal["global", "max"]
+    lam: ClassVar = 10.0
+    query: ClassVar[QueryMap] = "none"
+
+
+class LseModel(ModelSection):
+    """A soft maximum over regions."""
+
+    similarity: Literal["lse"]
+    lam: Sharpness = 10.0
+    query: ClassVar[QueryMap] = "none"
+
+
+class NonLocalModel(ModelSection):
+    """The bag of the critical region."""
+
+    similarity: Literal["nl"]
+    lam: ClassVar = 10.0
+    query: QueryMap = "linear"
+
+
+class LseNonLocalModel(ModelSection):
+    """The mean of both."""
+
+    similarity: Literal["lse+nl"] = "lse+nl"
+    lam: Sharpness = 10.0
+    query: QueryMap = "linear"
+
+
+class WideKernel(Section):
+    """A kernel of metadata with a width; sigma is in standard deviations of the column."""
+
+    name: Literal["rbf", "laplacian"] = "rbf"
     sigma: Annotated[float, Field(gt=0)] = 1.0
+
+
+class PlainKernel(Section):
+    """A kernel of metadata without a width."""
+
+    name: Literal["linear", "cosine", "polynomial", "delta"]
+    sigma: ClassVar = 1.0
+
+
+def _with_default(key: str, value: str) -> BeforeValidator:
+    """Name the kind of a section that does not name its own."""
+
+    def named(section: object) -> object:
+        return {key: value, **section} if isinstance(section, dict) else section
+
+    return BeforeValidator(named)
+
+
+KernelSection = Annotated[
+    Annotated[WideKernel | PlainKernel, Field(discriminator="name")], _with_default("name", "rbf")
+]
 
 
 def _several(kernel: object) -> object:
@@ -108,73 +141,278 @@ def _several(kernel: object) -> object:
     return [{"name": one} if isinstance(one, str) else one for one in listed]
 
 
+Kernels = Annotated[tuple[KernelSection, ...], BeforeValidator(_several)]
+Probability = Annotated[float, Field(gt=0, lt=1)]
+Beta = Annotated[float, Field(ge=0, le=100)]
+Ridge = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
+
+
 class ObjectiveSection(Section):
-    """The loss; docs/objectives.md says which keys each name reads."""
+    """The loss: a class a name, which knows the keys of that name alone (docs/objectives.md)."""
 
-    CLUSTERED: ClassVar = ("weaksup-info-nce", "fair-info-nce")
-    WITH_KERNEL: ClassVar = (
-        "y-aware",
-        "conditional-alignment-uniformity",
-        "weaksup-cclk",
-        "fair-cclk",
-    )
+    name: str
 
-    name: ObjectiveName = "dcl-eta-lm"
-    eta: Annotated[float, Field(gt=0, lt=1)] = 0.05
+
+class Contrast(ObjectiveSection):
+    """Sentences are contrasted with images; with ``symmetric`` images with sentences too."""
+
     symmetric: bool = False
-    tau_plus: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    beta: Annotated[float, Field(ge=0, le=100)] = 1.0
-    threshold: Annotated[float, Field(ge=-1, le=1)] = 0.7
-    keep: Positive = 32
-    ridge: Annotated[float, Field(gt=0)] = 0.1
-    weight: Annotated[float, Field(ge=0)] = 1.0
-    clusters: Annotated[int, Field(ge=2)] | None = None
+
+
+class Labelled(Contrast):
+    """Reads the findings of each image's study."""
+
+    labels: Path | None = None
+    findings: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+
+
+class Conditional(Contrast):
+    """Reads columns of the manifest."""
+
     condition: Annotated[
         tuple[str, ...], BeforeValidator(lambda v: [v] if isinstance(v, str) else v or ())
     ] = ()
-    kernel: Annotated[tuple[KernelSection, ...], BeforeValidator(_several)] = ()
-    labels: Path | None = None
-    findings: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    true_probability: Path | None = None
 
     @model_validator(mode="after")
-    def _keys_fit_the_name(self) -> "ObjectiveSection":
-        conditional = (*self.CLUSTERED, *self.WITH_KERNEL)
-        if self.name in conditional and not self.condition:
+    def _columns(self) -> Self:
+        if not self.condition:
             raise ValueError(
                 f"condition: {self.name} needs one or more columns of the manifest, such as [age]"
             )
         if len(set(self.condition)) < len(self.condition):
             raise ValueError("condition: a column is named twice")
-        readers = {
-            "condition": conditional,
-            "kernel": (*self.WITH_KERNEL, "hardneg-cclk"),
-            "clusters": self.CLUSTERED,
-            "true_probability": ("dcl-eta-true",),
-        }
-        for key, names in readers.items():
-            if getattr(self, key) and self.name not in names:
-                raise ValueError(
-                    f"{key}: {self.name} does not read it; remove it, or take one of "
-                    f"{', '.join(names)}"
-                )
-        self._check_kernels()
         return self
 
-    def _check_kernels(self) -> None:
-        columns = len(self.condition) or 1
-        if len(self.kernel) not in (0, 1, columns):
-            raise ValueError(
-                f"kernel: {len(self.kernel)} kernels for {columns} column(s) of condition; give "
-                "one for all, or one a column in their order"
-            )
-        if self.name == "conditional-alignment-uniformity":
-            for kernel in self.kernel:
-                if kernel.name in ("linear", "polynomial"):
-                    raise ValueError(
-                        f"kernel: {kernel.name} has no largest value, which uniformity needs; "
-                        "take rbf, laplacian, cosine or delta"
-                    )
+
+class Clustered(Conditional):
+    """Contrasts within clusters of the columns, or within equal values."""
+
+    clusters: Annotated[int, Field(ge=2)] | None = None
+
+
+def _check_kernels(kernels: tuple[WideKernel | PlainKernel, ...], columns: int) -> None:
+    if len(kernels) not in (0, 1, columns):
+        raise ValueError(
+            f"kernel: {len(kernels)} kernels for {columns} column(s) of condition; give "
+            "one for all, or one a column in their order"
+        )
+
+
+class WithKernel(Conditional):
+    """Compares the columns by kernels."""
+
+    kernel: Kernels = ()
+
+    @model_validator(mode="after")
+    def _kernels(self) -> Self:
+        _check_kernels(self.kernel, len(self.condition))
+        return self
+
+
+class InfoNce(Contrast):
+    """SSD eq. 3: no correction."""
+
+    name: Literal["info-nce"]
+
+
+class DclEta(Contrast):
+    """SSD eq. 6-8 with one class probability for all."""
+
+    name: Literal["dcl-eta"]
+    eta: Probability = 0.05
+
+
+class DclEtaLm(Contrast):
+    """SSD eq. 6-8 with the class probabilities of the table of sentences."""
+
+    name: Literal["dcl-eta-lm"] = "dcl-eta-lm"
+
+
+class DclEtaTrue(Contrast):
+    """SSD eq. 6-8 with known class probabilities."""
+
+    name: Literal["dcl-eta-true"]
+    true_probability: Path | None = None
+
+
+class RemoveByLabels(Labelled):
+    """Negatives that share a finding are removed."""
+
+    name: Literal["remove-by-labels"]
+
+
+class RemoveByText(Contrast):
+    """Negatives with similar text are removed."""
+
+    name: Literal["remove-by-text"]
+    threshold: Annotated[float, Field(ge=-1, le=1)] = 0.7
+
+
+class ResampleByText(Contrast):
+    """Negatives are drawn, such with similar text less often."""
+
+    name: Literal["resample-by-text"]
+    keep: Positive = 32
+    beta: Beta = 1.0
+
+
+class ReweightByText(Contrast):
+    """Negatives with similar text weigh less."""
+
+    name: Literal["reweight-by-text"]
+    beta: Beta = 1.0
+
+
+class HardNegative(Contrast):
+    """Near negatives weigh more, then DCL (Robinson et al. 2021)."""
+
+    name: Literal["hard-negative"]
+    tau_plus: Probability = 0.1
+    beta: Beta = 1.0
+
+
+class PositiveDebiased(Contrast):
+    """POS eq. 12-16."""
+
+    name: Literal["positive-debiased"]
+    tau_plus: Probability = 0.1
+
+
+class Supervised(Labelled):
+    """SupCon."""
+
+    name: Literal["supervised"]
+
+
+class AlignmentUniformity(ObjectiveSection):
+    """Wang and Isola 2020; it knows no direction, so not ``symmetric``."""
+
+    name: Literal["alignment-uniformity"]
+    weight: Weight = 1.0
+
+
+class YAware(WithKernel):
+    """CAU eq. 1."""
+
+    name: Literal["y-aware"]
+
+
+class ConditionalAlignmentUniformity(WithKernel):
+    """CAU eq. 2 and 4."""
+
+    name: Literal["conditional-alignment-uniformity"]
+    weight: Weight = 1.0
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        for kernel in self.kernel:
+            if kernel.name in ("linear", "polynomial"):
+                raise ValueError(
+                    f"kernel: {kernel.name} has no largest value, which uniformity needs; "
+                    "take rbf, laplacian, cosine or delta"
+                )
+        return self
+
+
+class WeaksupInfoNce(Clustered):
+    """CCLK eq. 3."""
+
+    name: Literal["weaksup-info-nce"]
+
+
+class FairInfoNce(Clustered):
+    """CCLK eq. 4."""
+
+    name: Literal["fair-info-nce"]
+
+
+class WeaksupCclk(WithKernel):
+    """CCLK eq. 7."""
+
+    name: Literal["weaksup-cclk"]
+    ridge: Ridge = 0.1
+
+
+class FairCclk(WithKernel):
+    """CCLK eq. 8."""
+
+    name: Literal["fair-cclk"]
+    ridge: Ridge = 0.1
+
+
+class HardnegCclk(Contrast):
+    """CCLK eq. 9; its kernel compares the anchors' own embeddings."""
+
+    name: Literal["hardneg-cclk"]
+    ridge: Ridge = 0.1
+    kernel: Kernels = ()
+
+    @model_validator(mode="after")
+    def _kernels(self) -> Self:
+        _check_kernels(self.kernel, 1)
+        return self
+
+
+Objective = Annotated[
+    Annotated[
+        DclEtaLm
+        | DclEta
+        | DclEtaTrue
+        | InfoNce
+        | RemoveByLabels
+        | RemoveByText
+        | ResampleByText
+        | ReweightByText
+        | HardNegative
+        | PositiveDebiased
+        | Supervised
+        | AlignmentUniformity
+        | YAware
+        | ConditionalAlignmentUniformity
+        | WeaksupInfoNce
+        | FairInfoNce
+        | WeaksupCclk
+        | FairCclk
+        | HardnegCclk,
+        Field(discriminator="name"),
+    ],
+    _with_default("name", "dcl-eta-lm"),
+]
+
+Model = Annotated[
+    Annotated[
+        PlainModel | LseModel | NonLocalModel | LseNonLocalModel, Field(discriminator="similarity")
+    ],
+    _with_default("similarity", "lse+nl"),
+]
+
+
+def _by_kind(union: Any, key: str) -> dict[str, type[Section]]:
+    """The classes of a union by what their key may be."""
+    classes = get_args(get_args(union)[0])
+    return {kind: one for one in classes for kind in get_args(one.model_fields[key].annotation)}
+
+
+OBJECTIVES = _by_kind(Objective, "name")
+"""The class of each objective's section by its name."""
+
+KINDS = {"objective": ("name", OBJECTIVES), "model": ("similarity", _by_kind(Model, "similarity"))}
+"""Sections whose keys depend on one of them: that key, and the class of each of its values."""
+
+_OBJECTIVE: TypeAdapter[ObjectiveSection] = TypeAdapter(Objective)
+
+
+def read_objective(section: Mapping[str, Any]) -> ObjectiveSection:
+    """The section of an objective from plain values.
+
+    Raises:
+        ConfigError: The name is none, or a key is not one of its keys, or out of range.
+    """
+    try:
+        return _OBJECTIVE.validate_python(dict(section))
+    except ValidationError as error:
+        raise ConfigError(_message("settings", error, ("objective",))) from None
 
 
 class TrainingSection(Section):
@@ -225,10 +463,28 @@ class Config(Section):
     """The whole configuration of a training run."""
 
     data: DataSection
-    model: ModelSection = ModelSection()
-    objective: ObjectiveSection = ObjectiveSection()
+    model: Model = LseNonLocalModel()
+    objective: Objective = DclEtaLm()
     training: TrainingSection = TrainingSection()
     out: Path = Path("runs/default")
+
+    @model_validator(mode="after")
+    def _something_is_left_out(self) -> Self:
+        negatives = self.training.batch - 1
+        if isinstance(self.objective, ResampleByText) and self.objective.keep >= negatives:
+            raise ValueError(
+                f"objective.keep: {self.objective.keep} of the {negatives} negatives that a batch "
+                f"of {self.training.batch} has resamples nothing; give fewer, such as "
+                f"{max(1, negatives // 2)}"
+            )
+        sections = self.data.sections
+        unread = sorted(set(self.training.section_weights) - set(sections or ()))
+        if sections is not None and unread:
+            raise ValueError(
+                f"training.section_weights: data.sections leaves '{unread[0]}' out; name it there, "
+                "or take its weight away"
+            )
+        return self
 
 
 def parse_override(text: str) -> tuple[list[str], Any]:
@@ -248,23 +504,41 @@ def parse_override(text: str) -> tuple[list[str], Any]:
 
 
 def _set(tree: dict[str, Any], keys: list[str], value: Any, text: str) -> None:
+    """Set a key; null takes it away, so that its default holds."""
     for key in keys[:-1]:
         child = tree.setdefault(key, {})
         if not isinstance(child, dict):
             raise ConfigError(f"--set {text}: '{key}' is a value, not a section")
         tree = child
-    tree[keys[-1]] = value
+    if value is None:
+        tree.pop(keys[-1], None)
+    else:
+        tree[keys[-1]] = value
 
 
-def _message(source: str, error: ValidationError) -> str:
+def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -> str:
+    """One line that names the first wrong key, and what to do.
+
+    Args:
+        source: What was read.
+        error: What pydantic says.
+        above: The section that was read by itself, where it is not the whole configuration.
+    """
     first = error.errors(include_url=False, include_context=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
+    path, kind = _without_kinds((*above, *first["loc"]))
+    key = ".".join(map(str, path))
     if first["type"] == "extra_forbidden":
-        return f"{source}: there is no key '{key}'; 'cxrtext train --init' writes all keys"
+        return f"{source}: {_unknown_key(path, kind)}"
     if first["type"] == "missing":
         return f"{source}: key '{key}' is missing; give it there or with --set {key}=…"
+    if first["type"] == "union_tag_invalid":
+        chosen, kinds = KINDS.get(key, ("name", _KERNELS))
+        given = first["input"][chosen]
+        return f"{source}: {key}.{chosen}: {given!r}: input should be {_either(kinds)}"
     reason = first["msg"].removeprefix("Value error, ")
-    where = f"{key}: {first['input']!r}: " if not isinstance(first["input"], dict) else f"{key}: "
+    where = f"{key}: " if key else ""
+    if not isinstance(first["input"], dict):
+        where += f"{first['input']!r}: "
     return f"{source}: {where}{reason[0].lower()}{reason[1:]}"
 
 
@@ -295,6 +569,44 @@ def _unsealed(path: Path, text: str) -> str:
     return content
 
 
+_KERNELS = (
+    *get_args(WideKernel.model_fields["name"].annotation),
+    *get_args(PlainKernel.model_fields["name"].annotation),
+)
+
+
+def _either(choices: Iterable[str]) -> str:
+    *others, last = (f"'{choice}'" for choice in choices)
+    return f"{', '.join(others)} or {last}"
+
+
+def _without_kinds(loc: Sequence[str | int]) -> tuple[list[str | int], str]:
+    """Where an error is, without the kinds that pydantic puts there; and the section's kind."""
+    path, kind = list(loc), ""
+    if len(path) > 1 and path[0] in KINDS and path[1] in KINDS[str(path[0])][1]:
+        kind = str(path.pop(1))
+    if len(path) > 3 and path[1] == "kernel":
+        path.pop(3)
+    return path, kind
+
+
+def _unknown_key(path: Sequence[str | int], kind: str) -> str:
+    key = ".".join(map(str, path))
+    if not kind:
+        return f"there is no key '{key}'; 'cxrtext train --init' writes all keys"
+    if len(path) > 2:  # of a kernel
+        return f"{key}: this kernel takes no such key; only rbf and laplacian have a sigma"
+    chosen, kinds = KINDS[str(path[0])]
+    own = [name for name in kinds[kind].model_fields if name != chosen]
+    takers = [name for name, one in kinds.items() if path[1] in one.model_fields]
+    if not takers:
+        return f"there is no key '{key}'; {path[0]}.{chosen} {kind} takes {', '.join(own)}"
+    return (
+        f"{key}: {kind} does not take it, only {', '.join(own)}; take it out (in a --set: "
+        f"{key}=null), or take {' or '.join(takers)}"
+    )
+
+
 def _read_tree(path: Path) -> dict[str, Any]:
     try:
         tree = yaml.safe_load(_unsealed(path, path.read_text(encoding="utf-8")))
@@ -322,7 +634,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
 
     Args:
         path: A YAML file; None starts from the defaults.
-        overrides: ``section.key=value`` each.
+        overrides: ``section.key=value`` each, in any order; ``null`` takes a key of the file away.
 
     Returns:
         The frozen configuration, with every default filled in.
@@ -375,7 +687,8 @@ def with_whole_paths(config: Config) -> Config:
 
 TEMPLATE = """\
 # cxrtext training configuration. Paths are relative to this file; every key can also be given
-# as --set section.key=value. Unknown keys are refused.
+# as --set section.key=value, or taken away as --set section.key=null. Unknown keys are refused,
+# and so are keys that another objective or similarity reads.
 data:
   manifest: manifest.csv        # image, study_id, patient_id, split, ...
   sentences: sentences.csv      # from: cxrtext score-text reports.csv
@@ -390,13 +703,13 @@ model:
   # image_weights: resnet18.safetensors   # start from these (torchvision, transformers or BioViL)
   dimension: 128
   similarity: lse+nl            # global, max, lse, nl, lse+nl
-  lam: 10.0                     # sharpness of the soft maximum over regions
-  query: linear                 # query map of the non-local part: linear, mlp, none
+  lam: 10.0                     # lse, lse+nl: sharpness of the soft maximum over regions
+  query: linear                 # nl, lse+nl: query map of the non-local part: linear, mlp, none
   gamma_sq: 14.0                # initial scale of the scores; learned
 objective:
   name: dcl-eta-lm              # dcl-eta-lm, dcl-eta (one eta for all), info-nce, and others:
                                 # docs/objectives.md names all and the keys that each reads
-  eta: 0.05                     # for dcl-eta
+  # eta: 0.05                   # dcl-eta: class probability of every sentence
   symmetric: false              # also contrast images against sentences
   # threshold: 0.7              # remove-by-text: cosine above which a negative is removed
   # keep: 32                    # resample-by-text: negatives that are drawn

@@ -1,8 +1,10 @@
+import itertools
 from pathlib import Path
 
 import pytest
+import yaml
 
-from cxrtext.config import TEMPLATE, load_config
+from cxrtext.config import KINDS, OBJECTIVES, TEMPLATE, Conditional, load_config, with_whole_paths
 from cxrtext.errors import ConfigError
 
 
@@ -54,6 +56,9 @@ def test_numbers_as_people_write_them(tmp_path: Path) -> None:
         ("- a\n", [], "expected sections"),
         ("data: [\n", [], "line 2: not readable YAML"),
         (DATA, ["model.image=vgg"], "model.image: 'vgg': input should be 'resnet18'"),
+        (DATA, ["model.similarity=mean"], "model.similarity: 'mean': input should be 'global'"),
+        (DATA, ["model=1"], "model: 1: input should be a valid dictionary"),
+        (DATA + "objective: {name: dcl-eta, eta: 0.1}\n", ["objective.name=info-nce"], "eta=null"),
     ],
 )
 def test_wrong_configurations(tmp_path: Path, text: str, overrides: list[str], says: str) -> None:
@@ -66,3 +71,75 @@ def test_wrong_configurations(tmp_path: Path, text: str, overrides: list[str], s
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file.*--init"):
         load_config(tmp_path / "none.yaml")
+
+
+VALUES = {
+    "symmetric": True,
+    "eta": 0.2,
+    "tau_plus": 0.3,
+    "beta": 2.0,
+    "threshold": 0.4,
+    "keep": 5,
+    "ridge": 0.6,
+    "weight": 0.7,
+    "clusters": 8,
+    "condition": ["age"],
+    "kernel": [{"name": "laplacian", "sigma": 0.9}],
+    "labels": "l.csv",
+    "findings": ["Edema"],
+    "true_probability": "t.csv",
+    "lam": 3.0,
+    "query": "mlp",
+}
+"""A value of each key that some kinds of a section take and others do not."""
+
+
+def kinds() -> list[tuple[str, str]]:
+    return [(section, kind) for section, (_, found) in KINDS.items() for kind in found]
+
+
+def override(section: str, key: str) -> str:
+    return f"{section}.{key}={yaml.safe_dump(VALUES[key], default_flow_style=True)}"
+
+
+def depending(section: str) -> list[str]:
+    """Keys that some of a section's kinds take."""
+    key, classes = KINDS[section]
+    every = [set(one.model_fields) - {key} for one in classes.values()]
+    return sorted(set.union(*every) - set.intersection(*every))
+
+
+@pytest.mark.parametrize(("section", "kind"), kinds())
+def test_a_kind_of_section_takes_its_own_keys_and_no_other(section: str, kind: str) -> None:
+    chosen, classes = KINDS[section]
+    own = [key for key in depending(section) if key in classes[kind].model_fields]
+    data = ["data.manifest=m.csv", "data.sentences=s.csv"]
+    naming = f"{section}.{chosen}={kind}"
+    needed = [f"{section}.condition=[age]"] if issubclass(classes[kind], Conditional) else []
+    given = [override(section, key) for key in own]
+    one = load_config(None, [*data, naming, *given])
+    assert one == load_config(None, [*given, *data, naming])  # in any order
+    found = getattr(one, section).model_dump(mode="json")
+    assert {key: found[key] for key in own} == {key: VALUES[key] for key in own}
+    assert with_whole_paths(one).model_dump().keys() == one.model_dump().keys()
+    for key in set(depending(section)) - set(own):
+        for order in itertools.permutations([naming, override(section, key)]):
+            with pytest.raises(ConfigError) as error:
+                load_config(None, [*data, *needed, *order])
+            said = str(error.value)
+            assert f"{section}.{key}: {kind} does not take it, only " in said
+            assert all(name in said for name in own)
+            assert "\n" not in said
+
+
+def test_every_objective_has_its_class() -> None:
+    assert len(OBJECTIVES) == 19
+    assert set(VALUES) == {*depending("objective"), *depending("model")}
+
+
+def test_null_takes_a_key_of_the_file_away(tmp_path: Path) -> None:
+    file = write(tmp_path, DATA + "objective: {name: dcl-eta, eta: 0.1}\ntraining: {lr: 1e-4}\n")
+    taken = ["objective.name=info-nce", "objective.eta=null", "training.lr=null"]
+    config = load_config(file, taken)
+    assert config.objective.model_dump() == {"name": "info-nce", "symmetric": False}
+    assert config.training.lr == 1e-5

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cxrtext.config import HardnegCclk, ObjectiveSection, WithKernel
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.objectives import kernels, kmeans
 from cxrtext.records import ImageRecord
@@ -140,6 +141,24 @@ def kernels_of(
     words = tuple(i for i, kind in enumerate(kinds) if kind == "category")
     made = [Kernel(kernel, sigma, numbers)] if numbers else []
     return [*made, Kernel("delta", columns=words)] if words else made
+
+
+def kernels_for(section: ObjectiveSection, kinds: Sequence[Kind]) -> list[Kernel]:
+    """The kernels of an objective: of metadata, or of embeddings; none where it compares by none.
+
+    Args:
+        section: The objective.
+        kinds: What the columns of its condition hold.
+
+    Raises:
+        ConfigError: A column of words is to be compared as numbers.
+    """
+    if isinstance(section, HardnegCclk):
+        return [Kernel(one.name, one.sigma) for one in section.kernel] or [Kernel("rbf")]
+    if isinstance(section, WithKernel):
+        wanted = [(one.name, one.sigma) for one in section.kernel]
+        return kernels_of(wanted, section.condition, kinds)
+    return []
 
 
 def gram(values: Tensor, parts: Sequence[Kernel]) -> Tensor:

@@ -13,15 +13,23 @@ import torch
 from torch import Tensor
 
 from cxrtext import objectives
-from cxrtext.config import ObjectiveSection
+from cxrtext.config import (
+    AlignmentUniformity,
+    Clustered,
+    Conditional,
+    Contrast,
+    HardnegCclk,
+    Labelled,
+    ObjectiveSection,
+    WithKernel,
+)
 from cxrtext.errors import WorkError
 from cxrtext.training.corrections import similarity_to_images
-from cxrtext.training.metadata import Kernel, Kind, gram, kernels_of
+from cxrtext.training.metadata import Kernel, Kind, gram, kernels_for
 from cxrtext.training.objective_anchors import hard_sentences, image_anchors
 from cxrtext.training.objective_directions import Direction, Terms, defined, losses_of, needed
 from cxrtext.training.objective_extras import (
     COMPARING_TEXTS,
-    LABELLED,
     Extras,
     gather_extras,
     objective_files,
@@ -88,18 +96,12 @@ def build_objective(section: ObjectiveSection, kinds: Sequence[Kind] = ()) -> Ob
         ConfigError: A kernel does not fit what a column holds.
         ValueError: The objective is conditional and ``kinds`` has not one kind a column.
     """
-    wanted = [(kernel.name, kernel.sigma) for kernel in section.kernel]
-    parts: list[Kernel] = []
-    if section.name == "hardneg-cclk":
-        parts = [Kernel(*(wanted[0] if wanted else ("rbf", 1.0)))]
-    elif section.name in ObjectiveSection.WITH_KERNEL:
-        if len(kinds) != len(section.condition):
-            raise ValueError(
-                f"{section.name} needs one kind a column of {list(section.condition)}, got "
-                f"{list(kinds)}; pass those of gather_extras"
-            )
-        parts = kernels_of(wanted, section.condition, kinds)
-    return partial(_evaluate, section, parts)
+    if isinstance(section, WithKernel) and len(kinds) != len(section.condition):
+        raise ValueError(
+            f"{section.name} needs one kind a column of {list(section.condition)}, got "
+            f"{list(kinds)}; pass those of gather_extras"
+        )
+    return partial(_evaluate, section, kernels_for(section, kinds))
 
 
 def _evaluate(
@@ -111,20 +113,20 @@ def _evaluate(
     texts: Tensor,
     generator: torch.Generator | None = None,
 ) -> Result:
-    if section.name == "alignment-uniformity":
+    if isinstance(section, AlignmentUniformity):
         losses = losses_on_sphere(scores, pairs.image_of, gamma_sq, texts, section.weight)
         return Result(losses)
-    if section.name == "hardneg-cclk" and not bool(torch.isfinite(texts).all()):
+    if isinstance(section, HardnegCclk) and not bool(torch.isfinite(texts).all()):
         # Diverged: a loss that is no number, as other objectives give, not a kernel's complaint.
         return Result(scores.sum(dim=1) * torch.nan)
     known = _known(section, parts, scores, pairs, texts)
     forward = Direction(scores, pairs.image_of, pairs.eta, gamma_sq, generator=generator, **known)
     with defined(section) if parts else nullcontext():
-        if section.name == "hardneg-cclk":
+        if isinstance(section, HardnegCclk):
             terms = [hard_sentences(section, parts[0], forward, texts)]
         else:
             terms = [losses_of(section, forward)]
-        if section.symmetric:
+        if isinstance(section, Contrast) and section.symmetric:
             terms.append(losses_of(section, image_anchors(forward)))
     result = _joined(terms)
     if scores.requires_grad and result.without_negatives == len(result.losses):
@@ -140,18 +142,18 @@ def _known(
 ) -> dict[str, Tensor]:
     """What the objective reads of the batch, sentences in rows and images in columns."""
     name, images = section.name, scores.shape[1]
-    if name in LABELLED:
+    if isinstance(section, Labelled):
         labels = needed(pairs.labels, name, "labels of the images' studies")
         return {"same": objectives.same_labels(labels[pairs.image_of], labels)}
     if name in COMPARING_TEXTS:
         vectors = needed(pairs.vectors, name, "text vectors of the sentences")
         return {"similarity": similarity_to_images(vectors, pairs.image_of, images)}
-    if name == "hardneg-cclk":
+    if isinstance(section, HardnegCclk):
         return {"kernel": gram(texts[:images].detach(), parts)}
-    if not section.condition:
+    if not isinstance(section, Conditional):
         return {}
     metadata = needed(pairs.metadata, name, "metadata of the images")
-    if name in ObjectiveSection.CLUSTERED:
+    if isinstance(section, Clustered):
         return {"clusters": metadata[:, 0].long()}
     with defined(section):
         return {"kernel": gram(metadata, parts)}

@@ -5,13 +5,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from cxrtext.config import ObjectiveSection
+from cxrtext.config import HardnegCclk
 from cxrtext.training.metadata import Kernel, gram
 from cxrtext.training.objective_directions import Direction, Terms, losses_of, needed
 
 
 def hard_sentences(
-    section: ObjectiveSection, kernel: Kernel, forward: Direction, texts: Tensor
+    section: HardnegCclk, kernel: Kernel, forward: Direction, texts: Tensor
 ) -> Terms:
     """HardNeg-CCLK of sentences, z of each anchor being its own embedding.
 

@@ -3,13 +3,32 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from cxrtext import objectives
-from cxrtext.config import ObjectiveSection
+from cxrtext.config import (
+    Clustered,
+    ConditionalAlignmentUniformity,
+    DclEta,
+    DclEtaLm,
+    DclEtaTrue,
+    FairCclk,
+    HardNegative,
+    HardnegCclk,
+    InfoNce,
+    ObjectiveSection,
+    PositiveDebiased,
+    RemoveByLabels,
+    RemoveByText,
+    ResampleByText,
+    ReweightByText,
+    Supervised,
+    WeaksupCclk,
+    YAware,
+)
 from cxrtext.errors import WorkError
 
 T = TypeVar("T")
@@ -84,23 +103,23 @@ def defined(section: ObjectiveSection) -> Iterator[None]:
         ) from None
 
 
-def _info_nce(_: ObjectiveSection, d: Direction) -> Terms:
+def _info_nce(_: InfoNce, d: Direction) -> Terms:
     return Terms(objectives.info_nce(d.scores, d.positive))
 
 
-def _debiased(section: ObjectiveSection, d: Direction) -> Terms:
-    eta = section.eta if section.name == "dcl-eta" else d.eta
+def _debiased(section: DclEta | DclEtaLm | DclEtaTrue, d: Direction) -> Terms:
+    eta = section.eta if isinstance(section, DclEta) else d.eta
     losses = objectives.debiased(d.scores, eta, d.gamma_sq, positive=d.positive)
     floored = objectives.debiased_floored(d.scores, eta, d.gamma_sq, positive=d.positive)
     return Terms(losses, floored)
 
 
-def _hard_negative(section: ObjectiveSection, d: Direction) -> Terms:
+def _hard_negative(section: HardNegative, d: Direction) -> Terms:
     given = (d.scores, section.tau_plus, section.beta, d.gamma_sq, d.positive)
     return Terms(objectives.hard_negative(*given), objectives.hard_negative_floored(*given))
 
 
-def _positive_debiased(section: ObjectiveSection, d: Direction) -> Terms:
+def _positive_debiased(section: PositiveDebiased, d: Direction) -> Terms:
     column = d.positive[:, None]
     positive = d.scores.gather(1, column)
     negative = d.scores.scatter(1, column, -torch.inf)
@@ -109,8 +128,8 @@ def _positive_debiased(section: ObjectiveSection, d: Direction) -> Terms:
     return Terms(objectives.positive_debiased(*given), objectives.positive_debiased_floored(*given))
 
 
-def _removed(section: ObjectiveSection, d: Direction) -> Terms:
-    if section.name == "remove-by-labels":
+def _removed(section: RemoveByLabels | RemoveByText, d: Direction) -> Terms:
+    if isinstance(section, RemoveByLabels):
         same = needed(d.same, section.name, "labels of the images' studies")
     else:
         similarity = needed(d.similarity, section.name, "text vectors of the sentences")
@@ -119,7 +138,7 @@ def _removed(section: ObjectiveSection, d: Direction) -> Terms:
     return Terms(losses, without_negatives=objectives.without_negatives(d.scores, d.positive, same))
 
 
-def _resampled(section: ObjectiveSection, d: Direction) -> Terms:
+def _resampled(section: ResampleByText, d: Direction) -> Terms:
     similarity = needed(d.similarity, section.name, "text vectors of the sentences")
     if d.generator is None:
         raise ValueError(f"{section.name} needs a generator that follows from the seed and step")
@@ -130,17 +149,17 @@ def _resampled(section: ObjectiveSection, d: Direction) -> Terms:
     )
 
 
-def _reweighted(section: ObjectiveSection, d: Direction) -> Terms:
+def _reweighted(section: ReweightByText, d: Direction) -> Terms:
     similarity = needed(d.similarity, section.name, "text vectors of the sentences")
     return Terms(objectives.reweight_negatives(d.scores, similarity, section.beta, d.positive))
 
 
-def _supervised(section: ObjectiveSection, d: Direction) -> Terms:
+def _supervised(section: Supervised, d: Direction) -> Terms:
     same = needed(d.same, section.name, "labels of the images' studies")
     return Terms(objectives.supervised(d.scores, same, d.positive))
 
 
-def _clustered(section: ObjectiveSection, d: Direction) -> Terms:
+def _clustered(section: Clustered, d: Direction) -> Terms:
     clusters = needed(d.clusters, section.name, "clusters of the images")
     if section.name == "weaksup-info-nce":
         return Terms(objectives.weakly_supervised(d.scores, clusters, d.positive))
@@ -151,12 +170,12 @@ def _clustered(section: ObjectiveSection, d: Direction) -> Terms:
     )
 
 
-def _y_aware(section: ObjectiveSection, d: Direction) -> Terms:
+def _y_aware(section: YAware, d: Direction) -> Terms:
     kernel = needed(d.kernel, section.name, "metadata of the images")
     return Terms(objectives.y_aware(d.scores, kernel, d.positive))
 
 
-def _conditional(section: ObjectiveSection, d: Direction) -> Terms:
+def _conditional(section: ConditionalAlignmentUniformity, d: Direction) -> Terms:
     kernel = needed(d.kernel, section.name, "metadata of the images")
     alignment = objectives.conditional_alignment(d.scores, kernel, d.positive)
     try:
@@ -169,7 +188,7 @@ def _conditional(section: ObjectiveSection, d: Direction) -> Terms:
     return Terms(alignment + section.weight * uniformity)
 
 
-def _cclk(section: ObjectiveSection, d: Direction) -> Terms:
+def _cclk(section: WeaksupCclk | FairCclk | HardnegCclk, d: Direction) -> Terms:
     kernel = needed(d.kernel, section.name, "metadata of the images")
     loss = objectives.cclk_fair
     if section.name == "weaksup-cclk":
@@ -178,7 +197,7 @@ def _cclk(section: ObjectiveSection, d: Direction) -> Terms:
     return Terms(loss(d.scores, kernel, section.ridge, d.positive), floored)
 
 
-_FAMILIES: dict[str, Callable[[ObjectiveSection, Direction], Terms]] = {
+_FAMILIES: dict[str, Callable[[Any, Direction], Terms]] = {
     "info-nce": _info_nce,
     "dcl-eta": _debiased,
     "dcl-eta-lm": _debiased,

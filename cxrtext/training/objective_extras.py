@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cxrtext.config import Config, ObjectiveSection
+from cxrtext.config import Clustered, Conditional, Config, DclEtaTrue, Labelled
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.models import ImageTextModel
 from cxrtext.records import ImageRecord, Sentence
@@ -24,11 +24,10 @@ from cxrtext.training.metadata import (
     Values,
     cluster,
     distinct_values,
-    kernels_of,
+    kernels_for,
     read_columns,
 )
 
-LABELLED = ("remove-by-labels", "supervised")
 COMPARING_TEXTS = ("remove-by-text", "resample-by-text", "reweight-by-text")
 
 
@@ -81,9 +80,9 @@ def objective_files(config: Config) -> list[Path]:
         ConfigError: A table is not there.
     """
     objective, manifest = config.objective, config.data.manifest
-    if objective.name in LABELLED:
+    if isinstance(objective, Labelled):
         return [_table("labels", objective.labels, manifest, objective.name)]
-    if objective.name == "dcl-eta-true":
+    if isinstance(objective, DclEtaTrue):
         given = objective.true_probability
         return [_table("true_probability", given, manifest, objective.name, "truth")]
     return []
@@ -124,7 +123,7 @@ def gather_extras(
         ConfigError: A table is not there, or kernels or clusters do not fit the data.
         DataError: A table is wrong, a column is missing, or a value of it is.
     """
-    name = config.objective.name
+    objective, name = config.objective, config.objective.name
     used = [record for record in records if record.split in ("train", "val")]
     studies = {record.study_id for record in used}
     said = [sentence for sentence in sentences if sentence.study_id in studies]
@@ -132,9 +131,9 @@ def gather_extras(
     if not training or not said:
         return Extras()  # collect's caller says which two tables do not meet
     files = objective_files(config)
-    if name in LABELLED:
-        return Extras(labels=label_sets(files[0], config.objective.findings, training))
-    if name == "dcl-eta-true":
+    if isinstance(objective, Labelled):
+        return Extras(labels=label_sets(files[0], objective.findings, training))
+    if isinstance(objective, DclEtaTrue):
         return Extras(eta=true_probabilities(files[0], said))
     if name in COMPARING_TEXTS:
         distinct = list(dict.fromkeys(sentence.sentence for sentence in said))
@@ -145,24 +144,23 @@ def gather_extras(
             )
         vectors = text_vectors(model, distinct, progress=progress)
         return Extras(vectors=vectors, vector_of={text: i for i, text in enumerate(distinct)})
-    if config.objective.condition:
-        columns = read_columns(config.data.manifest, used, config.objective.condition)
-        return _conditional(config, used, columns)
+    if isinstance(objective, Conditional):
+        columns = read_columns(config.data.manifest, used, objective.condition)
+        return _conditional(config, objective, used, columns)
     return Extras()
 
 
-def _conditional(config: Config, used: Sequence[ImageRecord], columns: Columns) -> Extras:
-    objective = config.objective
-    if objective.name in ObjectiveSection.CLUSTERED:
+def _conditional(
+    config: Config, objective: Conditional, used: Sequence[ImageRecord], columns: Columns
+) -> Extras:
+    values = columns.values
+    if isinstance(objective, Clustered):
         fit = np.asarray([record.split == "train" for record in used])
         values = (
             distinct_values(config.data.manifest, columns, objective.condition)
             if objective.clusters is None
             else cluster(columns, fit, objective.clusters, config.training.seed)
         )
-    else:
-        values = columns.values
-        wanted = [(kernel.name, kernel.sigma) for kernel in objective.kernel]
-        kernels_of(wanted, objective.condition, columns.kinds)  # refuses what does not fit
+    kernels_for(objective, columns.kinds)  # refuses what does not fit
     by_name = {record.name: row for record, row in zip(used, values, strict=True)}
     return Extras(metadata=by_name, kinds=columns.kinds)

@@ -65,7 +65,8 @@ def read_tables(config: Config) -> Tables:
 
     Raises:
         DataError: A table is wrong, or no sentence is in the chosen sections.
-        ConfigError: The objective wants a table that is not there, or sections are misspelt.
+        ConfigError: The objective or the prompts want a table that is not there, or sections are
+            misspelt.
     """
     records = read_manifest(config.data.manifest, allow_outside=config.data.allow_outside)
     sentences = read_sentences(config.data.sentences)
@@ -80,6 +81,11 @@ def read_tables(config: Config) -> Tables:
                     f"{key}: {config.data.sentences} has no section '{name}'; it has "
                     f"{', '.join(sorted(known))}"
                 )
+    if config.training.prompts and _labels_of(config) is None:
+        raise ConfigError(
+            f"training.prompts: is for the AUC of a labels.csv beside {config.data.manifest}, and "
+            "there is none; add it, or remove the key"
+        )
     if config.data.sections is not None:
         sentences = [s for s in sentences if s.section in config.data.sections]
     vocabulary = [Path(config.model.text) / name for name in ("vocab.txt", "tokenizer.json")]
@@ -198,6 +204,12 @@ def _require_batch(count: int, config: Config) -> None:
         )
 
 
+def _labels_of(config: Config) -> Path | None:
+    """The table of labels beside the manifest, or None."""
+    beside = [config.data.manifest.parent / f"labels{end}" for end in (".csv", ".parquet")]
+    return next((path for path in beside if path.is_file()), None)
+
+
 def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None]) -> ZeroShot | None:
     """Labels and prompts of the validation split, where labels lie beside the manifest.
 
@@ -206,11 +218,10 @@ def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None])
     Raises:
         DataError: The prompts, or labels that are needed, are wrong.
     """
-    beside = [config.data.manifest.parent / f"labels{end}" for end in (".csv", ".parquet")]
-    path = next((path for path in beside if path.is_file()), None)
+    path = _labels_of(config)
+    given = config.training.prompts
     if path is None or not len(examples):
         return None
-    given = config.training.prompts
     prompts = read_prompts(given) if given else CHEX5_PROMPTS
     try:
         labels = read_labels(path, tuple(prompts))

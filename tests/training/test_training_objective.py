@@ -1,5 +1,5 @@
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext import objectives
-from cxrtext.config import ObjectiveName, ObjectiveSection
+from cxrtext.config import OBJECTIVES, Clustered, Conditional, WithKernel, YAware, read_objective
 from cxrtext.errors import WorkError
 from cxrtext.objectives import kernels
 from cxrtext.training.corrections import similarity_to_images
@@ -16,14 +16,16 @@ from cxrtext.training.objective import Objective, Pairs, build_objective
 
 GAMMA_SQ = torch.tensor(14.0)
 KINDS: tuple[Kind, ...] = ("number", "category")
-NAMES = get_args(ObjectiveName)
-WITH_KERNEL = ObjectiveSection.WITH_KERNEL
+NAMES = tuple(OBJECTIVES)
+WITH_KERNEL = tuple(name for name, one in OBJECTIVES.items() if issubclass(one, WithKernel))
 
 
 def objective(name: str, **keys: Any) -> Objective:
-    conditional = name in (*ObjectiveSection.CLUSTERED, *WITH_KERNEL)
-    condition = {"condition": ("age", "sex")} if conditional else {}
-    section = ObjectiveSection.model_validate({"name": name, **condition, **keys})
+    """An objective, with those of the keys that its name takes."""
+    conditional = issubclass(OBJECTIVES[name], Conditional)
+    given = {"condition": ("age", "sex"), **keys}
+    taken = {key: value for key, value in given.items() if key in OBJECTIVES[name].model_fields}
+    section = read_objective({"name": name, **taken})
     return build_objective(section, KINDS if conditional else ())
 
 
@@ -40,7 +42,7 @@ def batch(
     texts, pictures = unit(len(image_of), generator), unit(images, generator)
     scores = (GAMMA_SQ * texts @ pictures.T).requires_grad_()
     metadata = torch.stack([torch.randn(images, generator=generator), torch.arange(images) % 2], 1)
-    if name in ObjectiveSection.CLUSTERED:
+    if issubclass(OBJECTIVES[name], Clustered):
         metadata = metadata[:, 1:]
     pairs = Pairs(
         image_of=image_of,
@@ -282,7 +284,7 @@ def test_what_is_missing_of_a_batch_is_named(name: str) -> None:
 
 
 def test_kinds_are_needed_where_a_kernel_compares() -> None:
-    section = ObjectiveSection(name="y-aware", condition=("age",))
+    section = YAware(name="y-aware", condition=("age",))
     with pytest.raises(ValueError, match=r"one kind a column of \['age'\]"):
         build_objective(section)
 

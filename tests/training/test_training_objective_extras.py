@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.config import Config, load_config
+from cxrtext.config import Config, DclEtaTrue, Supervised, load_config
 from cxrtext.errors import ConfigError, CxrTextError, DataError
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
@@ -355,10 +355,16 @@ def test_one_kernel_for_all_numbers_together(data_folder: Path) -> None:
     ("options", "says"),
     [
         (["name=y-aware"], "condition: y-aware needs one or more columns"),
-        (["condition=[age]"], "condition: dcl-eta-lm does not read it.*y-aware"),
-        (["name=hard-negative", "kernel=rbf"], "kernel: hard-negative does not read it"),
-        (["name=fair-cclk", "condition=[age]", "clusters=3"], "clusters: fair-cclk does not read"),
-        (["true_probability=t.csv"], "true_probability: .* take one of dcl-eta-true"),
+        (["condition=[age]"], "condition: dcl-eta-lm does not take it.* take y-aware or"),
+        (
+            ["name=hard-negative", "kernel=rbf"],
+            "kernel: hard-negative does not take it, only symmetric, tau_plus, beta",
+        ),
+        (
+            ["name=fair-cclk", "condition=[age]", "clusters=3"],
+            "clusters: fair-cclk does not take it",
+        ),
+        (["true_probability=t.csv"], "true_probability: .* or take dcl-eta-true$"),
         (["name=y-aware", "condition=[age,age]"], "condition: a column is named twice"),
         (
             ["name=y-aware", "condition=[a,b,c]", "kernel=[rbf,delta]"],
@@ -371,17 +377,23 @@ def test_one_kernel_for_all_numbers_together(data_folder: Path) -> None:
         ),
         (["name=y-aware", "condition=[a]", "kernel={name: rbf, sigma: 0}"], "sigma: 0: .*greater"),
         (["name=nce"], "objective.name: 'nce': input should be 'dcl-eta-lm'"),
-        (["tau_plus=1"], "tau_plus: 1: .*less than 1"),
-        (["tau_plus=0"], "tau_plus: 0: .*greater than 0"),
-        (["beta=-1"], "beta: -1: .*greater than or equal to 0"),
-        (["threshold=2"], "threshold: 2: .*less than or equal to 1"),
-        (["keep=0"], "keep: 0: .*greater than 0"),
-        (["ridge=0"], "ridge: 0: .*greater than 0"),
-        (["weight=-1"], "weight: -1"),
-        (["eta=1"], "eta: 1: .*less than 1"),
-        (["clusters=1"], "clusters: 1"),
-        (["findings=[]"], "findings"),
-        (["lambda=1"], "there is no key 'objective.lambda'"),
+        (["name=hard-negative", "tau_plus=1"], "tau_plus: 1: .*less than 1"),
+        (["name=positive-debiased", "tau_plus=0"], "tau_plus: 0: .*greater than 0"),
+        (["name=reweight-by-text", "beta=-1"], "beta: -1: .*greater than or equal to 0"),
+        (["name=remove-by-text", "threshold=2"], "threshold: 2: .*less than or equal to 1"),
+        (["name=resample-by-text", "keep=0"], "keep: 0: .*greater than 0"),
+        (["name=resample-by-text", "keep=63"], "keep: 63 of the 63 negatives .* such as 31"),
+        (["name=hardneg-cclk", "ridge=0"], "ridge: 0: .*greater than 0"),
+        (["name=alignment-uniformity", "weight=-1"], "weight: -1"),
+        (["name=dcl-eta", "eta=1"], "eta: 1: .*less than 1"),
+        (["name=fair-info-nce", "condition=[age]", "clusters=1"], "clusters: 1"),
+        (["name=supervised", "findings=[]"], "findings"),
+        (["lambda=1"], "there is no key 'objective.lambda'; .* takes symmetric$"),
+        (
+            ["name=hardneg-cclk", "kernel={name: delta, sigma: 2}"],
+            "sigma: this kernel takes no such",
+        ),
+        (["name=y-aware", "condition=[a]", "kernel=box"], "name: 'box': input should be 'rbf'"),
     ],
 )
 def test_keys_that_contradict_each_other_or_are_out_of_range(options: list[str], says: str) -> None:
@@ -394,8 +406,14 @@ def test_paths_of_the_objective_are_relative_to_the_file(tmp_path: Path) -> None
     path = tmp_path / "c.yaml"
     path.write_text(
         "data: {manifest: m.csv, sentences: s.csv}\n"
-        "objective: {name: dcl-eta-true, labels: l.csv, true_probability: t.csv}\n"
+        "objective: {name: dcl-eta-true, true_probability: t.csv}\n"
     )
     objective = load_config(path).objective
-    assert objective.labels == tmp_path / "l.csv"
+    assert isinstance(objective, DclEtaTrue)
     assert objective.true_probability == tmp_path / "t.csv"
+    path.write_text(
+        path.read_text().replace("dcl-eta-true, true_probability", "supervised, labels")
+    )
+    labelled = load_config(path).objective
+    assert isinstance(labelled, Supervised)
+    assert labelled.labels == tmp_path / "t.csv"

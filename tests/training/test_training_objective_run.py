@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cxrtext.config import ObjectiveSection, load_config
+from cxrtext.config import OBJECTIVES, load_config
 from cxrtext.errors import DataError, WorkError
 from cxrtext.models import load_model
 from cxrtext.records.tables import read_table, write_table
@@ -18,16 +18,13 @@ ONE_OF_EACH_NEED = (
     "conditional-alignment-uniformity",
     "hardneg-cclk",
 )
-CONDITIONAL = (*ObjectiveSection.CLUSTERED, *ObjectiveSection.WITH_KERNEL)
 
 
 def keys(name: str, sentences: Path, folder: Path) -> list[str]:
     """What a name needs beside itself, with the data of the tests."""
-    needed = [f"objective.name={name}", "objective.symmetric=true", "objective.threshold=0.99"]
-    if name in CONDITIONAL:
-        needed += ["objective.condition=age"]
-    if name in ObjectiveSection.CLUSTERED:
-        needed += ["objective.clusters=2"]
+    given = {"symmetric": "true", "threshold": 0.99, "condition": "age", "clusters": 2, "keep": 3}
+    taken = {key: value for key, value in given.items() if key in OBJECTIVES[name].model_fields}
+    needed = [f"objective.{key}={value}" for key, value in {"name": name, **taken}.items()]
     if name == "dcl-eta-true":
         rows = [{**row, "rho": "0.05"} for row in read_table(sentences).rows]
         write_table(folder / "truth.csv", ["study_id", "section", "position", "rho"], rows)

@@ -112,7 +112,16 @@ def test_the_rate_is_scaled_by_tower(options: list[str]) -> None:
         ),
         (["training.section_weights={history: 2}"], ConfigError, "has no section 'history'; it"),
         (["data.sections=[history]"], ConfigError, "data.sections: .* has no section 'history'"),
-        (["objective.eta=1"], ConfigError, "objective.eta: 1: input should be less than 1"),
+        (
+            ["objective.name=dcl-eta", "objective.eta=1"],
+            ConfigError,
+            "eta: 1: .*less than 1",
+        ),
+        (
+            ["data.sections=[findings]", "training.section_weights={impression: 2}"],
+            ConfigError,
+            "training.section_weights: data.sections leaves 'impression' out",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused(
@@ -171,3 +180,15 @@ def test_labels_that_are_not_needed_do_not_stop_a_run(
     needed = [*chosen, "training.best=val/auc", f"out={tmp_path / 'needed'}"]
     with pytest.raises(DataError, match="row 1: Pneumothorax is 'perhaps'"):
         train(load_config(None, needed))
+
+
+def test_prompts_without_labels_are_refused_before_work(
+    options: list[str], data_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    (folder / "labels.csv").unlink()
+    prompts = tmp_path / "prompts.yaml"
+    prompts.write_text("Edema: {positive: [Edema], negative: [No edema]}\n")
+    chosen = [*options, f"data.manifest={folder / 'manifest.csv'}", f"training.prompts={prompts}"]
+    with pytest.raises(ConfigError, match=r"training.prompts: is for the AUC of a labels.csv"):
+        train(load_config(None, chosen))

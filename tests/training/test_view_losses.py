@@ -7,13 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext import objectives
-from cxrtext.config import ObjectiveSection
-from cxrtext.training.metadata import Kind
+from cxrtext.config import OBJECTIVES, read_objective
+from cxrtext.training.metadata import Kind, kernels_for
 from cxrtext.training.objective_directions import Terms
 from cxrtext.training.views import ViewSet, ViewSettings
 from cxrtext.training.views.losses import (
     Known,
-    kernel_parts,
     score_views,
     view_accuracy,
     view_losses,
@@ -34,7 +33,8 @@ def evaluate(
 ) -> Terms:
     keys = ("condition", "kernel", "eta", "tau_plus", "ridge", "beta", "weight")
     chosen = {"name": name, **{k: given.pop(k) for k in keys if k in given}}
-    section = ObjectiveSection.model_validate(chosen)
+    taken = OBJECTIVES[name].model_fields
+    section = read_objective({k: v for k, v in chosen.items() if k in taken})
     settings = ViewSettings(
         section,
         encoder="lenet5",
@@ -49,7 +49,7 @@ def evaluate(
     )
     data = ViewSet(torch.zeros(1, 1, 1, 1, dtype=torch.uint8), kinds=kinds)
     gamma_sq = torch.tensor(GAMMA)
-    parts = kernel_parts(data, section)
+    parts = kernels_for(section, data.kinds)
     scores = score_views(z, gamma_sq)
     return view_losses(settings, parts, scores, z, known or Known(), gamma_sq)
 

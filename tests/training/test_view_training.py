@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 import torch
 
-from cxrtext.config import ObjectiveSection
+from cxrtext.config import read_objective
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, WorkError
 from cxrtext.images.simclr import SimclrSpec
 from cxrtext.training import Listener
@@ -22,7 +22,7 @@ from cxrtext.training.views import (
 from cxrtext.training.views.encoder import ViewEncoder, channel_statistics
 
 SETTINGS = ViewSettings(
-    ObjectiveSection(name="info-nce"),
+    read_objective({"name": "info-nce"}),
     "resnet18",
     2,
     (16, 8),
@@ -135,13 +135,13 @@ def test_it_learns_to_tell_images_and_the_seed_decides(tmp_path: Path) -> None:
     ids=lambda given: given["name"],
 )
 def test_every_objective_trains(tmp_path: Path, given: dict[str, Any]) -> None:
-    settings = replace(SETTINGS, objective=ObjectiveSection(**given), steps=2)
+    settings = replace(SETTINGS, objective=read_objective(given), steps=2)
     train_views(images(), settings, tmp_path, device="cpu")
     assert all(line["grad_norm"] > 0 for line in metrics(tmp_path))
 
 
 def test_several_positives_and_half_precision(tmp_path: Path) -> None:
-    objective = ObjectiveSection(name="positive-debiased")
+    objective = read_objective({"name": "positive-debiased"})
     settings = replace(
         SETTINGS, objective=objective, positives=2, aggregate="group", steps=2, head_norm=True
     )
@@ -179,7 +179,7 @@ def test_features_are_of_frozen_norms_and_of_the_training_images_statistics(
         ({"head": (8, 8)}, r"head was \[16, 8\] and is now \[8, 8\]"),
         ({"augmentation": SimclrSpec(grey=0.0)}, "augmentation.grey was 0.2 and is now 0.0"),
         (
-            {"objective": ObjectiveSection(name="dcl-eta")},
+            {"objective": read_objective({"name": "dcl-eta"})},
             "objective.name was info-nce and is now dcl-eta",
         ),
     ],
@@ -203,13 +203,13 @@ def test_other_data_cannot_go_on(tmp_path: Path) -> None:
     ("change", "says"),
     [
         ({"batch": 64}, "batch: 64 images of 48"),
-        ({"objective": ObjectiveSection(name="dcl-eta-lm")}, "knows no views of images alone"),
+        ({"objective": read_objective({"name": "dcl-eta-lm"})}, "knows no views of images alone"),
         (
-            {"objective": ObjectiveSection(name="y-aware", condition=("age",))},
+            {"objective": read_objective({"name": "y-aware", "condition": ("age",)})},
             "1 column.s. are named, and the images have 2",
         ),
         (
-            {"objective": ObjectiveSection(name="supervised"), "positives": 2},
+            {"objective": read_objective({"name": "supervised"}), "positives": 2},
             "supervised knows no several positives",
         ),
         ({"aggregate": "group", "positives": 2}, "info-nce knows no grouped positives"),
@@ -218,8 +218,12 @@ def test_other_data_cannot_go_on(tmp_path: Path) -> None:
         ({"lr": 0.0}, "lr: 0.0 is not above 0"),
         ({"steps": 0}, "steps: 0 is below 1; give that or more"),
         (
-            {"objective": ObjectiveSection(name="info-nce", symmetric=True)},
+            {"objective": read_objective({"name": "info-nce", "symmetric": True})},
             "objective.symmetric: views are contrasted both ways already",
+        ),
+        (
+            {"objective": read_objective({"name": "supervised", "labels": "l.csv"})},
+            "objective.labels: is of tables of studies",
         ),
     ],
 )
@@ -233,7 +237,7 @@ def test_what_cannot_be_trained_is_refused(
 def test_what_an_objective_needs_is_asked_for(tmp_path: Path) -> None:
     bare = ViewSet(images().images)
     for name, what in (("supervised", "labels"), ("dcl-eta-true", "eta")):
-        settings = replace(SETTINGS, objective=ObjectiveSection.model_validate({"name": name}))
+        settings = replace(SETTINGS, objective=read_objective({"name": name}))
         with pytest.raises(ConfigError, match=f"{name} needs the images' {what}"):
             train_views(bare, settings, tmp_path, device="cpu")
 

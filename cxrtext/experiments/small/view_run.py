@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cxrtext.config import ObjectiveSection
+from cxrtext.config import Clustered, read_objective
 from cxrtext.experiments.small.small_set import SmallSet
 from cxrtext.images.simclr import SimclrSpec
 from cxrtext.training.metadata import Columns, Kind, cluster
@@ -17,7 +17,8 @@ def view_settings(plain: Mapping[str, Any]) -> ViewSettings:
     """Settings from plain values, as they stand in ``job.json``.
 
     Raises:
-        ValueError: A value is wrong.
+        ConfigError: A key or value of the objective is wrong.
+        ValueError: Another value is.
     """
     given = dict(plain)
     augmentation: dict[str, Any] = {
@@ -25,7 +26,7 @@ def view_settings(plain: Mapping[str, Any]) -> ViewSettings:
         for key, value in given.pop("augmentation", {}).items()
     }
     return ViewSettings(
-        objective=ObjectiveSection.model_validate(given.pop("objective")),
+        objective=read_objective(given.pop("objective")),
         head=tuple(given.pop("head")),
         augmentation=SimclrSpec(**augmentation),
         **given,
@@ -41,7 +42,7 @@ def view_set(held: SmallSet, settings: ViewSettings) -> ViewSet:
     """
     metadata, kinds = held.metadata, held.kinds
     section = settings.objective
-    if metadata is not None and section.name in ObjectiveSection.CLUSTERED:
+    if metadata is not None and isinstance(section, Clustered):
         metadata, kinds = _clusters(metadata, kinds, section.clusters, settings.seed), ("category",)
     return ViewSet(
         images=torch.from_numpy(held.train.images),

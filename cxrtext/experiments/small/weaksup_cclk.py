@@ -14,7 +14,8 @@ SIGMA = {"rbf": 2.0, "laplacian": 4.0}
 
 
 def _kernel(name: str, accuracy: float, scales: tuple[str, ...]) -> Trial:
-    kernel: dict[str, Any] = {"name": name, "sigma": SIGMA.get(name, 1.0)}
+    width = {"sigma": SIGMA[name]} if name in SIGMA else {}
+    kernel: dict[str, Any] = {"name": name, **width}
     objective = {"name": "weaksup-cclk", "condition": ATTRIBUTES, "kernel": [kernel]}
     title = f"WeaklySup-CCLK, {name}"
     paper = {"accuracy": accuracy}

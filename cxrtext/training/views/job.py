@@ -15,14 +15,13 @@ from cxrtext.training.data import batch_rows
 from cxrtext.training.lars import Lars
 from cxrtext.training.learner import Learner
 from cxrtext.training.loop import StepNumbers
-from cxrtext.training.metadata import Kernel
+from cxrtext.training.metadata import Kernel, kernels_for
 from cxrtext.training.recipe import seed_of
 from cxrtext.training.schedule import Pace
 from cxrtext.training.towers import autocast
 from cxrtext.training.views.encoder import ViewEncoder, channel_statistics
 from cxrtext.training.views.losses import (
     Known,
-    kernel_parts,
     score_views,
     view_accuracy,
     view_losses,
@@ -129,7 +128,7 @@ def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) 
     Raises:
         ConfigError: A kernel does not fit what a column of metadata holds.
     """
-    parts = kernel_parts(data, settings.objective)
+    parts = kernels_for(settings.objective, data.kinds)
     torch.manual_seed(settings.seed)
     encoder = ViewEncoder(settings.encoder, data.images.shape[1], settings.width)
     head = ProjectionHead(encoder.features, settings.head, norm=settings.head_norm)

@@ -7,10 +7,19 @@ import torch
 from torch import Tensor
 
 from cxrtext import objectives
-from cxrtext.config import ObjectiveSection
-from cxrtext.training.metadata import Kernel, gram, kernels_of
+from cxrtext.config import (
+    AlignmentUniformity,
+    Clustered,
+    DclEta,
+    DclEtaTrue,
+    HardnegCclk,
+    ObjectiveSection,
+    PositiveDebiased,
+    Supervised,
+)
+from cxrtext.training.metadata import Kernel, gram
 from cxrtext.training.objective_directions import Direction, Terms, defined, losses_of, needed
-from cxrtext.training.views.settings import BY_ANCHOR, BY_KERNEL, BY_VIEW, ViewSet, ViewSettings
+from cxrtext.training.views.settings import BY_ANCHOR, BY_KERNEL, BY_VIEW, ViewSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +35,6 @@ class Known:
     labels: Tensor | None = None
     eta: Tensor | None = None
     metadata: Tensor | None = None
-
-
-def kernel_parts(data: ViewSet, section: ObjectiveSection) -> list[Kernel]:
-    """The kernels whose product compares metadata, or embeddings; none where none is used.
-
-    Raises:
-        ConfigError: A kernel does not fit what a column holds.
-    """
-    wanted = [(kernel.name, kernel.sigma) for kernel in section.kernel]
-    if section.name == "hardneg-cclk":
-        return [Kernel(*(wanted[0] if wanted else ("rbf", 1.0)))]
-    if section.name in ObjectiveSection.WITH_KERNEL:
-        return kernels_of(wanted, section.condition, data.kinds)
-    return []
 
 
 def score_views(embedded: Tensor, gamma_sq: Tensor) -> Tensor:
@@ -81,7 +76,7 @@ def view_losses(
 
     Args:
         settings: Names the objective.
-        parts: From :func:`kernel_parts`.
+        parts: From :func:`~cxrtext.training.metadata.kernels_for`.
         scores: [VB, VB], from :func:`score_views`.
         embedded: [V, B, D], unit vectors.
         known: What is known of the images.
@@ -93,9 +88,9 @@ def view_losses(
     section = settings.objective
     if section.name in BY_ANCHOR:
         return _by_anchor(settings, scores, len(embedded), known, gamma_sq)
-    if section.name == "supervised":
+    if isinstance(section, Supervised):
         return _supervised(section, scores, known, gamma_sq)
-    if section.name == "alignment-uniformity":
+    if isinstance(section, AlignmentUniformity):
         x, y = embedded
         loss = objectives.alignment_uniformity(x, y, weight=section.weight)
         return Terms(loss[None])
@@ -117,9 +112,9 @@ def _by_anchor(
         negative = negative.masked_fill(labels[:, None] == labels, -torch.inf)
     alone = torch.isneginf(negative).all(dim=1)
     eta = scores.new_zeros(count)
-    if section.name == "dcl-eta-true":
+    if isinstance(section, DclEtaTrue):
         eta = needed(known.eta, section.name, "class probabilities of the images").repeat(views)
-    if section.name == "positive-debiased":
+    if isinstance(section, PositiveDebiased):
         # A view scores γ² against itself.
         given = (positive, negative, gamma_sq, section.tau_plus, gamma_sq, settings.aggregate)
         return Terms(
@@ -146,7 +141,7 @@ def _positives(count: int, views: int, device: torch.device) -> Tensor:
 
 def _grouped(section: ObjectiveSection, anchors: Direction, positive: Tensor) -> Terms:
     """DCL whose estimate holds the mean of all positives."""
-    eta = section.eta if section.name == "dcl-eta" else anchors.eta
+    eta = section.eta if isinstance(section, DclEta) else anchors.eta
     given = (anchors.scores, eta, anchors.gamma_sq, positive, anchors.positive)
     return Terms(objectives.debiased(*given), objectives.debiased_floored(*given))
 
@@ -177,20 +172,20 @@ def _by_view(
     gamma_sq: Tensor,
 ) -> Terms:
     """First views against second views, and the reverse: B anchors and B candidates each."""
-    if section.name == "hardneg-cclk" and not bool(torch.isfinite(embedded).all()):
+    if isinstance(section, HardnegCclk) and not bool(torch.isfinite(embedded).all()):
         # Diverged: a loss that is no number, as other objectives give, not a kernel's complaint.
         return Terms(embedded.sum()[None] * torch.nan)
     B = embedded.shape[1]
     diagonal = torch.arange(B, device=scores.device)
     forward = Direction(scores[:B, B:], diagonal, scores.new_zeros(B), gamma_sq)
     back = replace(forward, scores=scores[B:, :B])
-    if section.name in ObjectiveSection.CLUSTERED:
+    if isinstance(section, Clustered):
         metadata = needed(known.metadata, section.name, "clusters of the images")
         clusters = metadata[:, 0].long()
         forward, back = (replace(d, clusters=clusters) for d in (forward, back))
         return _joined([losses_of(section, forward), losses_of(section, back)])
     with defined(section):
-        if section.name == "hardneg-cclk":
+        if isinstance(section, HardnegCclk):
             grams = [gram(view.detach(), parts) for view in embedded]
         else:
             grams = [gram(needed(known.metadata, section.name, "metadata"), parts)] * 2

@@ -8,7 +8,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from cxrtext.config import ObjectiveSection
+from cxrtext.config import (
+    Conditional,
+    Contrast,
+    DclEtaTrue,
+    ObjectiveSection,
+    Supervised,
+    WithKernel,
+)
 from cxrtext.errors import ConfigError
 from cxrtext.images.simclr import SimclrSpec
 from cxrtext.models.small_encoders import SMALL_ENCODERS
@@ -189,17 +196,23 @@ def _check_choices(settings: ViewSettings) -> None:
 
 def _check_data(data: ViewSet, settings: ViewSettings) -> None:
     section = settings.objective
-    if section.symmetric:
+    for key in ("labels", "findings", "true_probability"):
+        if getattr(section, key, None) is not None:
+            raise ConfigError(
+                f"objective.{key}: is of tables of studies; what is known of images in memory is "
+                "given with them; remove it"
+            )
+    if isinstance(section, Contrast) and section.symmetric:
         raise ConfigError("objective.symmetric: views are contrasted both ways already; remove it")
     needs = {
-        "labels": section.name == "supervised" or settings.without_same_class,
-        "eta": section.name == "dcl-eta-true",
-        "metadata": bool(section.condition),
+        "labels": isinstance(section, Supervised) or settings.without_same_class,
+        "eta": isinstance(section, DclEtaTrue),
+        "metadata": isinstance(section, Conditional),
     }
     for key, wanted in needs.items():
         if wanted and getattr(data, key) is None:
             raise ConfigError(f"objective.name: {section.name} needs the images' {key}; give them")
-    if section.name in section.WITH_KERNEL and len(data.kinds) != len(section.condition):
+    if isinstance(section, WithKernel) and len(data.kinds) != len(section.condition):
         raise ConfigError(
             f"objective.condition: {len(section.condition)} column(s) are named, and the images "
             f"have {len(data.kinds)}; name each"
