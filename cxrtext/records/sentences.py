@@ -37,8 +37,10 @@ WRITTEN_COLUMNS: dict[str, Kind] = {
     "log_likelihood": "real",
     "eta": "real",
     "log_likelihood_per_token": "real",
+    "unknown": "whole",
 }
-"""The columns that are written: the last, in nats a word piece, is for people to compare by."""
+"""The columns that are written: ``log_likelihood_per_token``, in nats a word piece, is for people
+to compare by; ``unknown`` counts words that the language model's vocabulary lacks."""
 
 
 def _row(sentence: Sentence) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def read_sentences(path: Path) -> list[Sentence]:
         path: A CSV or Parquet file as ``score-text`` writes it.
 
     Returns:
-        One sentence a row, in the order of the table.
+        One sentence a row, in the order of the table; one with unknown words may lack its η.
 
     Raises:
         DataError: A column is missing, a number is none, eta lies outside (0, 1), or the table is
@@ -134,8 +136,9 @@ def read_sentences(path: Path) -> list[Sentence]:
     check_notes(path)
     sentences = []
     for number, row in enumerate(table.rows, 1):
-        eta = _number(path, number, "eta", row["eta"])
-        if not 0.0 < eta < 1.0:
+        unknown = int(_number(path, number, "unknown", row.get("unknown") or "0"))
+        eta = None if unknown and not row["eta"] else _number(path, number, "eta", row["eta"])
+        if eta is not None and not 0.0 < eta < 1.0:
             raise DataError(f"{path}: row {number}: eta {eta:g} is not between 0 and 1")
         sentences.append(
             Sentence(
@@ -146,6 +149,7 @@ def read_sentences(path: Path) -> list[Sentence]:
                 n_tokens=int(_number(path, number, "n_tokens", row["n_tokens"])),
                 log_likelihood=_number(path, number, "log_likelihood", row["log_likelihood"]),
                 eta=eta,
+                unknown=unknown,
             )
         )
     return sentences

@@ -34,7 +34,9 @@ class Sentence:
         sentence: The text.
         n_tokens: Number of word pieces, special tokens not counted.
         log_likelihood: Pseudo-log-likelihood, in nats.
-        eta: Estimated class probability, in (0, 1).
+        eta: Estimated class probability, in (0, 1); None where the language model knows too few of
+            the words.
+        unknown: Words that its vocabulary lacks.
     """
 
     study_id: str
@@ -43,7 +45,8 @@ class Sentence:
     sentence: str
     n_tokens: int = 0
     log_likelihood: float = 0.0
-    eta: float = 0.0
+    eta: float | None = 0.0
+    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)

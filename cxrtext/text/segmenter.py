@@ -81,12 +81,20 @@ def _proposed(piece: str) -> list[int]:
 
 
 def _pieces(text: str) -> list[str]:
-    """Cut a text into pieces of at most PIECE_LIMIT characters, at sentence ends where possible."""
+    """Cut a text into pieces of at most PIECE_LIMIT characters, at sentence ends where possible.
+
+    A word is never cut: one that is longer is a piece by itself.
+    """
     pieces = []
     while len(text) > PIECE_LIMIT:
         ends = [match.end() for match in PLAIN_END.finditer(text, 0, PIECE_LIMIT)]
         space = text.rfind(" ", 0, PIECE_LIMIT)
-        cut = ends[-1] if ends else space + 1 if space > 0 else PIECE_LIMIT
+        if ends:
+            cut = ends[-1]
+        elif space > 0:
+            cut = space + 1
+        else:
+            cut = text.find(" ", PIECE_LIMIT) + 1 or len(text)
         pieces.append(text[:cut])
         text = text[cut:]
     return [*pieces, text]
@@ -102,10 +110,13 @@ def segment(text: str) -> list[str]:
         text: The paragraph, with single spaces.
 
     Returns:
-        The sentences, stripped; the longest has PIECE_LIMIT characters.
+        The sentences, stripped; the longest has PIECE_LIMIT characters, or is a single longer word.
     """
     sentences = []
     for piece in _pieces(text):
+        if len(piece) > PIECE_LIMIT:  # one word, which rules for sentences have no say in
+            sentences.append(piece.strip())
+            continue
         for start, end in pairwise([0, *corrected(piece, _proposed(piece))]):
             sentences.append(piece[start:end].strip())
     return [sentence for sentence in sentences if sentence]

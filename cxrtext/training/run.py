@@ -212,3 +212,8 @@ def _greet(course: Course, tables: Tables, listener: Listener) -> None:
         + (f", {processes.world} processes" if processes.world > 1 else "")
         + (f", from step {start}" if start else "")
     )
+    if tables.unknown:
+        listener.say(
+            f"{course.config.data.sentences}: {tables.unknown} sentences are left out: they have "
+            "no eta, because the language model knows too few of their words"
+        )

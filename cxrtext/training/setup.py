@@ -37,11 +37,13 @@ class Tables:
     Args:
         records: The manifest.
         sentences: Those that are trained on.
+        unknown: Sentences left out, because the language model knows too few of their words.
         fingerprint: SHA-256 over what decides the run.
     """
 
     records: Sequence[ImageRecord]
     sentences: Sequence[Sentence]
+    unknown: int
     fingerprint: str
 
 
@@ -64,7 +66,7 @@ def read_tables(config: Config) -> Tables:
     """Read manifest and sentences.
 
     Raises:
-        DataError: A table is wrong, or no sentence is in the chosen sections.
+        DataError: A table is wrong, or no sentence is in the chosen sections or has an η.
         ConfigError: The objective or the prompts want a table that is not there, or sections are
             misspelt.
     """
@@ -88,6 +90,12 @@ def read_tables(config: Config) -> Tables:
         )
     if config.data.sections is not None:
         sentences = [s for s in sentences if s.section in config.data.sections]
+    readable = [s for s in sentences if s.eta is not None]
+    if not readable:
+        raise DataError(
+            f"{config.data.sentences}: no sentence has an eta: the language model knows too few of "
+            "their words; score the reports with a model of such reports"
+        )
     vocabulary = [Path(config.model.text) / name for name in ("vocab.txt", "tokenizer.json")]
     files = [
         config.data.manifest,
@@ -96,7 +104,7 @@ def read_tables(config: Config) -> Tables:
         *(path for path in vocabulary if path.is_file()),
         *([config.training.prompts] if config.training.prompts else []),
     ]
-    return Tables(records, sentences, fingerprint(files))
+    return Tables(records, readable, len(sentences) - len(readable), fingerprint(files))
 
 
 def plain(config: Config) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from fastapi.testclient import TestClient
 
 from cxrtext.index import open_index
@@ -107,7 +108,7 @@ def test_sentences_are_scored(speaking: TestClient, language_model: Path) -> Non
     assert "lungs" not in response.text  # a sentence's text is not repeated
     body = response.json()
     expected = score_sentences_detailed(SENTENCES, load_masked_language_model(language_model))
-    eta = class_probability(_tensor(expected.log_likelihood), a=0.1, k=0.5)
+    eta = class_probability(torch.from_numpy(expected.log_likelihood), a=0.1, k=0.5)
     assert [one["sentence_index"] for one in body["sentences"]] == [0, 1, 2]
     for one, value, count, probability in zip(
         body["sentences"], expected.log_likelihood, expected.n_tokens, eta, strict=True
@@ -115,13 +116,20 @@ def test_sentences_are_scored(speaking: TestClient, language_model: Path) -> Non
         assert one["log_likelihood"] == pytest.approx(value, abs=1e-5)
         assert one["tokens"] == count
         assert one["eta"] == pytest.approx(float(probability), rel=1e-4)
+        assert (one["unknown"], one["reason"]) == (0, None)
+    assert body["warning"] is None
     assert speaking.get("/v1/model").json()["has_language_model"] is True
 
 
-def _tensor(values: Any) -> Any:
-    import torch
-
-    return torch.from_numpy(values)
+def test_a_sentence_of_unknown_words_has_no_eta(speaking: TestClient) -> None:
+    sentences = ["The lungs are clear.", "Легкие чистые.", "x" * 1999]
+    response = speaking.post("/v1/score-text", json={"sentences": sentences})
+    body = response.json()
+    assert [one["unknown"] for one in body["sentences"]] == [0, 2, 1]
+    assert [one["eta"] is None for one in body["sentences"]] == [False, True, True]
+    assert body["sentences"][0]["reason"] is None
+    assert body["sentences"][1]["reason"].startswith("half of its words or more")
+    assert body["warning"].startswith("42.9% of the words")
 
 
 def test_without_a_language_model(client: TestClient, check_problem: Any) -> None:

@@ -43,6 +43,19 @@ def test_the_table_stands_beside_the_reports(
     assert "scoring" not in again.stderr
 
 
+def test_unknown_words_are_said(cxrtext: Command, language_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "reports.csv"
+    path.write_text("study_id,findings\ns1,The lungs are clear. Легкие чистые.\n", "utf-8")
+    done = cxrtext("score-text", path, "--model", language_model, "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    _, counted, warning = done.stdout.splitlines()
+    assert counted == (
+        "words that the model's vocabulary lacks: 2 of 6 (33.33%); sentences left without eta for "
+        "it: 1"
+    )
+    assert warning.startswith("warning: 33.3% of the words are not in the language model's")
+
+
 def test_every_option_reaches_the_run(
     cxrtext: Command, reports: Path, language_model: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import WorkError
+from cxrtext.language.class_probability import Words
 from cxrtext.language.scoring import work as work_module
 from cxrtext.language.scoring.cache import ScoreCache, digest_of
 from cxrtext.language.scoring.work import ScoreWork
@@ -19,7 +20,8 @@ PIECES: list[tuple[int, ...]] = [(5, 6, 7), (5,), (9, 8), (5,), (9, 8), (1, 2, 3
 
 def fill(work: ScoreWork, pieces: list[tuple[int, ...]] = PIECES) -> None:
     work.add_sentences(
-        (Sentence(f"s{n}", "findings", n, f"text {each}"), each) for n, each in enumerate(pieces)
+        (Sentence(f"s{n}", "findings", n, f"text {each}"), each, Words(len(each), 0))
+        for n, each in enumerate(pieces)
     )
     work.commit()
 

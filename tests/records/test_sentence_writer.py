@@ -13,6 +13,7 @@ from cxrtext.records.sentences import COLUMNS
 SENTENCES = [
     Sentence("s1", "findings", 0, 'Clear, "as"\r\nseen.', 8, -7.1, 0.1 + 0.2 - 0.1),
     Sentence("s1", "impression", 0, "=1\rNormal é.", 3, -1e-3, 0.19),
+    Sentence("s1", "impression", 1, "Норма.", 2, -1.0, None, 1),
 ]
 
 
@@ -24,11 +25,11 @@ def test_the_likelihood_of_each_piece_stands_at_the_end(tmp_path: Path, ending: 
             writer.add(sentence)
         assert not path.exists()
     table = read_table(path)
-    assert table.columns == (*COLUMNS, "log_likelihood_per_token")
+    assert table.columns == (*COLUMNS, "log_likelihood_per_token", "unknown")
     cells = [row["log_likelihood_per_token"] for row in table.rows]
     assert math.isclose(float(cells[0]), -7.1 / 8, rel_tol=1e-15)
-    assert cells[2] == ""
-    assert read_sentences(path)[:2] == SENTENCES
+    assert cells[3] == ""
+    assert read_sentences(path)[:3] == SENTENCES
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -63,7 +64,7 @@ def test_parquet_has_row_groups_and_one_schema(tmp_path: Path) -> None:
         assert file.metadata.num_rows == count
         assert str(file.schema_arrow.field("n_tokens").type) == "int64"
     write_sentences(path, [])
-    assert pq.read_schema(path).names[-1] == "log_likelihood_per_token"
+    assert pq.read_schema(path).names[-1] == "unknown"
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -180,7 +180,19 @@ def test_only_headings_and_printed_lines_are_dropped_from_a_report(text: str) ->
 def test_a_paragraph_is_cut_and_not_rewritten(paragraph: str) -> None:
     sentences = segment(paragraph)
     assert visible("".join(sentences)) == visible(paragraph)
-    assert all(0 < len(sentence) <= PIECE_LIMIT for sentence in sentences)
+    assert all(0 < len(sentence) <= PIECE_LIMIT or " " not in sentence for sentence in sentences)
+
+
+def test_a_word_is_never_cut() -> None:
+    word = "x" * (5 * PIECE_LIMIT)
+    assert segment(word) == [word]
+    assert segment(f"The lungs are clear. {word} No effusion.") == [
+        "The lungs are clear.",
+        word,
+        "No effusion.",
+    ]
+    dotted = "a.B" * PIECE_LIMIT
+    assert segment(f"{dotted} {dotted}.") == [dotted, f"{dotted}."]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from cxrtext.config import load_config
 from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
 from cxrtext.models import load_model
+from cxrtext.records import read_sentences, write_sentences
 from cxrtext.training import Listener, train
 from cxrtext.training.loop import StepReport
 from cxrtext.training.objective_pairs import Result
@@ -255,3 +257,19 @@ def test_relative_paths_can_be_resumed_from_the_run_alone(
     monkeypatch.chdir("/")
     assert kept.out == tmp_path / "run"
     assert train(kept, resume=True).steps == 2
+
+
+def test_sentences_without_eta_are_left_out_and_counted(
+    options: list[str], sentences_table: Path, tmp_path: Path
+) -> None:
+    rows = read_sentences(sentences_table)
+    foreign = replace(rows[0], position=9, sentence="Норма.", n_tokens=2, eta=None, unknown=1)
+    write_sentences(tmp_path / "s.csv", [*rows, foreign, replace(foreign, position=10)])
+    said: list[str] = []
+    chosen = [*options, f"data.sentences={tmp_path / 's.csv'}", "training.steps=2"]
+    train(load_config(None, chosen), listener=Listener(say=said.append))
+    assert f"{len(rows)} sentences, on cpu" in said[0]
+    assert "s.csv: 2 sentences are left out: they have no eta" in said[1]
+    write_sentences(tmp_path / "s.csv", [foreign])
+    with pytest.raises(DataError, match="s.csv: no sentence has an eta"):
+        train(load_config(None, [*chosen, f"out={tmp_path / 'other'}"]))

@@ -12,14 +12,13 @@ if TYPE_CHECKING:
 
 def score_text_of(service: "Service", asked: ScoreTextRequest) -> ScoredText:
     """Score sentences and write the answer; see :meth:`.Service.score_text`."""
-    import torch
-
-    from cxrtext.objectives import class_probability
+    from cxrtext.language.class_probability import WITHOUT_ETA
 
     scores = service.score_text(asked.sentences)
     language = service.language_model
-    eta = class_probability(torch.from_numpy(scores.log_likelihood), asked.a, asked.k)
-    rows = zip(scores.log_likelihood.tolist(), scores.n_tokens.tolist(), eta.tolist(), strict=True)
+    eta = scores.eta(asked.a, asked.k)
+    counts = (scores.n_tokens.tolist(), scores.words)
+    rows = zip(scores.log_likelihood.tolist(), *counts, eta, strict=True)
     return ScoredText(
         model="" if language is None else language.fingerprint,
         sentences=[
@@ -28,8 +27,11 @@ def score_text_of(service: "Service", asked: ScoreTextRequest) -> ScoredText:
                 sentence_index=i,
                 log_likelihood=rounded(value),
                 tokens=tokens,
-                eta=float(f"{probability:.6g}"),
+                unknown=words.unknown,
+                eta=None if probability is None else float(f"{probability:.6g}"),
+                reason=WITHOUT_ETA if probability is None else None,
             )
-            for i, (value, tokens, probability) in enumerate(rows)
+            for i, (value, tokens, words, probability) in enumerate(rows)
         ],
+        warning=scores.warning(),
     )

@@ -89,6 +89,14 @@ def pretrain_text(
     if kept < summary.epochs:
         early = "stopped early; " if summary.stopped_early else ""
         typer.echo(f"{early}kept epoch {kept} of {summary.epochs}, the best on held-out text")
+    covered, held_out = summary.coverage, summary.held_out_coverage
+    if covered.unknown or held_out.unknown:
+        typer.echo(
+            f"words that the vocabulary lacks: {covered.unknown:.2%} of the training sentences', "
+            f"{held_out.unknown:.2%} of the held-out ones'"
+        )
+    if summary.warning:
+        typer.echo(f"warning: {summary.warning}")
     for filled in summary.fill_mask[:SHOWN]:
         words = ", ".join(f"{word.word} {word.probability:.2f}" for word in filled.words[:3])
         typer.echo(f"{filled.template}  {words}")

@@ -45,6 +45,14 @@ def _tell(summary: "ScoreSummary", target: Path | TextIO, echo: Callable[[str], 
         echo(f"distinct sentences whose score was known: {summary.from_cache}")
     if summary.without_text:
         echo(f"reports without text: {summary.without_text}")
+    if summary.unknown_words:
+        echo(
+            f"words that the model's vocabulary lacks: {summary.unknown_words} of {summary.words} "
+            f"({summary.unknown_words / summary.words:.2%}); sentences left without eta for it: "
+            f"{summary.without_eta}"
+        )
+    if summary.warning:
+        echo(f"warning: {summary.warning}")
     if summary.rejected:
         listed = f", in {target}.rejected.csv" if isinstance(target, Path) else ""
         echo(f"rows and sentences set aside: {summary.rejected}{listed}")

@@ -195,13 +195,20 @@ class ScoredSentence(Answer):
     """What the language model says of a sentence; its text is not repeated."""
 
     model_config = example(
-        {"sentence_index": 0, "log_likelihood": -9.81, "tokens": 6, "eta": 0.0064}
+        {"sentence_index": 0, "log_likelihood": -9.81, "tokens": 6, "unknown": 0, "eta": 0.0064}
     )
 
     sentence_index: Annotated[Count, Field(description="Its place in what was sent, from 0.")]
     log_likelihood: Annotated[float, Field(le=0, description="Pseudo-log-likelihood, in nats.")]
     tokens: Annotated[Count, Field(description="Word pieces.")]
-    eta: Annotated[Probability, Field(description="Estimated class probability.")]
+    unknown: Annotated[
+        Count, Field(description="Words that the language model's vocabulary lacks.")
+    ] = 0
+    eta: Annotated[
+        Probability | None,
+        Field(description="Estimated class probability; null where too few words are known."),
+    ]
+    reason: Annotated[str | None, Field(description="Why there is no eta.")] = None
 
 
 class ScoredText(Answer):
@@ -209,3 +216,6 @@ class ScoredText(Answer):
 
     model: Annotated[str, Field(description="The language model.")]
     sentences: list[ScoredSentence]
+    warning: Annotated[
+        str | None, Field(description="That the text is foreign to the language model.")
+    ] = None

@@ -81,6 +81,7 @@ def report_text(summary: PretrainSummary) -> str:
         "|---|---:|---:|---:|---:|",
         _coverage_row("training", summary.coverage),
         _coverage_row("held out", summary.held_out_coverage),
+        *([] if summary.warning is None else ["", f"**Warning:** {summary.warning}."]),
         "",
         "## What it puts into a gap",
         "",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from cxrtext.language.class_probability import Words
 from cxrtext.language.pretraining.coverage import Coverage
 from cxrtext.language.pretraining.fill_mask import FillMask
 
@@ -64,3 +65,9 @@ class PretrainSummary:
     fill_mask: list[FillMask]
     resumed_from_step: int
     seconds: float
+
+    @property
+    def warning(self) -> str | None:
+        """A line that says that the corpus is foreign to the vocabulary, or None."""
+        words = self.coverage.words
+        return Words(words, round(words * self.coverage.unknown)).warning()

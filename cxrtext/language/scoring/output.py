@@ -1,14 +1,12 @@
 """What a scoring run writes when all scores are there."""
 
-import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-import numpy as np
-
+from cxrtext.language.class_probability import WordCounter, eta_of
 from cxrtext.language.scoring.work import ScoreWork
 from cxrtext.models.masked_language_model import MaskedLanguageModel
 from cxrtext.records import Rejects, RowWriter, SentenceWriter
@@ -24,17 +22,6 @@ TOKEN_COLUMNS: dict[str, Kind] = {
     "log_likelihood": "real",
 }
 """The table of word pieces: one row each, ``token_index`` from 0 in the sentence."""
-
-LEAST_ETA = float(np.finfo(np.float32).tiny)
-"""So that eta is above 0 in whatever training computes with."""
-
-
-def eta_of(log_likelihood: float, a: float, k: float) -> float:
-    """``a · p^k`` of one sentence, at least the least normal float32.
-
-    Source: Wang et al. 2023 (sample-specific debiasing), §2.3; METHOD section 2.
-    """
-    return max(LEAST_ETA, math.exp(max(math.log(a) + k * log_likelihood, -200.0)))
 
 
 def write_results(
@@ -55,14 +42,16 @@ def write_results(
         a: Largest class probability.
         k: Exponent on the likelihood.
     """
-    names = vocabulary_of(language.tokenizer)
+    names, counter = vocabulary_of(language.tokenizer), WordCounter(language.tokenizer)
     with ExitStack() as closing:
         writer = closing.enter_context(SentenceWriter(out))
         pieces_writer = (
             None if tokens is None else closing.enter_context(RowWriter(tokens, TOKEN_COLUMNS))
         )
         for sentence, pieces, values in work.results():
-            writer.add(replace(sentence, eta=eta_of(sentence.log_likelihood, a, k)))
+            words = counter.count(pieces)
+            eta = eta_of(sentence.log_likelihood, words, a, k)
+            writer.add(replace(sentence, eta=eta, unknown=words.unknown))
             if pieces_writer is not None:
                 place = (sentence.study_id, sentence.section, sentence.position)
                 for number, (piece, value) in enumerate(zip(pieces, values, strict=True)):

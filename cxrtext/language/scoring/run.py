@@ -9,6 +9,7 @@ from typing import TextIO
 import torch
 
 from cxrtext.errors import DataError
+from cxrtext.language.class_probability import WITHOUT_ETA
 from cxrtext.language.eta.fit import EtaFit, fit_class_probability
 from cxrtext.language.eta.report import EtaReport
 from cxrtext.language.scoring.batches import groups_of
@@ -76,6 +77,13 @@ class ScoreRun:
             nothing = self._nothing()
             work.remove()
             raise nothing
+        if work.without_eta() == work.count("sentence"):
+            work.remove()
+            raise DataError(
+                f"{self.source.description}: the language model knows too few of its words: of "
+                f"every sentence, {WITHOUT_ETA}; take a model of such reports, or train one with "
+                "'cxrtext pretrain-text'"
+            )
         if not work.fact("planned"):
             work.plan(self.cache)
             work.set_facts({"planned": 1})
@@ -162,6 +170,7 @@ class ScoreRun:
         """Count what was done."""
         language, work = self.scorer.language, self.work
         reports, with_text = work.fact("studies"), work.fact("with_text")
+        words = work.words()
         return ScoreSummary(
             model=language.name,
             fingerprint=language.fingerprint,
@@ -176,6 +185,10 @@ class ScoreRun:
             sentences=work.count("sentence"),
             distinct_sentences=work.count("text"),
             tokens=work.tokens(),
+            words=words.words,
+            unknown_words=words.unknown,
+            without_eta=work.without_eta(),
+            warning=words.warning(),
             from_cache=work.known(),
             resumed=self.resumed,
             rejected=work.count("rejected"),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from transformers import BertTokenizer
 
 from cxrtext.errors import DataError
+from cxrtext.language.class_probability import WordCounter, Words, eta_of
 from cxrtext.language.scoring.batches import plan_groups
 from cxrtext.language.scoring.masked_copies import Variant
 from cxrtext.language.scoring.precision import Precision
@@ -45,12 +46,25 @@ class SentenceScores:
         tokens: The word pieces of each.
         token_log_likelihood: The log-likelihood of each word piece, in nats; each sums to
             ``log_likelihood``.
+        words: The words of each, and how many of them the vocabulary lacks.
     """
 
     log_likelihood: NDArray[np.float64]
     n_tokens: NDArray[np.int64]
     tokens: list[list[str]]
     token_log_likelihood: list[NDArray[np.float32]]
+    words: list[Words]
+
+    def eta(self, a: float = 0.2, k: float = 0.35) -> list[float | None]:
+        """Class probabilities ``a · p^k``; None where a sentence is mostly unknown, [S]."""
+        rows = zip(self.log_likelihood.tolist(), self.words, strict=True)
+        return [eta_of(value, words, a, k) for value, words in rows]
+
+    def warning(self) -> str | None:
+        """A line that says that the sentences are foreign to the model, or None."""
+        counts = [(each.words, each.unknown) for each in self.words]
+        words, unknown = (sum(column) for column in zip(*counts, strict=True))
+        return Words(words, unknown).warning()
 
     @property
     def log_likelihood_per_token(self) -> NDArray[np.float64]:
@@ -137,12 +151,13 @@ def score_sentences_detailed(
     scorer = Scorer(language, precision, variant, batch_tokens)
     known = _scored(scorer, distinct(pieces), progress)
     values = [known[sentence] for sentence in pieces]
-    names = vocabulary_of(language.tokenizer)
+    names, counter = vocabulary_of(language.tokenizer), WordCounter(language.tokenizer)
     return SentenceScores(
         np.array([total(value) for value in values], dtype=np.float64),
         np.array([len(sentence) for sentence in pieces], dtype=np.int64),
         [[names[piece] for piece in sentence] for sentence in pieces],
         values,
+        [counter.count(sentence) for sentence in pieces],
     )
 
 

@@ -21,6 +21,10 @@ class ScoreSummary:
         sentences: Sentences scored.
         distinct_sentences: Of these, different from each other to the model.
         tokens: Word pieces of all sentences.
+        words: Words of all sentences, punctuation not counted.
+        unknown_words: Of these, such as the vocabulary lacks.
+        without_eta: Sentences that have no η, because they are mostly unknown.
+        warning: That the text is foreign to the model, or None.
         from_cache: Distinct sentences whose score a cache knew.
         resumed: Distinct sentences whose score was there from a run that was stopped.
         rejected: Rows and sentences set aside, listed in ``<out>.rejected.csv``.
@@ -40,6 +44,10 @@ class ScoreSummary:
     sentences: int
     distinct_sentences: int
     tokens: int
+    words: int
+    unknown_words: int
+    without_eta: int
+    warning: str | None
     from_cache: int
     resumed: int
     rejected: int

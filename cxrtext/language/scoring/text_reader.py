@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from transformers import BertTokenizer
 
 from cxrtext.errors import DataError
+from cxrtext.language.class_probability import WordCounter
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.language.scoring.work import ScoreWork
 from cxrtext.records import BadItem, Sentence, Study, TextSource
@@ -37,6 +38,7 @@ class TextReader:
         max_rejected: int,
     ) -> None:
         self._source, self._work, self._tokenizer = source, work, tokenizer
+        self._counter = WordCounter(tokenizer)
         self._sections, self._longest, self._max_rejected = sections, longest, max_rejected
         self._counts = {name: work.fact(name) for name in ("items", "studies", "with_text")}
 
@@ -81,7 +83,7 @@ class TextReader:
         kept = []
         for sentence, ids in zip(sentences, pieces, strict=True):
             if 0 < len(ids) <= self._longest:
-                kept.append((sentence, ids))
+                kept.append((sentence, ids, self._counter.count(ids)))
             else:
                 self._reject(
                     f"study {sentence.study_id}, {sentence.section} {sentence.position}",

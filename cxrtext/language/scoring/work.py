@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import WorkError
 from cxrtext.files.table_sums import damaged_tables, keep_sums, prepare
+from cxrtext.language.class_probability import Words
 from cxrtext.language.scoring.cache import ScoreCache, digest_of
 from cxrtext.records import Sentence
 
@@ -35,6 +36,9 @@ CREATE TABLE text (
     digest BLOB NOT NULL UNIQUE,
     length INTEGER NOT NULL,
     pieces BLOB NOT NULL,
+    words INTEGER NOT NULL,
+    unknown INTEGER NOT NULL,
+    has_eta INTEGER NOT NULL,
     count INTEGER NOT NULL,
     was_known INTEGER NOT NULL DEFAULT 0,
     log_likelihood REAL,
@@ -148,13 +152,21 @@ class ScoreWork:
         """Put everything since the last time into the file."""
         self._base.commit()
 
-    def add_sentences(self, sentences: Iterable[tuple[Sentence, Sequence[int]]]) -> None:
-        """Add sentences with their word pieces, in order."""
-        for sentence, pieces in sentences:
+    def add_sentences(self, sentences: Iterable[tuple[Sentence, Sequence[int], Words]]) -> None:
+        """Add sentences with their word pieces and words, in order."""
+        for sentence, pieces, words in sentences:
             row = self._base.execute(
-                "INSERT INTO text (digest, length, pieces, count) VALUES (?, ?, ?, 1) "
+                "INSERT INTO text (digest, length, pieces, words, unknown, has_eta, count) "
+                "VALUES (?, ?, ?, ?, ?, ?, 1) "
                 "ON CONFLICT (digest) DO UPDATE SET count = count + 1 RETURNING id",
-                [digest_of(pieces), len(pieces), np.asarray(pieces, dtype="<i4").tobytes()],
+                [
+                    digest_of(pieces),
+                    len(pieces),
+                    np.asarray(pieces, dtype="<i4").tobytes(),
+                    words.words,
+                    words.unknown,
+                    not words.mostly_unknown,
+                ],
             ).fetchone()
             self._base.execute(
                 "INSERT INTO sentence (study_id, section, position, sentence, text) "
@@ -238,16 +250,18 @@ class ScoreWork:
         return int(self._base.execute(query).fetchone()[0])
 
     def values(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Log-likelihood and number of occurrences of every distinct sentence, in order."""
-        rows = self._base.execute("SELECT log_likelihood, count FROM text ORDER BY id")
+        """Log-likelihood and number of occurrences of every distinct sentence with η, in order."""
+        rows = self._base.execute(
+            "SELECT log_likelihood, count FROM text WHERE has_eta = 1 ORDER BY id"
+        )
         table = np.fromiter(rows, dtype=[("log_likelihood", "f8"), ("count", "i8")])
         return table["log_likelihood"].copy(), table["count"].copy()
 
     def example(self, number: int) -> str:
-        """A sentence as written, by its place among the distinct ones, from 0."""
+        """A sentence as written, by its place among the distinct ones with η, from 0."""
         query = (
             "SELECT sentence FROM sentence WHERE text = "
-            "(SELECT id FROM text ORDER BY id LIMIT 1 OFFSET ?) LIMIT 1"
+            "(SELECT id FROM text WHERE has_eta = 1 ORDER BY id LIMIT 1 OFFSET ?) LIMIT 1"
         )
         return str(self._base.execute(query, [number]).fetchone()[0])
 
@@ -271,6 +285,18 @@ class ScoreWork:
     def tokens(self) -> int:
         """Word pieces of all sentences, repeated ones counted."""
         return int(self._base.execute("SELECT total(length * count) FROM text").fetchone()[0])
+
+    def words(self) -> Words:
+        """The words of all sentences, repeated ones counted."""
+        row = self._base.execute(
+            "SELECT total(words * count), total(unknown * count) FROM text"
+        ).fetchone()
+        return Words(*map(int, row))
+
+    def without_eta(self) -> int:
+        """Sentences that are mostly unknown, repeated ones counted."""
+        query = "SELECT total(count) FROM text WHERE has_eta = 0"
+        return int(self._base.execute(query).fetchone()[0])
 
     def remove(self) -> None:
         """Remove the file: the output it served is written."""

@@ -1,0 +1,129 @@
+"""Words that the vocabulary lacks: counted, said, and no η for a sentence of little else."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from cxrtext.errors import DataError
+from cxrtext.language import score_reports, score_sentences_detailed
+from cxrtext.language.class_probability import LEAST_ETA, WordCounter, Words, eta_of
+from cxrtext.language.eta.report import EtaReport
+from cxrtext.language.scoring.score import encode_pieces
+from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.records import read_sentences
+
+FOREIGN_TEXT = "Легкие чистые."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words", "unknown"),
+    [
+        ("The lungs are clear.", 4, 0),
+        (FOREIGN_TEXT, 2, 2),
+        ("Effusion, легкие: 3 mm!", 4, 1),
+        ("x" * 5000, 1, 1),
+        ("... - (!)", 0, 0),
+        ("clear \u2192 clear", 3, 1),
+    ],
+)
+def test_words_are_counted_and_marks_are_not(
+    tiny: MaskedLanguageModel, sentence: str, words: int, unknown: int
+) -> None:
+    (pieces,) = encode_pieces(tiny.tokenizer, [sentence])
+    assert WordCounter(tiny.tokenizer).count(pieces) == Words(words, unknown)
+
+
+@pytest.mark.parametrize(
+    ("words", "unknown", "none"),
+    [(4, 0, False), (4, 1, False), (5, 2, False), (4, 2, True), (1, 1, True), (0, 0, False)],
+)
+def test_half_of_the_words_must_be_known(words: int, unknown: int, none: bool) -> None:
+    eta = eta_of(-2.0, Words(words, unknown), 0.2, 0.35)
+    assert (eta is None) == none
+    if eta is not None:
+        assert eta == pytest.approx(0.2 * 2.718281828459045 ** (-0.7))
+    assert eta_of(-1e6, Words(3, 0), 0.2, 0.35) == LEAST_ETA
+
+
+def test_a_warning_comes_above_the_bound() -> None:
+    assert Words(1000, 10).warning() is None
+    assert Words(0, 0).warning() is None
+    said = Words(1000, 11).warning()
+    assert said is not None
+    assert said.startswith("1.1% of the words are not in")
+    assert "pretrain-text" in said
+
+
+def test_sentences_in_memory(tiny: MaskedLanguageModel) -> None:
+    scores = score_sentences_detailed(["The lungs are clear.", FOREIGN_TEXT], tiny)
+    clear, foreign = scores.eta(0.2, 0.35)
+    assert clear is not None
+    assert foreign is None
+    # The model finds [UNK] likely, or may; the likelihood is what it says, and no more.
+    assert (scores.log_likelihood < 0).all()
+    assert [each.unknown for each in scores.words] == [0, 2]
+    assert scores.warning() is not None
+
+
+def written(folder: Path, texts: list[str], tiny: MaskedLanguageModel, name: str = "csv") -> Path:
+    path, out = folder / "reports.csv", folder / f"out.{name}"
+    with path.open("w", newline="", encoding="utf-8") as handle:
+        csv.writer(handle).writerows([["study_id", "findings"], *enumerate(texts)])
+    score_reports(path, out, model=tiny, device="cpu")
+    return out
+
+
+@pytest.mark.parametrize("name", ["csv", "parquet"])
+def test_the_table_says_what_is_unknown(
+    tiny: MaskedLanguageModel, tmp_path: Path, name: str
+) -> None:
+    texts = ["The lungs are clear. " + FOREIGN_TEXT, "No легкие pneumothorax.", "x" * 5000]
+    out = written(tmp_path, texts, tiny, name)
+    rows = read_sentences(out)
+    assert [row.unknown for row in rows] == [0, 2, 1, 1]
+    assert [row.eta is None for row in rows] == [False, True, False, True]
+    assert rows[3].sentence == "x" * 5000  # one sentence, not five
+    assert rows[3].n_tokens == 1
+    meta = json.loads(out.with_name(out.name + ".meta.json").read_text())
+    assert (meta["words"], meta["unknown_words"], meta["without_eta"]) == (10, 4, 2)
+    assert meta["warning"].startswith("40.0% of the words")
+    if name == "csv":
+        with out.open(newline="", encoding="utf-8") as handle:
+            table = list(csv.DictReader(handle))
+        assert list(table[0])[-1] == "unknown"
+        assert [row["eta"] == "" for row in table] == [False, True, False, True]
+
+
+def test_an_empty_eta_without_an_unknown_word_is_no_number(
+    tiny: MaskedLanguageModel, tmp_path: Path
+) -> None:
+    out = written(tmp_path, ["The lungs are clear.", FOREIGN_TEXT], tiny)
+    out.write_text(out.read_text(encoding="utf-8").replace(",2\n", ",0\n"), encoding="utf-8")
+    with pytest.raises(DataError, match="row 2: eta '' is not a number"):
+        read_sentences(out)
+
+
+def test_a_corpus_of_unknown_sentences_is_refused(
+    tiny: MaskedLanguageModel, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=r"reports.csv: the language model knows too few of its"):
+        written(tmp_path, [FOREIGN_TEXT, "Без выпота."], tiny)
+    assert not list(tmp_path.glob("out.csv*.partial"))
+
+
+def test_unknown_sentences_have_no_part_in_a_fit(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
+    reports, out = tmp_path / "reports.csv", tmp_path / "out.csv"
+    said = [f"No {one} {other}." for one in "abcdefgh" for other in ("effusion", "clear", "left")]
+    texts = [*said, *said[:9], *said[:3], *["Норма."] * 200]
+    with reports.open("w", newline="", encoding="utf-8") as handle:
+        csv.writer(handle).writerows([["study_id", "findings"], *enumerate(texts)])
+
+    def judge(report: EtaReport) -> None:
+        assert report.example is not None
+        assert {report.example(i) for i in range(len(report.count))} == set(said)
+        assert int(report.count.sum()) == len(texts) - 200
+        assert report.fit is not None
+
+    score_reports(reports, out, model=tiny, device="cpu", fit=True, judge=judge)
