@@ -85,7 +85,7 @@ class ImageTextModel(nn.Module):
         self.log_gamma_sq = nn.Parameter(torch.tensor(math.log(spec.gamma_sq)))
         self.bound()
         # Weights of a version that capped γ² in the forward pass may lie above.
-        self.register_load_state_dict_post_hook(lambda *_: self.bound())
+        self.register_load_state_dict_post_hook(lambda *_: self.bound())  # type: ignore[no-untyped-call]
 
     @property
     def device(self) -> torch.device:

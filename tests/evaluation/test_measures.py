@@ -39,6 +39,14 @@ def test_a_finding_leaves_out_what_is_not_known() -> None:
     assert result.accuracy == pytest.approx(2 / 3)
 
 
+def test_a_difference_of_0_says_absent() -> None:
+    both = evaluate_finding(np.array([0.0, 0.0, 1.0]), [0, 1, 1])
+    assert both.accuracy == pytest.approx(2 / 3)
+    assert both.auc == pytest.approx(3 / 4)
+    assert evaluate_finding(np.array([0.0]), [1]).accuracy == 0
+    assert evaluate_finding(np.array([0.0]), [0]).accuracy == 1
+
+
 def test_a_finding_of_one_class_has_no_area() -> None:
     result = evaluate_finding(np.array([2.0, -1.0]), [1, 1])
     assert result.auc is None

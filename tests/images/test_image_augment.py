@@ -75,6 +75,19 @@ def test_grey_values_change_by_image_and_are_clipped() -> None:
     assert torch.allclose(same, noise(4, 3) / 255.0, atol=1e-6)
 
 
+def test_amounts_go_to_both_sides_and_windows_everywhere() -> None:
+    generator = torch.Generator().manual_seed(0)
+    drawn = draw_views(4000, 11, 8, generator, brightness=0.2, contrast=0.3, rotation=10)
+    largest = {"brightness": 0.2, "contrast": 0.3, "angle": math.radians(10)}
+    for name, most in largest.items():
+        amounts = getattr(drawn, name)
+        assert -most <= amounts.min() < -0.99 * most
+        assert 0.99 * most < amounts.max() <= most
+        assert abs(float(amounts.mean())) < 0.04 * most
+    for places in (drawn.top, drawn.left):
+        assert torch.bincount(places, minlength=4).tolist() == pytest.approx([1000] * 4, abs=120)
+
+
 def test_part_of_a_batch_is_seen_as_in_the_whole() -> None:
     images = noise(6, 20)
     drawn = draw_views(6, 20, 16, torch.Generator().manual_seed(2), contrast=0.2, rotation=10)

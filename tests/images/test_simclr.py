@@ -46,6 +46,16 @@ def test_a_step_can_be_repeated_and_divided() -> None:
     assert not torch.allclose(whole, seen(images, spec, seed=4), atol=1e-2)
 
 
+def test_colours_are_drawn_to_both_sides() -> None:
+    spec = SimclrSpec(jitter=1.0, brightness=0.8, contrast=0.6, saturation=0.4, hue=0.2)
+    values = draw_simclr(4000, spec, torch.Generator().manual_seed(0)).values
+    for row, centre, most in ((5, 1, 0.8), (6, 1, 0.6), (7, 1, 0.4), (8, 0, 0.2)):
+        away = values[row] - centre
+        assert -most <= away.min() < -0.99 * most
+        assert 0.99 * most < away.max() <= most
+        assert abs(float(away.mean())) < 0.04 * most
+
+
 def plain_crop(image: Tensor, left: float, top: float, width: float, height: float) -> Tensor:
     """Bilinear, pixel by pixel."""
     channels, H, W = image.shape

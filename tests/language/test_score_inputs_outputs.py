@@ -163,7 +163,7 @@ def test_a_fit_is_that_of_the_written_table(tiny: MaskedLanguageModel, tmp_path:
     assert meta["a"] != 0.5
     assert judged[0].fit is not None
     eta = [fit.a * np.exp(fit.k * row.log_likelihood) for row in rows]
-    np.testing.assert_allclose([row.eta for row in rows], eta, rtol=1e-6)
+    np.testing.assert_allclose([row.eta or 0.0 for row in rows], eta, rtol=1e-6)
 
 
 def test_a_corpus_too_small_to_fit_keeps_its_scores(

@@ -35,7 +35,9 @@ def test_every_sentence_is_written_with_its_values(
     assert [(r.study_id, r.section, r.position, r.sentence) for r in rows] == TEXTS
     expected = score_sentences([text for *_, text in TEXTS], tiny)
     np.testing.assert_allclose([r.log_likelihood for r in rows], expected, rtol=1e-6)
-    np.testing.assert_allclose([r.eta for r in rows], 0.3 * np.exp(0.5 * expected), rtol=1e-5)
+    np.testing.assert_allclose(
+        [r.eta or 0.0 for r in rows], 0.3 * np.exp(0.5 * expected), rtol=1e-5
+    )
     meta = json.loads((tmp_path / f"out/sentences.{ending}.meta.json").read_text())
     assert meta["model"] == "tiny"
     assert meta["fingerprint"] == tiny.fingerprint

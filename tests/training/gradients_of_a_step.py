@@ -7,40 +7,57 @@ writes.
 
 import json
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from cxrtext.config import load_config
+from cxrtext.config import Config, load_config
 from cxrtext.images.augment import augment
+from cxrtext.models import ImageTextModel
 from cxrtext.records import Rejects
 from cxrtext.training.build import build_head, build_model, build_optimizer, build_recipe
+from cxrtext.training.data import Examples
 from cxrtext.training.distributed import Processes, connected
 from cxrtext.training.objective import build_objective, gather_extras
 from cxrtext.training.pair_job import Feed, prepared
 from cxrtext.training.pair_learner import build_learner
 from cxrtext.training.recipe import set_training
-from cxrtext.training.setup import gather_examples, read_tables
+from cxrtext.training.setup import Tables, gather_examples, read_tables
 from cxrtext.training.step import backward
 
+Made = dict[str, tuple[Tables, ImageTextModel, Examples]]
+"""Tables, model and examples by what decides them: they serve every objective."""
 
-def gradients(overrides: list[str], processes: Processes) -> dict[str, torch.Tensor]:
+
+def prepare(
+    config: Config, processes: Processes, made: Made
+) -> tuple[Tables, ImageTextModel, Examples]:
+    """What a step stands on, all but the objective's."""
+    key = f"{config.model} {config.training}"
+    if key not in made:
+        tables, model = read_tables(config), build_model(config)
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+        examples, _ = processes.in_turn(
+            lambda: gather_examples(
+                config, tables, model, Rejects(), lambda _: None, lambda _done, _total: None
+            )
+        )
+        made[key] = tables, model, examples
+    tables, model, examples = made[key]
+    return tables, deepcopy(model), examples
+
+
+def gradients(overrides: list[str], processes: Processes, made: Made) -> dict[str, torch.Tensor]:
     """Those of the step 0 of a configuration, without dropout."""
     config = load_config(None, overrides)
     device = torch.device("cpu")
-    tables = read_tables(config)
-    model = build_model(config)
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
+    tables, model, examples = prepare(config, processes, made)
     extras = gather_extras(config, tables.records, tables.sentences, model)
-    examples, _ = processes.in_turn(
-        lambda: gather_examples(
-            config, tables, model, Rejects(), lambda _: None, lambda _done, _total: None
-        )
-    )
     examples = extras.attach(examples)
     recipe = build_recipe(config, device)
     head = build_head(config, model)
@@ -65,8 +82,9 @@ def main(folder: Path) -> None:
     """Compute the gradients of every configuration, and write them as the first process."""
     torch.set_num_threads(1)
     with connected(torch.device("cpu")) as processes:
+        made: Made = {}
         for name, overrides in json.loads((folder / "cases.json").read_text()).items():
-            found = gradients(overrides, processes)
+            found = gradients(overrides, processes, made)
             if processes.first:
                 save_file(found, folder / f"{name}.safetensors")
 

@@ -38,7 +38,7 @@ class Slope:
         loss = self.learner.model(made).sum()
         if step == self.spoiled:
             loss = loss * torch.nan
-        loss.backward()
+        self.learner.scaler.scale(loss).backward()
         return StepNumbers(1.0, accuracy=0.25, gamma_sq=2.0)
 
 
@@ -62,6 +62,16 @@ def test_gradients_are_clipped_to_the_norm_asked_for() -> None:
     list(train_steps(job))
     moved = 1 - job.learner.parameters()[0].detach()
     assert float(moved.norm()) == pytest.approx(0.1, rel=1e-3)
+
+
+def test_a_scaled_loss_is_clipped_by_its_own_gradient() -> None:
+    plain, scaled = (
+        Slope(Pace(steps=1, batch=8, lr=2.0, schedule="constant", clip=0.1)) for _ in range(2)
+    )
+    scaled.learner.scaler = GradScaler("cpu", init_scale=1024.0)
+    reports = [next(train_steps(job)) for job in (plain, scaled)]
+    assert reports[1].grad_norm == pytest.approx(reports[0].grad_norm)
+    torch.testing.assert_close(scaled.learner.parameters()[0], plain.learner.parameters()[0])
 
 
 def test_a_gradient_that_is_no_number_stops_before_the_step() -> None:

@@ -135,6 +135,16 @@ def test_labels_beside_the_manifest(gather: Any) -> None:
     assert batch.pairs.labels.int().tolist() == expected
 
 
+def test_an_uncertain_label_is_no_finding(gather: Any, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    rows = [["study_id", "Edema"], ["s00", "1"], ["s01", "-1"], ["s02", "0"], ["s03", ""]]
+    with path.open("w", newline="") as handle:
+        csv.writer(handle).writerows(rows)
+    extras, _ = gather("name=remove-by-labels", f"labels={path}", "findings=[Edema]")
+    found = {study: bool(labels[0]) for study, labels in extras.labels.items()}
+    assert found == {"s00": True, "s01": False, "s02": False, "s03": False}
+
+
 def test_chosen_findings(gather: Any) -> None:
     extras, config = gather("name=supervised", "findings=[Pneumothorax]")
     labels = attached(extras, config).labels

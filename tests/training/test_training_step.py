@@ -135,6 +135,40 @@ def test_a_language_model_loss_in_parts_is_that_of_the_whole(options: list[str])
     assert not torch.allclose(without[name], one[name])
 
 
+def test_a_language_model_loss_is_the_mean_of_its_guesses(options: list[str]) -> None:
+    config = load_config(None, [*options, "training.mlm_weight=0.5"])
+
+    def still(model: ImageTextModel) -> None:
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+
+    learner = built(config, still)
+    name = "text_encoder.backbone.embeddings.word_embeddings.weight"
+    batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
+    vocabulary = vocabulary_of(learner.model.tokenizer, int(learner.model.spec.text["vocab_size"]))
+    tokens = hide(batch.tokens, vocabulary, torch.Generator().manual_seed(0))
+    images = torch.randn(8, 1, 64, 64, generator=torch.Generator().manual_seed(1))
+    set_training(learner.model, ())
+    *_, guesses = learner.plain_towers(images, tokens)
+    guessed = sum(int(g.guessed.sum()) for g in tokens if g.guessed is not None)
+    assert guessed > 8
+    words = dict(learner.model.named_parameters())[name]
+    (alone,) = torch.autograd.grad(guesses / guessed, [words])
+    both = step(config, learner, Recipe(1, 8, mlm_weight=0.5))[name]
+    without = step(config, learner, Recipe(1, 8))[name]
+    torch.testing.assert_close(both - without, 0.5 * alone, rtol=1e-3, atol=1e-6)
+
+    objective = build_objective(config.objective)
+    chosen, whole = Recipe(1, 8, mlm_weight=0.5), replace(batch, tokens=tokens)
+    outcome = backward(learner, objective, whole, images, chosen, step=3)
+    loss, _, gamma_sq, mlm = outcome.numbers(whole, chosen)
+    assert mlm == pytest.approx(float(guesses.detach()) / guessed, rel=1e-5)
+    losses = float(outcome.result.losses.detach().mean())
+    assert loss == pytest.approx(losses + 0.5 * mlm, rel=1e-5)
+    assert gamma_sq == pytest.approx(14.0)
+
+
 def test_recomputed_activations_give_the_same_gradients(options: list[str]) -> None:
     config = load_config(None, options)
     plain, again = built(config), built(config, recompute_activations)
@@ -203,6 +237,23 @@ def test_an_average_follows_and_gives_the_weights_back() -> None:
     with average.swapped_in(layer):
         assert torch.allclose(layer.weight, start + 0.5)
     assert torch.equal(layer.weight, own)
+
+
+def test_an_average_begins_with_the_weights_and_not_where_they_started() -> None:
+    layer = nn.Linear(1, 1, bias=False)
+    average = Average(layer, decay=0.99)
+    expected = float(layer.weight.detach())
+    for number in range(1, 6):
+        with torch.no_grad():
+            layer.weight.add_(1.0)
+        average.update(layer, step=number)
+        decay = (1 + number) / (10 + number)  # 2/11, 3/12, … up to 0.99
+        expected = decay * expected + (1 - decay) * float(layer.weight.detach())
+    assert float(average.weights["weight"]) == pytest.approx(expected)
+    late = Average(layer, decay=0.99)
+    late.weights["weight"].zero_()
+    late.update(layer, step=10_000)
+    assert float(late.weights["weight"]) == pytest.approx(0.01 * float(layer.weight.detach()))
 
 
 def test_masking_hides_words_and_never_special_pieces(checkpoint: Path) -> None:

@@ -1,0 +1,449 @@
+"""Faults that tests must notice: each is put into a copy of the source, and tests must then fail.
+
+Every entry is a likely slip in mathematics.  ``python tests/test_mutants.py [WORDS]`` prints which
+test notices each of those whose name has the words, or all.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A fault.
+
+    Args:
+        name: What is wrong with it.
+        path: The file, below ``cxrtext``.
+        right: What stands there, once.
+        wrong: What is put in its place.
+        killers: Tests, below ``tests``, of which one must fail.
+    """
+
+    name: str
+    path: str
+    right: str
+    wrong: str
+    killers: tuple[str, ...]
+
+
+STEP = "training/test_training_step.py"
+TWO = "training/test_training_distributed.py::test_two_processes_have_the_gradients_of_one"
+
+MUTANTS = (
+    # index/scoring.py and similarity
+    Mutant(
+        "query map turned round in kept scores",
+        "index/scoring.py",
+        "(model.query.weight.T @ model.query.weight)",
+        "(model.query.weight @ model.query.weight.T)",
+        ("index/test_index_search.py::test_scores_are_the_model_s",),
+    ),
+    Mutant(
+        "kept scores without the root of D",
+        "index/scoring.py",
+        "chosen @ regions.mT / math.sqrt(chosen.shape[-1])",
+        "chosen @ regions.mT",
+        ("index/test_index_search.py::test_scores_are_the_model_s",),
+    ),
+    Mutant(
+        "soft maximum without log N",
+        "models/similarity_regions.py",
+        "(torch.logsumexp(scaled, dim=-1) - math.log(scaled.shape[-1])) / lam",
+        "torch.logsumexp(scaled, dim=-1) / lam",
+        ("models/test_similarity.py",),
+    ),
+    Mutant(
+        "mean region not normalised",
+        "models/similarity.py",
+        "F.normalize(full_precision(regions).mean(dim=1), dim=-1).T",
+        "full_precision(regions).mean(dim=1).T",
+        ("models/test_similarity_forms.py::test_every_form_equals_the_loop",),
+    ),
+    Mutant(
+        "bags not normalised where sentences are few",
+        "models/similarity_bags.py",
+        "torch.linalg.vecdot(bags, full_precision(texts)) / norms",
+        "torch.linalg.vecdot(bags, full_precision(texts))",
+        ("models/test_similarity_forms.py::test_every_form_equals_the_loop",),
+    ),
+    Mutant(
+        "score of bags summed and not averaged",
+        "models/similarity.py",
+        "return (soft + non_local_at(critical, bags, texts)) / 2",
+        "return soft + non_local_at(critical, bags, texts)",
+        ("models/test_similarity_forms.py",),
+    ),
+    # objectives
+    Mutant(
+        "correction not divided by 1 - eta",
+        "objectives/correction.py",
+        "marginal + rest - torch.log1p(-eta)",
+        "marginal + rest",
+        ("objectives/test_contrastive.py",),
+    ),
+    Mutant(
+        "gradient through the floor's gamma",
+        "objectives/correction.py",
+        '_per_row(gamma_sq, marginal, "gamma_sq").detach()',
+        '_per_row(gamma_sq, marginal, "gamma_sq")',
+        ("objectives/test_contrastive.py::test_no_gradient_reaches_gamma_through_the_floor",),
+    ),
+    Mutant(
+        "gradient through the positive-debiased floor's gamma",
+        "objectives/positive_debias.py",
+        "torch.as_tensor(gamma_sq).detach().to(known)",
+        "torch.as_tensor(gamma_sq).to(known)",
+        ("objectives/test_positive_debiased.py",),
+    ),
+    Mutant(
+        "uniformity of one side alone",
+        "objectives/uniformity.py",
+        "(_uniformity(x, t) + _uniformity(y, t)) / 2",
+        "_uniformity(x, t)",
+        ("objectives/test_conditional_objectives.py",),
+    ),
+    Mutant(
+        "weights of hard negatives held still",
+        "objectives/hard.py",
+        "log_weights(beta * rows.negatives,",
+        "log_weights(beta * rows.negatives.detach(),",
+        ("objectives/test_every_objective.py::test_gradients",),
+    ),
+    Mutant(
+        "uncertain labels meet",
+        "objectives/false_negatives.py",
+        "(labels == 1).float() @ (others == 1).float().T > 0",
+        "(labels != 0).float() @ (others != 0).float().T > 0",
+        ("objectives/test_false_negatives.py",),
+    ),
+    Mutant(
+        "both directions summed",
+        "objectives/symmetry.py",
+        "(forward + objective(back, *turned_args, **turned)) / 2",
+        "forward + objective(back, *turned_args, **turned)",
+        ("objectives/test_symmetric.py",),
+    ),
+    # the objectives as training uses them
+    Mutant(
+        "directions weighed by their sizes",
+        "training/objective.py",
+        "part.losses * (total / (len(terms) * len(part.losses)))",
+        "part.losses",
+        ("training/test_training_objective.py",),
+    ),
+    Mutant(
+        "an image's other sentences as its negatives",
+        "training/objective_anchors.py",
+        "others = forward.positive[:, None] == first",
+        "others = (forward.positive[:, None] == first) & False",
+        ("training/test_training_objective.py",),
+    ),
+    Mutant(
+        "an uncertain label is a finding",
+        "training/corrections.py",
+        "values[finding] == 1 for finding",
+        "values[finding] in (1, -1) for finding",
+        ("training/test_training_objective_extras.py",),
+    ),
+    Mutant(
+        "metadata standardised by all rows",
+        "training/metadata.py",
+        "mean, deviation = values[fit].mean(), values[fit].std()",
+        "mean, deviation = values.mean(), values.std()",
+        ("training/test_training_objective_extras.py",),
+    ),
+    # several processes
+    Mutant(
+        "every process answers for all of gamma",
+        "training/contrast.py",
+        "constant + (gamma_sq - constant) / world",
+        "gamma_sq",
+        (TWO,),
+    ),
+    Mutant(
+        "texts of the loss gathered as if each process made something else of them",
+        "training/contrast.py",
+        "gather_same(texts, sizes, rank)[batch.text_of]",
+        "gather_shared(texts, sizes, rank)[batch.text_of]",
+        (TWO,),
+    ),
+    Mutant(
+        "scores gathered as if each process made something else of them",
+        "training/contrast.py",
+        "gather_same(columns.T.contiguous(), [len(regions)] * world, rank).T",
+        "gather_shared(columns.T.contiguous(), [len(regions)] * world, rank).T",
+        (TWO,),
+    ),
+    # the step
+    Mutant(
+        "language-model loss not divided by the guessed pieces",
+        "training/step.py",
+        "recipe.mlm_weight / max(1, guessed)",
+        "recipe.mlm_weight",
+        (STEP,),
+    ),
+    Mutant(
+        "second pass with another dropout",
+        "training/step.py",
+        "torch.manual_seed(seed)  # the dropout of the first pass",
+        "torch.manual_seed(seed + 1)",
+        (STEP,),
+    ),
+    Mutant(
+        "first pass of micro-batches teaches the batch norms",
+        "training/step.py",
+        "norm.momentum = 0.0",
+        "norm.momentum = norm.momentum",
+        (STEP,),
+    ),
+    Mutant(
+        "gradient of one part taken for another",
+        "training/step.py",
+        "first[place] += len(embedded)",
+        "first[place] += 0",
+        (STEP,),
+    ),
+    Mutant(
+        "gamma not bounded after the step",
+        "training/loop.py",
+        "    learner.bound()\n",
+        "",
+        (STEP,),
+    ),
+    Mutant(
+        "average without its warm start",
+        "training/ema.py",
+        "min(self.decay, (1 + step) / (10 + step))",
+        "self.decay",
+        (STEP,),
+    ),
+    Mutant(
+        "average the wrong way round",
+        "training/ema.py",
+        "torch._foreach_lerp_(averages, current, 1 - decay)",
+        "torch._foreach_lerp_(averages, current, decay)",
+        (STEP,),
+    ),
+    Mutant(
+        "biases decay",
+        "training/recipe.py",
+        "(weight_decay, [p for p in new if p.ndim > 1]),",
+        "(weight_decay, [p for p in new if p.ndim >= 1]),",
+        (STEP,),
+    ),
+    Mutant(
+        "gradients clipped before the scale is taken out",
+        "training/loop.py",
+        "    learner.scaler.unscale_(learner.optimizer)\n"
+        "    norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), pace.clip))\n",
+        "    norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), pace.clip))\n"
+        "    learner.scaler.unscale_(learner.optimizer)\n",
+        ("training/test_loop.py",),
+    ),
+    Mutant(
+        "loss reported without the language-model loss",
+        "training/step.py",
+        "whole = loss + recipe.mlm_weight * self.guesses",
+        "whole = loss",
+        (STEP,),
+    ),
+    # augmentation
+    Mutant(
+        "brightness and contrast only raised",
+        "images/augment.py",
+        "torch.rand(3, count, generator=generator) * 2 - 1",
+        "torch.rand(3, count, generator=generator)",
+        ("images/test_image_augment.py",),
+    ),
+    Mutant(
+        "the last window never cut",
+        "images/augment.py",
+        "torch.randint(size - crop + 1, (2, count), generator=generator)",
+        "torch.randint(max(1, size - crop), (2, count), generator=generator)",
+        ("images/test_image_augment.py",),
+    ),
+    Mutant(
+        "colours of views only raised",
+        "images/simclr.py",
+        "around = u[4:8] * 2 - 1",
+        "around = u[4:8]",
+        ("images/test_simclr.py",),
+    ),
+    # language
+    Mutant(
+        "half unknown is known",
+        "language/class_probability.py",
+        "self.unknown >= MOSTLY_UNKNOWN * self.words",
+        "self.unknown > MOSTLY_UNKNOWN * self.words",
+        ("language/test_unknown_words.py",),
+    ),
+    Mutant(
+        "window not about the piece",
+        "language/scoring/masked_copies.py",
+        "(place - width // 2).clamp(0, length - width)",
+        "place.clamp(0, length - width)",
+        ("language/test_masked_copies.py",),
+    ),
+    # measures
+    Mutant(
+        "a difference of 0 says present",
+        "evaluation/classification.py",
+        "((values > 0) == (truth == 1)).mean()",
+        "((values >= 0) == (truth == 1)).mean()",
+        ("evaluation/test_measures.py",),
+    ),
+    Mutant(
+        "a score at the threshold says present in resamples",
+        "evaluation/weighted.py",
+        "(values > threshold) == truth",
+        "(values >= threshold) == truth",
+        ("evaluation/test_bootstrap.py",),
+    ),
+    Mutant(
+        "a score at the threshold says present in resampled sensitivity",
+        "evaluation/tasks/finding.py",
+        "above = (scores > threshold).astype(np.float64)",
+        "above = (scores >= threshold).astype(np.float64)",
+        ("evaluation/test_evaluate_tasks.py",),
+    ),
+    Mutant(
+        "ties are won",
+        "evaluation/retrieval.py",
+        "ahead = values >= best[:, None]",
+        "ahead = values > best[:, None]",
+        ("evaluation/test_measures.py",),
+    ),
+    Mutant(
+        "ties lose in resampled areas",
+        "evaluation/weighted.py",
+        "present * (below - absent / 2)",
+        "present * (below - absent)",
+        ("evaluation/test_bootstrap.py",),
+    ),
+    Mutant(
+        "interval of one tail",
+        "evaluation/bootstrap.py",
+        "[(1 - level) / 2, (1 + level) / 2]",
+        "[1 - level, level]",
+        ("evaluation/test_bootstrap.py",),
+    ),
+    Mutant(
+        "noise of one side alone",
+        "evaluation/grounding.py",
+        "math.sqrt(variance_in + variance_out)",
+        "math.sqrt(2 * variance_in)",
+        ("evaluation/test_grounding_measures.py",),
+    ),
+    Mutant(
+        "a pixel at the threshold is outside",
+        "evaluation/grounding.py",
+        'np.searchsorted(cuts, values.astype(np.float64), side="right")',
+        'np.searchsorted(cuts, values.astype(np.float64), side="left")',
+        ("evaluation/test_grounding_measures.py",),
+    ),
+    Mutant(
+        "score difference without gamma",
+        "evaluation/classification.py",
+        "model.gamma_sq * (means[:, 0] - means[:, 1])",
+        "means[:, 0] - means[:, 1]",
+        ("evaluation/test_measures.py", "evaluation/test_evaluate_tasks.py"),
+    ),
+    Mutant(
+        "validation counts the last batch that is not whole",
+        "training/measures.py",
+        "if len(rows) == min(recipe.batch, len(examples)):",
+        "if len(rows) > 1:",
+        ("training/test_training_parts.py", "training/test_training_run.py"),
+    ),
+)
+
+
+def copied(folder: Path, mutant: Mutant | None) -> Path:
+    """The source in a folder, with a fault; its text must stand there just once."""
+    shutil.copytree(
+        ROOT / "cxrtext", folder / "cxrtext", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    if mutant is not None:
+        path = folder / "cxrtext" / mutant.path
+        text = path.read_text(encoding="utf-8")
+        assert text.count(mutant.right) == 1, f"{mutant.path}: {mutant.right!r} not there once"
+        path.write_text(text.replace(mutant.right, mutant.wrong), encoding="utf-8")
+    return folder
+
+
+RUN = """
+import sys, pytest, cxrtext
+assert cxrtext.__file__.startswith(sys.argv[1]), cxrtext.__file__
+sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-n", "0", *sys.argv[2:]]))
+"""
+
+
+def run_tests(folder: Path, tests: Sequence[str]) -> tuple[int, str]:
+    """Run tests on the source in a folder; the exit status of pytest, and what it said."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", RUN, str(folder), *(f"tests/{test}" for test in tests)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def killer(said: str) -> str:
+    """The test that failed."""
+    failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return failed[0].split(" - ")[0].split(" ", 1)[1] if failed else ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_a_fault_is_noticed(mutant: Mutant, tmp_path: Path) -> None:
+    status, said = run_tests(copied(tmp_path, mutant), mutant.killers)
+    assert status == pytest.ExitCode.TESTS_FAILED, said[-3000:]
+    assert killer(said), said[-3000:]
+
+
+@pytest.mark.slow
+def test_without_a_fault_the_same_tests_pass(tmp_path: Path) -> None:
+    tests = sorted({test for mutant in MUTANTS for test in mutant.killers})
+    status, said = run_tests(copied(tmp_path, None), tests)
+    assert status == pytest.ExitCode.OK, said[-3000:]
+
+
+def test_every_fault_can_be_put_in() -> None:
+    for mutant in MUTANTS:
+        text = (ROOT / "cxrtext" / mutant.path).read_text(encoding="utf-8")
+        assert text.count(mutant.right) == 1, mutant.name
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def table(words: str) -> int:
+    """Print which test notices each fault; returns how many are noticed by none."""
+    survived = 0
+    for mutant in MUTANTS:
+        if words in mutant.name:
+            with TemporaryDirectory() as folder:
+                status, said = run_tests(copied(Path(folder), mutant), mutant.killers)
+            noticed = status == pytest.ExitCode.TESTS_FAILED
+            survived += not noticed
+            found = killer(said) if noticed else "NONE"
+            sys.stdout.write(f"| {mutant.name} | {mutant.path} | {found} |\n")
+            sys.stdout.flush()
+    return survived
+
+
+if __name__ == "__main__":
+    sys.exit(bool(table(" ".join(sys.argv[1:]))))
