@@ -7,14 +7,15 @@ skipped unread.
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from io import BytesIO
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cxrtext.errors import ImageError
+from cxrtext.images.dicom_header import frame_bits, pixel_format
+from cxrtext.images.dicom_selection import LONG_VRS, MOST_BYTES, Selection, select
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -34,10 +35,15 @@ NATIVE = frozenset({IMPLICIT, "1.2.840.10008.1.2.1", DEFLATED, BIG_ENDIAN})
 ALLOWED = NATIVE | JPEG | JPEG_LS | JPEG_2000 | {RLE, RAW_FRAME, DEFLATED_FRAME}
 
 MAX_INFLATED_BYTES = 2**28
+"""The most that a deflated data set may grow to, whatever sizes it tells."""
 
-_LONG_VRS = {b"OB", b"OW", b"OF", b"OD", b"OL", b"OV", b"SQ", b"UC", b"UN", b"UR", b"UT"}
+FIRST_BYTES = 2**16
+"""Read of a header at first; those of most files are shorter."""
+
+_PIECE = 2**16
+_AFTER_PIXELS = 2**20  # signatures and padding
+
 _PIXEL_DATA = 0x7FE00010
-_PIXEL_GROUP = 0x7FE00008
 _HEADLESS = re.compile(rb".{0,2}\x08\x00.\x00", re.DOTALL)
 _UNDEFINED = 0xFFFFFFFF
 _KEYWORDS = (
@@ -121,12 +127,15 @@ def read_file(data: bytes) -> DicomFile:
             f"has a transfer syntax {uid_name(syntax)} that is not supported; "
             "export it uncompressed"
         )
-    body, start = (inflate(data[start:]), 0) if syntax == DEFLATED else (data, start)
-    stream = BytesIO(body)
-    stream.seek(start)
-    dataset = read_elements(stream, syntax, _KEYWORDS)
-    place = stream.tell()
-    return DicomFile(syntax, dataset, _pixel_value(memoryview(body), place, syntax, dataset))
+    body: bytes | bytearray = data
+    if syntax == DEFLATED:
+        body, start = _inflated(memoryview(data)[start:]), 0
+    found = _selected(body, start, syntax)
+    return DicomFile(syntax, found.dataset, _pixel_value(memoryview(body), found, syntax))
+
+
+def _selected(body: bytes | bytearray, start: int, syntax: str) -> Selection:
+    return select(body, start, _KEYWORDS, implicit=syntax == IMPLICIT, little=syntax != BIG_ENDIAN)
 
 
 def _file_meta(data: bytes) -> Iterator[tuple[int, bytes, int]]:
@@ -135,12 +144,21 @@ def _file_meta(data: bytes) -> Iterator[tuple[int, bytes, int]]:
     while data[place : place + 2] == b"\x02\x00" and place + 12 <= len(data):
         element, kind, length = struct.unpack("<H2sH", data[place + 2 : place + 8])
         value = place + 8
-        if kind in _LONG_VRS:
+        if kind in LONG_VRS:
             length, value = int.from_bytes(data[place + 8 : place + 12], "little"), place + 12
         if value + length > len(data):
             break
         place = value + length
         yield element, data[value:place], place
+
+
+def file_meta(data: bytes) -> tuple[str, int]:
+    """Read the transfer syntax, "" where none is named, and where what it describes begins."""
+    syntax, start = b"", 132 if data[128:132] == b"DICM" else 0
+    for element, value, after in _file_meta(data):
+        syntax = value if element == 0x0010 else syntax
+        start = after
+    return syntax.rstrip(b"\x00 ").decode("latin-1"), start
 
 
 def transfer_syntax(data: bytes) -> tuple[str, int]:
@@ -149,13 +167,10 @@ def transfer_syntax(data: bytes) -> tuple[str, int]:
     Raises:
         ImageError: When there is none.
     """
-    syntax, start = b"", 0
-    for element, value, after in _file_meta(data):
-        syntax = value if element == 0x0010 else syntax
-        start = after
+    syntax, start = file_meta(data)
     if not syntax:
         raise ImageError("names no transfer syntax in its file header; export the file again")
-    return syntax.rstrip(b"\x00 ").decode("latin-1"), start
+    return syntax, start
 
 
 def uid_name(uid: str) -> str:
@@ -166,48 +181,91 @@ def uid_name(uid: str) -> str:
     return f"'{known.name}'" if known.name != str(known) else "of a private kind"
 
 
-def inflate(body: bytes, most: int | None = None) -> bytes:
-    """Inflate, but not past a bound, by default 256 MiB.
+class Inflation:
+    """Deflated data, inflated as far as they are asked for.
+
+    Args:
+        packed: What is to be inflated.
+    """
+
+    def __init__(self, packed: bytes | memoryview) -> None:
+        self._packed = memoryview(packed)
+        self._inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+        self._place = 0
+        self._out = bytearray()
+
+    @property
+    def ended(self) -> bool:
+        """Whether all of it is inflated."""
+        return self._inflater.eof
+
+    def first(self, size: int, *, cut: bool = False) -> bytearray:
+        """Give the first ``size`` bytes, no fewer than before; fewer where the data end.
+
+        Args:
+            size: How many.
+            cut: Whether what is to be inflated may be the beginning only.
+
+        Raises:
+            ImageError: When the data are damaged, or cut off.
+        """
+        while len(self._out) < size and not self._inflater.eof:
+            piece = self._inflater.unconsumed_tail
+            if not piece:
+                piece = bytes(self._packed[self._place : self._place + _PIECE])
+                self._place += len(piece)
+            left = size - len(self._out)
+            try:
+                more = self._inflater.decompress(piece, left)
+            except zlib.error:
+                raise ImageError(
+                    "its deflated data is damaged; copy or export the file again"
+                ) from None
+            self._out += more
+            if not piece and not more and not self._inflater.eof:
+                if cut:
+                    break
+                raise ImageError("its deflated data is cut off; copy or export the file again")
+        return self._out
+
+
+def inflate(packed: bytes | memoryview, most: int) -> bytearray:
+    """Inflate all of it, but not past a bound.
 
     Raises:
         ImageError: When the data are damaged, cut off or inflate to more.
     """
-    bound = MAX_INFLATED_BYTES if most is None else most
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-    try:
-        inflated = inflater.decompress(body, bound)
-    except zlib.error:
-        raise ImageError("its deflated data is damaged; copy or export the file again") from None
-    if inflater.unconsumed_tail:
-        raise ImageError(f"inflates to more than {bound} bytes; export it uncompressed")
-    if not inflater.eof:
-        raise ImageError("its deflated data is cut off; copy or export the file again")
-    return inflated
+    inflation = Inflation(packed)
+    found = inflation.first(most + 1)
+    if len(found) > most:
+        raise ImageError(f"inflates to more than {most} bytes; export it uncompressed")
+    return found
 
 
-def read_elements(stream: BinaryIO, syntax: str, keywords: Sequence[str]) -> "Dataset":
-    """Read some elements, and stop before the pixels.
+def _inflated(packed: memoryview) -> bytearray:
+    """Inflate a data set: its header first, which says how large the rest may be.
 
-    Args:
-        stream: At the first element after the file's header; left where the pixels start.
-        syntax: Transfer syntax.
-        keywords: The wanted elements.
+    Raises:
+        ImageError: When the data are damaged, cut off or inflate to more.
     """
-    from pydicom.datadict import tag_for_keyword
-    from pydicom.filereader import read_dataset
+    inflation = Inflation(packed)
+    for most in (FIRST_BYTES, MOST_BYTES):
+        head = inflation.first(most)
+        found = _selected(head, 0, DEFLATED)
+        if found.reached or inflation.ended:
+            break
+    else:
+        raise ImageError(f"its header is longer than {MOST_BYTES >> 20} MiB; export it again")
+    if not found.reached:
+        return head
+    pixels = pixel_format(found.dataset)
+    most = found.place + -(-frame_bits(pixels) * pixels.frames // 8) + _AFTER_PIXELS
+    return inflate(packed, min(most, MAX_INFLATED_BYTES))
 
-    tags = [tag for tag in map(tag_for_keyword, keywords) if tag is not None]
-    return read_dataset(
-        stream,
-        syntax == IMPLICIT,
-        syntax != BIG_ENDIAN,
-        stop_when=lambda tag, *_: tag >= _PIXEL_GROUP,
-        specific_tags=list(tags),
-    )
 
-
-def _pixel_value(body: memoryview, place: int, syntax: str, dataset: "Dataset") -> memoryview:
-    """Cut out the value of Pixel Data, whose element starts at ``place``."""
+def _pixel_value(body: memoryview, found: Selection, syntax: str) -> memoryview:
+    """Cut out the value of Pixel Data, which starts where the wanted elements end."""
+    dataset, place = found.dataset, found.place
     order = "<" if syntax != BIG_ENDIAN else ">"
     if place + 12 > len(body):
         raise _no_pixels(dataset)
@@ -215,8 +273,7 @@ def _pixel_value(body: memoryview, place: int, syntax: str, dataset: "Dataset") 
     if group << 16 | element != _PIXEL_DATA:
         raise _no_pixels(dataset)
     # What pydicom found, which in mislabelled files differs from what the syntax says.
-    implicit = dataset.original_encoding[0]
-    start = place + (8 if implicit else 12)
+    start = place + (8 if found.implicit else 12)
     (length,) = struct.unpack(f"{order}L", body[start - 4 : start])
     if (length == _UNDEFINED) == (syntax in NATIVE):
         raise ImageError("its pixel data does not fit its transfer syntax; export the file again")

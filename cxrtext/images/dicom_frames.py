@@ -4,7 +4,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from cxrtext.errors import ImageError
-from cxrtext.images.dicom_header import PixelFormat
+from cxrtext.images.dicom_header import PixelFormat, frame_bits
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -13,12 +13,6 @@ _ITEM = 0xE000
 _END = 0xE0DD
 _CUT = "its pixel data is cut off; copy or export the file again"
 _UNCLEAR = "its compressed frames cannot be told apart; export the file uncompressed"
-
-
-def frame_bits(pixels: PixelFormat) -> int:
-    """Count the bits of one raw frame."""
-    samples = 2 if pixels.subsampled else pixels.samples
-    return pixels.rows * pixels.columns * samples * pixels.allocated
 
 
 def native_frame(value: memoryview, pixels: PixelFormat, frame: int) -> tuple[memoryview, int]:

@@ -156,6 +156,12 @@ def _check(found: PixelFormat) -> None:
         raise ImageError("its palette has an unusual depth; export 8 or 16 bits")
 
 
+def frame_bits(pixels: PixelFormat) -> int:
+    """Count the bits of one raw frame."""
+    samples = 2 if pixels.subsampled else pixels.samples
+    return pixels.rows * pixels.columns * samples * pixels.allocated
+
+
 def choose_frame(frames: int, wanted: int | None) -> int:
     """Settle which frame is read.
 

@@ -7,8 +7,8 @@ from cxrtext.images.arrays import Samples
 from cxrtext.images.codestream import Codestream
 from cxrtext.images.dicom_codecs import decompress
 from cxrtext.images.dicom_file import DEFLATED_FRAME, NATIVE, RAW_FRAME, RLE, DicomFile, inflate
-from cxrtext.images.dicom_frames import compressed_frame, frame_bits, native_frame
-from cxrtext.images.dicom_header import PixelFormat
+from cxrtext.images.dicom_frames import compressed_frame, native_frame
+from cxrtext.images.dicom_header import PixelFormat, frame_bits
 from cxrtext.images.dicom_rle import decompress_rle
 
 
