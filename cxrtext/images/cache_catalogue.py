@@ -14,7 +14,7 @@ from typing import Self
 from cxrtext.images.cache_files import Stamp, name_of
 
 NAME = "decoded.sqlite"
-READER_VERSION = 1
+READER_VERSION = 2
 """To be raised when an image read, or made a square, is no longer the same pixels as before."""
 
 FORMAT = 2

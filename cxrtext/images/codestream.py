@@ -8,6 +8,8 @@ from cxrtext.errors import ImageError
 _NO_LENGTH = {0x01, *range(0xD0, 0xD9)}
 _NOT_A_FRAME = {0xC4, 0xC8, 0xCC}
 _DAMAGED = "the compressed image is damaged; copy or export the file again"
+_LARGE = 2**24
+_DENSEST = 4096
 _J2K_START = b"\xff\x4f\xff\x51"
 
 
@@ -42,6 +44,27 @@ def check_end(data: bytes) -> None:
     """
     if not data.rstrip(b"\x00\xff").endswith(b"\xff\xd9"):
         raise ImageError("the compressed image is cut off; copy or export the file again")
+
+
+def check_density(height: int, width: int, size: int) -> None:
+    """Refuse a large picture in a few bytes: a blank one, made to keep a decoder busy.
+
+    JPEG-LS and JPEG 2000 have no least size.  Pictures as large as a detector's pass: they are
+    decoded within a second whatever they hold.
+
+    Args:
+        height: Rows.
+        width: Columns.
+        size: Bytes of the compressed image.
+
+    Raises:
+        ImageError: When it is.
+    """
+    if height * width > max(_LARGE, _DENSEST * size):
+        raise ImageError(
+            f"holds {width} x {height} pixels in {size} bytes, which can be no radiograph; "
+            "export the file uncompressed"
+        )
 
 
 def read_jpeg(data: bytes) -> Codestream:

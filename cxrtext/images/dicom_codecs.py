@@ -14,12 +14,14 @@ from cxrtext.images.arrays import Samples
 from cxrtext.images.codestream import (
     Codestream,
     bare_jpeg2000,
+    check_density,
     check_end,
     read_jpeg,
     read_jpeg2000,
 )
 from cxrtext.images.dicom_file import JPEG, JPEG_2000
 from cxrtext.images.dicom_header import PixelFormat
+from cxrtext.images.jpeg import check_whole, read_scans
 
 
 def decompress(data: bytes, syntax: str, pixels: PixelFormat) -> tuple[Samples, Codestream]:
@@ -45,7 +47,11 @@ def decompress(data: bytes, syntax: str, pixels: PixelFormat) -> tuple[Samples, 
         stream = read_jpeg(data)
         decode = _jpeg if syntax in JPEG else _jpeg_ls
     _check_agreement(stream, pixels)
+    check_density(stream.height, stream.width, len(data))
+    scans = read_scans(data) if decode is _jpeg else None
     samples = decode(data, stream)
+    if scans is not None:
+        check_whole(data, scans, samples, lambda continued: _jpeg(continued, stream))
     shape = (pixels.rows, pixels.columns) + ((3,) if pixels.colour else ())
     if samples.shape != shape:
         raise ImageError("decodes to another size than its header tells; export the file again")

@@ -13,12 +13,10 @@ from cxrtext.images.arrays import Samples
 from cxrtext.images.dicom_display import ContrastWindow, Display
 from cxrtext.images.dicom_header import PixelFormat
 from cxrtext.images.dicom_samples import places_of
-from cxrtext.images.dicom_tables import Doubles, Table
-from cxrtext.images.grey import Grey, count
+from cxrtext.images.dicom_tables import Table
+from cxrtext.images.grey import Doubles, Grey, count, stretched
 
 Choice = int | str | tuple[float, float] | None
-
-_LOW, _HIGH = 0.005, 0.995
 
 
 def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: Choice) -> Grey:
@@ -46,7 +44,7 @@ def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: 
     contrast = _contrast(display, choice)
     if contrast is None:
         counts = count(places, len(axis))
-        grey = _stretched(modality, _without_padding(axis, counts, display.padding))
+        grey = stretched(modality, _without_padding(axis, counts, display.padding))
     elif isinstance(contrast, Table):
         grey = contrast(modality) / contrast.top
     else:
@@ -127,17 +125,3 @@ def _without_padding(
         return counts
     picture = np.where((axis >= padding[0]) & (axis <= padding[1]), 0, counts)
     return picture if picture.any() else counts
-
-
-def _stretched(modality: Doubles, counts: npt.NDArray[np.int64]) -> Doubles:
-    """Spread percentiles over [0, 1]; a mask's rare values by its extremes; a flat image to 0."""
-    present = counts > 0
-    order = np.argsort(modality[present], kind="stable")
-    values, share = modality[present][order], np.cumsum(counts[present][order])
-    places = np.searchsorted(share, [_LOW * share[-1], _HIGH * share[-1]])
-    low, high = values[places]
-    if low == high:
-        low, high = values[0], values[-1]
-    if low == high:
-        return np.zeros_like(modality)
-    return np.asarray(np.clip((modality - low) / (high - low), 0.0, 1.0), dtype=np.float64)

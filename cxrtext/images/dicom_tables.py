@@ -7,11 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cxrtext.errors import ImageError
+from cxrtext.images.grey import Doubles
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
-
-Doubles = npt.NDArray[np.float64]
 
 _BROKEN = "a look-up table is damaged; export the file again"
 

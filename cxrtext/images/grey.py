@@ -13,6 +13,9 @@ from cxrtext.errors import ImageError
 from cxrtext.images.arrays import Floats, Samples
 
 Bytes = npt.NDArray[np.uint8]
+Doubles = npt.NDArray[np.float64]
+
+_LOW, _HIGH = 0.005, 0.995
 
 # Places are widened before they are looked up; pieces of this many stay within a core's cache.
 _PIECE = 2**15
@@ -83,6 +86,29 @@ def look_up(table: npt.NDArray[np.generic], places: Samples) -> Samples:
         # With a mode other than "raise", NumPy writes straight into the result.
         np.take(table, flat[piece], out=out[piece], mode="clip")
     return found
+
+
+def stretched(levels: Doubles, counts: npt.NDArray[np.int64]) -> Doubles:
+    """Spread the 0.5th to the 99.5th percentile over [0, 1], as is done without a window.
+
+    A mask's rare values are spread by their extremes; a flat image becomes 0.
+
+    Args:
+        levels: [n], what each value stands for.
+        counts: [n], how many pixels have it.
+
+    Returns:
+        [n] in [0, 1].
+    """
+    present = counts > 0
+    order = np.argsort(levels[present], kind="stable")
+    values, share = levels[present][order], np.cumsum(counts[present][order])
+    low, high = values[np.searchsorted(share, [_LOW * share[-1], _HIGH * share[-1]])]
+    if low == high:
+        low, high = values[0], values[-1]
+    if low == high:
+        return np.zeros_like(levels)
+    return np.asarray(np.clip((levels - low) / (high - low), 0.0, 1.0), dtype=np.float64)
 
 
 def count(places: Samples, entries: int) -> npt.NDArray[np.int64]:

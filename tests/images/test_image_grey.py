@@ -56,9 +56,9 @@ def test_the_quick_png_decoder_gives_what_pillow_gives(
 ) -> None:
     noise = np.random.default_rng(2).integers(0, np.iinfo(depth).max, (33, 47)).astype(depth)
     data = png(noise)
-    assert raster._plain_png(data, 33, 47) is not None
+    assert raster._by_libpng(data, 33, 47) is not None
     quick = read_image_bytes(data, "x")
-    monkeypatch.setattr(raster, "_plain_png", lambda *_: None)
+    monkeypatch.setattr(raster, "_by_libpng", lambda *_: None)
     np.testing.assert_array_equal(quick, read_image_bytes(data, "x"))
 
 
@@ -73,6 +73,6 @@ def test_only_plain_grey_in_order_takes_the_quick_decoder() -> None:
         png(grey)[:-30],
         png(grey).replace(b"IDAT", b"JDAT"),
     ]
-    assert all(raster._plain_png(data, 3, 4) is None for data in others)
-    assert raster._plain_png(png(grey), 4, 3) is None
+    assert all(raster._by_libpng(data, 3, 4) is None for data in others)
+    assert raster._by_libpng(png(grey), 4, 3) is None
     assert read_image_bytes(others[1], "x").shape == (1, 4, 3)

@@ -1,0 +1,413 @@
+"""Cut, damaged and oversized files of every kind: refused in one line, or read whole.
+
+What a flipped bit may do depends on the kind of file.  PNG has checksums, so that it is refused
+or changes nothing.  In the others it may give another picture, never one that is cut off: raw and
+deflated DICOM, RLE, JPEG, JPEG-LS and JPEG 2000 have no checksum.
+"""
+
+import os
+import struct
+import time
+import zlib
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import imagecodecs
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+from pydicom.encaps import encapsulate
+from pydicom.uid import (
+    JPEG2000,
+    UID,
+    DeflatedExplicitVRLittleEndian,
+    ExplicitVRLittleEndian,
+    HTJ2KLossless,
+    JPEG2000Lossless,
+    JPEGBaseline8Bit,
+    JPEGExtended12Bit,
+    JPEGLosslessSV1,
+    JPEGLSLossless,
+    RLELossless,
+)
+
+from cxrtext.errors import ImageError
+from cxrtext.images import ReaderPool, read_image_bytes
+
+Make = Callable[..., bytes]
+Floats = npt.NDArray[np.float32]
+
+SEED = int(os.environ.get("CXRTEXT_TEST_SEED", "20"))
+QUICK, LONG = 12, 400
+"""Mutants of each kind and damage: in every run, and in the slow one."""
+
+HEIGHT, WIDTH = 90, 117
+
+
+def picture(levels: int = 256) -> npt.NDArray[np.uint16]:
+    """Noise on slow waves, so that no two rows are equal; with a flat border of mid-grey."""
+    rows, columns = np.mgrid[:HEIGHT, :WIDTH]
+    noise = np.random.default_rng(4).normal(0, 0.02, (HEIGHT, WIDTH))
+    grey = 0.45 + 0.3 * np.sin(columns / 15) * np.cos(rows / 11) + noise
+    grey[:, :8] = 0.5
+    values: npt.NDArray[np.uint16] = np.clip(grey * levels, 0, levels - 1).astype(np.uint16)
+    return values
+
+
+GREY = picture().astype(np.uint8)
+DEEP = picture(4096)
+COLOUR = np.stack([GREY, GREY[::-1], GREY[:, ::-1]], axis=-1)
+
+
+def pillow(pixels: npt.NDArray[Any], kind: str, **options: Any) -> bytes:
+    buffer = BytesIO()
+    Image.fromarray(pixels).save(buffer, format=kind, **options)
+    return buffer.getvalue()
+
+
+def packed(encode: Callable[..., bytes | bytearray], *pixels: Any, **options: Any) -> bytes:
+    return bytes(encode(*pixels, **options))
+
+
+JPEGS: dict[str, Callable[[], bytes]] = {
+    "JPEG": lambda: pillow(GREY, "JPEG"),
+    "JPEG, own tables": lambda: pillow(GREY, "JPEG", quality=40, optimize=True),
+    "JPEG, colour": lambda: pillow(COLOUR, "JPEG"),
+    "JPEG, restarts": lambda: pillow(COLOUR, "JPEG", restart_marker_blocks=5),
+    "JPEG, progressive": lambda: pillow(GREY, "JPEG", progressive=True),
+    "JPEG, progressive colour": lambda: pillow(COLOUR, "JPEG", progressive=True),
+}
+PNGS: dict[str, Callable[[], bytes]] = {
+    "PNG": lambda: pillow(GREY, "PNG"),
+    "PNG, 16 bits": lambda: pillow(DEEP * 16, "PNG"),
+    "PNG, colour": lambda: pillow(COLOUR, "PNG"),
+    "PNG, palette": lambda: pillow(GREY, "PNG", transparency=3),
+    "PNG, 16 bits of colour": lambda: packed(imagecodecs.png_encode, np.stack([DEEP * 16] * 3, -1)),
+}
+FRAMES: dict[str, tuple[UID, int, Callable[[], bytes]]] = {
+    "DICOM, JPEG": (JPEGBaseline8Bit, 8, lambda: packed(imagecodecs.jpeg8_encode, GREY, level=90)),
+    "DICOM, JPEG of 12 bits": (
+        JPEGExtended12Bit,
+        12,
+        lambda: packed(imagecodecs.jpeg8_encode, DEEP, level=90, bitspersample=12),
+    ),
+    "DICOM, JPEG lossless": (
+        JPEGLosslessSV1,
+        12,
+        lambda: packed(
+            imagecodecs.jpeg8_encode, DEEP, lossless=True, bitspersample=12, predictor=1
+        ),
+    ),
+    "DICOM, JPEG-LS": (JPEGLSLossless, 12, lambda: packed(imagecodecs.jpegls_encode, DEEP)),
+    "DICOM, JPEG 2000": (
+        JPEG2000Lossless,
+        12,
+        lambda: packed(
+            imagecodecs.jpeg2k_encode, DEEP, level=0, codecformat="j2k", bitspersample=12
+        ),
+    ),
+    "DICOM, lossy JPEG 2000": (
+        JPEG2000,
+        12,
+        lambda: packed(
+            imagecodecs.jpeg2k_encode, DEEP, level=60, codecformat="j2k", bitspersample=12
+        ),
+    ),
+}
+SYNTAXES = {
+    "DICOM": ExplicitVRLittleEndian,
+    "DICOM, deflated": DeflatedExplicitVRLittleEndian,
+    "DICOM, RLE": RLELossless,
+}
+WINDOW = {"WindowCenter": 2048, "WindowWidth": 4096}
+KINDS = [*JPEGS, *PNGS, *FRAMES, *SYNTAXES]
+
+
+def wrapped(make_dicom: Make, frame: bytes, syntax: str, bits: int, **options: Any) -> bytes:
+    """Write a frame that was compressed elsewhere."""
+    pixels = np.zeros((2, 2), np.uint8 if bits <= 8 else np.uint16)
+    options = {"Rows": HEIGHT, "Columns": WIDTH, **WINDOW, **options}
+    data = make_dicom(pixels, stored=bits, **options)
+    head = data[: data.index(b"\xe0\x7f\x10\x00")]
+    place = head.index(b"\x02\x00\x10\x00UI")
+    (length,) = struct.unpack("<H", head[place + 6 : place + 8])
+    uid = syntax.encode() + b"\0" * (len(syntax) % 2)
+    head = head[: place + 6] + struct.pack("<H", len(uid)) + uid + head[place + 8 + length :]
+    return (
+        head
+        + b"\xe0\x7f\x10\x00OB\0\0\xff\xff\xff\xff"
+        + encapsulate([frame])
+        + (b"\xfe\xff\xdd\xe0\0\0\0\0")
+    )
+
+
+class Kind:
+    """One kind of file: the compressed picture, and the file around it."""
+
+    def __init__(self, name: str, make_dicom: Make) -> None:
+        self.around: Callable[[bytes], bytes] = bytes
+        if name in FRAMES:
+            syntax, bits, encode = FRAMES[name]
+            self.picture = bytes(encode())
+            self.around = lambda frame: wrapped(make_dicom, frame, syntax, bits)
+        elif name in SYNTAXES:
+            self.picture = make_dicom(DEEP, stored=12, syntax=SYNTAXES[name], **WINDOW)
+        else:
+            self.picture = bytes({**JPEGS, **PNGS}[name]())
+        self.has_end = name in FRAMES or name in JPEGS
+        self.whole = read_image_bytes(self.around(self.picture), "x")
+
+    def read(self, damaged: bytes) -> Floats | None:
+        """Read it; None where it is refused, as it has to be."""
+        return read(self.around(damaged))
+
+
+def read_whole(data: bytes) -> Floats:
+    image = read(data)
+    assert image is not None
+    return image
+
+
+def read(data: bytes) -> Floats | None:
+    begun = time.process_time()
+    try:
+        image = read_image_bytes(data, "upload")
+    except ImageError as error:
+        message = str(error)
+        assert message.startswith("upload: ")
+        assert "; " in message
+        assert "\n" not in message
+        assert len(message) < 200
+        return None
+    finally:
+        assert time.process_time() - begun < 5
+    assert np.isfinite(image).all()
+    assert 0 <= image.min() <= image.max() <= 1
+    return image
+
+
+def cut(kind: Kind, rng: np.random.Generator) -> bytes:
+    """Leave the end out; where there is an end marker, it is put on again."""
+    data = kind.picture
+    kept = data[: int(rng.integers(1, len(data)))]
+    return kept + b"\xff\xd9" if kind.has_end else kept
+
+
+def check_cuts(kind: Kind, count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        image = kind.read(cut(kind, rng))
+        told = f"seed {seed}, mutant {number}"
+        if image is None:
+            continue
+        # What lies after the picture may be cut off: padding, a checksum, the last block's end.
+        assert image.shape == kind.whole.shape, told
+        changed = np.argwhere(np.abs(image - kind.whole)[0] > 0.01)
+        assert len(changed) <= 256, told
+        assert (changed >= np.array(kind.whole.shape[1:]) - 16).all(), told
+
+
+def check_flips(kind: Kind, count: int, seed: int, *, checksum: bool) -> None:
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        data = bytearray(kind.picture)
+        data[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
+        image = kind.read(bytes(data))
+        if image is not None and checksum:
+            np.testing.assert_array_equal(image, kind.whole, f"seed {seed}, mutant {number}")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_cut_off_is_refused(name: str, make_dicom: Make) -> None:
+    check_cuts(Kind(name, make_dicom), QUICK, SEED)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_flipped_bit_is_refused_or_gives_a_picture(name: str, make_dicom: Make) -> None:
+    check_flips(Kind(name, make_dicom), QUICK, SEED, checksum=name in PNGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_many_mutants(name: str, make_dicom: Make) -> None:
+    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    print(f"seed {seed}")  # noqa: T201
+    kind = Kind(name, make_dicom)
+    check_cuts(kind, LONG, seed)
+    check_flips(kind, LONG, seed, checksum=name in PNGS)
+
+
+@pytest.mark.parametrize("name", JPEGS)
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8, 0.97])
+def test_a_jpeg_without_its_end_is_refused(name: str, share: float) -> None:
+    data = JPEGS[name]()
+    assert read(data) is not None
+    start = data.index(b"\xff\xda") + 14
+    kept = data[: start + int(share * (len(data) - start))]
+    assert read(kept) is None
+    assert read(kept + b"\xff\xd9") is None
+
+
+@pytest.mark.parametrize("name", ["JPEG", "JPEG, colour", "JPEG, own tables"])
+def test_a_jpeg_that_lost_or_gained_a_piece_is_refused(name: str) -> None:
+    data = JPEGS[name]()
+    middle = len(data) * 2 // 3
+    assert read(data[: middle - 300] + data[middle:]) is None
+    assert read(data[:middle] + data[middle - 300 :]) is None
+
+
+def test_restart_markers_are_counted() -> None:
+    data = JPEGS["JPEG, restarts"]()
+    first, second = data.index(b"\xff\xd0") + 2, data.index(b"\xff\xd1")
+    assert read(data[:first] + data[second:]) is None  # an empty interval
+    assert read(data[: first - 2] + data[second:]) is None  # a missing one
+    assert read(data[:first] + data[first - 40 : first - 2] + data[second:]) is None
+
+
+def test_a_whole_jpeg_that_looks_cut_off_is_read() -> None:
+    """Mid-grey is what libjpeg fills with; fill and zeros may stand before the end marker."""
+    grey = GREY.copy()
+    grey[60:] = 128
+    for pixels in (grey, np.full((64, 64), 128, np.uint8), np.zeros((1, 1), np.uint8)):
+        data = pillow(pixels, "JPEG")
+        for padding in (b"", b"\xff", b"\xff" * 9, b"\0" * 40):
+            padded = data[:-2] + padding + b"\xff\xd9"
+            np.testing.assert_array_equal(read_whole(padded), read_whole(data))
+        assert read(data + b"after the end") is not None
+    for name in ("JPEG, restarts", "JPEG, progressive"):
+        data = JPEGS[name]()
+        assert read(data[:-2] + b"\xff\xff\xff\xd9") is not None
+
+
+@pytest.mark.parametrize("bits", [8, 12])
+@pytest.mark.parametrize("predictor", [1, 4])
+def test_a_lossless_frame_with_a_flat_end_is_read(
+    make_dicom: Make, bits: int, predictor: int
+) -> None:
+    values: npt.NDArray[Any] = (DEEP >> (12 - bits)).astype(np.uint8 if bits == 8 else np.uint16)
+    values[70:] = 1 << (bits - 1)
+    frame = packed(
+        imagecodecs.jpeg8_encode, values, lossless=True, bitspersample=bits, predictor=predictor
+    )
+    syntax = JPEGLosslessSV1 if predictor == 1 else UID("1.2.840.10008.1.2.4.57")
+    whole = read_whole(wrapped(make_dicom, frame, syntax, bits))
+    window = np.clip((values.astype(np.float64) - 2047.5) / 4095 + 0.5, 0, 1)
+    np.testing.assert_allclose(whole[0], window, atol=1e-6)
+
+
+def jpeg_of_size(data: bytes, marker: bytes, height: int, width: int) -> bytes:
+    place = data.index(marker) + 5
+    return data[:place] + struct.pack(">HH", height, width) + data[place + 4 :]
+
+
+def png_of(rows: bytes, height: int, width: int, extra: bytes = b"", colour: int = 0) -> bytes:
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+
+    head = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + extra + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )  # fmt: skip
+
+
+def text_chunk(kind: bytes, before: bytes, size: int) -> bytes:
+    body = before + zlib.compress(bytes(size), 9)
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+@pytest.mark.parametrize("colour", [0, 2])
+def test_a_png_of_fewer_rows_than_it_says_is_refused(colour: int) -> None:
+    """All its checksums are right; Pillow leaves the rest black."""
+    pixels = GREY if colour == 0 else COLOUR
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    whole = read_whole(png_of(rows, HEIGHT, WIDTH, colour=colour))
+    np.testing.assert_allclose(whole, read_whole(pillow(pixels, "PNG")), atol=1e-7)
+    assert read(png_of(rows[: len(rows) // 2], HEIGHT, WIDTH, colour=colour)) is None
+    assert read(png_of(rows[:-1], HEIGHT, WIDTH, colour=colour)) is None
+
+
+def many_scans(data: bytes, count: int) -> bytes:
+    """Repeat the last scan, which then adds nothing."""
+    start = data.rindex(b"\xff\xda")
+    return data[:-2] + data[start:-2] * count + b"\xff\xd9"
+
+
+BOMBS: dict[str, Callable[[Make], bytes]] = {
+    "JPEG": lambda _: jpeg_of_size(pillow(GREY[:8, :8], "JPEG"), b"\xff\xc0", 9999, 9999),
+    "progressive JPEG": lambda _: jpeg_of_size(
+        pillow(GREY[:8, :8], "JPEG", progressive=True), b"\xff\xc2", 9999, 9999
+    ),
+    "scans": lambda _: many_scans(JPEGS["JPEG, progressive"](), 500),
+    "PNG": lambda _: png_of(bytes(10**7), 9999, 9999),
+    "palette PNG": lambda _: png_of(bytes(10**7), 9999, 9999, colour=3),
+    "iCCP": lambda _: png_of(
+        bytes(HEIGHT * (WIDTH + 1)), HEIGHT, WIDTH, text_chunk(b"iCCP", b"x\0\0", 2**28)
+    ),
+    "zTXt": lambda _: png_of(
+        bytes(HEIGHT * (WIDTH + 1)), HEIGHT, WIDTH, text_chunk(b"zTXt", b"x\0\0", 2**28)
+    ),
+    "iTXt": lambda _: png_of(
+        bytes(HEIGHT * (3 * WIDTH + 1)),
+        HEIGHT,
+        WIDTH,
+        text_chunk(b"iTXt", b"x\0\1\0\0\0", 2**28),
+        colour=2,
+    ),
+    "JPEG 2000": lambda make_dicom: wrapped(
+        make_dicom,
+        packed(
+            imagecodecs.jpeg2k_encode, np.zeros((5000, 5000), np.uint8), level=0, codecformat="j2k"
+        ),
+        JPEG2000Lossless,
+        8,
+        Rows=5000,
+        Columns=5000,
+    ),
+    "JPEG-LS": lambda make_dicom: wrapped(
+        make_dicom,
+        packed(imagecodecs.jpegls_encode, np.zeros((5000, 5000), np.uint8)),
+        JPEGLSLossless,
+        8,
+        Rows=5000,
+        Columns=5000,
+    ),
+    "JPEG lossless": lambda make_dicom: wrapped(
+        make_dicom,
+        jpeg_of_size(
+            packed(imagecodecs.jpeg8_encode, GREY[:8, :8], lossless=True), b"\xff\xc3", 9999, 9999
+        ),
+        JPEGLosslessSV1,
+        8,
+        Rows=9999,
+        Columns=9999,
+    ),
+    "RLE": lambda make_dicom: make_dicom(GREY, syntax=RLELossless, Rows=9999, Columns=9999),
+    "HTJ2K": lambda make_dicom: wrapped(
+        make_dicom, b"\xff\x4f\xff\x51" + bytes(300) + b"\xff\xd9", HTJ2KLossless, 8
+    ),
+}
+HARMLESS = {"iCCP", "zTXt", "iTXt"}
+"""Their picture is sound, and may be read."""
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_costs_little_memory_and_time(name: str, make_dicom: Make) -> None:
+    data = BOMBS[name](make_dicom)
+    assert len(data) < 2**20
+    with ReaderPool(1, memory_bytes=2**29, seconds=5) as pool:
+        pool.read_bytes(pillow(GREY, "PNG"), "warm")
+        try:
+            pool.read_bytes(data, "upload")
+        except ImageError as error:
+            message = str(error)
+            assert "needs more" not in message
+            assert "within" not in message
+            assert "\n" not in message
+        else:
+            assert name in HARMLESS
+        assert not pool.lost  # neither for memory nor for time
