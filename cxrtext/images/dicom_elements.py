@@ -98,7 +98,12 @@ def _header(data: bytes, most: int, keywords: list[str]) -> Header | None:
         whole = inflation.ended
     with quiet():
         found = select(
-            body, start, keywords, implicit=syntax == IMPLICIT, little=syntax != BIG_ENDIAN
+            body,
+            start,
+            keywords,
+            implicit=syntax == IMPLICIT,
+            little=syntax != BIG_ENDIAN,
+            longest=FIRST_BYTES,
         )
     if not (found.reached or whole):
         return None

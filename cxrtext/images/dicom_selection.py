@@ -161,6 +161,7 @@ def select(
     *,
     implicit: bool,
     little: bool,
+    longest: int = MOST_BYTES,
 ) -> Selection:
     """Read some elements of a data set, and stop before the pixels.
 
@@ -170,6 +171,7 @@ def select(
         keywords: DICOM keywords of the wanted elements.
         implicit: What the transfer syntax says; a first element that shows otherwise decides.
         little: Byte order.
+        longest: Most bytes of a wanted sequence or table; other values have at most 64 KiB.
 
     Raises:
         ImageError: An element is damaged, or longer than what is wanted of it can be.
@@ -195,7 +197,7 @@ def select(
             break
         if head.tag in wanted:
             total += end - place
-            if end - head.value > (MOST_BYTES if wanted[head.tag] else _MOST_VALUE_BYTES):
+            if end - head.value > (longest if wanted[head.tag] else _MOST_VALUE_BYTES):
                 raise ImageError("an element of its header is too long; export the file again")
             parts.append(bytes(data[place:end]))
         place = end

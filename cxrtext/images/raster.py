@@ -24,7 +24,7 @@ _PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4),
 _ADAM7 = (*_PASSES, (0, 1, 1, 2))
 """First column and row, and steps, of each pass of an interlaced PNG."""
 
-_STEP_BYTES = 2**20
+_PIECE_BYTES, _STEP_BYTES = 2**16, 2**20
 _STRIP = 2**18
 _UNREADABLE = "is damaged or cut off; copy or export the file again"
 
@@ -141,17 +141,25 @@ def _check_image_data(data: bytes) -> None:
     place, found = len(PNG_START), 0
     while found <= wanted and not inflater.eof and place + 8 <= len(data):
         length = int.from_bytes(data[place : place + 4], "big")
-        piece = data[place + 8 : place + 8 + length]
-        is_image = data[place + 4 : place + 8] == b"IDAT"
+        if data[place + 4 : place + 8] == b"IDAT":
+            found += _inflated_bytes(inflater, data[place + 8 : place + 8 + length], wanted - found)
         place += 12 + length
-        while is_image and piece and found <= wanted:
+    if found < wanted or (found == wanted and not inflater.eof):
+        raise ImageError(_UNREADABLE)
+
+
+def _inflated_bytes(inflater: "zlib._Decompress", packed: bytes, wanted: int) -> int:
+    """Inflate some more, a little at a time, until there is more than is wanted; count it."""
+    found = 0
+    for start in range(0, len(packed), _PIECE_BYTES):
+        piece = packed[start : start + _PIECE_BYTES]
+        while piece and found <= wanted:
             try:
                 found += len(inflater.decompress(piece, _STEP_BYTES))
             except zlib.error:
                 raise ImageError(_UNREADABLE) from None
             piece = inflater.unconsumed_tail
-    if found < wanted or (found == wanted and not inflater.eof):
-        raise ImageError(_UNREADABLE)
+    return found
 
 
 def _image_bytes(data: bytes) -> int:

@@ -110,7 +110,7 @@ def bombs(make_dicom: Make) -> Iterator[tuple[str, bytes]]:
     yield "items", with_elements(plain, items)
     nested = (PRIVATE + b"SQ\0\0" + UNDEFINED + ITEM + UNDEFINED) * 50_000
     yield "nested", with_elements(plain, nested)
-    views = b"\x54\x00\x20\x02SQ\0\0" + UNDEFINED + (ITEM + bytes(4)) * 400_000 + SEQUENCE_END
+    views = b"\x54\x00\x20\x02SQ\0\0" + UNDEFINED + (ITEM + bytes(4)) * 200_000 + SEQUENCE_END
     pixels = plain.index(b"\xe0\x7f\x10\x00")
     yield "view codes", plain[:pixels] + views + plain[pixels:]
     many = struct.pack("<HH2sH", 9, 0x1010, b"LO", 0) * 1_500_000

@@ -258,6 +258,14 @@ def test_a_jpeg_that_lost_or_gained_a_piece_is_refused(name: str) -> None:
     assert read(data[:middle] + data[middle - 300 :]) is None
 
 
+def test_a_jpeg_of_several_pictures_gives_the_first() -> None:
+    buffer = BytesIO()
+    first, second = Image.fromarray(GREY), Image.fromarray(GREY[::-1])
+    first.save(buffer, format="MPO", save_all=True, append_images=[second])
+    expected = read_whole(JPEGS["JPEG"]())
+    np.testing.assert_array_equal(read_whole(buffer.getvalue()), expected)
+
+
 def test_restart_markers_are_counted() -> None:
     data = JPEGS["JPEG, restarts"]()
     first, second = data.index(b"\xff\xd0") + 2, data.index(b"\xff\xd1")
