@@ -186,6 +186,7 @@ def test_score_cache(
 
 @pytest.mark.slow
 def test_work_of_a_stopped_scoring(tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.language.class_probability import Words
     from cxrtext.language.scoring.work import ScoreWork
     from cxrtext.records import Sentence
 
@@ -193,7 +194,7 @@ def test_work_of_a_stopped_scoring(tmp_path: Path, chance: random.Random) -> Non
     with ScoreWork(path, identity) as work:
         for number in range(40):
             sentence = Sentence(f"s{number}", "findings", 0, f"Number {number % 30}.", 3, 0.0)
-            work.add_sentences([(sentence, [number % 30, 7, 8])])
+            work.add_sentences([(sentence, [number % 30, 7, 8], Words(2, number % 2))])
         work.plan(None)
         work.add_scores({n: np.full(3, -n, dtype=np.float32) for n in range(1, 31)})
         work.set_facts({"planned": 1, "studies": 40})
