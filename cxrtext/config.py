@@ -469,7 +469,7 @@ class Config(Section):
     out: Path = Path("runs/default")
 
     @model_validator(mode="after")
-    def _something_is_left_out(self) -> Self:
+    def _everything_is_read(self) -> Self:
         negatives = self.training.batch - 1
         if isinstance(self.objective, ResampleByText) and self.objective.keep >= negatives:
             raise ValueError(

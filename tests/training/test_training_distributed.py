@@ -68,7 +68,9 @@ def check_equal(one: Gradients, other: Gradients, tolerance: float = 1e-5) -> No
     for name, expected in one.items():
         if name.endswith("attention.self.key.bias"):
             continue  # adds the same to all scores of a softmax: its gradient is nothing but noise
-        worst = float((other[name] - expected).abs().max() / expected.abs().max().clamp(1e-12))
+        # γ² cancels in alignment-uniformity: what is left of its gradient is rounding.
+        least = 1e-3 if name == "log_gamma_sq" else 1e-12
+        worst = float((other[name] - expected).abs().max() / expected.abs().max().clamp(least))
         assert worst < tolerance, (name, worst)
 
 
