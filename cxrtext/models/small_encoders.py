@@ -118,7 +118,32 @@ def _conv(before: int, after: int, size: int, stride: int = 1) -> nn.Conv2d:
 def _shortcut(before: int, after: int, stride: int) -> nn.Module:
     if stride == 1 and before == after:
         return nn.Identity()
-    return nn.Sequential(_conv(before, after, 1, stride), nn.BatchNorm2d(after))
+    narrow = stride > 1 and before < STRIDED_CHANNELS
+    conv = PickedConv2d(before, after, stride) if narrow else _conv(before, after, 1, stride)
+    return nn.Sequential(conv, nn.BatchNorm2d(after))
+
+
+STRIDED_CHANNELS = 16
+"""With fewer channels oneDNN's weight gradient of a strided 1×1 convolution writes beyond its
+memory (docs/decisions/0013-strided-convolutions.md); 8 are enough where there is no AVX-512."""
+
+
+class PickedConv2d(nn.Conv2d):
+    """A strided 1×1 convolution without bias that picks its pixels first and then has no stride.
+
+    Args:
+        before: Channels of the input.
+        after: Channels of the output.
+        stride: Every how many-th row and column is picked.
+    """
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__(before, after, 1, bias=False)
+        self.every = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, before, H, W] -> [B, after, H / stride, W / stride], rounded up."""
+        return super().forward(x[:, :, :: self.every, :: self.every])
 
 
 class LeNet5(nn.Module):
