@@ -14,7 +14,8 @@ from filelock import FileLock
 from PIL import Image
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-torch.set_num_threads(1)  # small work: threads cost more than they give
+# One thread, unless the caller names a number: threads cost small work more than they give.
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 SENTENCES = {
     "clear": "The lungs are clear.",
