@@ -1,7 +1,11 @@
 """Which arithmetic can be had, and what a scorer says of itself."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,6 +76,37 @@ def test_in_bfloat16_the_company_matters_no_more_than_rounding_does(
     alone = np.concatenate([scores(model, "bfloat16", special, row[None]) for row in IDS])
     assert np.abs(alone - together).max() <= np.abs(together - exact).max()
     assert np.abs(alone - together).mean() <= np.abs(together - exact).mean() / 2
+
+
+@pytest.mark.skipif(
+    not torch.cpu._is_vnni_supported() or "ONEDNN_MAX_CPU_ISA" in os.environ,
+    reason="no exact integer products on this processor, or oneDNN may not use them",
+)
+def test_int8_is_to_be_had_where_the_processor_has_exact_products() -> None:
+    assert can_quantize()
+
+
+def test_int8_is_refused_in_one_line_where_products_are_not_exact(
+    language_model: Path, tmp_path: Path
+) -> None:
+    reports = tmp_path / "reports.csv"
+    reports.write_text("study_id,findings,impression\ns1,The lungs are clear.,\n")
+    command: list[str | Path] = [Path(sys.executable).with_name("cxrtext"), "score-text", reports]
+    command += ["--model", language_model, "--precision", "int8", "--device", "cpu"]
+    done = subprocess.run(
+        command,
+        # oneDNN's products of AVX2 add pairs in 16 bits, on every processor.
+        env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("error: int8 needs a CPU ")
+    assert line.endswith("take bfloat16 or float32")
+    assert not (tmp_path / "sentences.csv").exists()
 
 
 @pytest.mark.skipif(not can_quantize(), reason="no exact integer products on this processor")
