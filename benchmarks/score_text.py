@@ -122,26 +122,25 @@ def measure_floor(precision: str) -> dict[str, object]:
     import torch
 
     from cxrtext.language.scoring.allocator import keep_memory
-    from cxrtext.language.scoring.linear import PackedLinear
+    from cxrtext.language.scoring.linear import can_pack, make_linear
+    from cxrtext.language.scoring.quantized import ZERO, IntegerLinear
 
     keep_memory()
     tokens, spent = 4096, 0.0
+    out = torch.bfloat16 if can_pack(torch.bfloat16) else torch.float32  # of int8's products
     shapes = [(3 * WIDTH, WIDTH), (WIDTH, WIDTH), (4 * WIDTH, WIDTH), (WIDTH, 4 * WIDTH)]
     for n, k in shapes:
         x, weight, bias = torch.randn(tokens, k), torch.randn(n, k), torch.randn(n)
         if precision == "int8":
-            packed = torch.ops.onednn.qlinear_prepack((weight * 20).to(torch.int8), None)
-            scales, zeros = torch.ones(n), torch.zeros(n, dtype=torch.int64)
-            x = (x * 20).to(torch.int8)
+            integers = IntegerLinear(weight, bias, 0.05, ZERO)
+            x = (x * 20 + ZERO).clamp_(0, 255).to(torch.uint8)
 
-            def product(x=x, packed=packed, scales=scales, zeros=zeros, bias=bias):
-                return torch.ops.onednn.qlinear_pointwise(
-                    x, 1.0, 0, packed, scales, zeros, bias, 1.0, 0, torch.bfloat16, "none", [], ""
-                )
+            def product(x=x, integers=integers):
+                return integers(x, out)
 
         else:
             dtype = getattr(torch, precision)
-            linear, x = PackedLinear(weight, bias, dtype), x.to(dtype)
+            linear, x = make_linear(weight, bias, dtype), x.to(dtype)
 
             def product(linear=linear, x=x):
                 return linear(x)
@@ -156,6 +155,16 @@ def measure_floor(precision: str) -> dict[str, object]:
     inside = (LAYERS - 2) * 24 + 18 + 4  # first layer without queries, keys, values; last: keys
     work = PIECES * (PIECES + 2) * inside * WIDTH**2 + PIECES * 20 * WIDTH**2
     return {"seconds": work / rate, "rate": rate}
+
+
+def precisions() -> list[str]:
+    """What this machine can score in; int8 wants exact products of integers."""
+    from cxrtext.language.scoring.quantized import can_quantize
+
+    if can_quantize():
+        return ["float32", "bfloat16", "int8"]
+    print("no exact integer products on this processor: int8 is left out")
+    return ["float32", "bfloat16"]
 
 
 def child(arguments: list[str], threads: int, python: str = sys.executable) -> dict[str, object]:
@@ -204,7 +213,7 @@ def compare(peer: str | None, threads: int) -> None:
             ]
             rows["minicons"] = min(runs, key=lambda run: run["seconds"])
         floors = {}
-        for way in ("float32", "bfloat16", "int8"):
+        for way in precisions():
             rows[way] = child([this, "--child", way, name, file(way)], threads)
             floors[way] = child([this, "--child", f"floor-{way}", name, ""], threads)
     speeds = {way: COUNTS[way] / row["seconds"] for way, row in rows.items()}
@@ -228,7 +237,7 @@ def end_to_end(peer: str | None, reports: Path, model: Path, threads: int) -> No
 
     print(f"\n{threads} thread(s), {reports.name}, {model.name}")
     with tempfile.TemporaryDirectory() as name:
-        for precision in ("float32", "bfloat16", "int8"):
+        for precision in precisions():
             out = Path(name) / f"{precision}.csv"
             command = [str(Path(sys.executable).with_name("cxrtext")), "score-text"]
             command += [str(reports), "--model", str(model), "--out", str(out), "--no-cache"]
