@@ -456,6 +456,10 @@ class TrainingSection(Section):
             )
         if self.mlm_weight and "text" in self.lock:
             raise ValueError("mlm_weight trains the text encoder, which lock holds still")
+        if self.compile and self.checkpointing:
+            raise ValueError(
+                "compile and checkpointing do not work together; take one of the two"
+            )
         return self
 
 
@@ -745,7 +749,7 @@ training:
   device: auto                  # auto, cpu, cuda, cuda:1
   precision: auto               # auto, float32, bfloat16, float16
   checkpointing: false          # compute activations twice to save memory
-  compile: false                # torch.compile
+  compile: false                # torch.compile; not with checkpointing
   log_every: 20
   validate_every: 500
   save_every: 500

@@ -51,6 +51,11 @@ def test_numbers_as_people_write_them(tmp_path: Path) -> None:
         (DATA, ["training=1"], "training: 1: input should be a valid dictionary"),
         (DATA, ["out.x.y=1"], "out"),
         (DATA, ["data.crop=600"], "data: crop 600 is larger than resize 512"),
+        (
+            DATA,
+            ["training.compile=true", "training.checkpointing=true"],
+            "training: compile and checkpointing do not work together; take one of the two",
+        ),
         ("data: {manifest: m.csv}\n", [], "key 'data.sentences' is missing"),
         ("", [], "key 'data' is missing"),
         ("- a\n", [], "expected sections"),

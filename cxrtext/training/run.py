@@ -32,6 +32,7 @@ from cxrtext.training.reference import keep_references
 from cxrtext.training.setup import (
     Tables,
     check_best,
+    check_compiler,
     check_same,
     check_sizes,
     gather_examples,
@@ -92,6 +93,7 @@ def train(
     device = choose_device(local_device(config.training.device))
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)  # NCCL goes by the current one
+    check_compiler(config, device)
     with connected(device) as processes:
         heard = (listener or Listener()) if processes.first else Listener()
         with _own_folder(config.out, resume) if processes.first else nullcontext():

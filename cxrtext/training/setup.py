@@ -1,11 +1,14 @@
 """From a configuration to everything that a run needs, checked before work begins."""
 
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from cxrtext.config import Config
 from cxrtext.errors import CheckpointError, ConfigError, DataError
@@ -59,6 +62,20 @@ def check_sizes(config: Config, processes: Processes) -> None:
             f"training.batch: {training.batch} images cannot be divided among {world} process(es) "
             f"in {training.accumulate} part(s) each; give a multiple of "
             f"{world * training.accumulate}"
+        )
+
+
+def check_compiler(config: Config, device: torch.device) -> None:
+    """Refuse ``training.compile`` on a CPU without the compiler that torch calls.
+
+    Raises:
+        ConfigError: Naming it.
+    """
+    compiler = os.environ.get("CXX", "g++")
+    if config.training.compile and device.type == "cpu" and shutil.which(compiler) is None:
+        raise ConfigError(
+            f"training.compile needs a C++ compiler, and there is no '{compiler}'; install it, "
+            "name another in CXX, or train without compile"
         )
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,31 @@ def test_options_train(options: list[str], changes: list[str], drawn: None) -> N
         assert (row["mlm"] > 0) == (config.training.mlm_weight > 0)
     assert (config.out / "curves.png").stat().st_size > 1000
     load_model(config.out / "checkpoint")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's compiler uses torch.jit
+def test_compiled_encoders_learn_what_plain_ones_learn(options: list[str], tmp_path: Path) -> None:
+    if shutil.which(os.environ.get("CXX", "g++")) is None:
+        pytest.skip("no C++ compiler")
+    few = [*options, "training.steps=3", "training.log_every=1", "training.precision=float32"]
+    losses = {}
+    for compiled in ("false", "true"):
+        out = tmp_path / compiled
+        train(load_config(None, [*few, f"training.compile={compiled}", f"out={out}"]))
+        losses[compiled] = [row["loss"] for row in lines(out, "train")]
+    assert len(losses["true"]) == 3
+    assert losses["true"] == pytest.approx(losses["false"], rel=1e-2)
+
+
+def test_compile_without_a_compiler_is_refused_before_work(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    config = load_config(None, [*options, "training.compile=true", f"out={tmp_path / 'out'}"])
+    with pytest.raises(ConfigError, match="^training.compile needs a C\\+\\+ compiler"):
+        train(config)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_validation_measures_search_and_classes(run_folder: Path) -> None:
