@@ -17,12 +17,17 @@ DEMO_PORT ?= 0
 CXRTEXT := $(BIN)/cxrtext
 # Images are decoded once for training, evaluation and indexing.
 CACHE := $(DEMO)/decoded
-# Models of tests and of the demonstration are so small that a second thread only costs.
-ONE := OMP_NUM_THREADS=1
+# Sums are split among threads, so that another number of them trains to other weights: two wherever
+# it runs, or one where the models are so small that a second only costs.
+ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+TWO := OMP_NUM_THREADS=2 MKL_NUM_THREADS=2
 
 # Processes that share the tests; each takes up to 2 GB of memory.  "make test TEST_WORKERS=0" runs
 # them one after the other in one process.
 TEST_WORKERS ?= auto
+# Threads of each: models of tests are small, too.  "make test TEST_THREADS=4" tries another number.
+TEST_THREADS ?= 1
+PYTEST := OMP_NUM_THREADS=$(TEST_THREADS) $(BIN)/python -m pytest -q
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
 .PHONY: install demo test test-all test-browser check format clean-demo
@@ -36,15 +41,15 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(INSTALLED)
-	$(ONE) $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --maxprocesses 4 --dist worksteal -m "not slow"
+	$(PYTEST) -n $(TEST_WORKERS) --maxprocesses 4 --dist worksteal -m "not slow"
 
 test-all: $(INSTALLED)
-	$(ONE) $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --maxprocesses 4 --dist worksteal
+	$(PYTEST) -n $(TEST_WORKERS) --maxprocesses 4 --dist worksteal
 
 test-browser: $(INSTALLED)
 	@test -x "$(CHROMIUM)" || { echo "there is no Chromium; install one (Debian: apt-get install" \
 	    "chromium) or name yours: make test-browser CHROMIUM=/path/to/chromium" >&2; exit 1; }
-	CHROMIUM="$(CHROMIUM)" $(ONE) $(BIN)/python -m pytest -q tests/browser
+	CHROMIUM="$(CHROMIUM)" $(PYTEST) tests/browser
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
@@ -64,7 +69,7 @@ demo: $(DEMO)/index/index.json
 
 $(DEMO)/data/manifest.csv: | $(INSTALLED)
 	@echo "1/6 phantoms"
-	@$(CXRTEXT) phantom $(DEMO)/data --studies 2500 --size 144 --seed 0
+	@$(ONE) $(CXRTEXT) phantom $(DEMO)/data --studies 2500 --size 144 --seed 0
 
 $(DEMO)/language-model/model.safetensors: $(DEMO)/data/manifest.csv
 	@echo "2/6 language model"
@@ -78,7 +83,7 @@ $(DEMO)/data/sentences.csv: $(DEMO)/language-model/model.safetensors
 
 $(DEMO)/run/.trained: $(DEMO)/data/sentences.csv docs/demo.yaml
 	@echo "4/6 training"
-	@$(CXRTEXT) train docs/demo.yaml --set out=$(DEMO)/run --set data.manifest=$(DEMO)/data/manifest.csv \
+	@$(TWO) $(CXRTEXT) train docs/demo.yaml --set out=$(DEMO)/run --set data.manifest=$(DEMO)/data/manifest.csv \
 	    --set data.sentences=$(DEMO)/data/sentences.csv --set model.text=$(DEMO)/language-model \
 	    --set data.cache=$(CACHE) \
 	    $$(test -d $(DEMO)/run/state && echo --resume $(DEMO)/run)
@@ -86,12 +91,12 @@ $(DEMO)/run/.trained: $(DEMO)/data/sentences.csv docs/demo.yaml
 
 $(DEMO)/evaluation/report.md: $(DEMO)/run/.trained
 	@echo "5/6 evaluation on held-out patients"
-	@$(CXRTEXT) evaluate $(DEMO)/run/checkpoint --data $(DEMO)/data --out $(DEMO)/evaluation \
+	@$(TWO) $(CXRTEXT) evaluate $(DEMO)/run/checkpoint --data $(DEMO)/data --out $(DEMO)/evaluation \
 	    --prompts docs/demo-prompts.yaml --cache $(CACHE) --calibrate
 
 $(DEMO)/index/index.json: $(DEMO)/evaluation/report.md
 	@echo "6/6 index"
-	@$(CXRTEXT) index $(DEMO)/data/manifest.csv --model $(DEMO)/run/checkpoint --out $(DEMO)/index \
+	@$(TWO) $(CXRTEXT) index $(DEMO)/data/manifest.csv --model $(DEMO)/run/checkpoint --out $(DEMO)/index \
 	    --prompts docs/demo-prompts.yaml --cache $(CACHE)
 	@touch $@
 
