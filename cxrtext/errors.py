@@ -11,11 +11,15 @@
     │   ├── NotFoundError     what was asked for is not in the index
     │   └── UnavailableError  the service was started without what this question wants
     └── WorkError             the input was right, the work failed        exit code 1
+        ├── DiskError         a disk is full, or cannot be written
+        ├── HeldError         another process holds a file for now
         └── HubError          the model hub cannot be reached
 
 Every message names what is wrong, where (file, row, value) and what to do about it, and never holds
 report text, a patient's name or a pixel.  Wrong arguments to mathematics raise ``ValueError``.
 """
+
+import sqlite3
 
 
 class CxrTextError(Exception):
@@ -58,5 +62,22 @@ class WorkError(CxrTextError):
     """The input was right, but the work failed."""
 
 
+class DiskError(WorkError):
+    """A disk is full, or cannot be written."""
+
+
+class HeldError(WorkError):
+    """Another process holds a file for now; the same may work in a moment."""
+
+
 class HubError(WorkError):
     """The model hub cannot be reached, or does not have the model."""
+
+
+def kind_of(error: sqlite3.Error) -> type[WorkError]:
+    """What an error of SQLite's is to a user."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return HeldError
+    disk = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
+    return DiskError if code in disk else WorkError

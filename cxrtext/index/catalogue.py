@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cxrtext.errors import CheckpointError, WorkError
+from cxrtext.errors import CheckpointError, DiskError, HeldError, WorkError, kind_of
 from cxrtext.files.table_sums import keep_sums, prepare
 from cxrtext.index import schema
 
@@ -59,13 +59,14 @@ class Catalogue:
     Args:
         path: The SQLite file; made when missing and ``write`` is set.
         write: Whether it may be changed.
+        wait_s: How long to wait where another process commits a change.
 
     Raises:
         CheckpointError: The file is missing, damaged, or of another version.
         WorkError: It cannot be written.
     """
 
-    def __init__(self, path: Path, *, write: bool = False) -> None:
+    def __init__(self, path: Path, *, write: bool = False, wait_s: float = WAIT_S) -> None:
         if not write and not path.is_file():
             raise CheckpointError(f"{path.parent}: not an index; make one with 'cxrtext index'")
         self.path = path
@@ -76,7 +77,7 @@ class Catalogue:
                 f"{path.resolve().as_uri()}?mode={mode}",
                 uri=True,
                 check_same_thread=False,
-                timeout=WAIT_S,
+                timeout=wait_s,
                 isolation_level=None,
             )
         except sqlite3.OperationalError as error:
@@ -97,6 +98,9 @@ class Catalogue:
                 # What is deleted is overwritten: it is text of reports.
                 self.database.execute("PRAGMA secure_delete = ON")
                 self.database.execute("PRAGMA synchronous = FULL")
+                # A change that outgrows its cache is kept in memory: to put part of it into the
+                # file before the commit would lock readers out until then.
+                self.database.execute("PRAGMA cache_spill = OFF")
             with self.transaction(write=write):
                 if write and schema.version_of(self.database) is None:
                     schema.create(self.database)
@@ -218,7 +222,9 @@ def told(path: Path) -> Iterator[None]:
 
     Raises:
         CheckpointError: The catalogue is damaged.
-        WorkError: The disk is full or cannot be written, or another process holds the catalogue.
+        HeldError: Another process holds the catalogue.
+        DiskError: The disk is full or cannot be written.
+        WorkError: Something else keeps it from being used.
     """
     try:
         yield
@@ -229,9 +235,13 @@ def told(path: Path) -> Iterator[None]:
                 f"{path}: is damaged ({error}); restore the folder from a copy, or index into a "
                 "new one"
             ) from None
-        raise WorkError(
-            f"{path}: {error}; check the free space, the right to write, and that no other "
-            "process holds it, then run the same command again: what was there is kept"
+        kind = kind_of(error)
+        advice = {
+            HeldError: "another process writes it; try again in a moment",
+            DiskError: "make room on the disk, and check the right to write",
+        }.get(kind, "check the free space, the right to write, and that no other process holds it")
+        raise kind(
+            f"{path}: {error}; {advice}, then run the same command again: what was there is kept"
         ) from None
     except sqlite3.DatabaseError as error:
         raise CheckpointError(

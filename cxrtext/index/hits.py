@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.index.catalogue import IndexedImage
+from cxrtext.pausing import Pausing
 
 Unique = Literal["patient", "study", "picture"]
 UNIQUE: tuple[str, ...] = get_args(Unique)
@@ -72,8 +73,8 @@ def page(
     offset: int = 0,
     min_score: float | None = None,
     unique: Unique | None = None,
-) -> list[ImageHit]:
-    """Take a page of a stream of hits, and no more of the stream than it needs.
+) -> Pausing[list[ImageHit]]:
+    """Take a page of a stream of hits, and no more of the stream than it needs; with pauses.
 
     Args:
         stream: By falling score.
@@ -91,11 +92,13 @@ def page(
         raise ValueError(f"unique must be one of {', '.join(UNIQUE)}, got {unique}")
     kept: list[Ranked] = []
     seen: set[str] = set()
+    pictures = _Pictures()
     for ranked in stream:
+        yield
         if min_score is not None and ranked.hit.score < min_score:
             break
         if unique == "picture":
-            if _pictured(ranked, kept):
+            if not pictures.take(ranked.mean):
                 continue
         elif unique is not None:
             image = ranked.hit.image
@@ -109,5 +112,21 @@ def page(
     return [ranked.hit for ranked in kept[offset:]]
 
 
-def _pictured(ranked: Ranked, kept: list[Ranked]) -> bool:
-    return any(float(ranked.mean @ other.mean) >= SAME_PICTURE for other in kept)
+class _Pictures:
+    """Mean regions of the pictures that were taken."""
+
+    def __init__(self) -> None:
+        self._means = np.empty((0, 0), dtype=np.float32)
+        self._count = 0
+
+    def take(self, mean: NDArray[np.float32]) -> bool:
+        """Take a picture, unless it is one of those."""
+        if self._count and float((self._means[: self._count] @ mean).max()) >= SAME_PICTURE:
+            return False
+        if self._count == len(self._means):
+            larger = np.empty((max(64, 2 * self._count), len(mean)), dtype=np.float32)
+            larger[: self._count] = self._means[: self._count] if self._count else 0
+            self._means = larger
+        self._means[self._count] = mean
+        self._count += 1
+        return True

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from cxrtext.errors import CheckpointError
-from cxrtext.index.catalogue import Catalogue
+from cxrtext.index.catalogue import WAIT_S, Catalogue
 from cxrtext.index.check import EMPTY, check_index
 from cxrtext.index.layout import CATALOGUE
 from cxrtext.index.search import Index
@@ -18,13 +18,19 @@ CHECKED_CATALOGUE = 256 * 2**20
 """Bytes of a catalogue whose rows are compared with their sums when it is opened."""
 
 
-def open_index(folder: str | Path, model: ImageTextModel | str | Path | None = None) -> Index:
+def open_index(
+    folder: str | Path,
+    model: ImageTextModel | str | Path | None = None,
+    *,
+    wait_s: float = WAIT_S,
+) -> Index:
     """Open an index for searching; the folder need not be writable.
 
     Args:
         folder: A folder that 'cxrtext index' wrote.
         model: The model that made it, or its checkpoint; by default the checkpoint that is noted
             in the index.
+        wait_s: How long to wait where another process commits a change.
 
     Returns:
         The open index.
@@ -33,7 +39,7 @@ def open_index(folder: str | Path, model: ImageTextModel | str | Path | None = N
         CheckpointError: It is no index, is damaged, or another model made it.
     """
     folder = Path(folder)
-    catalogue = Catalogue(folder / CATALOGUE)
+    catalogue = Catalogue(folder / CATALOGUE, wait_s=wait_s)
     try:
         wrong = check_index(
             folder,

@@ -21,8 +21,12 @@ from cxrtext.index.sentences import SentenceOptions, best_sentences, sentence_sc
 from cxrtext.index.state import Numbers, State, read_state
 from cxrtext.index.vectors import rows_of
 from cxrtext.models import ImageTextModel
+from cxrtext.pausing import Pausing, finish
 
 Mode = Literal["auto", "exact", "fast"]
+
+Chosen = tuple[State, Numbers]
+"""A view of an index, and the places in it that are looked at."""
 
 EXACT_BYTES = 512 * 2**20
 """Sketches that a search reads in whole; where filters leave more it looks for candidates."""
@@ -65,6 +69,11 @@ class Index:
                 self._state = read_state(self.folder, self.catalogue, self._state)
                 self._version = version
             return self._state
+
+    @property
+    def seen(self) -> State:
+        """The index as it was when it was last looked at; nothing is waited for."""
+        return self._state
 
     @property
     def images(self) -> int:
@@ -124,12 +133,44 @@ class Index:
             DataError: The filter is wrong.
             ValueError: ``k``, ``offset`` or ``unique`` is out of range.
         """
-        effort = Effort()
-        stream = self.ranked(
-            query, where=where, exclude_patients=exclude_patients, mode=mode, effort=effort
+        return finish(
+            self.search_pausing(
+                query,
+                k,
+                where=where,
+                offset=offset,
+                min_score=min_score,
+                unique=unique,
+                exclude_patients=exclude_patients,
+                mode=mode,
+            )
         )
-        hits = page(stream, k, offset=offset, min_score=min_score, unique=unique)
+
+    def search_pausing(
+        self,
+        query: Query,
+        k: int = 10,
+        *,
+        where: str | None = None,
+        offset: int = 0,
+        min_score: float | None = None,
+        unique: Unique | None = None,
+        exclude_patients: Sequence[str] = (),
+        mode: Mode = "auto",
+    ) -> Pausing[Found]:
+        """As :meth:`search`, with pauses."""
+        chosen = yield from self.choose(where, exclude_patients)
+        effort = Effort()
+        stream = self.ranked_among(chosen, query, mode, effort)
+        hits = yield from page(stream, k, offset=offset, min_score=min_score, unique=unique)
         return Found(hits, effort.images, effort.scored, effort.exact)
+
+    def choose(
+        self, where: str | None = None, exclude_patients: Sequence[str] = ()
+    ) -> Pausing[Chosen]:
+        """The images that a filter leaves, as the index is now; work that pauses."""
+        state = self.state
+        return state, (yield from select(self.catalogue, state, where, exclude_patients))
 
     def ranked(
         self,
@@ -141,9 +182,14 @@ class Index:
         effort: Effort | None = None,
     ) -> Iterator[Ranked]:
         """Hits of :meth:`search` by falling score, one at a time, as many as there are."""
-        effort = Effort() if effort is None else effort
-        state = self.state
-        places = select(self.catalogue, state, where, exclude_patients)
+        chosen = finish(self.choose(where, exclude_patients))
+        return self.ranked_among(chosen, query, mode, Effort() if effort is None else effort)
+
+    def ranked_among(
+        self, chosen: Chosen, query: Query, mode: Mode, effort: Effort
+    ) -> Iterator[Ranked]:
+        """As :meth:`ranked`, of images that :meth:`choose` gave."""
+        state, places = chosen
         effort.images = len(places)
         order = fast_order if self._fast(state, query, places, mode) else exact_order
         for score, place in order(state, self.model, query, places, effort):
@@ -184,14 +230,26 @@ class Index:
         self, regions: Tensor, k: int = 10, **options: Unpack[SentenceOptions]
     ) -> list[SentenceHit]:
         """The k indexed sentences that fit an image with regions [N, D] best."""
+        return finish(self.search_sentences_pausing(regions, k, **options))
+
+    def search_sentences_pausing(
+        self, regions: Tensor, k: int = 10, **options: Unpack[SentenceOptions]
+    ) -> Pausing[list[SentenceHit]]:
+        """As :meth:`search_sentences`, with pauses."""
         state = self.state
-        scores = sentence_scores(state, self.model, regions)
-        return best_sentences(state, self.catalogue, scores, k, **options)
+        scores = yield from sentence_scores(state, self.model, regions)
+        return (yield from best_sentences(state, self.catalogue, scores, k, **options))
 
     def similar_sentences(
         self, text: Tensor, k: int = 10, **options: Unpack[SentenceOptions]
     ) -> list[SentenceHit]:
         """The k indexed sentences most alike to a sentence embedding [D]: cosine."""
+        return finish(self.similar_sentences_pausing(text, k, **options))
+
+    def similar_sentences_pausing(
+        self, text: Tensor, k: int = 10, **options: Unpack[SentenceOptions]
+    ) -> Pausing[list[SentenceHit]]:
+        """As :meth:`similar_sentences`, with pauses."""
         state = self.state
         scores = state.texts @ text.cpu().float()
-        return best_sentences(state, self.catalogue, scores, k, **options)
+        return (yield from best_sentences(state, self.catalogue, scores, k, **options))

@@ -1,12 +1,16 @@
 """Which images a search looks at."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from cxrtext.index.catalogue import Catalogue, told
 from cxrtext.index.state import Numbers, State
-from cxrtext.index.where import LABEL, parse
+from cxrtext.index.where import LABEL, Condition, parse
+from cxrtext.pausing import Pausing
+
+CELLS_AT_ONCE = 200_000
+"""Cells that a filter looks at between two pauses."""
 
 
 def select(
@@ -14,8 +18,8 @@ def select(
     state: State,
     where: str | None = None,
     exclude_patients: Sequence[str] = (),
-) -> Numbers:
-    """Places of the images that a filter leaves, in rising order.
+) -> Pausing[Numbers]:
+    """Places of the images that a filter leaves, in rising order; work that pauses.
 
     Args:
         catalogue: Open.
@@ -29,13 +33,17 @@ def select(
     places: Numbers = np.flatnonzero(state.numbers >= 0)
     if where is not None:
         condition = parse(where, catalogue.columns())
-        with told(catalogue.path):
-            rows = catalogue.database.execute(
-                "SELECT number FROM images LEFT JOIN attributes USING (number) "  # noqa: S608
-                f"WHERE {condition.sql}",
-                condition.values,
-            ).fetchall()
-        places = state.places_of(np.array(rows, dtype=np.int64).ravel())
+        numbers: list[int] = []
+        for some in _parts(state, condition):
+            with told(catalogue.path):
+                rows = catalogue.database.execute(
+                    "SELECT number FROM images LEFT JOIN attributes USING (number) "  # noqa: S608
+                    f"WHERE number BETWEEN ? AND ? AND ({condition.sql})",
+                    (*some, *condition.values),
+                )
+                numbers += (number for (number,) in rows)
+            yield
+        places = state.places_of(np.array(numbers, dtype=np.int64))
     if exclude_patients:
         out: list[int] = []
         for patient in exclude_patients:
@@ -49,20 +57,33 @@ def select(
     return places
 
 
-def said_where(catalogue: Catalogue, where: str) -> set[int]:
+def _parts(state: State, condition: Condition) -> Iterator[tuple[int, int]]:
+    """Ranges of numbers that together hold all images, each of bounded work for a filter."""
+    step = max(1, CELLS_AT_ONCE // (1 + len(condition.values)))
+    last = int(state.numbers.max(initial=-1))
+    for start in range(0, last + 1, step):
+        yield start, start + step - 1
+
+
+def said_where(catalogue: Catalogue, state: State, where: str) -> Pausing[set[int]]:
     """Numbers of the sentences that studies with an image that passes a filter say.
 
     Raises:
         DataError: The filter is wrong.
     """
     condition = parse(where, catalogue.columns())
-    with told(catalogue.path):
-        rows = catalogue.database.execute(
-            "SELECT DISTINCT sentence FROM said WHERE study_id IN (SELECT study_id "  # noqa: S608
-            f"FROM images LEFT JOIN attributes USING (number) WHERE {condition.sql})",
-            condition.values,
-        )
-        return {number for (number,) in rows}
+    found: set[int] = set()
+    for some in _parts(state, condition):
+        with told(catalogue.path):
+            rows = catalogue.database.execute(
+                "SELECT DISTINCT sentence FROM said WHERE study_id IN (SELECT "  # noqa: S608
+                "study_id FROM images LEFT JOIN attributes USING (number) "
+                f"WHERE number BETWEEN ? AND ? AND ({condition.sql}))",
+                (*some, *condition.values),
+            )
+            found.update(number for (number,) in rows)
+        yield
+    return found
 
 
 def labels_of(catalogue: Catalogue, number: int) -> dict[str, float]:

@@ -13,6 +13,7 @@ from cxrtext.index.scoring import exact_scores
 from cxrtext.index.selection import said_where
 from cxrtext.index.state import State
 from cxrtext.models import ImageTextModel
+from cxrtext.pausing import Pausing
 
 BLOCK = 4096
 
@@ -32,10 +33,13 @@ class SentenceOptions(TypedDict, total=False):
 
 
 @torch.inference_mode()
-def sentence_scores(state: State, model: ImageTextModel, regions: Tensor) -> Tensor:
-    """Scores of every sentence of an index with an image of regions [N, D], [s]."""
+def sentence_scores(state: State, model: ImageTextModel, regions: Tensor) -> Pausing[Tensor]:
+    """Scores of every sentence of an index with an image of regions [N, D], [s]; with pauses."""
     image = regions[None].float()
-    parts = [exact_scores(model, image, part)[:, 0] for part in state.texts.split(BLOCK)]
+    parts = []
+    for part in state.texts.split(BLOCK):
+        parts.append(exact_scores(model, image, part)[:, 0])
+        yield
     return torch.cat(parts) if parts else torch.empty(0)
 
 
@@ -48,8 +52,8 @@ def best_sentences(
     where: str | None = None,
     offset: int = 0,
     min_score: float = -math.inf,
-) -> list[SentenceHit]:
-    """A page of the sentences by falling score.
+) -> Pausing[list[SentenceHit]]:
+    """A page of the sentences by falling score; work that pauses.
 
     Args:
         state: The view that the scores are of.
@@ -66,7 +70,7 @@ def best_sentences(
     """
     if k < 1 or offset < 0:
         raise ValueError(f"k must be 1 at least and offset 0, got {k} and {offset}")
-    said = None if where is None else said_where(catalogue, where)
+    said = None if where is None else (yield from said_where(catalogue, state, where))
     hits: list[SentenceHit] = []
     for at in np.argsort(-scores.numpy(), kind="stable"):
         number, score = int(state.sentence_numbers[at]), float(scores[at])
@@ -76,4 +80,5 @@ def best_sentences(
             found = catalogue.sentence(number)
             if found is not None:
                 hits.append(SentenceHit(found[0], score, found[1]))
+            yield
     return hits[offset:]

@@ -9,6 +9,7 @@ from cxrtext.index import Found, Index, IndexedImage, Query, SentenceHit, Shards
 from cxrtext.index.selection import select
 from cxrtext.index.sentences import SentenceOptions
 from cxrtext.index.state import State
+from cxrtext.pausing import Pausing, finish
 from cxrtext.service.answers import EmbeddedImage
 from cxrtext.service.columns import Column, columns_of
 
@@ -28,6 +29,15 @@ class Archive:
     def close(self) -> None:
         """Close every index."""
         self._opened.close()
+
+    def look(self) -> None:
+        """See what other processes changed.
+
+        Raises:
+            HeldError: One of them commits a change, and takes long.
+        """
+        for part in self.parts:
+            _ = part.state
 
     @property
     def images(self) -> int:
@@ -69,10 +79,16 @@ class Archive:
         Raises:
             DataError: The filter is wrong.
         """
+        return finish(self.page_pausing(offset, limit, where))
+
+    def page_pausing(
+        self, offset: int, limit: int, where: str | None = None
+    ) -> Pausing[tuple[list[IndexedImage], int]]:
+        """As :meth:`page`, with pauses."""
         total, found = 0, list[IndexedImage]()
         for part in self.parts:
             state = part.state
-            numbers = state.numbers[select(part.catalogue, state, where)]
+            numbers = state.numbers[(yield from select(part.catalogue, state, where))]
             start = max(0, offset - total)
             wanted = numbers[start : start + limit - len(found)].tolist()
             found += [image for image in part.catalogue.images(wanted) if image is not None]
@@ -99,21 +115,25 @@ class Archive:
 
     def search(self, query: Query, k: int, **options: Any) -> Found:
         """The images that fit a query best."""
-        return self._opened.search(query, k, **options)
+        return finish(self.search_pausing(query, k, **options))
 
-    def search_sentences(
+    def search_pausing(self, query: Query, k: int, **options: Any) -> Pausing[Found]:
+        """As :meth:`search`, with pauses."""
+        return self._opened.search_pausing(query, k, **options)
+
+    def search_sentences_pausing(
         self, regions: Tensor, k: int, **options: Unpack[SentenceOptions]
-    ) -> list[SentenceHit]:
+    ) -> Pausing[list[SentenceHit]]:
         """The sentences that fit an image with regions [N, D] best."""
         self._check_sentences()
-        return self._opened.search_sentences(regions, k, **options)
+        return self._opened.search_sentences_pausing(regions, k, **options)
 
-    def similar_sentences(
+    def similar_sentences_pausing(
         self, text: Tensor, k: int, **options: Unpack[SentenceOptions]
-    ) -> list[SentenceHit]:
+    ) -> Pausing[list[SentenceHit]]:
         """The sentences most alike to a sentence embedding [D]."""
         self._check_sentences()
-        return self._opened.similar_sentences(text, k, **options)
+        return self._opened.similar_sentences_pausing(text, k, **options)
 
     def _check_sentences(self) -> None:
         if not self.sentences:

@@ -9,6 +9,16 @@ MAX_QUERY_CHARACTERS = 2_000
 MAX_PROMPTS = 64
 MAX_RESULTS = 1_000
 MAX_SCORED_SENTENCES = 256
+MAX_SCORED_CHARACTERS = 20_000
+
+MAX_MULTIPLICATIONS = 5 * 10**12
+"""Of the sentences that are scored for one question: about a minute on two cores."""
+
+TURN_MULTIPLICATIONS = 10**9
+"""Of a language model between two pauses: some hundredths of a second."""
+
+TURN_TOKENS = 128, 4096
+"""Fewest and most tokens that a language model takes at once; with fewer it is no quicker."""
 
 
 def check_sentence(sentence: str) -> None:
@@ -51,8 +61,40 @@ def check_scored(sentences: Sequence[str]) -> None:
     """
     if not 1 <= len(sentences) <= MAX_SCORED_SENTENCES:
         raise InputError(f"{len(sentences)} sentences; give between 1 and {MAX_SCORED_SENTENCES}")
+    if sum(map(len, sentences)) > MAX_SCORED_CHARACTERS:
+        raise InputError(
+            f"the sentences have more than {MAX_SCORED_CHARACTERS} characters together"
+        )
     for sentence in sentences:
         check_sentence(sentence)
+
+
+def check_scoring(lengths: Sequence[int], multiplications: int) -> None:
+    """Refuse sentences that would take too long to score.
+
+    Args:
+        lengths: Word pieces of each.
+        multiplications: What they take.
+
+    Raises:
+        InputError: They would.
+    """
+    if multiplications > MAX_MULTIPLICATIONS:
+        raise InputError(
+            f"the sentences have {sum(lengths)} word pieces, the longest {max(lengths)}, and would "
+            f"take {multiplications / MAX_MULTIPLICATIONS:.1f} times the work that one question "
+            "may take; it grows with the square of a sentence's length: send fewer or shorter ones"
+        )
+
+
+def tokens_a_turn(multiplications: int) -> int:
+    """Tokens that a language model takes between two pauses.
+
+    Args:
+        multiplications: Of each token.
+    """
+    fewest, most = TURN_TOKENS
+    return max(fewest, min(most, TURN_MULTIPLICATIONS // max(1, multiplications)))
 
 
 def check_count(k: int) -> None:

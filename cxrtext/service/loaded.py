@@ -4,7 +4,7 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -19,8 +19,11 @@ from cxrtext.models.masked_language_model import MaskedLanguageModel
 from cxrtext.service.answers import EmbeddedImage, Image, Square
 from cxrtext.service.archive import Archive
 from cxrtext.service.columns import Column
-from cxrtext.service.limits import check_sentence
+from cxrtext.service.limits import check_sentence, tokens_a_turn
 from cxrtext.service.texts import TextMemory, prompt_vectors
+
+if TYPE_CHECKING:
+    from cxrtext.language.scoring.scorer import Scorer
 
 READERS = 2
 """Processes that read images: a small file need not wait for a large one."""
@@ -55,6 +58,7 @@ class Loaded:
         self._lock = threading.RLock()
         self._texts = TextMemory(model)
         self.prompts = dict(prompts or CHEX5_PROMPTS)
+        self._made_scorer: Scorer | None = None
         self.calibration = calibration_beside(model)
         self._prompt_vectors = prompt_vectors(self._texts, self.prompts)
 
@@ -89,9 +93,15 @@ class Loaded:
         if self._archive is not None:
             self._archive.close()
 
-    def describe(self) -> dict[str, Any]:
-        """What is loaded, as JSON takes it."""
+    def describe(self, *, look: bool = True) -> dict[str, Any]:
+        """What is loaded, as JSON takes it.
+
+        Args:
+            look: Whether to look into the index anew, which may have to wait for a writer.
+        """
         spec = self.model.spec
+        parts = self.archive.parts if self.has_index else []
+        states = [part.state if look else part.seen for part in parts]
         return {
             "fingerprint": self.model.fingerprint,
             "image_encoder": spec.image,
@@ -102,8 +112,8 @@ class Loaded:
             "resize": spec.preprocessing.resize,
             "crop": spec.preprocessing.crop,
             "findings": list(self.prompts),
-            "images": self.archive.images if self.has_index else 0,
-            "sentences": self.archive.sentences if self.has_index else 0,
+            "images": sum(state.images for state in states),
+            "sentences": sum(len(state.sentence_numbers) for state in states),
         }
 
     # --- images ---
@@ -170,6 +180,45 @@ class Loaded:
             return self._texts.embed(sentences)
         with self._lock:
             return self._texts.embed(sentences)
+
+    @property
+    def text_turn(self) -> int:
+        """Tokens of sentences that are embedded between two pauses."""
+        text = self.model.spec.text
+        wide, inner = int(text["hidden_size"]), int(text["intermediate_size"])
+        layers = int(text["num_hidden_layers"])
+        return tokens_a_turn(layers * (4 * wide**2 + 2 * wide * inner))
+
+    def text_tokens(self, sentences: Sequence[str]) -> int:
+        """Tokens that sentences have at most, told without a tokenizer."""
+        most = self.model.spec.max_tokens
+        return sum(min(most, len(sentence) + 2) for sentence in sentences)
+
+    def text_turns(self, sentences: Sequence[str]) -> list[list[str]]:
+        """The sentences that are not remembered, in parts that are each embedded in a turn."""
+        missing = self._texts.missing(sentences)
+        encoded = self.model.tokenizer.backend_tokenizer.encode_batch(missing) if missing else []
+        most = self.model.spec.max_tokens
+        lengths = [min(most, sum(encoding.attention_mask)) for encoding in encoded]
+        turns: list[list[str]] = []
+        for at in sorted(range(len(missing)), key=lengths.__getitem__):
+            if not turns or lengths[at] * (len(turns[-1]) + 1) > self.text_turn:
+                turns.append([])
+            turns[-1].append(missing[at])
+        return turns
+
+    def _scorer(self, language: MaskedLanguageModel) -> "Scorer":
+        """The language model arranged for scoring, once for all questions."""
+        from cxrtext.language.scoring.scorer import Scorer
+
+        with self._lock:
+            if self._made_scorer is None or self._made_scorer.language is not language:
+                config = language.model.config
+                wide, inner = int(config.hidden_size), int(config.intermediate_size)
+                tokens = tokens_a_turn(4 * wide**2 + 2 * wide * inner)
+                on_cpu = language.model.device.type == "cpu"
+                self._made_scorer = Scorer(language, batch_tokens=tokens if on_cpu else None)
+            return self._made_scorer
 
     def knows(self, sentences: Sequence[str]) -> bool:
         """Whether all of some sentences are remembered.

@@ -12,6 +12,7 @@ from cxrtext.index import Found, ImageHit, Query, SentenceHit
 from cxrtext.index.means import mean_region
 from cxrtext.index.sentences import SentenceOptions
 from cxrtext.models.similarity import region_scores
+from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service.answers import EmbeddedImage, FindingScore, Image
 from cxrtext.service.calibrated import calibrated
 from cxrtext.service.grounding import Grounding, ground_grid
@@ -23,6 +24,7 @@ from cxrtext.service.limits import (
     check_prompts,
     check_query,
     check_scored,
+    check_scoring,
     check_sentence,
 )
 from cxrtext.service.loaded import Loaded
@@ -31,6 +33,8 @@ from cxrtext.service.warm import warm_up
 
 if TYPE_CHECKING:
     from cxrtext.language import SentenceScores
+    from cxrtext.language.scoring.score import Pieces
+    from cxrtext.language.scoring.scorer import Scorer
     from cxrtext.service.verification import Verification
 
 __all__ = ["MAX_PROMPTS", "MAX_QUERY_CHARACTERS", "MAX_RESULTS", "Image", "Service"]
@@ -48,15 +52,36 @@ class Service(Loaded):
 
         Raises:
             UnavailableError: The service was loaded without a language model.
-            InputError: There are too many sentences, or one is empty or too long.
+            InputError: There are too many sentences, one is empty or too long, or they would take
+                too long together.
         """
+        return finish(self.score_text_pausing(sentences))
+
+    def score_text_pausing(self, sentences: Sequence[str]) -> "Pausing[SentenceScores]":
+        """As :meth:`score_text`, with pauses."""
+        from cxrtext.language.scoring.score import score_pausing
+
+        scorer, pieces, _ = self._to_score(sentences)
+        yield
+        return (yield from within(self._lock, score_pausing(scorer, pieces)))
+
+    def cost_of_scoring(self, sentences: Sequence[str]) -> int:
+        """Multiplications that :meth:`score_text` would take; errors are the same."""
+        return self._to_score(sentences)[2]
+
+    def _to_score(self, sentences: Sequence[str]) -> "tuple[Scorer, list[Pieces], int]":
+        """What scores sentences, their word pieces, and the multiplications it takes."""
         check_scored(sentences)
         if self.language_model is None:
             raise UnavailableError("no language model is loaded; start with --language-model")
-        from cxrtext.language import score_sentences_detailed
+        from cxrtext.language.scoring.score import encode_sentences
 
-        with self._lock:
-            return score_sentences_detailed(sentences, self.language_model)
+        scorer = self._scorer(self.language_model)
+        pieces = encode_sentences(self.language_model.tokenizer, sentences)
+        lengths = [len(sentence) for sentence in set(pieces)]
+        multiplications = scorer.multiplications(lengths)
+        check_scoring(lengths, multiplications)
+        return scorer, pieces, multiplications
 
     # --- questions ---
 
@@ -161,9 +186,12 @@ class Service(Loaded):
             NotFoundError: There is no index.
             InputError: k is out of range, or a filter is wrong.
         """
+        return finish(self.search_pausing(query, k, **options))
+
+    def search_pausing(self, query: Query, k: int = 10, **options: Any) -> Pausing[Found]:
+        """As :meth:`search`, with pauses."""
         check_count(k)
-        with self._lock:
-            return self.archive.search(query, k, **options)
+        return (yield from within(self._lock, self.archive.search_pausing(query, k, **options)))
 
     def search_text(self, query: str, k: int = 10) -> list[ImageHit]:
         """The k indexed images that fit a sentence best; errors are those of :meth:`search`."""
@@ -188,9 +216,15 @@ class Service(Loaded):
             DataError: The filter is wrong.
             NotFoundError: There is no index, or it was made without reports.
         """
+        return finish(self.search_sentences_pausing(image, k, **options))
+
+    def search_sentences_pausing(
+        self, image: EmbeddedImage, k: int = 10, **options: Unpack[SentenceOptions]
+    ) -> Pausing[list[SentenceHit]]:
+        """As :meth:`search_sentences`, with pauses."""
         check_count(k)
-        with self._lock:
-            return self.archive.search_sentences(image.regions, k, **options)
+        search = self.archive.search_sentences_pausing(image.regions, k, **options)
+        return (yield from within(self._lock, search))
 
     def similar_sentences(
         self, sentence: str, k: int = 10, **options: Unpack[SentenceOptions]
@@ -207,9 +241,15 @@ class Service(Loaded):
             NotFoundError: There is no index, or it was made without reports.
             InputError: The sentence or k is out of range.
         """
+        return finish(self.similar_sentences_pausing(sentence, k, **options))
+
+    def similar_sentences_pausing(
+        self, sentence: str, k: int = 10, **options: Unpack[SentenceOptions]
+    ) -> Pausing[list[SentenceHit]]:
+        """As :meth:`similar_sentences`, with pauses."""
         check_count(k)
         check_sentence(sentence)
         _ = self.archive
         (text,) = self.embed_sentences([sentence])
-        with self._lock:
-            return self.archive.similar_sentences(text, k, **options)
+        search = self.archive.similar_sentences_pausing(text, k, **options)
+        return (yield from within(self._lock, search))

@@ -18,14 +18,15 @@ from cxrtext.index.vectors import rows_of
 from cxrtext.models import ImageTextModel
 from cxrtext.models.quantised import pack
 from cxrtext.models.reference import MOST, Reference
+from cxrtext.pausing import Pausing, finish
 
 Scores = NDArray[np.float32]
 
 REMEMBERED = 4096
 """Sentences whose reference scores are kept; of 512 images each this is 8 MiB."""
 
-SCORED_AT_ONCE = 64
-"""Reference images; bounds memory."""
+SCORED_AT_ONCE = 16
+"""Reference images; bounds memory, and the time between two pauses."""
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -55,6 +56,12 @@ class ReferenceScores:
             side: Regions along a side of the image that is asked about.  Where the reference has
                 more, they are pooled to as many, for a score depends on it.
         """
+        return finish(self.of_pausing(sentences, texts, side))
+
+    def of_pausing(
+        self, sentences: Sequence[str], texts: Tensor, side: int
+    ) -> Pausing[list[Scores]]:
+        """As :meth:`of`, with pauses."""
         keys = [_key(sentence, side) for sentence in sentences]
         with self._lock:
             missing = {key: i for i, key in enumerate(keys) if key not in self._known}
@@ -62,7 +69,7 @@ class ReferenceScores:
             for key in found:
                 self._known.move_to_end(key)
         if missing:
-            scored = self._score(texts[list(missing.values())], side)
+            scored = yield from self._score(texts[list(missing.values())], side)
             found |= zip(missing, scored, strict=True)
             with self._lock:
                 self._known.update(zip(missing, scored, strict=True))
@@ -70,15 +77,12 @@ class ReferenceScores:
                     self._known.popitem(last=False)
         return [found[key] for key in keys]
 
-    def _score(self, texts: Tensor, side: int) -> Scores:
-        parts = [
-            exact_scores(
-                self._model,
-                at_side(self.reference.regions(start, start + SCORED_AT_ONCE), side),
-                texts,
-            )
-            for start in range(0, len(self.reference), SCORED_AT_ONCE)
-        ]
+    def _score(self, texts: Tensor, side: int) -> Pausing[Scores]:
+        parts = []
+        for start in range(0, len(self.reference), SCORED_AT_ONCE):
+            regions = at_side(self.reference.regions(start, start + SCORED_AT_ONCE), side)
+            parts.append(exact_scores(self._model, regions, texts))
+            yield
         scores: Scores = np.sort(torch.cat(parts, dim=1).numpy(), axis=1)
         return scores
 

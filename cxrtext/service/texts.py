@@ -11,8 +11,9 @@ from torch import Tensor
 from cxrtext.evaluation import Prompts
 from cxrtext.models import ImageTextModel
 
-REMEMBERED = 4096
-"""Sentences; with 128 numbers each this is 2 MiB."""
+REMEMBERED = 20_000
+"""Sentences; with 128 numbers each this is 10 MiB.  As many as a server's questions can hold at a
+time, so that none is forgotten between its embedding and its use."""
 
 
 class TextMemory:

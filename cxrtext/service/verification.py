@@ -14,10 +14,11 @@ from cxrtext.index.scoring import exact_scores
 from cxrtext.index.state import State
 from cxrtext.models.reference import load_reference
 from cxrtext.models.similarity import region_scores
+from cxrtext.pausing import Pausing, finish
 from cxrtext.service.answers import EmbeddedImage
 from cxrtext.service.grounding import Grid, GroundedBox, Grounding, ground_grid
 from cxrtext.service.report_sentences import ReportSentence, report_sentences
-from cxrtext.service.support import ReferenceScores, index_reference, percentile
+from cxrtext.service.support import ReferenceScores, Scores, index_reference, percentile
 from cxrtext.service.wording import Wording, wording
 
 if TYPE_CHECKING:
@@ -149,15 +150,28 @@ def verify_sentences(
     threshold: float | None = None,
 ) -> Verification:
     """As :func:`verify`, of a report that is divided into sentences, at least one, already."""
+    return finish(verify_pausing(service, image, places, threshold))
+
+
+def verify_pausing(
+    service: "Service",
+    image: EmbeddedImage,
+    places: Sequence[ReportSentence],
+    threshold: float | None = None,
+) -> Pausing[Verification]:
+    """As :func:`verify_sentences`, with pauses."""
     sentences = [place.sentence for place in places]
     known = reference_scores(service)
+    yield
     with torch.inference_mode():
         texts = service.embed_sentences(sentences)
         regions = image.regions[None].float().to(service.model.device)
         grids = region_scores(regions, texts)[:, 0].cpu().numpy()
         scores = exact_scores(service.model, regions, texts)[:, 0].tolist()
-        side = math.isqrt(regions.shape[1])
-        others = [None] * len(places) if known is None else known.of(sentences, texts, side)
+    side = math.isqrt(regions.shape[1])
+    others: Sequence[Scores | None] = [None] * len(places)
+    if known is not None:
+        others = yield from known.of_pausing(sentences, texts, side)
     geometry = Geometry(image.height, image.width, service.model.spec.preprocessing)
     found = []
     for place, grid, score, other in zip(places, grids, scores, others, strict=True):
@@ -165,6 +179,7 @@ def verify_sentences(
         grounding = ground_grid(grid.reshape(side, side), score, geometry, threshold)
         said = wording(place.sentence)
         found.append(SupportedSentence(place, said, support, verdict_of(support), grounding))
+        yield
     return Verification(tuple(found), _used(known))
 
 

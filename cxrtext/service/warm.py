@@ -11,7 +11,7 @@ from cxrtext.index import Query
 from cxrtext.index.means import mean_region
 
 if TYPE_CHECKING:
-    from cxrtext.service.loaded import Loaded
+    from cxrtext.service.service import Service
 
 SENTENCE = "The lungs are clear."
 
@@ -23,7 +23,7 @@ TIMES = 3
 """How often each is tried; the best counts."""
 
 
-def warm_up(service: "Loaded") -> None:
+def warm_up(service: "Service") -> None:
     """Embed and score an image and a sentence, and search: the first time takes the longest.
 
     Libraries are loaded by it, and memory is taken.  On a CPU the thread that calls it computes
@@ -38,6 +38,8 @@ def warm_up(service: "Loaded") -> None:
     texts = service.embed_sentences([SENTENCE])
     with torch.inference_mode():
         model.scores(regions, texts)
+    if service.language_model is not None:
+        service.score_text([SENTENCE])
     if service.has_index:
         service.archive.search(Query(texts=texts), 1)
         service.archive.search(Query(image=mean_region(regions.float()).cpu()[0]), 1)

@@ -7,6 +7,7 @@ from cxrtext.language import score_sentences, score_sentences_detailed
 from cxrtext.language.scoring.masked_copies import VARIANTS, MaskedCopies, Variant
 from cxrtext.language.scoring.masked_network import MaskedNetwork
 from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.pausing import Pausing
 
 TEXTS = [
     "The lungs are clear.",
@@ -60,13 +61,13 @@ def test_word_pieces_are_counted_and_order_is_kept(tiny: MaskedLanguageModel) ->
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Copies and tokens of each forward pass, filled as the test goes."""
     seen: list[tuple[int, int]] = []
-    plain = MaskedNetwork.log_probabilities
+    plain = MaskedNetwork.log_probabilities_pausing
 
-    def noted(network: MaskedNetwork, copies: MaskedCopies, mask_id: int) -> torch.Tensor:
+    def noted(network: MaskedNetwork, copies: MaskedCopies, mask_id: int) -> Pausing[torch.Tensor]:
         seen.append((len(copies.masked), copies.masked.numel()))
         return plain(network, copies, mask_id)
 
-    monkeypatch.setattr(MaskedNetwork, "log_probabilities", noted)
+    monkeypatch.setattr(MaskedNetwork, "log_probabilities_pausing", noted)
     return seen
 
 

@@ -166,6 +166,12 @@ class Health(Answer):
 
 
 class Readiness(Answer):
-    """The model is loaded."""
+    """The model is loaded.
+
+    Args:
+        status: That questions are answered.
+        writes: Whether what is added or deleted can be kept; None where the server keeps nothing.
+    """
 
     status: Literal["ready"] = "ready"
+    writes: bool | None = None

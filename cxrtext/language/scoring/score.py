@@ -16,6 +16,7 @@ from cxrtext.language.scoring.masked_copies import Variant
 from cxrtext.language.scoring.precision import Precision
 from cxrtext.language.scoring.scorer import Scorer, choose_device, open_model
 from cxrtext.models.masked_language_model import DEFAULT_MODEL, MaskedLanguageModel
+from cxrtext.pausing import Pausing, finish
 from cxrtext.text.tokenizer import vocabulary_of
 
 __all__ = [
@@ -96,12 +97,13 @@ def distinct(pieces: Iterable[Pieces]) -> list[Pieces]:
 
 def _scored(
     scorer: Scorer, unique: Sequence[Pieces], progress: Progress | None
-) -> dict[Pieces, NDArray[np.float32]]:
+) -> Pausing[dict[Pieces, NDArray[np.float32]]]:
     known: dict[Pieces, NDArray[np.float32]] = {}
     lengths = [len(sentence) for sentence in unique]
     for indices in plan_groups(lengths, scorer.language.window, scorer.batch_tokens):
         group = [unique[index] for index in indices]
-        known.update(zip(group, scorer.score(group), strict=True))
+        found = yield from scorer.score_pausing(group)
+        known.update(zip(group, found, strict=True))
         if progress is not None:
             progress(len(known), len(unique))
     return known
@@ -144,14 +146,41 @@ def score_sentences_detailed(
     Source: Salazar et al. 2020, eq. 2; Kauf and Ivanova 2023; METHOD section 1.
     """
     language = open_model(model, device)
-    pieces = encode_pieces(language.tokenizer, sentences)
+    pieces = encode_sentences(language.tokenizer, sentences)
+    scorer = Scorer(language, precision, variant, batch_tokens)
+    return finish(score_pausing(scorer, pieces, progress))
+
+
+def encode_sentences(tokenizer: BertTokenizer, sentences: Sequence[str]) -> list[Pieces]:
+    """Turn sentences into word pieces, each of at least one.
+
+    Raises:
+        DataError: A sentence has no word piece in it.
+    """
+    pieces = encode_pieces(tokenizer, sentences)
     for number, sentence in enumerate(pieces):
         if not sentence:
             raise DataError(f"sentence {number} (counted from 0) is empty; leave it out")
-    scorer = Scorer(language, precision, variant, batch_tokens)
-    known = _scored(scorer, distinct(pieces), progress)
+    return pieces
+
+
+def score_pausing(
+    scorer: Scorer, pieces: Sequence[Pieces], progress: Progress | None = None
+) -> Pausing[SentenceScores]:
+    """As :func:`score_sentences_detailed`, in pauses, with a scorer that is there already.
+
+    Args:
+        scorer: The scorer.
+        pieces: Word pieces of each sentence, at least one.
+        progress: Called with distinct sentences done and in all.
+
+    Raises:
+        CheckpointError: The model is damaged.
+    """
+    known = yield from _scored(scorer, distinct(pieces), progress)
     values = [known[sentence] for sentence in pieces]
-    names, counter = vocabulary_of(language.tokenizer), WordCounter(language.tokenizer)
+    tokenizer = scorer.language.tokenizer
+    names, counter = vocabulary_of(tokenizer), WordCounter(tokenizer)
     return SentenceScores(
         np.array([total(value) for value in values], dtype=np.float64),
         np.array([len(sentence) for sentence in pieces], dtype=np.int64),

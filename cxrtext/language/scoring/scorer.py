@@ -1,6 +1,6 @@
 """Log-likelihoods of the word pieces of sentences, under a bounded number of tokens at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from cxrtext.language.scoring.masked_copies import (
 )
 from cxrtext.language.scoring.precision import Precision, build_network
 from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
+from cxrtext.pausing import Pausing, finish
 from cxrtext.text.tokenizer import vocabulary_of
 
 ENGINE = 2
@@ -89,6 +90,23 @@ class Scorer:
         """What a score depends on beside the sentence."""
         return f"{self.language.fingerprint} {self.precision} {self.variant} engine {ENGINE}"
 
+    def multiplications(self, lengths: Iterable[int]) -> int:
+        """Multiplications that scoring sentences takes, at most.
+
+        Args:
+            lengths: Word pieces of each.  A sentence of n takes n copies of n + 2 tokens, each of
+                which looks at all the others.
+        """
+        return sum(n * self._of_copy(min(n, self.language.window) + SPECIAL) for n in lengths)
+
+    def _of_copy(self, tokens: int) -> int:
+        """Multiplications of one masked copy of so many tokens."""
+        config = self.language.model.config
+        wide, inner = int(config.hidden_size), int(config.intermediate_size)
+        layer = 4 * wide**2 + 2 * wide * inner + 2 * tokens * wide
+        head = wide**2 + wide * int(config.vocab_size)
+        return tokens * int(config.num_hidden_layers) * layer + head
+
     def score(self, group: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         """Score sentences of one length.
 
@@ -104,16 +122,20 @@ class Scorer:
 
         Source: Salazar et al. 2020, eq. 2; Kauf and Ivanova 2023.
         """
+        return finish(self.score_pausing(group))
+
+    def score_pausing(self, group: Sequence[Sequence[int]]) -> Pausing[list[NDArray[np.float32]]]:
+        """As :meth:`score`, with a pause after each layer of each forward pass."""
         ids = torch.tensor(group, dtype=torch.long, device=self.language.model.device)
         window = self.language.window
         width = min(ids.shape[1], window) + SPECIAL
         continues = self._continues[ids] if self.variant == "within-word-l2r" else None
-        parts = []
+        parts, mask = [], self._special.mask
         for rows in ranges(ids.numel(), max(1, self.batch_tokens // width)):
             copies = masked_copies(
                 ids, range(rows.start, rows.stop), window, self._special, continues
             )
-            parts.append(self._network.log_probabilities(copies, self._special.mask))
+            parts.append((yield from self._network.log_probabilities_pausing(copies, mask)))
         values = torch.cat(parts).clamp(max=0.0).reshape(ids.shape).cpu()
         if not bool(values.isfinite().all()):
             raise CheckpointError(

@@ -1,0 +1,48 @@
+"""Work that pauses: a generator that yields wherever it can stop for a while, and returns a result.
+
+Who runs it decides how long a turn lasts, and whether there is another one: a command runs it to
+its end; a server answers other questions in between, and ends what nobody waits for any more.
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Pausing = Generator[None, None, T]
+"""Work between whose pauses little time passes."""
+
+
+def finish(work: Pausing[T]) -> T:
+    """Do work to its end without a pause."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def once(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Pausing[T]:
+    """A call as work, without a pause."""
+    return function(*args, **kwargs)
+    yield
+
+
+def within(held: AbstractContextManager[object], work: Pausing[T]) -> Pausing[T]:
+    """Do work such that something, such as a lock, is held while it runs and not while it pauses.
+
+    Args:
+        held: Can be entered again and again.
+        work: The work.
+    """
+    while True:
+        with held:
+            try:
+                next(work)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+        yield
