@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from functools import cache, partial
 
 from fastapi import Depends, FastAPI
+from starlette.routing import Route
 
 import cxrtext
 from cxrtext_api.audit import AuditLog, note_subjects
@@ -97,7 +98,9 @@ def create_app(
         tracing=app.state.tracing,
     )
     add_problem_handlers(app)
+    app.state.routes = [route for route in app.routes if isinstance(route, Route)]
     for routes in ROUTES:
         app.include_router(routes.router)
-    app.openapi = cache(partial(describe, app))  # type: ignore[method-assign]
+        app.state.routes += routes.router.routes
+    app.openapi = cache(partial(describe, app, wants_keys=settings.guarded))  # type: ignore[method-assign]
     return app

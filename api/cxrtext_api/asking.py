@@ -100,6 +100,9 @@ class Asking:
         self._held.clear()
 
 
+ASKING = "cxrtext_api.asking"
+"""Key of it in the ASGI scope."""
+
 CURRENT: ContextVar[Asking | None] = ContextVar("asking", default=None)
 """The request that this task answers."""
 

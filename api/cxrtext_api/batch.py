@@ -18,12 +18,14 @@ class Batch(Generic[Item, Result]):
     Args:
         name: For metrics.
         work: Does it for some items, giving a result of each.
-        most: Items at a time.
+        most: What items weigh together that are done at a time; one alone may weigh more.
+        weigh: What an item weighs; by default 1, so that items are counted.
     """
 
     name: str
     work: Callable[[Sequence[Item]], Sequence[Result]]
     most: int
+    weigh: Callable[[Item], int] = lambda _: 1
 
 
 def do_together(batch: Batch[Any, Any], items: Sequence[Any]) -> list[Outcome]:

@@ -7,7 +7,7 @@ from fastapi import Depends, File, Form, Request, Security, UploadFile
 from fastapi.security import HTTPBearer
 
 from cxrtext.errors import InputError
-from cxrtext_api.asking import CURRENT
+from cxrtext_api.asking import ASKING, CURRENT
 from cxrtext_api.resources import Resources
 
 if TYPE_CHECKING:
@@ -18,10 +18,11 @@ MAX_ID_CHARACTERS = 4096
 
 
 async def _resources(request: Request) -> AsyncIterator[Resources]:
-    """What a request works with, while it lasts; what it holds is given back after its answer."""
+    """What a request works with; what it holds is given back when its answer begins, or fails."""
     resources: Resources = request.app.state.resources
     asking = resources.ask(request.receive)
     CURRENT.set(asking)
+    request.scope[ASKING] = asking
     try:
         yield resources
     finally:
@@ -53,13 +54,15 @@ class ChosenImage:
         """The image as the model sees it."""
         if self._upload is not None:
             return await self._resources.embed_upload(self._upload)
+        await self._resources.see_index()
         return await self._resources.read(self._resources.service.embedded, self._image_id)
 
     async def pixels(self) -> "Image":
         """The image as read, [1, H, W] in [0, 1]."""
         if self._upload is not None:
             return await self._resources.decode_upload(self._upload)
-        return await self._resources.read(self._resources.service.pixels, self._image_id)
+        await self._resources.see_index()
+        return await self._resources.draw(self._resources.service.pixels, self._image_id)
 
 
 Upload = Annotated[

@@ -1,6 +1,7 @@
 """One thread that runs the model, and puts the work of several requests together.
 
-It never waits for more to come: while it is busy the next batch gathers by itself.
+It never waits for more to come: while it is busy the next batch gathers by itself.  What takes
+long is done in turns of bounded time, and others' batches go in between.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
+from cxrtext.pausing import Pausing
 from cxrtext_api.asking import Busy, asking
 from cxrtext_api.batch import Batch, Outcome, do_together
 from cxrtext_api.places import Budget, Pace
@@ -21,15 +23,28 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+TURN_SECONDS = 0.01
+"""How long work that pauses goes on before others have their turn."""
+
+REST = 4
+"""Work that has time rests so many times as long as its last turn took, where questions come."""
+
 
 class _Job:
-    """An item that waits for its batch."""
+    """An item that waits for its batch, or work for its next turn."""
 
-    __slots__ = ("batch", "future", "item", "loop")
+    __slots__ = ("batch", "future", "has_time", "item", "loop", "seconds")
 
-    def __init__(self, batch: Batch[Any, Any], item: Any, future: "asyncio.Future[Any]") -> None:
-        self.batch, self.item, self.future = batch, item, future
+    def __init__(
+        self,
+        batch: Batch[Any, Any],
+        item: Any,
+        future: "asyncio.Future[Any]",
+        has_time: bool = False,
+    ) -> None:
+        self.batch, self.item, self.future, self.has_time = batch, item, future, has_time
         self.loop = future.get_loop()
+        self.seconds = 0.0
 
 
 class Engine:
@@ -50,7 +65,11 @@ class Engine:
         self._watch = watch or Watch()
         self._pace = Pace()
         self._calls: Batch[Callable[[], Any], Any] = Batch("call", _call_each, 1)
+        self._turns: Batch[Pausing[Any], Any] = Batch("turns", list, 1)
         self._jobs: deque[_Job] = deque()
+        self._leisurely: deque[_Job] = deque()
+        self._rested_at = 0.0
+        self._asked_since = False
         self._ready = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="model", daemon=True)
@@ -86,63 +105,134 @@ class Engine:
         result: T = await self.do(self._calls, ask)
         return result
 
-    async def do(self, batch: Batch[Item, Result], item: Item) -> Result:
+    async def work(self, work: Pausing[T], *, has_time: bool = False) -> T:
+        """Do work in turns on the thread; it ends where its result is no longer wanted.
+
+        Args:
+            work: The work.
+            has_time: Whether it stands back where questions come, to a fifth of the time; it
+                takes no place of theirs.
+
+        Raises:
+            Busy: As of :meth:`call`.
+        """
+        result: T = await self.do(self._turns, work, has_time=has_time)
+        return result
+
+    async def do(self, batch: Batch[Item, Result], item: Item, *, has_time: bool = False) -> Result:
         """Do an item together with what else of its kind waits.
 
         Raises:
             Busy: As of :meth:`call`.
         """
-        leave = self.enter()
+        leave = _nothing if has_time else self.enter()
         try:
             future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-            job = _Job(batch, item, future)
+            job = _Job(batch, item, future, has_time)
             with self._ready:
                 if self._closed:
                     raise Busy
-                self._jobs.append(job)
+                (self._leisurely if has_time else self._jobs).append(job)
                 self._ready.notify()
-            self._watch.queue("model", len(self._jobs))
+            self._watch.queue("model", self._waiting)
             future.add_done_callback(partial(self._forget, job))
             return await asking(self._seconds).outcome(future)
         finally:
             leave()
+
+    @property
+    def _waiting(self) -> int:
+        return len(self._jobs) + len(self._leisurely)
 
     def _forget(self, job: _Job, future: "asyncio.Future[Any]") -> None:
         """Take out what is no longer wanted, and what it holds in memory."""
         if not future.cancelled():
             return
         with self._ready:
-            if job in self._jobs:
-                self._jobs.remove(job)
+            for jobs in (self._jobs, self._leisurely):
+                if job in jobs:
+                    jobs.remove(job)
 
     def _serve(self) -> None:
         while True:
             with self._ready:
-                while not self._jobs and not self._closed:
-                    self._ready.wait()
-                if not self._jobs:
-                    return
-                # Those given up a moment ago may not be taken out yet.
-                jobs = [job for job in self._take() if not job.future.cancelled()]
-            if jobs:
-                self._do(jobs)
+                jobs = self._next()
+            if jobs is None:
+                return
+            # Those given up a moment ago may not be taken out yet.
+            wanted = [job for job in jobs if not job.future.cancelled()]
+            if not wanted:
+                continue
+            begun = time.perf_counter()
+            if wanted[0].batch is self._turns:
+                self._go_on(wanted[0])
+            else:
+                self._do(wanted)
+            if wanted[0].has_time:
+                now = time.perf_counter()
+                self._rested_at, self._asked_since = now + REST * (now - begun), False
+
+    def _next(self) -> list[_Job] | None:
+        """What is done next, once there is something; None at the end."""
+        while True:
+            rest = self._rested_at - time.perf_counter() if self._asked_since else 0.0
+            # Where questions come without end, work that has time has had its rest some time.
+            in_turn = self._leisurely and rest <= 0
+            if self._jobs and not (in_turn and self._asked_since):
+                self._asked_since = True
+                return self._take()
+            if in_turn:
+                return [self._leisurely.popleft()]
+            if self._closed and not self._leisurely:
+                return None
+            self._ready.wait(rest if self._leisurely else None)
 
     def _take(self) -> list[_Job]:
         """The job that has waited longest, and others of its kind."""
         first = self._jobs.popleft()
-        taken = [first]
+        taken, weight = [first], first.batch.weigh(first.item)
         others: list[_Job] = []
-        while self._jobs and len(taken) < first.batch.most:
+        while self._jobs and weight < first.batch.most:
             job = self._jobs.popleft()
-            (taken if job.batch is first.batch else others).append(job)
+            if job.batch is first.batch:
+                weight += job.batch.weigh(job.item)
+            fits = job.batch is first.batch and weight <= first.batch.most
+            (taken if fits else others).append(job)
         self._jobs.extendleft(reversed(others))
         return taken
 
+    def _go_on(self, job: _Job) -> None:
+        """Do a turn of work that pauses; what is not done then waits for its next one."""
+        begun = time.perf_counter()
+        result: Any = None
+        failure: Exception | None = None
+        done = False
+        try:
+            while time.perf_counter() - begun < TURN_SECONDS and not job.future.cancelled():
+                next(job.item)
+        except StopIteration as end:
+            result, done = end.value, True
+        except Exception as error:  # noqa: BLE001 - told to whom it concerns
+            failure, done = error, True
+        job.seconds += time.perf_counter() - begun
+        if done:
+            self._tell([job], [(result, failure)], job.seconds)
+        elif job.future.cancelled():
+            job.item.close()
+        else:
+            with self._ready:
+                (self._leisurely if job.has_time else self._jobs).append(job)
+
     def _do(self, jobs: list[_Job]) -> None:
-        batch, begun = jobs[0].batch, time.perf_counter()
-        outcomes = do_together(batch, [job.item for job in jobs])
-        seconds = time.perf_counter() - begun
-        self._pace.note(seconds / len(jobs))
+        begun = time.perf_counter()
+        outcomes = do_together(jobs[0].batch, [job.item for job in jobs])
+        self._tell(jobs, outcomes, time.perf_counter() - begun)
+
+    def _tell(self, jobs: list[_Job], outcomes: list[Outcome], seconds: float) -> None:
+        """Give everybody who asked the outcome."""
+        batch = jobs[0].batch
+        if not jobs[0].has_time:
+            self._pace.note(seconds / len(jobs))
         for loop in {job.loop for job in jobs}:
             told = [
                 (job.future, outcome)
@@ -155,7 +245,7 @@ class Engine:
                 continue
         self._watch.stage(batch.name, seconds)
         self._watch.batch(batch.name, len(jobs))
-        self._watch.queue("model", len(self._jobs))
+        self._watch.queue("model", self._waiting)
 
     def close(self) -> None:
         """Finish what was accepted, and end the thread; not to be called on the event loop."""

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cxrtext_api.admission import Admission, Refusal
+from cxrtext_api.asking import ASKING, Asking
 from cxrtext_api.audit import AuditLog
 from cxrtext_api.bodies import Body, answer_and_drain
 from cxrtext_api.key_ring import KeyRing
@@ -35,7 +36,7 @@ SHARED_HEADERS = "Content-Disposition, Location, Retry-After, X-Request-ID"
 """Headers that a page of another site may read, where such are let in."""
 
 PREFLIGHT = {
-    "Access-Control-Allow-Methods": "GET, POST, DELETE",
+    "Access-Control-Allow-Methods": "GET, HEAD, POST, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Accept",
     "Access-Control-Max-Age": "600",
 }
@@ -71,6 +72,7 @@ class Gate:
     ) -> None:
         self._app = app
         self._settings = settings
+        self._keys = keys
         self._admission = Admission(settings, keys)
         self._metrics = metrics
         self._audit = audit
@@ -91,6 +93,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 _add_headers(message, scope, shared)
                 served.note(message)
+                _give_back(scope)
             await send(message)
 
         self._inside += 1
@@ -101,8 +104,15 @@ class Gate:
             finally:
                 self._inside -= 1
                 self._metrics.under_way.set(self._inside)
-                write_records(scope, served, self._metrics, self._audit)
+                await self._record(scope, served)
                 _describe(span, scope, served.status)
+
+    async def _record(self, scope: Scope, served: Served) -> None:
+        """Keep what is kept of a request; a file is written on a thread of its own."""
+        if self._settings.audit_log is None:
+            write_records(scope, served, self._metrics, self._audit)
+        else:
+            await asyncio.to_thread(write_records, scope, served, self._metrics, self._audit)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, served: Served) -> None:
         request_id = scope[REQUEST_ID]
@@ -116,7 +126,7 @@ class Gate:
             if await self._turn_away(scope, receive, send):
                 return
             async with asyncio.timeout(seconds) as limit:
-                await self._app(scope, body.receive, send)
+                await self._ask(scope, body.receive, send)
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
@@ -129,9 +139,29 @@ class Gate:
             if not served.status:
                 await _problem(request_id, late)(scope, receive, send)
 
+    async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask the application; HEAD is answered as GET, without the body."""
+        if scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_head(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        asked = {**scope, "method": "GET"}
+        try:
+            await self._app(asked, receive, send_head)
+        finally:
+            _give_back(asked)
+            scope.update({**asked, "method": "HEAD"})  # what is noted in it is kept
+
     async def _turn_away(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Answer a request that is not let in, or asks only whether it would be."""
-        refusal = self._admission.refuse(scope) or self._refuse_more(scope)
+        if self._keys.is_due:
+            await asyncio.to_thread(self._keys.refresh)
+        refusal = self._admission.refuse(scope) or await self._refuse_more(scope)
         if refusal is not None:
             self._metrics.reject(refusal.reason)
             answer = problem_response(
@@ -144,14 +174,15 @@ class Gate:
             return True
         return False
 
-    def _refuse_more(self, scope: Scope) -> Refusal | None:
+    async def _refuse_more(self, scope: Scope) -> Refusal | None:
         """Why a request that may come in has to wait outside."""
         if scope["path"] in ALWAYS_ANSWERED:
             return None
         wait = {"Retry-After": str(RETRY_SECONDS)}
         if self._inside > self._settings.concurrency:
             return Refusal(503, "concurrency", headers=wait, drain=True)
-        if scope["path"].startswith("/v1/") and not self._audit.works():
+        fails = scope["path"].startswith("/v1/") and self._audit.failed
+        if fails and not await asyncio.to_thread(self._audit.works):
             return Refusal(
                 503, "audit", "The audit log cannot be written; see the server's disk.", wait, True
             )
@@ -160,6 +191,13 @@ class Gate:
 
 async def _answer(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
     await response(scope, receive, send)
+
+
+def _give_back(scope: Scope) -> None:
+    """Give back what a request holds: its work is done, and its caller may read slowly."""
+    asking: Asking | None = scope.get(ASKING)
+    if asking is not None:
+        asking.end()
 
 
 def _problem(request_id: str, late: bool) -> Response:

@@ -55,9 +55,14 @@ class KeyRing:
         """
         if not self.guarded:
             return ANYONE
-        if self._clock() - self._checked >= CHECK_SECONDS:
+        if self.is_due:
             self.refresh()
         return None if not given else find_caller(given, self._keys)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to look at the file again."""
+        return self._path is not None and self._clock() - self._checked >= CHECK_SECONDS
 
     def refresh(self, *, force: bool = False) -> None:
         """Read the file where it changed, or in any case."""

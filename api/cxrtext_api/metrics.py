@@ -58,6 +58,7 @@ class Metrics:
         self.images = self._gauge("index_images", "Indexed images.", "mostrecent")
         self.sentences = self._gauge("index_sentences", "Indexed sentences.", "mostrecent")
         self.ready = self._gauge("ready", "1 when questions are answered.", "livemin")
+        self.writes = self._gauge("writes", "0 when nothing can be kept on the disk.", "livemin")
         self.model = self._gauge(
             "model_info", "1; the labels tell the model.", "mostrecent", "fingerprint", "version"
         )

@@ -15,7 +15,7 @@ _NOT_OURS = ("HTTPValidationError", "ValidationError")
 _OF_EVERY_ROUTE = ("400", "403", "429", "431", "500", "503")
 """What the gate answers wherever a request goes, and what may go wrong anywhere."""
 _OF_GUARDED = ("401",)
-_OF_BODIES = ("408", "413", "415", "422")
+_OF_BODIES = ("408", "413", "415", "422", "507")
 
 _HEADERS = {
     "X-Request-ID": {
@@ -31,8 +31,13 @@ _RETRY = {
 }
 
 
-def describe(app: FastAPI) -> dict[str, Any]:
-    """Write the description of an application's routes (OpenAPI 3.1)."""
+def describe(app: FastAPI, *, wants_keys: bool) -> dict[str, Any]:
+    """Write the description of an application's routes (OpenAPI 3.1).
+
+    Args:
+        app: The application.
+        wants_keys: Whether callers need a key; of a server that lets everybody in none is told.
+    """
     description = get_openapi(
         title=app.title,
         version=app.version,
@@ -40,9 +45,13 @@ def describe(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
     )
     for path, methods in description["paths"].items():
-        for route in methods.values():
+        for method, route in methods.items():
+            if not wants_keys:
+                route.pop("security", None)
             _describe_body(route)
-            _describe_answers(route, path.startswith("/v1/"))
+            _describe_answers(route, path.startswith("/v1/"), changes=method == "delete")
+    if not wants_keys:
+        description["components"].pop("securitySchemes", None)
     schemas = description["components"]["schemas"]
     for name in _NOT_OURS:
         schemas.pop(name, None)
@@ -61,11 +70,13 @@ def _describe_body(route: dict[str, Any]) -> None:
             content.setdefault(FORMS[0], content[kind])
 
 
-def _describe_answers(route: dict[str, Any], guarded: bool) -> None:
+def _describe_answers(route: dict[str, Any], guarded: bool, *, changes: bool) -> None:
     answers = route["responses"]
     statuses = set(_OF_EVERY_ROUTE)
     if guarded:
         statuses.update(_OF_GUARDED)
+    if changes:
+        statuses.add("507")
     if "requestBody" in route:
         statuses.update(_OF_BODIES)
     for status in statuses:

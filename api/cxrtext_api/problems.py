@@ -1,6 +1,7 @@
 """Every error as a problem document (RFC 9457), without anything that the caller sent."""
 
 import logging
+import sqlite3
 import traceback
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -11,15 +12,19 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from cxrtext.errors import (
     CxrTextError,
+    HeldError,
     ImageError,
     InputError,
     NotFoundError,
     UnavailableError,
+    kind_of,
 )
 from cxrtext_api.asking import Busy
+from cxrtext_api.disk import FAILED, is_full, place_of
 from cxrtext_api.metrics import Metrics
 
 PROBLEM_TYPE = "application/problem+json"
@@ -45,8 +50,11 @@ DETAILS = {
     431: "The request has more headers than this server takes.",
     500: "Something went wrong in the server; its log has the details under this id.",
     503: "More requests are waiting than the server takes; try again in a moment.",
+    507: FAILED,
 }
 """What a status means here."""
+
+HELD = "Another process is writing the index; try again in a moment."
 
 
 class NotReady(Exception):  # noqa: N818 - a state to wait out rather than an error
@@ -143,7 +151,21 @@ def _respond(request: Request, status: int, *args: Any, **kwargs: Any) -> JSONRe
 
 
 async def _on_http(request: Request, error: HTTPException) -> JSONResponse:
-    return _respond(request, error.status_code, headers=error.headers)
+    if error.status_code == 400 and is_full(error):  # a body that is parsed lies on a disk
+        return _on_full(request, error)
+    headers = error.headers
+    if error.status_code == 405:
+        headers = {**(headers or {}), "Allow": ", ".join(sorted(_methods(request)))}
+    return _respond(request, error.status_code, headers=headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """The methods that an address takes, by all routes of its pattern."""
+    routes: Sequence[Route] = request.app.state.routes
+    meant = [route for route in routes if route.path_regex.match(request.scope["path"])]
+    same = (route for route in meant if route.path == meant[0].path)
+    found = {method for route in same for method in route.methods or ()}
+    return found | {"HEAD"} if "GET" in found else found
 
 
 async def _on_validation(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -162,7 +184,40 @@ async def _on_cxrtext(request: Request, error: CxrTextError) -> JSONResponse:
         return _respond(request, 503, str(error))
     if isinstance(error, ImageError) or type(error) is InputError:
         return _respond(request, 422, str(error))
-    # The others name files of the server.
+    if isinstance(error, HeldError):
+        return _on_held(request)
+    if is_full(error):
+        return _on_full(request, error)
+    return _on_failure(request, error)
+
+
+async def _on_system(request: Request, error: OSError | sqlite3.Error) -> JSONResponse:
+    if is_full(error):
+        return _on_full(request, error)
+    if isinstance(error, sqlite3.Error) and kind_of(error) is HeldError:
+        return _on_held(request)
+    return _on_failure(request, error)
+
+
+def _on_held(request: Request) -> JSONResponse:
+    metrics: Metrics = request.app.state.metrics
+    metrics.reject("held")
+    return _respond(request, 503, HELD, headers={"Retry-After": str(RETRY_SECONDS)})
+
+
+def _on_full(request: Request, error: Exception) -> JSONResponse:
+    _log.error(
+        "cannot write, in request %s: %s; make room on the disk, or mend it",
+        request.scope[REQUEST_ID],
+        place_of(error),
+    )
+    metrics: Metrics = request.app.state.metrics
+    metrics.count_error("disk")
+    return _respond(request, 507)
+
+
+def _on_failure(request: Request, error: Exception) -> JSONResponse:
+    # Its message may name files of the server.
     log_failure(request.scope[REQUEST_ID], error)
     metrics: Metrics = request.app.state.metrics
     metrics.count_error(type(error).__name__)
@@ -184,5 +239,7 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, _on_validation)  # type: ignore[arg-type]
     app.add_exception_handler(CxrTextError, _on_cxrtext)  # type: ignore[arg-type]
+    app.add_exception_handler(OSError, _on_system)  # type: ignore[arg-type]
+    app.add_exception_handler(sqlite3.Error, _on_system)  # type: ignore[arg-type]
     app.add_exception_handler(Busy, _on_busy)  # type: ignore[arg-type]
     app.add_exception_handler(NotReady, _on_not_ready)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from fastapi import Depends, Form
 from cxrtext.errors import InputError
 from cxrtext_api.deps import AnyImageDep, ChosenImage, ImageId
 from cxrtext_api.filters import MAX_WHERE, WHERE
+from cxrtext_api.numbers import DECIMAL, WHOLE
 
 MAX_RESULTS = 1000
 MAX_OFFSET = 10_000
@@ -61,16 +62,18 @@ async def _search_form(
     ] = [],  # noqa: B006
     image_weight: Annotated[
         float,
+        DECIMAL,
         Form(ge=0, le=1, allow_inf_nan=False, description="Weight of an image beside sentences."),
     ] = 0.5,
-    k: Annotated[int, Form(ge=1, le=MAX_RESULTS, description="How many to find.")] = 10,
+    k: Annotated[int, WHOLE, Form(ge=1, le=MAX_RESULTS, description="How many to find.")] = 10,
     offset: Annotated[
-        int, Form(ge=0, le=MAX_OFFSET, description="How many of the best to skip.")
+        int, WHOLE, Form(ge=0, le=MAX_OFFSET, description="How many of the best to skip.")
     ] = 0,
     target: Annotated[Target, Form(description="What to find.")] = "images",
     where: Annotated[str | None, Form(max_length=MAX_WHERE, description=WHERE)] = None,
     min_score: Annotated[
         float | None,
+        DECIMAL,
         Form(ge=-2, le=2, allow_inf_nan=False, description="Leave out what scores less."),
     ] = None,
     unique: Annotated[

@@ -2,8 +2,11 @@
 
 import asyncio
 import functools
+import logging
+import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -22,6 +25,13 @@ from cxrtext_api.resources import LoadService, Resources, load_from_settings
 from cxrtext_api.settings import Settings, is_loopback
 
 __all__ = ["listen", "run_server", "serve_on"]
+
+CLOSING_SECONDS = 10
+"""Of the time that accepted requests have to end, what is kept for closing what they used."""
+
+LOOK_SECONDS = 0.25
+
+_log = logging.getLogger("cxrtext_api")
 
 
 def run_server(
@@ -76,7 +86,7 @@ def serve_on(
     app = create_app(settings, load, warm=True)
     server = _Server(app, settings)
     resources: Resources = app.state.resources
-    with _stopping(server):
+    with _stopping(server), _ending_in_time(server, settings):
         asyncio.run(_serve(server, resources, listener, announce))
     if resources.failure is not None:
         raise resources.failure
@@ -98,10 +108,11 @@ class _Server(uvicorn.Server):
                 ws="none",
                 lifespan="on",
                 timeout_keep_alive=settings.keep_alive_seconds,
-                timeout_graceful_shutdown=settings.shutdown_seconds,
+                timeout_graceful_shutdown=max(1, settings.shutdown_seconds - CLOSING_SECONDS),
             )
         )
         self._app = app
+        self.told = False
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -113,6 +124,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop, at once where it was told before."""
+        self.told = True
         draining = self._app.state.draining
         self._app.state.draining = True
         if draining or not self._drain_seconds or self._loop is None:
@@ -125,8 +137,9 @@ class _Server(uvicorn.Server):
     def _reload(self) -> None:
         keys: KeyRing = self._app.state.keys
         audit: AuditLog = self._app.state.audit
-        keys.refresh(force=True)
-        audit.reopen()
+        if self._loop is not None:  # neither file is read on it
+            self._loop.run_in_executor(None, functools.partial(keys.refresh, force=True))
+            self._loop.run_in_executor(None, audit.reopen)
 
 
 async def _serve(
@@ -174,6 +187,32 @@ def _stopping(server: uvicorn.Server) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _ending_in_time(server: _Server, settings: Settings) -> Iterator[None]:
+    """End the process where it was told to stop and does not within the time that it has.
+
+    What pauses ends by itself.  A thread that hangs in the system or in another library's code,
+    such as on a disk that does not answer, cannot be ended otherwise.
+    """
+    ended = threading.Event()
+    seconds = settings.drain_seconds + settings.shutdown_seconds
+
+    def watch() -> None:
+        # Looked at rather than waited for: a handler of signals must not touch what has a lock.
+        while not (server.should_exit or server.told):
+            if ended.wait(LOOK_SECONDS):
+                return
+        if not ended.wait(seconds):
+            _log.error("work under way did not end within %g s of the signal; ending now", seconds)
+            os._exit(1)
+
+    threading.Thread(target=watch, name="end", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def _check_exposure(settings: Settings) -> None:

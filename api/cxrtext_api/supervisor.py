@@ -1,6 +1,7 @@
 """Several serving processes on one socket, each with a model of its own; the dead are replaced."""
 
 import functools
+import gc
 import multiprocessing
 import os
 import signal
@@ -188,6 +189,7 @@ def _serve_one(
         serve_on(settings, listener, functools.partial(line.send, READY), load)
     except CxrTextError as error:
         line.send(error)
+    gc.freeze()  # the process ends: to look for garbage among a model's objects takes seconds
 
 
 def _follow_parent(line: Connection) -> None:

@@ -4,8 +4,11 @@ from typing import Annotated
 
 from fastapi import Form
 
+from cxrtext_api.numbers import DECIMAL
+
 Threshold = Annotated[
     float | None,
+    DECIMAL,
     Form(
         ge=-1,
         le=1,

@@ -66,9 +66,9 @@ class Uploads:
         self._batch: Batch[Any, Any] | None = None
 
     def close(self) -> None:
-        """Finish what was accepted, and end the processes."""
-        self._waiters.close()
+        """End the processes, and what is still being decoded: nobody waits for it any more."""
         self._decoders.close()
+        self._waiters.close()
 
     async def start(self) -> None:
         """Start every process, so that no upload waits for its own.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
+from cxrtext.pausing import Pausing
 from cxrtext_api.asking import Busy, asking
 from cxrtext_api.places import Pace
 from cxrtext_api.watch import Watch
@@ -50,11 +51,35 @@ class Workers:
         Raises:
             Busy: The queue is full, or the answer is not wanted any more before it is there.
         """
+        return await self._run(lambda _: function(*args, **kwargs))
+
+    async def work(self, work: Pausing[T]) -> T:
+        """Do work that pauses on one of the threads; it ends where its result is not wanted.
+
+        Raises:
+            Busy: As of :meth:`run`.
+        """
+
+        def go_on(wanted: Callable[[], bool]) -> T:
+            try:
+                while wanted():
+                    next(work)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            work.close()
+            raise Busy
+
+        return await self._run(go_on)
+
+    async def _run(self, function: Callable[[Callable[[], bool]], T]) -> T:
+        """Call a function, which is told how to find out whether its result is still wanted."""
+        given_up = threading.Event()
 
         def timed() -> T:
             begun = time.perf_counter()
             try:
-                return function(*args, **kwargs)
+                return function(lambda: not given_up.is_set())
             finally:
                 seconds = time.perf_counter() - begun
                 self._pace.note(seconds)
@@ -75,6 +100,7 @@ class Workers:
         try:
             return await asking(self._seconds).outcome(asyncio.wrap_future(future))
         except BaseException:
+            given_up.set()
             future.cancel()  # at once, where it waits
             raise
         finally:

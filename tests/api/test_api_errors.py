@@ -26,9 +26,12 @@ def test_an_unknown_address(client: TestClient, check_problem: Any) -> None:
         ("GET", "/v1/classify", "POST"),
         ("GET", "/v1/search", "POST"),
         ("PUT", "/v1/ground", "POST"),
-        ("PUT", "/v1/images/images/s01.png", "GET"),
-        ("POST", "/v1/model", "GET"),
-        ("POST", "/", "GET"),
+        ("PUT", "/v1/images/images/s01.png", "DELETE, GET, HEAD"),
+        ("PUT", "/v1/images", "DELETE, GET, HEAD, POST"),
+        ("PATCH", "/v1/images/images/s01.png/rendered", "GET, HEAD"),
+        ("POST", "/v1/model", "GET, HEAD"),
+        ("POST", "/", "GET, HEAD"),
+        ("DELETE", "/openapi.json", "GET, HEAD"),
         ("OPTIONS", "/v1/classify", "POST"),
     ],
 )
@@ -208,7 +211,7 @@ def test_an_unforeseen_error_is_told_by_its_id_alone(
         raise error(f"/data/{CANARY}.png")
 
     with serve(service) as client:
-        monkeypatch.setattr(service, "search", fail)
+        monkeypatch.setattr(service, "search_pausing", fail)
         response = client.post("/v1/search", data={"query": "Effusion."})
         assert client.get("/readyz").status_code == 200
     body = check_problem(response, 500, "its log has the details")
@@ -232,3 +235,37 @@ def test_a_number_that_is_none_is_an_error_not_an_answer(
         monkeypatch.setattr(service, "classify", lambda *_: [Found])
         response = client.post("/v1/classify", data={"image_id": "images/s01.png"})
     check_problem(response, 500)
+
+
+@pytest.mark.parametrize("path", ["/", "/web/main.js", "/openapi.json", "/healthz", "/v1/images"])
+def test_head_is_answered_as_get_without_its_body(client: TestClient, path: str) -> None:
+    whole, head = client.get(path), client.head(path)
+    assert head.status_code == whole.status_code == 200
+    assert head.content == b""
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert head.headers["content-length"] == str(len(whole.content))
+
+
+@pytest.mark.parametrize("body", [{"k": False}, {"k": "0.3"}, {"a": True}, {"sentences": [1]}])
+def test_json_that_is_no_number(client: TestClient, check_problem: Any, body: Any) -> None:
+    given = {"sentences": ["The lungs are clear."], **body}
+    problem = check_problem(client.post("/v1/score-text", json=given), 422)
+    assert problem["errors"][0]["field"] == next(iter(body))
+
+
+@pytest.mark.parametrize("value", ["10.0", "1_0", " 10", "1e1", "true", "٣"])
+@pytest.mark.parametrize("field", ["k", "offset"])
+def test_text_that_is_no_whole_number(
+    client: TestClient, check_problem: Any, field: str, value: str
+) -> None:
+    form = {"query": "Edema.", field: value}
+    problem = check_problem(client.post("/v1/search", data=form), 422)
+    assert problem["errors"][0]["field"] == field
+    assert client.get("/v1/images", params={"limit": value}).status_code == 422
+
+
+@pytest.mark.parametrize("value", ["1_0", "inf", "0.5 ", "true", "0x1"])
+def test_text_that_is_no_number(client: TestClient, check_problem: Any, value: str) -> None:
+    form = {"query": "Edema.", "min_score": value}
+    problem = check_problem(client.post("/v1/search", data=form), 422)
+    assert problem["errors"][0]["field"] == "min_score"

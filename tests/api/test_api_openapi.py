@@ -8,6 +8,9 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel, TypeAdapter
 
 from cxrtext_api import problems, schemas
+from cxrtext_api.app import create_app
+from cxrtext_api.keys import Key
+from cxrtext_api.settings import Settings
 
 
 @pytest.fixture
@@ -91,7 +94,11 @@ def test_errors_are_problem_documents(description: dict[str, Any]) -> None:
             assert ("Retry-After" in answer["headers"]) == (status in ("429", "503"))
 
 
-def test_keys_are_described(description: dict[str, Any]) -> None:
+def test_keys_are_described_where_they_are_wanted(description: dict[str, Any]) -> None:
+    assert "securitySchemes" not in description["components"], "this server lets everybody in"
+    assert not any("security" in route for _, _, route in routes(description))
+    keys = (Key(key_id="one", digest="0" * 64),)
+    description = create_app(Settings(keys=keys)).openapi()
     (name,) = description["components"]["securitySchemes"]
     assert description["components"]["securitySchemes"][name]["scheme"] == "bearer"
     for path, _, route in routes(description):

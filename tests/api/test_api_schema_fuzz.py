@@ -2,12 +2,13 @@
 
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from copy import deepcopy
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import pytest
 schemathesis = pytest.importorskip("schemathesis")
 
 import uvicorn  # noqa: E402
-from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
+from hypothesis import HealthCheck, Phase, given  # noqa: E402
+from hypothesis import settings as examples  # noqa: E402
 from hypothesis.errors import Unsatisfiable  # noqa: E402
 from schemathesis import GenerationMode  # noqa: E402
 from schemathesis.checks import CHECKS, load_all_checks  # noqa: E402
@@ -26,13 +28,11 @@ from cxrtext.models import ImageTextModel  # noqa: E402
 from cxrtext.models.masked_language_model import load_masked_language_model  # noqa: E402
 from cxrtext.service import Service  # noqa: E402
 from cxrtext_api.app import create_app  # noqa: E402
+from cxrtext_api.key_files import add_key  # noqa: E402
 from cxrtext_api.settings import Settings  # noqa: E402
 
 EXAMPLES = {GenerationMode.POSITIVE: 5, GenerationMode.NEGATIVE: 3}
-DESCRIPTION = deepcopy(create_app(Settings()).openapi())
-for _methods in DESCRIPTION["paths"].values():
-    for _route in _methods.values():
-        _route.pop("security", None)  # the server here has no keys, so that none can be missing
+DESCRIPTION = create_app(Settings()).openapi()
 OPERATIONS = [
     (method.upper(), path) for path, methods in DESCRIPTION["paths"].items() for method in methods
 ]
@@ -58,19 +58,29 @@ def address(
 ) -> Iterator[str]:
     """A real server with everything that a route can want, and an index of its own."""
     folder = tmp_path_factory.mktemp("fuzz")
+    with listening(folder, model, index_folder, language_model) as url:
+        yield url
+
+
+@contextmanager
+def listening(
+    folder: Path, model: ImageTextModel, index_folder: Path, language_model: Path, **options: Any
+) -> Iterator[str]:
+    """A server's address."""
     shutil.copytree(index_folder, folder / "index")
     service = Service(
         model,
         open_index(folder / "index", model),
         language_model=load_masked_language_model(language_model),
     )
-    app = create_app(Settings(uploads=folder / "uploads", rate_limit=0), lambda _: service)
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
+    settings = Settings(uploads=folder / "uploads", rate_limit=0, **options)
+    app = create_app(settings, lambda _: service)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         try:
             _wait_until_ready(url)
             yield url
@@ -107,7 +117,7 @@ def test_no_answer_but_those_described(
 ) -> None:
     strategy = schema[path][method].as_strategy(generation_mode=mode)
 
-    @settings(
+    @examples(
         max_examples=EXAMPLES[mode],
         derandomize=True,
         database=None,
@@ -122,3 +132,42 @@ def test_no_answer_but_those_described(
 
     with suppress(Unsatisfiable):  # nothing can be wrong where nothing is taken
         ask()
+
+
+NOT_CHECKED = {
+    "positive_data_acceptance": "a description cannot say all that is wanted of a request: either "
+    "an image or an image_id, a file that is an image, a sentence that has a letter",
+}
+"""Checks of schemathesis that are left out, and why."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarded", [False, True], ids=["without keys", "with a key"])
+def test_every_check_of_schemathesis(
+    model: ImageTextModel, index_folder: Path, language_model: Path, tmp_path: Path, guarded: bool
+) -> None:
+    options: dict[str, Any] = {}
+    header: list[str] = []
+    command = [sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"]
+    if guarded:
+        key = add_key(tmp_path / "keys", "fuzz", ("read", "write", "metrics"))
+        options["keys_file"] = tmp_path / "keys"
+        header = ["-H", f"Authorization: Bearer {key}"]
+    with listening(tmp_path, model, index_folder, language_model, **options) as url:
+        command += [
+            "run",
+            *header,
+            f"{url}/openapi.json",
+            "--checks",
+            "all",
+            "--max-examples",
+            "10",
+        ]
+        command += ["--seed", "1", "--phases", "examples,coverage,fuzzing", "--no-color"]
+        command += ["--continue-on-failure", "--request-timeout", "60"]
+        command += ["--suppress-health-check", "all"]  # those of the generator, not of the server
+        command += ["--exclude-checks", ",".join(NOT_CHECKED)] if NOT_CHECKED else []
+        with urllib.request.urlopen(f"{url}/openapi.json", timeout=120):
+            pass  # made when it is first asked for, and the program waits for ten seconds
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1500, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-20_000:]

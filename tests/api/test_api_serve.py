@@ -157,7 +157,12 @@ class Loaded:
     def close(self):
         print("closed", flush=True)
 
-    def describe(self):
+    has_index = False
+
+    def find_image(self, name):
+        time.sleep(60)
+
+    def describe(self, look=True):
         return {"fingerprint": "f", "images": 1, "sentences": 2}
 
 def load(settings):
@@ -299,6 +304,23 @@ def test_what_was_accepted_is_finished(tmp_path: Path) -> None:
             line.sendall(b"image_id=12")
             assert line.recv(4096).startswith(b"HTTP/1.1 ")
         assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_work_that_hangs_does_not_keep_the_server_from_ending(tmp_path: Path, workers: int) -> None:
+    with program(tmp_path, shutdown_seconds=2, workers=workers) as (process, url):
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as line:
+            line.sendall(b"GET /v1/images/one HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            time.sleep(0.5)
+            begun = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
+            assert time.monotonic() - begun < 2 + 8  # and what the machine has to do besides
+        _, err = process.communicate()
+    assert "did not end within 2 s" in err
 
 
 def test_several_processes_cannot_add_images(tmp_path: Path) -> None:

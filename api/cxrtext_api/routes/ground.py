@@ -47,6 +47,6 @@ async def ground(
     await resources.know([sentence])
     found = await resources.compute(service.ground, embedded, sentence, threshold)
     if preferred(accept, (JSON, PNG)) == PNG:
-        picture = await resources.read(draw_overlay, await image.pixels(), found)
+        picture = await resources.draw(draw_overlay, await image.pixels(), found)
         return Response(picture, media_type=PNG)
     return grounded_of(service.model.fingerprint, found)

@@ -1,16 +1,25 @@
 """Whether the process answers, whether it can be asked, and how it does."""
 
+import asyncio
+from contextlib import suppress
+
 from fastapi import APIRouter, Request, Response, Security
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 import cxrtext
 from cxrtext.client.answers import Health, Readiness
+from cxrtext.errors import CxrTextError
+from cxrtext_api.asking import Busy
+from cxrtext_api.audit import AuditLog
 from cxrtext_api.deps import ResourcesDep, problem_of
 from cxrtext_api.metrics import CONTENT_TYPE, Metrics
 from cxrtext_api.problems import NotReady
 
 router = APIRouter(tags=["health"])
+
+LOOK_SECONDS = 0.25
+"""How long numbers wait for a look at the index."""
 
 
 @router.get("/healthz", summary="Whether the process answers", operation_id="health")
@@ -26,11 +35,18 @@ async def health() -> Health:
     responses=problem_of(503),
 )
 async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
-    """Answer 200 once the model is loaded, 503 before, and again when the server is to stop."""
+    """Answer 200 once the model is loaded, 503 before, and again when the server is to stop.
+
+    A disk that takes no more keeps nobody from asking: ``writes`` is false then.  An audit log
+    that cannot be written does.
+    """
     _ = resources.service
+    audit: AuditLog = request.app.state.audit
+    if audit.failed and not await asyncio.to_thread(audit.works):
+        raise NotReady("The audit log cannot be written; see the server's disk.")
     if request.app.state.draining:
         raise NotReady("The server is being stopped; ask another one.")
-    return Readiness()
+    return Readiness(writes=await resources.writes())
 
 
 @router.get(
@@ -49,8 +65,14 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
         raise HTTPException(404)
     measured: Metrics = request.app.state.metrics
     try:
-        measured.tell_model(resources.service.describe(), cxrtext.__version__)
+        # What a writer holds is told as it was seen last.
+        with suppress(TimeoutError, CxrTextError, Busy):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await resources.see_index(now=True)
+        measured.tell_model(resources.service.describe(look=False), cxrtext.__version__)
         measured.ready.set(0 if request.app.state.draining else 1)
+        measured.writes.set(0 if await resources.writes() is False else 1)
     except NotReady:
         measured.ready.set(0)
-    return Response(measured.page(), headers={"Content-Type": CONTENT_TYPE})
+    page = await asyncio.to_thread(measured.page)  # of several processes, from files
+    return Response(page, headers={"Content-Type": CONTENT_TYPE})

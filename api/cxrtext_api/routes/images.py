@@ -9,10 +9,12 @@ from cxrtext_api.deps import GUARDED, ResourcesDep, problems
 from cxrtext_api.drawing import DEFAULT_SIDE, MAX_SIDE, MIN_SIDE, draw_image
 from cxrtext_api.filters import MAX_WHERE, WHERE, check_where
 from cxrtext_api.negotiation import PNG
+from cxrtext_api.numbers import WHOLE
 from cxrtext_api.refusal import RefusingRoute
 from cxrtext_api.schemas.of_images import detail_of, image_of
 
 if TYPE_CHECKING:
+    from cxrtext.pausing import Pausing
     from cxrtext.service import Service
 
 router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED, route_class=RefusingRoute)
@@ -21,16 +23,18 @@ MAX_PAGE = 200
 MAX_OFFSET = 2**40
 
 Side = Annotated[
-    int, Query(ge=MIN_SIDE, le=MAX_SIDE, description="Longest side of the picture, in pixels.")
+    int,
+    WHOLE,
+    Query(ge=MIN_SIDE, le=MAX_SIDE, description="Longest side of the picture, in pixels."),
 ]
-Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="How many to skip.")]
-Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many to list.")]
+Offset = Annotated[int, WHOLE, Query(ge=0, le=MAX_OFFSET, description="How many to skip.")]
+Limit = Annotated[int, WHOLE, Query(ge=1, le=MAX_PAGE, description="How many to list.")]
 Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, examples=["age > 60"])]
 
 
-def _page(service: "Service", offset: int, limit: int, where: str | None) -> ImagePage:
+def _page(service: "Service", offset: int, limit: int, where: str | None) -> "Pausing[ImagePage]":
     check_where(service, where)
-    found, total = service.archive.page(offset, limit, where)
+    found, total = yield from service.archive.page_pausing(offset, limit, where)
     return ImagePage(
         total=total, offset=offset, limit=limit, images=[image_of(image) for image in found]
     )
@@ -72,7 +76,8 @@ async def list_images(
     resources: ResourcesDep, offset: Offset = 0, limit: Limit = 50, where: Where = None
 ) -> ImagePage:
     """Some of the indexed images, in the order in which they were indexed."""
-    return await resources.read(_page, resources.service, offset, limit, where)
+    await resources.see_index()
+    return await resources.read_in_turns(_page(resources.service, offset, limit, where))
 
 
 @router.get(
@@ -83,6 +88,7 @@ async def list_images(
 )
 async def list_columns(resources: ResourcesDep) -> Columns:
     """The columns that a ``where`` can name, with their range or their commonest values."""
+    await resources.see_index()
     return await resources.read(_columns, resources.service)
 
 
@@ -97,7 +103,8 @@ async def get_picture(
     resources: ResourcesDep, image_id: str, size: Side = DEFAULT_SIDE
 ) -> Response:
     """The image as the model got it, windowed and upright, as an 8-bit PNG."""
-    picture = await resources.read(_picture, resources.service, image_id, size)
+    await resources.see_index()
+    picture = await resources.draw(_picture, resources.service, image_id, size)
     return Response(picture, media_type=PNG)
 
 
@@ -109,4 +116,5 @@ async def get_picture(
 )
 async def get_image(resources: ResourcesDep, image_id: str) -> ImageDetail:
     """What is known of an indexed image, with the sentences of its study's report."""
+    await resources.see_index()
     return await resources.read(detail, resources.service, image_id)

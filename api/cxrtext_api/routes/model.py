@@ -14,4 +14,5 @@ router = APIRouter(prefix="/v1", tags=["model"], dependencies=GUARDED, route_cla
 async def get_model(resources: ResourcesDep, request: Request) -> ModelInfo:
     """The model, what it was trained on, the index, the limits, and what the caller may do."""
     access = access_of(request.scope)
+    await resources.see_index()
     return await resources.read(model_info, resources.service, resources.settings, access)

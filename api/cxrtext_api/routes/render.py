@@ -26,5 +26,5 @@ router = APIRouter(
 async def render(resources: ResourcesDep, image: ImageDep, size: Side = DEFAULT_SIDE) -> Response:
     """The image as the model gets it, windowed and upright, as an 8-bit PNG."""
     pixels = await image.pixels()
-    picture = await resources.read(draw_image, pixels, size)
+    picture = await resources.draw(draw_image, pixels, size)
     return Response(picture, media_type=PNG)

@@ -3,7 +3,6 @@
 from fastapi import APIRouter
 
 from cxrtext.client.answers import ScoredText
-from cxrtext.errors import InputError
 from cxrtext_api.deps import GUARDED, ResourcesDep, problems
 from cxrtext_api.negotiation import TAKES_JSON
 from cxrtext_api.refusal import RefusingRoute
@@ -17,9 +16,6 @@ router = APIRouter(
     route_class=RefusingRoute,
 )
 
-MAX_CHARACTERS = 20_000
-"""Of all sentences of a request: the work grows with the square of a sentence's length."""
-
 
 @router.post(
     "/score-text",
@@ -30,9 +26,9 @@ MAX_CHARACTERS = 20_000
 async def score_text(resources: ResourcesDep, asked: ScoreTextRequest) -> ScoredText:
     """The pseudo-log-likelihood of each sentence, and the class probability that follows.
 
-    Wants a server that was started with a language model; answers 503 otherwise.
+    Wants a server that was started with a language model; answers 503 otherwise.  The work grows
+    with the square of a sentence's length; sentences that would take too long together are refused
+    before it is begun.
     """
-    service = resources.service
-    if sum(map(len, asked.sentences)) > MAX_CHARACTERS:
-        raise InputError(f"the sentences have more than {MAX_CHARACTERS} characters together")
-    return await resources.compute(score_text_of, service, asked)
+    scores = await resources.score(asked.sentences)
+    return await resources.read(score_text_of, resources.service, asked, scores)

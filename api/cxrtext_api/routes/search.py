@@ -19,6 +19,7 @@ from cxrtext_api.search_form import SearchForm, SearchFormDep
 if TYPE_CHECKING:
     from cxrtext.index import Found as ServiceFound
     from cxrtext.index.sentences import SentenceOptions
+    from cxrtext.pausing import Pausing
     from cxrtext.service import EmbeddedImage, Service
 
 router = APIRouter(
@@ -75,10 +76,11 @@ async def search(
     if form.queries or form.without:
         await resources.know([*form.queries, *form.without])
     embedded = None if form.image is None else await form.image.embedded()
+    await resources.see_index()
     asked = await resources.read(_asked, service, form, embedded)
     if form.target == "sentences":
         return await _sentences(resources, form, asked)
-    found = await resources.compute(_images, service, form, asked)
+    found = await resources.work(_images(service, form, asked))
     if preferred(accept, (JSON, CSV)) == CSV:
         return Response(
             await resources.read(write_cohort, found.hits),
@@ -98,19 +100,21 @@ async def search(
     )
 
 
-def _images(service: "Service", form: SearchForm, asked: _Asked) -> "ServiceFound":
+def _images(service: "Service", form: SearchForm, asked: _Asked) -> "Pausing[ServiceFound]":
     query = service.make_query(
         form.queries, without=form.without, image=asked.image, image_weight=form.image_weight
     )
-    return service.search(
-        query,
-        form.k,
-        where=form.where,
-        offset=form.offset,
-        min_score=form.min_score,
-        unique=form.unique,
-        exclude_patients=asked.patients,
-        mode=form.mode,
+    return (
+        yield from service.search_pausing(
+            query,
+            form.k,
+            where=form.where,
+            offset=form.offset,
+            min_score=form.min_score,
+            unique=form.unique,
+            exclude_patients=asked.patients,
+            mode=form.mode,
+        )
     )
 
 
@@ -120,11 +124,10 @@ async def _sentences(resources: Resources, form: SearchForm, asked: _Asked) -> F
     if form.min_score is not None:
         options["min_score"] = form.min_score
     if asked.image is not None:
-        hits = await resources.compute(service.search_sentences, asked.image, form.k, **options)
+        work = service.search_sentences_pausing(asked.image, form.k, **options)
     else:
-        hits = await resources.compute(
-            service.similar_sentences, form.queries[0], form.k, **options
-        )
+        work = service.similar_sentences_pausing(form.queries[0], form.k, **options)
+    hits = await resources.work(work)
     sentences = await resources.read(lambda: service.archive.sentences)
     return Found(
         model=service.model.fingerprint,

@@ -13,7 +13,9 @@ from cxrtext_api.schemas.of_questions import verified_of
 from cxrtext_api.thresholds import Threshold
 
 if TYPE_CHECKING:
+    from cxrtext.pausing import Pausing
     from cxrtext.service import EmbeddedImage, Service
+    from cxrtext.service.report_sentences import ReportSentence
 
 router = APIRouter(
     prefix="/v1",
@@ -32,18 +34,22 @@ Report = Annotated[
 ]
 
 
-def _sentences(report: str) -> list[str]:
+def _sentences(report: str) -> "list[ReportSentence]":
     from cxrtext.service.report_sentences import report_sentences
 
-    return [found.sentence for found in report_sentences(report)]
+    return report_sentences(report)
 
 
 def _verify(
-    service: "Service", image: "EmbeddedImage", report: str, threshold: float | None
-) -> Verified:
-    from cxrtext.service.verification import verify
+    service: "Service",
+    image: "EmbeddedImage",
+    sentences: "list[ReportSentence]",
+    threshold: float | None,
+) -> "Pausing[Verified]":
+    from cxrtext.service.verification import verify_pausing
 
-    return verified_of(service, image, verify(service, image, report, threshold))
+    found = yield from verify_pausing(service, image, sentences, threshold)
+    return verified_of(service, image, found)
 
 
 @router.post(
@@ -62,5 +68,5 @@ async def verify(
     """
     sentences = await resources.read(_sentences, report)
     embedded = await image.embedded()
-    await resources.know(sentences)
-    return await resources.compute(_verify, resources.service, embedded, report, threshold)
+    await resources.know([found.sentence for found in sentences])
+    return await resources.work(_verify(resources.service, embedded, sentences, threshold))

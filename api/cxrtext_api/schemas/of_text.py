@@ -7,14 +7,16 @@ from cxrtext_api.schemas.requests import ScoreTextRequest
 from cxrtext_api.schemas.rounding import rounded
 
 if TYPE_CHECKING:
+    from cxrtext.language import SentenceScores
     from cxrtext.service import Service
 
 
-def score_text_of(service: "Service", asked: ScoreTextRequest) -> ScoredText:
-    """Score sentences and write the answer; see :meth:`.Service.score_text`."""
+def score_text_of(
+    service: "Service", asked: ScoreTextRequest, scores: "SentenceScores"
+) -> ScoredText:
+    """Write the answer; see :meth:`.Service.score_text`."""
     from cxrtext.language.class_probability import WITHOUT_ETA
 
-    scores = service.score_text(asked.sentences)
     language = service.language_model
     eta = scores.eta(asked.a, asked.k)
     counts = (scores.n_tokens.tolist(), scores.words)

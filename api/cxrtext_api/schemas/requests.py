@@ -18,6 +18,7 @@ class ScoreTextRequest(BaseModel):
     """
 
     model_config = ConfigDict(
+        strict=True,  # neither true nor "0.3" is a number
         json_schema_extra={
             "examples": [{"sentences": ["The lungs are clear.", "Left pleural effusion."]}]
         },

@@ -1,5 +1,6 @@
 """``cxrtext serve``."""
 
+import gc
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -104,6 +105,7 @@ def serve(
     )
     configure_logging(log_format)
     run_server(settings, on_ready=lambda url: typer.echo(f"serving at {url}"), load=load)
+    gc.freeze()  # the process ends: to look for garbage among a model's objects takes seconds
 
 
 def _checked(**options: object) -> "Settings":

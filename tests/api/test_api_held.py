@@ -1,0 +1,207 @@
+"""An index that another process holds, and a disk that takes no more."""
+
+import errno
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.errors import HeldError
+from cxrtext.index import open_index
+from cxrtext.index.catalogue import Catalogue
+from cxrtext.index.layout import CATALOGUE
+from cxrtext.models import ImageTextModel
+from cxrtext.service import Service
+from cxrtext_api.disk import FULL, Disk, is_full
+from cxrtext_api.settings import Settings
+
+HOLD = """
+import sqlite3, sys
+base = sqlite3.connect(sys.argv[1], isolation_level=None)
+base.execute("BEGIN EXCLUSIVE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Let another process hold a catalogue."""
+    command = [sys.executable, "-c", HOLD, str(path)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield
+        finally:
+            process.communicate("", timeout=10)
+
+
+@pytest.fixture
+def index_copy(index_folder: Path, tmp_path: Path) -> Path:
+    import shutil
+
+    return Path(shutil.copytree(index_folder, tmp_path / "index"))
+
+
+def test_a_held_index_stops_nothing_else(
+    model: ImageTextModel, index_copy: Path, serve: Any, check_problem: Any, png: bytes
+) -> None:
+    service = Service(model, open_index(index_copy, model, wait_s=0.5))
+
+    def seconds(ask: Any, status: int) -> float:
+        begun = time.perf_counter()
+        answer = ask()
+        assert answer.status_code == status, answer.text
+        if status == 503:
+            check_problem(answer, 503, "Another process is writing the index")
+            assert int(answer.headers["retry-after"]) > 0
+        return time.perf_counter() - begun
+
+    with serve(service) as client:
+        assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
+        with held(index_copy / CATALOGUE):
+            assert seconds(lambda: client.get("/healthz"), 200) < 1
+            assert seconds(lambda: client.get("/readyz"), 200) < 1
+            assert seconds(lambda: client.get("/metrics"), 200) < 1.5
+            assert "cxrtext_index_images 48.0" in client.get("/metrics").text
+            for ask in (
+                lambda: client.post("/v1/search", data={"query": "Edema."}),
+                lambda: client.get("/v1/images"),
+                lambda: client.get("/v1/images/images/s01.png"),
+                lambda: client.post("/v1/classify", data={"image_id": "images/s01.png"}),
+            ):
+                assert seconds(ask, 503) < 5
+            answer = client.post("/v1/classify", files={"image": png})
+            assert answer.status_code == 200, "a file of the caller's own needs no index"
+        assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
+
+
+def test_a_large_change_locks_no_reader_out_before_its_commit(index_copy: Path) -> None:
+    text = "x" * 2000
+    with (
+        Catalogue(index_copy / CATALOGUE, write=True) as writer,
+        Catalogue(index_copy / CATALOGUE, wait_s=0.1) as reader,
+    ):
+        with writer.transaction(write=True) as database:
+            for i in range(5000):  # more than a cache of SQLite's takes
+                database.execute("INSERT INTO meta VALUES (?, ?)", (f"large-{i}", text))
+            assert "large-1" not in reader.meta()
+        assert reader.meta()["large-1"] == text
+
+
+def test_a_held_catalogue_is_told_as_such(index_copy: Path, model: ImageTextModel) -> None:
+    with (
+        open_index(index_copy, model, wait_s=0.1) as index,
+        held(index_copy / CATALOGUE),
+        pytest.raises(HeldError, match="try again in a moment"),
+    ):
+        _ = index.state
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_full_disk_is_told_to_the_caller_and_the_operator(
+    model: ImageTextModel,
+    index_copy: Path,
+    serve: Any,
+    check_problem: Any,
+    png: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+) -> None:
+    service = Service(model, open_index(index_copy, model))
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(code, os.strerror(code), "/data/uploads/one.png")
+
+    settings = Settings(uploads=tmp_path / "uploads", index=index_copy)
+    with serve(service, settings) as client:
+        assert client.get("/readyz").json() == {"status": "ready", "writes": True}
+        monkeypatch.setattr("cxrtext.index.changes.append_rows", fail)
+        response = client.post("/v1/images", files={"image": png})
+        detail = check_problem(response, 507, "disk is full")["detail"]
+        assert "/data" not in detail
+        assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
+    told = [record.message for record in caplog.records if "cannot write" in record.message]
+    assert len(told) == 1
+    assert os.strerror(code) in told[0]
+    assert "make room" in told[0]
+
+
+def test_readiness_tells_that_nothing_can_be_kept(
+    model: ImageTextModel,
+    index_copy: Path,
+    serve: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("cxrtext_api.disk.CHECK_SECONDS", 0.0)
+    full = [True]
+
+    def allocate(*_: Any) -> None:
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", allocate)
+    service = Service(model, open_index(index_copy, model))
+    with serve(service, Settings(uploads=tmp_path / "uploads", index=index_copy)) as client:
+        for _ in range(2):
+            answer = client.get("/readyz")
+            assert answer.status_code == 200, "questions are answered"
+            assert answer.json() == {"status": "ready", "writes": False}
+        assert "cxrtext_writes 0.0" in client.get("/metrics").text
+        full[0] = False
+        assert client.get("/readyz").json()["writes"] is True
+        assert "cxrtext_writes 1.0" in client.get("/metrics").text
+    lines = [r.message for r in caplog.records if "can be added" in r.message]
+    assert len(lines) == 1
+    assert "No space left" in lines[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        now = [0.0]
+        disk = Disk([folder, tmp_path / "not made yet"], lambda: now[0])
+        assert disk.wrong() is None
+        assert list(folder.iterdir()) == []
+        (folder / "large").write_bytes(bytes(4 * 2**20 - 8192))
+        assert disk.wrong() is None, "it is not tried all the time"
+        now[0] = 60.0
+        found = disk.wrong()
+        assert found is not None
+        assert "No space left" in found
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_errors_that_arose_from_a_full_disk() -> None:
+    def fail(code: int) -> None:
+        try:
+            raise OSError(code, "full")
+        except OSError:
+            raise RuntimeError("else") from None
+
+    for code in FULL:
+        with pytest.raises(RuntimeError) as raised:
+            fail(code)
+        assert is_full(raised.value)
+    assert not is_full(OSError(errno.EACCES, "no"))
+    assert not is_full(sqlite3.OperationalError("syntax"))
+    assert not is_full(None)
