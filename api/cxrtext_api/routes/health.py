@@ -32,6 +32,7 @@ async def health() -> Health:
     "/readyz",
     summary="Whether the model is loaded",
     operation_id="readiness",
+    response_model_exclude_none=True,
     responses=problem_of(503),
 )
 async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
