@@ -457,9 +457,7 @@ class TrainingSection(Section):
         if self.mlm_weight and "text" in self.lock:
             raise ValueError("mlm_weight trains the text encoder, which lock holds still")
         if self.compile and self.checkpointing:
-            raise ValueError(
-                "compile and checkpointing do not work together; take one of the two"
-            )
+            raise ValueError("compile and checkpointing do not work together; take one of the two")
         return self
 
 

@@ -1,7 +1,6 @@
 """Adding an image to the index: its file, its vectors, its entry, its study's sentences."""
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -12,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import DataError, ImageError, NotFoundError
-from cxrtext.files import replacing
+from cxrtext_api.keys import READ, Caller
 from cxrtext_api.new_image import NewImageForm
 from cxrtext_api.refusal import Refusal
 
 if TYPE_CHECKING:
     from cxrtext.index import Index
     from cxrtext.index.catalogue import Catalogue
-    from cxrtext.index.changes import NewImage
+    from cxrtext.index.changes import NewImage, NewReports
     from cxrtext.service import EmbeddedImage, Service
     from cxrtext.service.answers import Image
+    from cxrtext_api.settings import Settings
 
 WAIT_S = 2.0
 """How long a request queues while another process writes the index."""
@@ -30,9 +30,26 @@ ALIKE = 0.99
 """Cosine of the mean regions below which two images cannot be the same."""
 SAME_AMONG = 3
 
+NEW_COLUMNS = 16
+"""Columns that one image may bring to the index."""
+SPARE_COLUMNS = 100
+"""Columns of the index that images added over HTTP leave to the tables of its operator."""
+
 TAKEN = "An image of this id is in the index; send replace=true to put this one in its place."
 SAME = "The same pixels are in the index under another id; send replace=true to add them again."
 LOCKED = "Another process is writing the index; try again in a moment."
+NO_COLUMNS = (
+    "metadata: the index has no room for columns that are new to it; leave them out, or delete the "
+    "images that have others"
+)
+MANY_COLUMNS = (
+    f"metadata: more than {NEW_COLUMNS} columns are new to the index; leave some out, or have them "
+    "indexed from a table first"
+)
+NOT_YOURS = (
+    "study_id: the index has images of this study that another key added; a key that may not read "
+    "adds to studies of its own alone"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +98,15 @@ def picture_of(image: "Image") -> Picture:
 
 
 def check_new(
-    service: "Service", name: str, image: "EmbeddedImage", pixels: NDArray[np.uint8]
+    service: "Service",
+    name: str,
+    image: "EmbeddedImage",
+    pixels: NDArray[np.uint8],
+    caller: Caller,
 ) -> None:
     """Refuse an image whose id or pixels the index holds.
+
+    Of pixels only a caller that may read is told.
 
     Raises:
         Refusal: It does.
@@ -92,7 +115,9 @@ def check_new(
 
     if any(part.catalogue.image(name) for part in service.archive.parts):
         raise Refusal(409, TAKEN)
-    for hit in service.search_image(image, SAME_AMONG) if service.archive.images else []:
+    if READ not in caller.scopes or not service.archive.images:
+        return
+    for hit in service.search_image(image, SAME_AMONG):
         known = hit.image
         if hit.score < ALIKE or (known.height, known.width) != pixels.shape:
             continue
@@ -136,9 +161,18 @@ def rows_of(
 
 
 def add_image(
-    service: "Service", uploads: Path, name: str, form: NewImageForm, picture: Picture, rows: Rows
+    service: "Service",
+    uploads: Path,
+    name: str,
+    form: NewImageForm,
+    picture: Picture,
+    rows: Rows,
+    caller: Caller,
 ) -> None:
-    """Keep an image and note it in the index; whole or not at all.
+    """Keep an image and note it in the index; whole or not at all, whatever is killed.
+
+    Its file is named by its content.  What it takes the place of keeps its own file until the
+    index names the new one.
 
     Args:
         service: Whose index is added to.
@@ -147,16 +181,19 @@ def add_image(
         form: What is said of it.
         picture: Its pixels.
         rows: What the model makes of it.
+        caller: Who adds it.
 
     Raises:
-        Refusal: The id is taken, what is said contradicts the index, or another process writes.
+        Refusal: The id is taken, what is said contradicts the index, there is no room for its
+            columns, or another process writes; nothing was written.
         WorkError: The disk is full or cannot be written.
     """
-    from cxrtext.index.changes import add_images, add_sentences
+    from cxrtext.index.changes import add_images
+    from cxrtext.index.kept_files import keep_file
     from cxrtext.index.summary import write_summary
 
     index = _index_for(service, name)
-    path = _path(uploads, name)
+    root = uploads.resolve()
     with ExitStack() as stack:
         catalogue = locked(stack, index.folder)
         known = catalogue.image(name)
@@ -164,24 +201,31 @@ def add_image(
             raise Refusal(409, TAKEN)
         if catalogue.meta()["generation"] != rows.generation:
             raise Refusal(503, LOCKED)  # it was written anew meanwhile
-        entry = _entry(catalogue, name, uploads, form, picture, rows)
-        is_new = not path.exists()
-        try:
-            _keep(uploads, path, picture.png)
-            add_images(index.folder, catalogue, [entry], rows.arrays)
-        except DataError:
-            _undo(path, is_new)
-            raise Refusal(422, "The index keeps no more columns; send less metadata.") from None
-        except BaseException:
-            _undo(path, is_new)
-            raise
-        if rows.said:
-            sentences = catalogue.known_sentences()
-            new = [text for text in rows.vectors if text not in sentences]
-            vectors = np.stack([rows.vectors[text] for text in new]) if new else np.empty(0)
-            said = [(entry.study_id, *rest) for _, *rest in rows.said]
-            add_sentences(index.folder, catalogue, new, vectors, said)  # type: ignore[arg-type]
+        said = _said(catalogue, name, form, caller)
+        _check_columns(catalogue, form.metadata)
+        digest = hashlib.sha256(picture.png).hexdigest()
+        file = keep_file(catalogue, root, picture.png, digest, ".png")
+        entry = _entry(name, root, file, said, form, picture, rows)
+        reports = _reports(catalogue, entry.study_id, rows) if rows.said else None
+        add_images(index.folder, catalogue, [entry], rows.arrays, reports, old_root=root)
         write_summary(index.folder, catalogue)
+
+
+def open_uploads(settings: "Settings") -> None:
+    """Remove the files of a server that was killed, where images are added.
+
+    Raises:
+        CheckpointError: An index is damaged.
+        WorkError: An index cannot be written.
+    """
+    from cxrtext.index.writer import writing
+
+    folders = settings.index or ()
+    if settings.uploads is None:
+        return
+    for folder in (folders,) if isinstance(folders, Path) else folders:
+        with suppress(DataError), writing(folder):  # else whoever writes now does it
+            pass
 
 
 def locked(stack: ExitStack, folder: Path) -> "Catalogue":
@@ -206,64 +250,90 @@ def _index_for(service: "Service", name: str) -> "Index":
         return service.index
 
 
-def _path(uploads: Path, name: str) -> Path:
-    root = uploads.resolve()
-    path = root / name
-    if not path.parent.resolve().is_relative_to(root) or path.is_symlink() or path.is_dir():
-        raise Refusal(409, "An image of this id cannot be kept; choose another id.")
-    return path
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What is known of an image's study, as far as it may be."""
+
+    study: str
+    patient: str
+    split: str
+    added_by: str
 
 
-def _keep(uploads: Path, path: Path, png: bytes) -> None:
-    """Write a file for its owner alone, whole or not at all."""
-    try:
-        uploads.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in reversed(path.relative_to(uploads.resolve()).parents[:-1]):
-            (uploads / folder).mkdir(mode=0o700, exist_ok=True)
-        with replacing(path) as temporary:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(png)
-    except (FileExistsError, NotADirectoryError):
-        raise Refusal(409, "An image of this id cannot be kept; choose another id.") from None
+def _said(catalogue: "Catalogue", name: str, form: NewImageForm, caller: Caller) -> _Said:
+    """What a form says, with what it does not say taken from the study and the patient.
 
+    A caller that may not read learns nothing of what others added: neither what the index has
+    where the form is silent, nor whether the two agree.
 
-def _undo(path: Path, is_new: bool) -> None:
-    if is_new:
-        with suppress(OSError):
-            path.unlink()
-
-
-def _entry(
-    catalogue: "Catalogue",
-    name: str,
-    uploads: Path,
-    form: NewImageForm,
-    picture: Picture,
-    rows: Rows,
-) -> "NewImage":
-    """The index's entry, with what is not said taken from the study and the patient."""
-    from cxrtext.index.changes import NewImage
-
+    Raises:
+        Refusal: The index has it otherwise.
+    """
+    reads = READ in caller.scopes
     study = form.study_id or name
+    others = catalogue.database.execute(
+        "SELECT 1 FROM images WHERE study_id = ? AND image <> ? AND added_by IS NOT ? LIMIT 1",
+        (study, name, caller.key_id),
+    ).fetchone()
+    if others and not reads:
+        raise Refusal(422, NOT_YOURS)
     patient = _one(catalogue, "patient_id", "study_id", study, name) or form.patient_id or study
     if form.patient_id not in (None, patient):
         raise Refusal(422, "patient_id: the index has this study under another patient.")
     split = _one(catalogue, "split", "patient_id", patient, name) or form.split or "test"
-    if form.split not in (None, split):
+    if reads and form.split not in (None, split):
         raise Refusal(422, "split: the index has this patient in another split.")
+    return _Said(study, patient, split, caller.key_id)
+
+
+def _check_columns(catalogue: "Catalogue", metadata: Mapping[str, str]) -> None:
+    """Refuse columns for which there is no room, before anything is written."""
+    from cxrtext.index.changes import make_room
+
+    if len(set(metadata) - set(catalogue.columns())) > NEW_COLUMNS:
+        raise Refusal(422, MANY_COLUMNS)
+    try:
+        with catalogue.transaction(write=True) as database:
+            make_room(database, metadata, SPARE_COLUMNS)
+    except DataError:
+        raise Refusal(422, NO_COLUMNS) from None
+
+
+def _entry(
+    name: str,
+    root: Path,
+    file: str,
+    said: _Said,
+    form: NewImageForm,
+    picture: Picture,
+    rows: Rows,
+) -> "NewImage":
+    from cxrtext.index.changes import NewImage
+
     height, width = picture.pixels.shape
     return NewImage(
         name,
-        str(uploads.resolve()),
-        study,
-        patient,
-        split,
+        str(root),
+        said.study,
+        said.patient,
+        said.split,
         height,
         width,
         form.metadata,
         rows.labels,
+        file,
+        said.added_by,
     )
+
+
+def _reports(catalogue: "Catalogue", study_id: str, rows: Rows) -> "NewReports":
+    from cxrtext.index.changes import NewReports
+
+    known = catalogue.known_sentences()
+    new = [text for text in rows.vectors if text not in known]
+    vectors = np.stack([rows.vectors[text] for text in new]) if new else np.empty(0)
+    said = [(study_id, section, position, text) for _, section, position, text in rows.said]
+    return NewReports(new, vectors, said)
 
 
 def _one(catalogue: "Catalogue", wanted: str, column: str, value: str, name: str) -> str | None:

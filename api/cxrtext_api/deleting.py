@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cxrtext.errors import NotFoundError
 from cxrtext_api.adding import locked
@@ -13,12 +13,21 @@ if TYPE_CHECKING:
     from cxrtext.service import Service
 
 
+class Subject(NamedTuple):
+    """An image, and whose it is."""
+
+    image: str
+    study_id: str
+    patient_id: str
+
+
 def delete_images(
     service: "Service", uploads: Path | None, images: Sequence[str], studies: Sequence[str]
-) -> int:
+) -> list[Subject]:
     """Delete images and studies; a study whose last image goes, goes with its report.
 
-    The files of images that were added over HTTP are removed; others stay where they are.
+    The files of images that were added over HTTP are removed, except those that another image
+    shares; files that were indexed where they lay stay there.
 
     Args:
         service: Whose index is changed.
@@ -27,65 +36,42 @@ def delete_images(
         studies: Ids of studies.
 
     Returns:
-        The number of images deleted.
+        The images deleted.
 
     Raises:
         NotFoundError: One of them is not in the index; nothing was deleted.
         Refusal: Another process writes.
         WorkError: The index cannot be written.
     """
+    from cxrtext.index import changes
     from cxrtext.index.summary import write_summary
 
     with ExitStack() as stack:
         parts = [(part, locked(stack, part.folder)) for part in service.archive.parts]
         found = [_named(catalogue, images, studies) for _, catalogue in parts]
-        held = {name for names, _, _ in found for name in names}
-        held_studies = {study for _, there, _ in found for study in there}
-        if set(images) - held or set(studies) - held_studies:
+        gone = [image for part in found for image in part]
+        held = {image.image for image in gone}
+        if set(images) - held or set(studies) - {image.study_id for image in gone}:
             raise NotFoundError("the index does not hold all of these; nothing was deleted")
-        files = []
-        for (part, catalogue), (names, _, paths) in zip(parts, found, strict=True):
-            if names:
-                _delete(catalogue, sorted(names))
+        old_root = None if uploads is None else uploads.resolve()
+        for (part, catalogue), of_part in zip(parts, found, strict=True):
+            if of_part:
+                names = [image.image for image in of_part]
+                with catalogue.transaction(write=True) as database:
+                    changes.delete_images(database, "image", names, old_root)
                 write_summary(part.folder, catalogue)
-                files += paths
-    for path in files:
-        _remove(path, uploads)
-    return sum(len(names) for names, _, _ in found)
+    return gone
 
 
-def _named(
-    catalogue: "Catalogue", images: Sequence[str], studies: Sequence[str]
-) -> tuple[set[str], set[str], list[Path]]:
-    """Images that are meant, studies that are there, and the files of those images."""
-    rows: list[tuple[str, str, str]] = []
+def _named(catalogue: "Catalogue", images: Sequence[str], studies: Sequence[str]) -> list[Subject]:
+    """Images that are meant, each once."""
+    found: dict[Subject, None] = {}
     for column, values in (("image", images), ("study_id", studies)):
         for value in values:
-            rows += catalogue.database.execute(
-                "SELECT image, study_id, path FROM images JOIN roots USING (root) "  # noqa: S608
-                f"WHERE {column} = ?",
+            rows = catalogue.database.execute(
+                "SELECT image, study_id, patient_id FROM images "  # noqa: S608
+                f"WHERE {column} = ? ORDER BY image",
                 (value,),
             ).fetchall()
-    names = {name for name, _, _ in rows}
-    held = {study for _, study, _ in rows} & set(studies)
-    return names, held, [Path(root) / name for name, _, root in dict.fromkeys(rows)]
-
-
-def _delete(catalogue: "Catalogue", names: Sequence[str]) -> None:
-    from cxrtext.index import changes
-
-    with catalogue.transaction(write=True) as database:
-        changes.delete_images(database, "image", names)
-        database.execute("DELETE FROM said WHERE study_id NOT IN (SELECT study_id FROM images)")
-        database.execute("DELETE FROM sentences WHERE number NOT IN (SELECT sentence FROM said)")
-
-
-def _remove(path: Path, uploads: Path | None) -> None:
-    """Remove a file that was added, and folders that are empty without it."""
-    if uploads is None or not path.is_relative_to(uploads.resolve()):
-        return
-    path.unlink(missing_ok=True)
-    for folder in path.parents:
-        if folder == uploads.resolve() or any(folder.iterdir()):
-            return
-        folder.rmdir()
+            found |= {Subject(*row): None for row in rows}
+    return list(found)

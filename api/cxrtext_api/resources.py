@@ -69,7 +69,9 @@ def load_from_settings(settings: Settings) -> "Service":
     """Load the model and the index that the settings name."""
     from cxrtext.evaluation import read_prompts
     from cxrtext.service import load_service
+    from cxrtext_api.adding import open_uploads
 
+    open_uploads(settings)
     return load_service(
         settings.checkpoint,
         settings.index,

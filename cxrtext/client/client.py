@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.client.answers import (
+    AddedImage,
     Classification,
     Columns,
     Deleted,
@@ -226,8 +227,10 @@ class Client:
         metadata: Mapping[str, str | int | float | None] | None = None,
         report: str | None = None,
         replace: bool = False,
-    ) -> ImageDetail:
+    ) -> AddedImage:
         """Add an image to the index; wants a key that may write.
+
+        One that may not read gets nothing back but what it sent.
 
         Args:
             image: The file.
@@ -250,7 +253,7 @@ class Client:
         }
         files = {"image": (FILE_NAME, bytes_of(image))}
         response = self._transport.send("POST", "/v1/images", data=given(form), files=files)
-        return ImageDetail.model_validate_json(response.content)
+        return AddedImage.model_validate_json(response.content)
 
     def delete_images(self, images: Sequence[str] = (), studies: Sequence[str] = ()) -> int:
         """Delete images and studies, all or none; gives the number of images deleted."""

@@ -273,6 +273,34 @@ def only_one(path: Path) -> Iterator[None]:
             return
 
 
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, and wait until it is on disk.
+
+    One that is there is replaced, and no link is followed.  A killed process can leave a part.
+
+    Args:
+        path: The file; its folder is made, for its owner alone, when missing.
+        data: Its bytes.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(handle)
+    _sync(path.parent)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, if it is there, and wait until that is on disk."""
+    try:
+        path.unlink()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    _sync(path.parent)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all."""
     with replacing(path) as temporary:

@@ -21,7 +21,7 @@ WAIT_S = 30.0
 """How long a reader waits while a writer commits."""
 
 _IMAGES = (
-    "SELECT number, image, path, study_id, patient_id, split, height, width, metadata "
+    "SELECT number, image, path, study_id, patient_id, split, height, width, metadata, file "
     "FROM images JOIN roots USING (root) "
 )
 
@@ -105,7 +105,8 @@ class Catalogue:
                 if write and schema.version_of(self.database) is None:
                     schema.create(self.database)
                     keep_sums(self.database, schema.tables())
-                schema.migrate(self.database, self.path, write=write)
+                if schema.migrate(self.database, self.path, write=write):
+                    keep_sums(self.database, schema.tables())
 
     def __enter__(self) -> "Catalogue":
         return self
@@ -131,8 +132,10 @@ class Catalogue:
                 raise
 
     def version(self) -> int:
-        """A number that changes when another process has changed the catalogue."""
-        return int(self.database.execute("PRAGMA data_version").fetchone()[0])
+        """A number that changes when another connection has changed the catalogue."""
+        # Within a transaction, be it another thread's, SQLite would tell the number of its start.
+        with self._lock:
+            return int(self.database.execute("PRAGMA data_version").fetchone()[0])
 
     def meta(self) -> dict[str, str]:
         """What is noted of the index as a whole."""
@@ -202,11 +205,11 @@ def _reading_mode(path: Path) -> str:
 
 
 def _image(row: tuple[Any, ...]) -> IndexedImage:
-    number, image, root, study_id, patient_id, split, height, width, metadata = row
+    number, image, root, study_id, patient_id, split, height, width, metadata, file = row
     return IndexedImage(
         number=number,
         image=image,
-        path=str(Path(root) / image),
+        path=str(Path(root) / (file or image)),
         study_id=study_id,
         patient_id=patient_id,
         split=split,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cxrtext.errors import DataError
 from cxrtext.files.table_sums import keep_sums
 from cxrtext.index.catalogue import Catalogue
+from cxrtext.index.kept_files import leave_files
 from cxrtext.index.where import Cell, as_cell
 from cxrtext.index.writer import append_rows, note_segments, set_meta
 
@@ -32,6 +33,9 @@ class NewImage:
         width: Width of the original, in pixels.
         metadata: The other cells of its row.
         labels: Probabilities, by column of labels.
+        file: Name, below the folder, of the file that is kept for it (see
+            :mod:`cxrtext.index.kept_files`); None where it lies at its own name.
+        added_by: Name of the key that added it over HTTP.
     """
 
     image: str
@@ -43,24 +47,78 @@ class NewImage:
     width: int
     metadata: Mapping[str, str]
     labels: Mapping[str, float]
+    file: str | None = None
+    added_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewReports:
+    """What studies say.
+
+    Args:
+        sentences: Distinct sentences that the index does not hold yet.
+        vectors: [len(sentences), D].
+        said: (study, section, position, text) of every sentence, new or known; the sentences
+            that these studies said before are forgotten.
+    """
+
+    sentences: Sequence[str]
+    vectors: NDArray[Any]
+    said: Sequence[tuple[str, str, int, str]]
+
+
+def make_room(database: Connection, names: Iterable[str], spare: int = 0) -> None:
+    """See that there is room for columns, in the caller's transaction.
+
+    Where there is not, the columns in which no image has a value are given up.
+
+    Args:
+        database: The catalogue.
+        names: The columns; those that are there already take no room.
+        spare: How many are to be free afterwards.
+
+    Raises:
+        DataError: There is too little room.
+    """
+    known = {name for (name,) in database.execute("SELECT name FROM columns")}
+    new = [name for name in dict.fromkeys(names) if name not in known]
+    over = len(known) + len(new) + spare - MAX_COLUMNS
+    if new and over > 0 and over > _give_up_empty(database):
+        raise DataError(
+            f"column '{new[-1]}': an index keeps {MAX_COLUMNS} columns at most; leave some "
+            "out of the manifest"
+        )
+
+
+def _give_up_empty(database: Connection) -> int:
+    """Forget the columns in which no image has a value; gives how many."""
+    empty = [
+        name
+        for name, slot in database.execute("SELECT name, slot FROM columns").fetchall()
+        if not database.execute(
+            f"SELECT 1 FROM attributes WHERE c{int(slot)} IS NOT NULL LIMIT 1"  # noqa: S608
+        ).fetchone()
+    ]
+    database.executemany("DELETE FROM columns WHERE name = ?", [(name,) for name in empty])
+    return len(empty)
 
 
 def _slots(database: Connection, names: Iterable[str]) -> dict[str, int]:
     """Slots of columns, made where they are missing."""
+    names = list(names)
+    make_room(database, names)
     known = dict(database.execute("SELECT name, slot FROM columns"))
-    is_new = False
+    made = {row[1] for row in database.execute("PRAGMA table_info(attributes)")}
+    free = (slot for slot in range(MAX_COLUMNS) if slot not in set(known.values()))
+    is_wider = False
     for name in names:
         if name not in known:
-            if len(known) >= MAX_COLUMNS:
-                raise DataError(
-                    f"column '{name}': an index keeps {MAX_COLUMNS} columns at most; leave some "
-                    "out of the manifest"
-                )
-            known[name] = len(known)
+            known[name] = next(free)
             database.execute("INSERT INTO columns VALUES (?, ?)", (name, known[name]))
-            database.execute(f"ALTER TABLE attributes ADD COLUMN c{known[name]}")
-            is_new = True
-    if is_new:
+            if f"c{known[name]}" not in made:
+                database.execute(f"ALTER TABLE attributes ADD COLUMN c{known[name]}")
+                is_wider = True
+    if is_wider:
         keep_sums(database, ["attributes"])
     return known
 
@@ -88,25 +146,37 @@ def add_images(
     catalogue: Catalogue,
     images: Sequence[NewImage],
     arrays: Mapping[str, NDArray[Any]],
+    reports: NewReports | None = None,
+    *,
+    old_root: Path | None = None,
 ) -> None:
     """Add images with their vectors; when this returns they are kept, whatever is killed.
 
     Args:
         folder: The index's folder.
         catalogue: Open for writing.
-        images: The images; one whose name is known replaces it.
+        images: The images; one whose name is known replaces it.  Where that was the last one of
+            its study, the study's report goes with it.
         arrays: One row an image for each of the vector files of images.
+        reports: What their studies say, kept with them or not at all.
+        old_root: As of :func:`delete_images`.
+
+    Raises:
+        DataError: They have more columns than the index keeps.
     """
     meta = catalogue.meta()
     place, number = int(meta["places"]), int(meta["next_number"])
     segments = append_rows(folder, meta, place, arrays)
+    if reports is not None:
+        segments += _append_sentences(folder, meta, reports)
     with catalogue.transaction(write=True) as database:
         note_segments(database, segments)
-        delete_images(database, "image", [image.image for image in images])
+        names = [image.image for image in images]
+        _, emptied = _delete_rows(database, "image", names, old_root)
         for offset, image in enumerate(images):
             database.execute("INSERT OR IGNORE INTO roots (path) VALUES (?)", (image.root,))
             database.execute(
-                "INSERT INTO images SELECT ?, ?, ?, root, ?, ?, ?, ?, ?, ? FROM roots "
+                "INSERT INTO images SELECT ?, ?, ?, root, ?, ?, ?, ?, ?, ?, ?, ? FROM roots "
                 "WHERE path = ?",
                 (
                     number + offset,
@@ -118,6 +188,8 @@ def add_images(
                     image.height,
                     image.width,
                     json.dumps(dict(image.metadata), ensure_ascii=False),
+                    image.file,
+                    image.added_by,
                     image.root,
                 ),
             )
@@ -125,6 +197,9 @@ def add_images(
         set_attributes(database, enumerate(cells, number))
         added = {"places": place + len(images), "next_number": number + len(images)}
         set_meta(database, added)
+        if reports is not None:
+            _put_reports(database, meta, reports)
+        _forget_emptied(database, emptied)
 
 
 def add_sentences(
@@ -134,50 +209,82 @@ def add_sentences(
     vectors: NDArray[Any],
     said: Iterable[tuple[str, str, int, str]],
 ) -> None:
-    """Add distinct sentences that are not known, and who said them.
-
-    Args:
-        folder: The index's folder.
-        catalogue: Open for writing.
-        sentences: New sentences.
-        vectors: [len(sentences), D].
-        said: (study, section, position, text) of every sentence, new or known; the sentences
-            that these studies said before are forgotten.
-    """
-    said = list(said)
+    """Add distinct sentences that are not known, and who said them; see :class:`NewReports`."""
+    reports = NewReports(sentences, vectors, list(said))
     meta = catalogue.meta()
-    place, number = int(meta["sentence_places"]), int(meta["next_sentence"])
-    segments = append_rows(folder, meta, place, {"sentences": vectors}) if len(sentences) else []
+    segments = _append_sentences(folder, meta, reports)
     with catalogue.transaction(write=True) as database:
         note_segments(database, segments)
-        database.executemany(
-            "INSERT INTO sentences VALUES (?, ?, ?)",
-            [(number + i, place + i, text) for i, text in enumerate(sentences)],
-        )
-        _forget_reports(database, {study for study, *_ in said})
-        database.executemany(
-            "INSERT OR REPLACE INTO said SELECT ?, ?, ?, number FROM sentences WHERE sentence = ?",
-            said,
-        )
-        _drop_unsaid(database)
-        set_meta(
-            database,
-            {"sentence_places": place + len(sentences), "next_sentence": number + len(sentences)},
-        )
+        _put_reports(database, meta, reports)
 
 
-def delete_images(database: Connection, column: str, values: Iterable[str]) -> int:
-    """Delete images by ``image`` or ``study_id``, in the caller's transaction; counts them."""
+def _append_sentences(
+    folder: Path, meta: Mapping[str, str], reports: NewReports
+) -> list[tuple[str, int, int, int]]:
+    if not len(reports.sentences):
+        return []
+    return append_rows(folder, meta, int(meta["sentence_places"]), {"sentences": reports.vectors})
+
+
+def _put_reports(database: Connection, meta: Mapping[str, str], reports: NewReports) -> None:
+    place, number = int(meta["sentence_places"]), int(meta["next_sentence"])
+    database.executemany(
+        "INSERT INTO sentences VALUES (?, ?, ?)",
+        [(number + i, place + i, text) for i, text in enumerate(reports.sentences)],
+    )
+    _forget_reports(database, {study for study, *_ in reports.said})
+    database.executemany(
+        "INSERT OR REPLACE INTO said SELECT ?, ?, ?, number FROM sentences WHERE sentence = ?",
+        reports.said,
+    )
+    _drop_unsaid(database)
+    count = len(reports.sentences)
+    set_meta(database, {"sentence_places": place + count, "next_sentence": number + count})
+
+
+def delete_images(
+    database: Connection, column: str, values: Iterable[str], old_root: Path | None = None
+) -> int:
+    """Delete images by ``image`` or ``study_id``, in the caller's transaction; counts them.
+
+    The report of a study goes with its last image, and files that are kept go with the lock.
+
+    Args:
+        database: The catalogue.
+        column: What names them.
+        values: Their names.
+        old_root: A folder in which files were kept by the image's own name, as they once were.
+    """
+    count, emptied = _delete_rows(database, column, values, old_root)
+    _forget_emptied(database, emptied)
+    return count
+
+
+def _delete_rows(
+    database: Connection, column: str, values: Iterable[str], old_root: Path | None
+) -> tuple[int, set[str]]:
+    """Delete images; gives how many, and the studies that they were of."""
     if column not in ("image", "study_id"):
         raise ValueError(f"column must be image or study_id, got {column}")
-    count = database.executemany(
-        f"DELETE FROM images WHERE {column} = ?",  # noqa: S608 - one of two names
-        [(value,) for value in values],
-    ).rowcount
+    condition = f"{column} = ?"
+    count, studies = 0, set[str]()
+    for value in values:
+        studies |= {
+            study
+            for (study,) in database.execute(
+                f"SELECT DISTINCT study_id FROM images WHERE {condition}",  # noqa: S608
+                (value,),
+            )
+        }
+        leave_files(database, condition, value, old_root)
+        count += database.execute(
+            f"DELETE FROM images WHERE {condition}",  # noqa: S608 - one of two names
+            (value,),
+        ).rowcount
     if count:
         found = database.execute("SELECT value FROM meta WHERE key = 'deletions'").fetchone()
         set_meta(database, {"deletions": int(found[0]) + 1})
-    return count
+    return count, studies
 
 
 def delete_studies(catalogue: Catalogue, studies: Sequence[str]) -> int:
@@ -195,14 +302,19 @@ def delete_studies(catalogue: Catalogue, studies: Sequence[str]) -> int:
                 raise DataError(
                     f"{catalogue.path.parent}: holds no study '{study}'; nothing was deleted"
                 )
-        count = delete_images(database, "study_id", studies)
-        _forget_reports(database, studies)
-        _drop_unsaid(database)
-    return count
+        return delete_images(database, "study_id", studies)
 
 
 def _forget_reports(database: Connection, studies: Iterable[str]) -> None:
     database.executemany("DELETE FROM said WHERE study_id = ?", [(study,) for study in studies])
+
+
+def _forget_emptied(database: Connection, studies: Iterable[str]) -> None:
+    """Forget the reports of those studies that have no image any more."""
+    for study in studies:
+        if not database.execute("SELECT 1 FROM images WHERE study_id = ?", (study,)).fetchone():
+            _forget_reports(database, [study])
+    _drop_unsaid(database)
 
 
 def _drop_unsaid(database: Connection) -> None:

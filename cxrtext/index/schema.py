@@ -63,22 +63,43 @@ CREATE TABLE structures (                -- FAISS files, derived from the vector
 ) STRICT
 """
 
+_KEPT_FILES = """
+ALTER TABLE images ADD COLUMN file TEXT;      -- kept for it below its root, else NULL
+ALTER TABLE images ADD COLUMN added_by TEXT;  -- the key that added it over HTTP
+CREATE INDEX images_file ON images (file) WHERE file IS NOT NULL;
+CREATE TABLE leftovers (                 -- kept files that may have no image, see kept_files.py
+    root INTEGER NOT NULL REFERENCES roots (root),
+    file TEXT NOT NULL,
+    PRIMARY KEY (root, file)
+) STRICT, WITHOUT ROWID
+"""
+
 Migration = Callable[[sqlite3.Connection], None]
 
-MIGRATIONS: dict[int, Migration] = {}
+
+def _run(database: sqlite3.Connection, statements: str) -> None:
+    for statement in statements.split(";"):
+        database.execute(statement)
+
+
+def _add_kept_files(database: sqlite3.Connection) -> None:
+    _run(database, _KEPT_FILES)
+
+
+MIGRATIONS: dict[int, Migration] = {3: _add_kept_files}
 """By the version that it starts from; each leads to the next one.  Version 1 kept other vectors
 (a bag a region, absolute paths), so no change of the tables alone makes it one of today."""
 
 
 def tables() -> list[str]:
     """Names of the tables, each of which has a sum of its rows."""
-    return re.findall(r"CREATE TABLE (\w+)", _TABLES)
+    return re.findall(r"CREATE TABLE (\w+)", _TABLES + _KEPT_FILES)
 
 
 def create(database: sqlite3.Connection) -> None:
     """Make the tables; to be called in a transaction."""
-    for statement in _TABLES.split(";"):
-        database.execute(statement)
+    _run(database, _TABLES)
+    _add_kept_files(database)
     database.execute("INSERT INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
 
 
@@ -90,7 +111,7 @@ def version_of(database: sqlite3.Connection) -> int | None:
     return int(found[0]) if found and str(found[0]).isdigit() else 0
 
 
-def migrate(database: sqlite3.Connection, path: Path, *, write: bool) -> None:
+def migrate(database: sqlite3.Connection, path: Path, *, write: bool) -> bool:
     """Bring a catalogue to today's version, in the caller's transaction.
 
     Args:
@@ -98,12 +119,15 @@ def migrate(database: sqlite3.Connection, path: Path, *, write: bool) -> None:
         path: Its file, for messages.
         write: Whether it may be changed.
 
+    Returns:
+        Whether it was of another one.
+
     Raises:
         CheckpointError: It cannot be, or not without writing.
     """
     version = version_of(database)
     if version == SCHEMA_VERSION:
-        return
+        return False
     if version is not None and version > SCHEMA_VERSION:
         raise CheckpointError(
             f"{path}: written by a newer version of cxrtext (schema {version}, this one reads "
@@ -126,3 +150,4 @@ def migrate(database: sqlite3.Connection, path: Path, *, write: bool) -> None:
     database.execute(
         "UPDATE meta SET value = ? WHERE key = 'schema_version'", (str(SCHEMA_VERSION),)
     )
+    return True

@@ -32,11 +32,12 @@ def select(
     """
     places: Numbers = np.flatnonzero(state.numbers >= 0)
     if where is not None:
-        condition = parse(where, catalogue.columns())
         numbers: list[int] = []
-        for some in _parts(state, condition):
-            with told(catalogue.path):
-                rows = catalogue.database.execute(
+        for some in _parts(state, parse(where, catalogue.columns())):
+            # In one view: a slot may be given to another column between the two.
+            with told(catalogue.path), catalogue.transaction() as database:
+                condition = parse(where, catalogue.columns())
+                rows = database.execute(
                     "SELECT number FROM images LEFT JOIN attributes USING (number) "  # noqa: S608
                     f"WHERE number BETWEEN ? AND ? AND ({condition.sql})",
                     (*some, *condition.values),
@@ -71,11 +72,11 @@ def said_where(catalogue: Catalogue, state: State, where: str) -> Pausing[set[in
     Raises:
         DataError: The filter is wrong.
     """
-    condition = parse(where, catalogue.columns())
     found: set[int] = set()
-    for some in _parts(state, condition):
-        with told(catalogue.path):
-            rows = catalogue.database.execute(
+    for some in _parts(state, parse(where, catalogue.columns())):
+        with told(catalogue.path), catalogue.transaction() as database:
+            condition = parse(where, catalogue.columns())
+            rows = database.execute(
                 "SELECT DISTINCT sentence FROM said WHERE study_id IN (SELECT "  # noqa: S608
                 "study_id FROM images LEFT JOIN attributes USING (number) "
                 f"WHERE number BETWEEN ? AND ? AND ({condition.sql}))",

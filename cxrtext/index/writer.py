@@ -16,7 +16,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cxrtext.errors import DataError, WorkError
+from cxrtext.files import sweep as sweep_unfinished
 from cxrtext.index.catalogue import Catalogue, told
+from cxrtext.index.kept_files import remove_leftovers
 from cxrtext.index.layout import CATALOGUE, LOCK, named, strays, vector_files
 
 POLL_S = 0.2
@@ -37,7 +39,7 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
         WorkError: The folder cannot be written, or the disk is full.
     """
     path = folder / CATALOGUE
-    if not create:
+    if not create and not path.is_file():
         Catalogue(path).close()  # refuses what is no index before anything is made
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +47,10 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
             _lock(handle.fileno(), folder, wait_s)
             with told(path), Catalogue(path, write=True) as catalogue:
                 sweep(folder, catalogue)
-                yield catalogue
+                try:
+                    yield catalogue
+                finally:
+                    remove_leftovers(catalogue)
     except OSError as error:
         raise WorkError(
             f"{error.filename or folder}: {error.strerror}; the index holds what was acknowledged "
@@ -71,6 +76,8 @@ def _lock(handle: int, folder: Path, wait_s: float) -> None:
 
 def sweep(folder: Path, catalogue: Catalogue) -> None:
     """Remove files that no reader will look for: a killed writer's, or an older generation's."""
+    remove_leftovers(catalogue)
+    sweep_unfinished(folder)
     meta = catalogue.meta()
     if "generation" in meta:
         files = {name for (name,) in catalogue.database.execute("SELECT file FROM structures")}

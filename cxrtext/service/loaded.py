@@ -3,6 +3,7 @@
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,13 +161,12 @@ class Loaded:
             NotFoundError: There is no image of that name, or its file is gone.
             ImageError: The file is not readable any more; the message does not hold its path.
         """
-        try:
-            data = Path(self.find_image(name).path).read_bytes()
-        except OSError:
-            raise NotFoundError(
-                "the file of this image is no longer where it was indexed"
-            ) from None
-        return self._readers.read_bytes(data, "the indexed image")
+        path = ""
+        # One that is replaced has another file; the old one may go before it is opened.
+        while path != (path := self.find_image(name).path):
+            with suppress(OSError):
+                return self._readers.read_bytes(Path(path).read_bytes(), "the indexed image")
+        raise NotFoundError("the file of this image is no longer where it was indexed")
 
     def columns(self) -> list[Column]:
         """The columns that filters can name, with what is in them."""

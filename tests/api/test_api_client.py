@@ -194,7 +194,11 @@ def test_images_are_added_and_deleted(reader: Client, writer: Client) -> None:
     added = writer.add_image(
         drawn(1), image_id="n/a.png", study_id="n1", metadata={"age": 99}, report="Effusion."
     )
-    assert (added.image_id, added.metadata, len(added.report)) == ("n/a.png", {"age": "99"}, 1)
+    assert (added.image_id, added.metadata, len(added.report or [])) == (
+        "n/a.png",
+        {"age": "99"},
+        1,
+    )
     with pytest.raises(ApiError, match="replace=true") as caught:
         writer.add_image(drawn(2), image_id="n/a.png")
     assert caught.value.status == 409

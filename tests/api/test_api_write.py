@@ -1,9 +1,11 @@
 """Adding images over HTTP, and deleting them."""
 
+import hashlib
 import json
 import shutil
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,15 @@ from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 from PIL import Image
 
-from cxrtext.index import open_index
+from cxrtext.index import delete, kept_files, open_index
+from cxrtext.index.catalogue import Catalogue
+from cxrtext.index.changes import MAX_COLUMNS, make_room, set_attributes
 from cxrtext.index.writer import writing
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api import adding
+from cxrtext_api.adding import NEW_COLUMNS, SPARE_COLUMNS, open_uploads
+from cxrtext_api.key_files import add_key
 from cxrtext_api.new_image import check_image_id, parse_metadata
 from cxrtext_api.settings import Settings
 
@@ -116,14 +122,16 @@ def test_the_id_is_made_of_the_pixels(client: TestClient, uploads: Path) -> None
     assert len(body["image_id"]) == 64 + len(".png")
     assert body["study_id"] == body["patient_id"] == body["image_id"]
     assert (body["split"], body["report"]) == ("test", [])
-    assert [file.name for file in uploads.iterdir()] == [body["image_id"]]
+    (kept,) = uploads.iterdir()
+    assert kept.name == f"{hashlib.sha256(kept.read_bytes()).hexdigest()}.png"
 
 
 def test_only_pixels_are_kept(client: TestClient, uploads: Path) -> None:
     named = add_dicom_name(drawn(30), "Doe^John")
     assert b"Doe^John" in named
     body = add(client, named).json()
-    kept = (uploads / body["image_id"]).read_bytes()
+    (file,) = uploads.iterdir()
+    kept = file.read_bytes()
     assert kept.startswith(b"\x89PNG")
     assert b"Doe" not in kept
     assert "Doe" not in json.dumps(body)
@@ -244,23 +252,37 @@ def test_a_file_that_is_no_image(client: TestClient, check_problem: Any, uploads
     assert not uploads.exists()
 
 
-def test_no_link_is_followed(
-    client: TestClient, check_problem: Any, uploads: Path, tmp_path: Path
-) -> None:
+def test_an_id_is_no_path(client: TestClient, uploads: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     uploads.mkdir()
     (uploads / "link").symlink_to(outside)
     (uploads / "file.png").symlink_to(outside / "x.png")
-    check_problem(add(client, drawn(10), image_id="link/a.png"), 409, "cannot be kept")
-    check_problem(add(client, drawn(10), image_id="file.png"), 409, "cannot be kept")
+    assert add(client, drawn(10), image_id="link/a.png").status_code == 201
+    assert add(client, drawn(11), image_id="file.png").status_code == 201
     assert not list(outside.iterdir())
+    assert len([file for file in uploads.iterdir() if not file.is_symlink()]) == 2
 
 
-def test_an_id_below_another_image(client: TestClient, check_problem: Any) -> None:
-    assert add(client, drawn(11), image_id="a").status_code == 201
-    check_problem(add(client, drawn(12), image_id="a/b.png"), 409, "cannot be kept")
-    assert client.get("/v1/images").json()["total"] == 49
+def test_no_link_is_followed(client: TestClient, uploads: Path, tmp_path: Path) -> None:
+    """Not even where it has the name that a file's content gives it."""
+    (tmp_path / "outside.png").write_bytes(b"untouched")
+    add(client, drawn(12), image_id="a")
+    (kept,) = uploads.iterdir()
+    client.delete("/v1/images/a")
+    kept.symlink_to(tmp_path / "outside.png")
+    assert add(client, drawn(12), image_id="a").status_code == 201
+    assert not kept.is_symlink()
+    assert (tmp_path / "outside.png").read_bytes() == b"untouched"
+
+
+@pytest.mark.parametrize("names", [("so", "so/a.png"), ("so/a.png", "so")])
+def test_an_id_blocks_no_other(client: TestClient, names: tuple[str, str]) -> None:
+    for seed, name in enumerate(names, 20):
+        assert add(client, drawn(seed), image_id=name).status_code == 201
+    for seed, name in enumerate(names, 20):
+        shown = client.get(f"/v1/images/{name}/rendered").content
+        np.testing.assert_array_equal(_pixels(shown), _pixels(drawn(seed)))
 
 
 def test_while_another_process_writes(
@@ -302,7 +324,8 @@ def test_an_image_is_deleted_with_its_file(client: TestClient, uploads: Path) ->
     add(client, drawn(17), image_id="new/b.png", study_id="n1")
     assert client.delete("/v1/images/new/a.png").status_code == 204
     assert client.get("/v1/images/new/a.png").status_code == 404
-    assert [file.name for file in (uploads / "new").iterdir()] == ["b.png"]
+    (kept,) = uploads.iterdir()
+    np.testing.assert_array_equal(_pixels(kept.read_bytes()), _pixels(drawn(17)))
     assert len(client.get("/v1/images/new/b.png").json()["report"]) == 1
     response = client.delete("/v1/images/new/b.png")
     assert (response.status_code, response.content) == (204, b"")
@@ -339,5 +362,305 @@ def test_something_has_to_be_named(client: TestClient, check_problem: Any) -> No
 
 def test_modes_of_files(client: TestClient, uploads: Path) -> None:
     add(client, drawn(18), image_id="a/b.png")
-    assert stat.S_IMODE((uploads / "a/b.png").stat().st_mode) == 0o600
-    assert stat.S_IMODE((uploads / "a").stat().st_mode) == 0o700
+    (kept,) = uploads.iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(uploads.stat().st_mode) == 0o700
+
+
+# --- an image, its file, its vectors and its report belong together ---
+
+
+def whole(client: TestClient, name: str) -> tuple[Any, ...]:
+    """Everything that is kept of an image: entry, report, labels, vectors' score, pixels."""
+    (hit,) = client.post("/v1/search", data={"image_id": name, "k": 1}).json()["images"]
+    assert hit["image_id"] == name
+    shown = client.get(f"/v1/images/{name}/rendered").content
+    classified = client.post("/v1/classify", data={"image_id": name}).json()["findings"]
+    return client.get(f"/v1/images/{name}").json(), hit["labels"], classified, shown
+
+
+def fill_columns(index: Path, leave: int = 0) -> None:
+    """Give the first image a value in so many columns that only some more are free."""
+    with writing(index) as catalogue, catalogue.transaction(write=True) as database:
+        count = MAX_COLUMNS - len(catalogue.columns()) - leave
+        (number,) = database.execute("SELECT min(number) FROM images").fetchone()
+        set_attributes(database, [(number, {f"filled {i}": i for i in range(count)})])
+
+
+def test_a_replacement_that_is_refused_changes_nothing(
+    client: TestClient, check_problem: Any, index_copy: Path, uploads: Path
+) -> None:
+    add(client, drawn(40), image_id="a", study_id="n", report="Left pleural effusion.")
+    before, files = whole(client, "a"), list(uploads.iterdir())
+    fill_columns(index_copy)
+    form = {"image_id": "a", "study_id": "n", "replace": True, "report": "No more."}
+    refused = add(client, drawn(41), metadata='{"new": 1}', **form)
+    check_problem(refused, 422, "no room for columns")
+    assert whole(client, "a") == before
+    assert list(uploads.iterdir()) == files
+    # Without a new column it is taken, and so is one that the index has.
+    assert add(client, drawn(41), metadata='{"filled 1": 2}', **form).status_code == 201
+    assert whole(client, "a") != before
+    (kept,) = uploads.iterdir()
+    assert [kept] != files
+
+
+@pytest.mark.parametrize("step", ["add_images", "write_summary"])
+def test_a_replacement_that_fails_is_whole(
+    client: TestClient, uploads: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    from cxrtext.index import changes, summary
+
+    add(client, drawn(42), image_id="a", study_id="n", report="Left pleural effusion.")
+    before = whole(client, "a")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(changes if step == "add_images" else summary, step, fail)
+        form = {"image_id": "a", "study_id": "n", "replace": True, "report": "No more."}
+        assert add(client, drawn(43), **form).status_code == 500
+    after = whole(client, "a")
+    shown = drawn(42 if step == "add_images" else 43)
+    assert (after == before) == (step == "add_images")
+    np.testing.assert_array_equal(_pixels(after[-1]), _pixels(shown))
+    assert after[1] == {one["finding"]: one["probability"] for one in after[2]}
+    assert len(list(uploads.iterdir())) == 1
+
+
+def test_the_report_of_a_study_goes_with_its_last_image(client: TestClient) -> None:
+    add(client, drawn(44), image_id="a", study_id="n", report="Nobody said this yet.")
+    add(client, drawn(45), image_id="a", study_id="other", replace=True)
+    said = {"query": "Nobody said this yet.", "target": "sentences", "k": 10}
+    hits = client.post("/v1/search", data=said).json()["sentences"]
+    assert said["query"] not in [hit["sentence"] for hit in hits]
+
+
+def test_a_file_that_two_images_share_stays(client: TestClient, uploads: Path) -> None:
+    for name in ("a", "b"):
+        assert add(client, drawn(46), image_id=name, replace=True).status_code == 201
+    assert len(list(uploads.iterdir())) == 1
+    client.delete("/v1/images/a")
+    shown = client.get("/v1/images/b/rendered")
+    np.testing.assert_array_equal(_pixels(shown.content), _pixels(drawn(46)))
+    add(client, drawn(47), image_id="b", replace=True)
+    (kept,) = uploads.iterdir()
+    np.testing.assert_array_equal(_pixels(kept.read_bytes()), _pixels(drawn(47)))
+
+
+def test_a_damaged_file_is_written_anew(client: TestClient, uploads: Path) -> None:
+    add(client, drawn(48), image_id="a")
+    (kept,) = uploads.iterdir()
+    kept.write_bytes(kept.read_bytes()[:100])
+    assert client.get("/v1/images/a/rendered").status_code == 422
+    add(client, drawn(48), image_id="b", replace=True)
+    assert client.get("/v1/images/a/rendered").status_code == 200
+
+
+def test_files_of_a_killed_server_are_removed_when_one_starts(
+    client: TestClient, index_copy: Path, uploads: Path
+) -> None:
+    """As if one was killed after it wrote a file; a file that nobody noted is nobody's."""
+    add(client, drawn(49), image_id="a")
+    with Catalogue(index_copy / "catalogue.sqlite", write=True) as catalogue:
+        kept_files.keep_file(catalogue, uploads.resolve(), b"half a", "0" * 64, ".png")
+    (uploads / f"{'1' * 64}.png").write_bytes(b"of somebody else")
+    assert len(list(uploads.iterdir())) == 3
+    open_uploads(Settings(index=index_copy, uploads=uploads))
+    assert not (uploads / f"{'0' * 64}.png").exists()
+    assert len(list(uploads.iterdir())) == 2
+    assert client.get("/v1/images/a/rendered").status_code == 200
+
+
+def test_files_are_left_alone_while_their_folder_is_away(
+    client: TestClient, index_copy: Path, uploads: Path
+) -> None:
+    add(client, drawn(50), image_id="a")
+    away = uploads.rename(uploads.with_name("away"))
+    assert client.get("/v1/images/a/rendered").status_code == 404
+    assert client.delete("/v1/images/a").status_code == 204
+    assert len(list(away.iterdir())) == 1
+    away.rename(uploads)
+    open_uploads(Settings(index=index_copy, uploads=uploads))
+    assert not list(uploads.iterdir())
+
+
+def test_studies_deleted_on_the_command_line_lose_their_files(
+    client: TestClient, index_copy: Path, uploads: Path, data_folder: Path
+) -> None:
+    add(client, drawn(51), image_id="a", study_id="n")
+    delete(index_copy, ["n", "s01"])
+    assert not list(uploads.iterdir())
+    assert (data_folder / KNOWN).is_file()
+
+
+def test_a_file_kept_by_its_id_goes_too(
+    client: TestClient, index_copy: Path, uploads: Path
+) -> None:
+    """As files were kept before they were named by their content."""
+    for seed, name in enumerate(("old/a.png", "old/b.png"), 52):
+        add(client, drawn(seed), image_id=name)
+        (kept,) = (file for file in uploads.iterdir() if file.is_file())
+        (uploads / "old").mkdir(exist_ok=True)
+        kept.rename(uploads / name)
+        with Catalogue(index_copy / "catalogue.sqlite", write=True) as catalogue:
+            catalogue.database.execute("UPDATE images SET file = NULL WHERE image = ?", (name,))
+        assert client.get(f"/v1/images/{name}/rendered").status_code == 200
+    assert add(client, drawn(54), image_id="old/a.png", replace=True).status_code == 201
+    assert not (uploads / "old/a.png").exists()
+    client.delete("/v1/images/old/b.png")
+    assert not (uploads / "old").exists()
+    assert len(list(uploads.iterdir())) == 1
+
+
+def test_deletions_at_the_same_time(client: TestClient, uploads: Path) -> None:
+    names = [f"x/{i}" for i in range(8)]
+    for seed, name in enumerate(names, 60):
+        add(client, drawn(seed), image_id=name)
+    with ThreadPoolExecutor(len(names)) as pool:
+        statuses = list(
+            pool.map(lambda name: client.delete(f"/v1/images/{name}").status_code, names)
+        )
+    assert statuses == [204] * len(names)
+    assert not list(uploads.iterdir())
+
+
+# --- columns ---
+
+
+def columns(count: int, prefix: str = "c") -> str:
+    return json.dumps({f"{prefix}{i}": i for i in range(count)})
+
+
+def test_an_image_brings_few_columns(client: TestClient, check_problem: Any, uploads: Path) -> None:
+    refused = add(client, drawn(70), image_id="a", metadata=columns(NEW_COLUMNS + 1))
+    check_problem(refused, 422, "more than 16 columns are new")
+    assert not uploads.exists()
+    assert add(client, drawn(70), image_id="a", metadata=columns(NEW_COLUMNS)).status_code == 201
+    more = columns(NEW_COLUMNS + 10)
+    assert add(client, drawn(71), image_id="b", metadata=more).status_code == 201
+
+
+def test_uploads_leave_columns_to_others_and_give_theirs_back(
+    client: TestClient, check_problem: Any, index_copy: Path
+) -> None:
+    fill_columns(index_copy, leave=SPARE_COLUMNS + 20)
+    assert add(client, drawn(72), image_id="a", metadata=columns(16, "a")).status_code == 201
+    refused = add(client, drawn(73), image_id="b", metadata=columns(16, "b"))
+    check_problem(refused, 422, "no room for columns")
+    assert add(client, drawn(73), image_id="b", metadata=columns(4, "b")).status_code == 201
+    # What nobody has a value in any more makes room for others.
+    client.delete("/v1/images/a")
+    assert add(client, drawn(72), image_id="c", metadata=columns(16, "c")).status_code == 201
+    names = [column["name"] for column in client.get("/v1/columns").json()["columns"]]
+    assert {"b3", "c15", "filled 1", "age"} <= set(names)
+    assert "a1" not in names
+    assert found(client, query="Effusion.", where="c3 = 3") == ["c"]
+    assert found(client, query="Effusion.", where="b3 = 3") == ["b"]
+    # There is room for the tables of the archive's operator.
+    with writing(index_copy) as catalogue, catalogue.transaction(write=True) as database:
+        make_room(database, [f"more {i}" for i in range(SPARE_COLUMNS)])
+
+
+# --- a key that may write and not read ---
+
+
+@pytest.fixture
+def keyed(
+    model: ImageTextModel, index_copy: Path, uploads: Path, tmp_path: Path, serve: Any
+) -> Iterator[tuple[TestClient, dict[str, dict[str, str]]]]:
+    """A client of a server with keys, and the headers that each key wants."""
+    path = tmp_path / "keys"
+    scopes = {"scanner": ["write"], "other": ["write"], "ward": ["read", "write"]}
+    headers = {
+        name: {"Authorization": f"Bearer {add_key(path, name, granted)}"}
+        for name, granted in scopes.items()
+    }
+    settings = Settings(uploads=uploads, keys_file=path)
+    with serve(Service(model, open_index(index_copy, model)), settings) as made:
+        yield made, headers
+
+
+def test_a_key_that_writes_alone_gets_back_what_it_sent(
+    keyed: tuple[TestClient, dict[str, dict[str, str]]],
+) -> None:
+    client, headers = keyed
+    files = {"image": drawn(80)}
+    sent = {"image_id": "a", "study_id": "n1", "patient_id": "p05", "metadata": '{"view": "PA"}'}
+    response = client.post("/v1/images", files=files, data=sent, headers=headers["scanner"])
+    assert response.status_code == 201
+    assert response.json() == {
+        "image_id": "a", "width": 80, "height": 90, "study_id": "n1", "patient_id": "p05",
+        "split": None, "metadata": {"view": "PA"}, "report": None,
+    }  # fmt: skip
+    # The index knows more: the patient's split.
+    entry = client.get("/v1/images/a", headers=headers["ward"]).json()
+    assert entry["split"] == "val"
+    assert client.get("/v1/images/a", headers=headers["scanner"]).status_code == 403
+    full = {"image_id": "b", "study_id": "s05"}
+    answer = client.post(
+        "/v1/images", files={"image": drawn(81)}, data=full, headers=headers["ward"]
+    ).json()
+    assert (answer["patient_id"], answer["split"], len(answer["report"])) == ("p05", "val", 1)
+
+
+def test_a_key_that_writes_alone_cannot_guess(
+    keyed: tuple[TestClient, dict[str, dict[str, str]]], data_folder: Path
+) -> None:
+    """What it is told does not depend on what others have added, but for ids that are taken."""
+    client, headers = keyed
+    answers = {}
+    for number, (study, patient, split) in enumerate(
+        [("s05", "p05", "val"), ("s05", "p99", "val"), ("s05", "p05", "train"), ("s05", None, None)]
+    ):
+        form = {"study_id": study, "patient_id": patient, "split": split, "image_id": f"g{number}"}
+        given = {name: value for name, value in form.items() if value is not None}
+        answers[patient, split] = client.post(
+            "/v1/images", files={"image": drawn(82)}, data=given, headers=headers["scanner"]
+        )
+    said = {(answer.status_code, answer.json()["detail"]) for answer in answers.values()}
+    assert len(said) == 1
+    assert next(iter(said))[0] == 422
+    # A split that the patient does not have is not told; the index's own counts.
+    for split in ("val", "train"):
+        form = {"patient_id": "p05", "split": split, "image_id": f"split-{split}"}
+        response = client.post(
+            "/v1/images", files={"image": drawn(83)}, data=form, headers=headers["scanner"]
+        )
+        assert response.status_code == 201
+        entry = client.get(f"/v1/images/split-{split}", headers=headers["ward"]).json()
+        assert entry["split"] == "val"
+    # Nor are pixels that the index has under another id.
+    pixels = {"image": (data_folder / KNOWN).read_bytes()}
+    form = {"image_id": "again"}
+    assert client.post(
+        "/v1/images", files=pixels, data=form, headers=headers["ward"]
+    ).json()["detail"] == adding.SAME  # fmt: skip
+    assert (
+        client.post("/v1/images", files=pixels, data=form, headers=headers["scanner"]).status_code
+        == 201
+    )
+
+
+def test_a_key_that_writes_alone_goes_on_with_its_own_studies(
+    keyed: tuple[TestClient, dict[str, dict[str, str]]],
+) -> None:
+    client, headers = keyed
+
+    def send(key: str, seed: int, **form: str) -> Any:
+        files = {"image": drawn(seed)}
+        return client.post("/v1/images", files=files, data=form, headers=headers[key])
+
+    study = {"study_id": "n1", "patient_id": "q1"}
+    assert send("scanner", 84, image_id="pa", report="Said once.", **study).status_code == 201
+    assert send("scanner", 85, image_id="lateral", study_id="n1").status_code == 201
+    entry = client.get("/v1/images/lateral", headers=headers["ward"]).json()
+    assert entry["patient_id"] == "q1"
+    wrong = send("scanner", 86, image_id="c", study_id="n1", patient_id="q2")
+    assert (wrong.status_code, "another patient" in wrong.json()["detail"]) == (422, True)
+    others = send("other", 87, image_id="d", report="In its place.", **study)
+    assert (others.status_code, others.json()["detail"]) == (422, adding.NOT_YOURS)
+    entry = client.get("/v1/images/pa", headers=headers["ward"]).json()
+    assert [said["sentence"] for said in entry["report"]] == ["Said once."]
+    assert send("ward", 88, image_id="e", **study).status_code == 201

@@ -1,6 +1,7 @@
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.index import build_index, open_index
 from cxrtext.index.catalogue import Catalogue
 from cxrtext.index.schema import SCHEMA_VERSION
+from cxrtext.index.writer import writing
 from cxrtext.models import load_model
 from cxrtext.models.embedding import embed_all
 
@@ -224,6 +226,25 @@ def test_an_older_schema_is_converted_by_the_next_writer(
         assert catalogue.meta()["converted"] == "yes"
     with open_index(copy, checkpoint) as index:
         assert index.images == 48
+
+
+def test_a_catalogue_without_kept_files_is_converted(copy: Path, checkpoint: Path) -> None:
+    """As the tables were before version 4."""
+    with closing(sqlite3.connect(copy / "catalogue.sqlite")) as database, database:
+        database.execute("DROP TABLE leftovers")
+        database.execute("DROP INDEX images_file")
+        for column in ("file", "added_by"):
+            database.execute(f"ALTER TABLE images DROP COLUMN {column}")
+    change_meta(copy, "schema_version", "3")
+    with pytest.raises(CheckpointError, match="older version.*--check' once, with write access"):
+        open_index(copy)
+    with writing(copy) as catalogue:
+        assert catalogue.counts()[0] == 48
+    with open_index(copy, checkpoint) as index:
+        assert index.images == 48
+        found = index.catalogue.image("images/s01.png")
+        assert found is not None
+        assert Path(found.path).is_file()
 
 
 def test_a_folder_that_is_no_index(tmp_path: Path, checkpoint: Path) -> None:

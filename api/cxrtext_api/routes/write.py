@@ -5,18 +5,20 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
 
-from cxrtext.client.answers import Deleted, ImageDetail
+from cxrtext.client.answers import AddedImage, Deleted
 from cxrtext.errors import InputError, UnavailableError
 from cxrtext_api import adding
 from cxrtext_api.audit import SUBJECTS, add_subjects
-from cxrtext_api.deleting import delete_images
+from cxrtext_api.deleting import Subject, delete_images
 from cxrtext_api.deps import GUARDED, ResourcesDep, problems
+from cxrtext_api.keys import CALLER, READ, Caller
 from cxrtext_api.negotiation import TAKES_FORM
 from cxrtext_api.new_image import NewImageDep, sentences_of
 from cxrtext_api.refusal import RefusingRoute
 from cxrtext_api.routes.images import detail
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cxrtext_api.resources import Resources
@@ -59,31 +61,39 @@ def _uploads(resources: "Resources") -> "Path":
 )
 async def add_image(
     resources: ResourcesDep, form: NewImageDep, request: Request, response: Response
-) -> ImageDetail:
+) -> AddedImage:
     """Embed an image and add it to the index, where the next search finds it.
 
     Its pixels are kept as an 8-bit PNG, windowed and upright; whatever else the file held, such
-    as a patient's name, is not.
+    as a patient's name, is not.  A key that may not read is told of nothing but what it sent.
     """
     uploads, service = _uploads(resources), resources.service
+    caller: Caller = request.scope[CALLER]
     _ = service.index  # told before the image is decoded
     pixels = await resources.decode_upload(form.data)
     embedded = await resources.embed_upload(form.data)
     picture = await resources.read(adding.picture_of, pixels)
     name = form.image_id or picture.name
     if not form.replace:
-        await resources.read(adding.check_new, service, name, embedded, picture.pixels)
+        await resources.read(adding.check_new, service, name, embedded, picture.pixels, caller)
     said = await resources.read(sentences_of, form.report or "", form.study_id or name)
     if said:
         await resources.know([text for *_, text in said])
     rows = await resources.compute(adding.rows_of, service, name, embedded, said)
-    await resources.read(adding.add_image, service, uploads, name, form, picture, rows)
+    await resources.read(adding.add_image, service, uploads, name, form, picture, rows, caller)
     added = await resources.read(detail, service, name)
-    subjects = request.scope.setdefault(SUBJECTS, {})
-    add_subjects(subjects, "image_id", [added.image_id])
-    add_subjects(subjects, "study_id", [added.study_id])
+    _note(request, [Subject(added.image_id, added.study_id, added.patient_id)])
     response.headers["Location"] = f"/v1/images/{quote(name)}"
-    return added
+    if READ in caller.scopes:
+        return AddedImage(**added.model_dump())
+    return AddedImage(
+        image_id=name,
+        width=added.width,
+        height=added.height,
+        study_id=form.study_id,
+        patient_id=form.patient_id,
+        metadata=form.metadata,
+    )
 
 
 @router.delete(
@@ -94,6 +104,7 @@ async def add_image(
 )
 async def delete_many(
     resources: ResourcesDep,
+    request: Request,
     image_id: Ids = [],  # noqa: B006 - FastAPI copies it
     study_id: Studies = [],  # noqa: B006
 ) -> Deleted:
@@ -105,9 +116,7 @@ async def delete_many(
         raise InputError("name at least one image_id or study_id")
     if any(len(name) > MAX_ID_CHARACTERS for name in (*image_id, *study_id)):
         raise InputError(f"an id has more than {MAX_ID_CHARACTERS} characters")
-    service, uploads = resources.service, resources.settings.uploads
-    count = await resources.read(delete_images, service, uploads, image_id, study_id)
-    return Deleted(deleted=count)
+    return Deleted(deleted=await _delete(resources, request, image_id, study_id))
 
 
 @router.delete(
@@ -117,8 +126,23 @@ async def delete_many(
     status_code=204,
     responses=problems(404),
 )
-async def delete_one(resources: ResourcesDep, image_id: str) -> Response:
+async def delete_one(resources: ResourcesDep, image_id: str, request: Request) -> Response:
     """Delete an image; its study's report goes with the study's last image."""
-    service, uploads = resources.service, resources.settings.uploads
-    await resources.read(delete_images, service, uploads, [image_id], [])
+    await _delete(resources, request, [image_id], [])
     return Response(status_code=204)
+
+
+async def _delete(
+    resources: "Resources", request: Request, images: list[str], studies: list[str]
+) -> int:
+    """Delete, and note for the audit log whose images went; gives how many."""
+    service, uploads = resources.service, resources.settings.uploads
+    gone = await resources.read(delete_images, service, uploads, images, studies)
+    _note(request, gone)
+    return len(gone)
+
+
+def _note(request: Request, images: "Sequence[Subject]") -> None:
+    subjects = request.scope.setdefault(SUBJECTS, {})
+    for number, name in enumerate(("image_id", "study_id", "patient_id")):
+        add_subjects(subjects, name, [image[number] for image in images])

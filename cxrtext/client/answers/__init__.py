@@ -1,6 +1,7 @@
 """What the HTTP API answers, as frozen models that the server writes and the client reads."""
 
 from cxrtext.client.answers.archive import (
+    AddedImage,
     Column,
     Columns,
     Deleted,
@@ -38,6 +39,7 @@ from cxrtext.client.answers.questions import (
 
 __all__ = [
     "Access",
+    "AddedImage",
     "Box",
     "Classification",
     "Column",

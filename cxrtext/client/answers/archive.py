@@ -15,6 +15,10 @@ IMAGE: dict[str, Any] = {
     "height": 3056,
     "metadata": {"view": "PA", "age": "61"},
 }
+DETAIL: dict[str, Any] = {
+    **IMAGE,
+    "report": [{"section": "findings", "sentence": "The heart is enlarged."}],
+}
 HIT: dict[str, Any] = {**IMAGE, "score": 0.58, "labels": {"Pneumothorax": 0.71}}
 
 
@@ -53,13 +57,28 @@ class ReportSentence(Answer):
 class ImageDetail(Image):
     """An indexed image with its study's report."""
 
-    model_config = example(
-        {**IMAGE, "report": [{"section": "findings", "sentence": "The heart is enlarged."}]}
-    )
+    model_config = example(DETAIL)
 
     report: Annotated[
         list[ReportSentence], Field(description="Empty where the index holds no reports.")
     ]
+
+
+class AddedImage(Answer):
+    """An image that was added; of a key that may not read, nothing but what it sent."""
+
+    model_config = example(DETAIL)
+
+    image_id: str
+    width: int
+    height: int
+    study_id: str | None = None
+    patient_id: str | None = None
+    split: Annotated[str | None, Field(description="Null for a key that may not read.")] = None
+    metadata: dict[str, str]
+    report: Annotated[
+        list[ReportSentence] | None, Field(description="Null for a key that may not read.")
+    ] = None
 
 
 class ImageHit(Image):

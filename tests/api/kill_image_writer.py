@@ -1,0 +1,217 @@
+"""Kills a process that adds, replaces and deletes images as the server does, at random moments.
+
+    python tests/api/kill_image_writer.py CHECKPOINT INDEX UPLOADS --rounds 25
+
+After each kill a server is begun anew.  Of every image the pixels, vectors, labels, entry and
+report must then belong together, as before the change that was under way or as after it, and no
+file may lie around.  Ends with 0 and a line that counts what was under way.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from cxrtext.index import open_index
+from cxrtext.index.catalogue import Catalogue
+from cxrtext.index.check import check_index
+from cxrtext.index.quantised import pack
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.service import Service
+from cxrtext_api import adding
+from cxrtext_api.deleting import delete_images
+from cxrtext_api.keys import ANYONE
+from cxrtext_api.new_image import NewImageForm, sentences_of
+from cxrtext_api.settings import Settings
+
+Held = dict[str, int]
+"""Version of each added image, by name."""
+
+OFTEN = {"add": 3, "replace": 5, "delete": 2}
+PICTURES = 12
+"""So few that images share them now and then."""
+
+
+def pixels_of(version: int) -> NDArray[np.uint8]:
+    size = 64 + version % 3
+    chance = np.random.default_rng(version % PICTURES)
+    return chance.integers(0, 255, (size, 300)).astype(np.uint8)
+
+
+def image_of(version: int) -> NDArray[np.float32]:
+    return (pixels_of(version)[None] / 255).astype(np.float32)
+
+
+def report_of(version: int) -> str:
+    return f"FINDINGS: Version {version} was looked at. Left pleural effusion."
+
+
+def study_of(name: str) -> str:
+    return f"study.{name.replace('/', '.')}"
+
+
+def put(service: Service, uploads: Path, name: str, version: int) -> None:
+    """Add an image, or replace it, by the steps of the server's route."""
+    image = image_of(version)
+    embedded = service.embed(image)
+    picture = adding.picture_of(image)
+    metadata = {"version": str(version)}
+    report = report_of(version)
+    form = NewImageForm(b"", name, study_of(name), "p", "train", metadata, report, replace=True)
+    said = sentences_of(report, study_of(name))
+    rows = adding.rows_of(service, name, embedded, said)
+    adding.add_image(service, uploads, name, form, picture, rows, ANYONE)
+
+
+def choose(held: Held, chance: random.Random, version: int) -> dict[str, object]:
+    kind = chance.choices(list(OFTEN), list(OFTEN.values()))[0]
+    if kind == "add" or len(held) < 4:
+        # Names below each other's, which once could not be kept together.
+        return {"kind": "add", "name": f"{'so/' * chance.randint(0, 2)}so{version}"}
+    return {"kind": kind, "name": chance.choice(sorted(held))}
+
+
+def changed(held: Held, change: dict[str, object]) -> Held:
+    after = dict(held)
+    if change["kind"] == "delete":
+        del after[str(change["name"])]
+    else:
+        after[str(change["name"])] = int(change["version"])  # type: ignore[call-overload]
+    return after
+
+
+def change_for_ever(service: Service, uploads: Path, held: Held, pipe: int, seed: int) -> None:
+    """Make changes one after another; tell of each when it begins and when it is done."""
+    chance = random.Random(seed)  # noqa: S311
+    version = 1000 * seed
+    while True:
+        version += 1
+        change = {**choose(held, chance, version), "version": version}
+        os.write(pipe, (json.dumps(change) + "\n").encode())
+        name = str(change["name"])
+        if change["kind"] == "delete":
+            delete_images(service, uploads, [name], [])
+        else:
+            put(service, uploads, name, version)
+        os.write(pipe, b"done\n")
+        held = changed(held, change)
+
+
+def one_round(
+    model: ImageTextModel, settings: Settings, held: Held, seed: int, under_way: Counter[str]
+) -> Held:
+    """Fork a writer, kill it, begin anew, look at what it left."""
+    index, uploads = settings.index, settings.uploads
+    assert isinstance(index, Path)
+    assert uploads is not None
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            with open_index(index, model) as opened:
+                change_for_ever(Service(model, opened), uploads, held, writer, seed)
+        except BaseException as error:  # noqa: BLE001 - the parent is to know
+            os.write(writer, f"failed {error!r}\n".encode())
+        os._exit(1)
+    os.close(writer)
+    time.sleep(random.Random(seed).uniform(0.1, 1.2))  # noqa: S311
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as pipe:
+        lines = [line for line in pipe.read().split("\n") if line]
+    assert not any(line.startswith("failed") for line in lines), lines[-1]
+    begun = [json.loads(line) for line in lines if line != "done"]
+    done = lines.count("done")
+    for change in begun[:done]:
+        held = changed(held, change)
+    possible = [held]
+    if len(begun) > done:
+        under_way[str(begun[-1]["kind"])] += 1
+        possible.append(changed(held, begun[-1]))
+    adding.open_uploads(settings)
+    return look_at(model, index, uploads, possible)
+
+
+def look_at(model: ImageTextModel, folder: Path, uploads: Path, possible: list[Held]) -> Held:
+    """Check everything that is kept; gives which of the possible states it is."""
+    with Catalogue(folder / "catalogue.sqlite") as catalogue:
+        assert check_index(folder, catalogue) == []
+        added = catalogue.database.execute(
+            "SELECT image, number FROM images WHERE file IS NOT NULL"
+        ).fetchall()
+        assert not catalogue.database.execute("SELECT * FROM leftovers").fetchall()
+        unsaid = "SELECT study_id FROM said WHERE study_id NOT IN (SELECT study_id FROM images)"
+        assert not catalogue.database.execute(unsaid).fetchall()
+    with open_index(folder, model) as index:
+        service = Service(model, index)
+        found: Held = {}
+        files = set()
+        for name, number in added:
+            entry = service.find_image(name)
+            version = found[name] = int(entry.metadata["version"])
+            pixels = pixels_of(version)
+            data = Path(entry.path).read_bytes()
+            assert (np.asarray(Image.open(BytesIO(data))) == pixels).all(), "pixels"
+            assert Path(entry.path).stem == hashlib.sha256(data).hexdigest()
+            assert (entry.height, entry.width) == pixels.shape
+            files.add(Path(entry.path).name)
+            assert service.archive.report(entry.study_id) == [
+                ("findings", f"Version {version} was looked at."),
+                ("findings", "Left pleural effusion."),
+            ]
+            fresh = service.embed(image_of(version))
+            state = index.state
+            kept = state.arrays["regions"][state.places_of(np.array([number]))]
+            assert (kept == pack(fresh.regions[None].float(), "float16")).all(), "vectors"
+            rows = adding.rows_of(service, name, fresh, [])
+            (hit,) = service.search(
+                service.make_query(image=fresh), 1, where=f"image = '{name}'"
+            ).hits
+            for label, value in rows.labels.items():
+                assert abs(hit.labels[label.removeprefix("label.")] - value) < 1e-6, label
+        assert found in possible, (found, possible)
+    assert {file.name for file in uploads.iterdir()} == files, "litter among the uploads"
+    litter = [file.name for file in folder.iterdir() if file.name.startswith(".")]
+    assert not litter, litter
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("index", type=Path)
+    parser.add_argument("uploads", type=Path)
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    model = load_model(options.checkpoint)
+    settings = Settings(index=options.index, uploads=options.uploads)
+    held: Held = {}
+    with open_index(options.index, model) as index:
+        service = Service(model, index)
+        for version in range(8):
+            put(service, options.uploads, f"so{version}", version)
+            held[f"so{version}"] = version
+    under_way: Counter[str] = Counter()
+    for seed in range(options.seed, options.seed + options.rounds):
+        held = one_round(model, settings, held, seed, under_way)
+    print(f"{options.rounds} kills, {len(held)} images; under way:", dict(under_way))  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
