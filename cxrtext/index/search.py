@@ -1,5 +1,6 @@
 """Searching an index in every direction."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Unpack
@@ -47,8 +48,10 @@ class Index:
         self.folder = folder
         self.model = model
         self.catalogue = catalogue
-        self._version = catalogue.version()
-        self._state = read_state(folder, catalogue)
+        self._lock = threading.Lock()
+        # The version is asked for first: a state that is newer than it is read once more, no worse.
+        version = catalogue.version()
+        self._seen = version, read_state(folder, catalogue)
 
     def __enter__(self) -> "Index":
         return self
@@ -63,12 +66,13 @@ class Index:
     @property
     def state(self) -> State:
         """The index as it is now."""
-        with told(self.catalogue.path):
+        with told(self.catalogue.path), self._lock:
             version = self.catalogue.version()
-            if version != self._version:
-                self._state = read_state(self.folder, self.catalogue, self._state)
-                self._version = version
-            return self._state
+            before, state = self._seen
+            if version != before:
+                state = read_state(self.folder, self.catalogue, state)
+                self._seen = version, state
+            return state
 
     @property
     def seen(self) -> State:
