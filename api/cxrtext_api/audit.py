@@ -16,12 +16,25 @@ from typing import Any
 from fastapi import Request
 
 from cxrtext.errors import WorkError
+from cxrtext_api.problems import NotReady
 
 SUBJECTS = "cxrtext.subjects"
 """Key of the ids that a request is about, in the ASGI scope."""
 
-SUBJECT_FIELDS = ("image_id", "study_id", "patient_id")
-MAX_IDS = 1000
+SUBJECT_FIELDS = {
+    "image_id": "image_id",
+    "study_id": "study_id",
+    "patient_id": "patient_id",
+    "exclude_patient": "patient_id",
+}
+"""Fields of requests that name somebody, and what they are in the log."""
+
+FILTER_FIELD = "where"
+SUBJECT_COLUMNS = {"image": "image_id", "study_id": "study_id", "patient_id": "patient_id"}
+"""Columns of filters that do."""
+
+MAX_IDS = 10_000
+"""Of each kind in a line; no request that is answered names so many."""
 MAX_ID_CHARACTERS = 256
 
 
@@ -108,13 +121,35 @@ async def note_subjects(request: Request) -> None:
     is looked at, so that the body is not read a second time.
     """
     given: dict[str, list[str]] = {}
-    form = getattr(request, "_form", None)
-    for name in SUBJECT_FIELDS:
-        values: list[Any] = list(request.query_params.getlist(name))
-        values += [request.path_params[name]] if name in request.path_params else []
-        values += form.getlist(name) if form is not None else []
-        add_subjects(given, name, [value for value in values if isinstance(value, str)])
+    for field, name in SUBJECT_FIELDS.items():
+        in_address, in_form = _texts(request, field)
+        add_subjects(given, name, [*in_address, *in_form])
+    # Of several filters the last counts.  A server that is not ready looks nothing up.
+    conditions = [texts[-1] for texts in _texts(request, FILTER_FIELD) if texts]
+    if conditions and _is_ready(request):
+        from cxrtext.index.where import named_ids
+
+        for condition in conditions:
+            for column, values in named_ids(condition).items():
+                add_subjects(given, SUBJECT_COLUMNS[column], values)
     request.scope[SUBJECTS] = given
+
+
+def _texts(request: Request, field: str) -> tuple[list[str], list[str]]:
+    """What a request says in a field: in its address, and in its form."""
+    form = getattr(request, "_form", None)
+    values: list[Any] = list(request.query_params.getlist(field))
+    values += [request.path_params[field]] if field in request.path_params else []
+    in_form = form.getlist(field) if form is not None else []
+    return values, [value for value in in_form if isinstance(value, str)]
+
+
+def _is_ready(request: Request) -> bool:
+    try:
+        _ = request.app.state.resources.service
+    except NotReady:
+        return False
+    return True
 
 
 def add_subjects(given: dict[str, list[str]], name: str, values: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ that is no number, is neither true nor false, so that neither it nor its negatio
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from cxrtext.errors import DataError
@@ -27,6 +28,8 @@ Value = str | int | float
 Cell = Value | None
 
 TEXT_COLUMNS = ("image", "study_id", "patient_id", "split")
+ID_COLUMNS = ("image", "study_id", "patient_id")
+"""Those whose values name somebody."""
 NUMBER_COLUMNS = ("height", "width")
 LABEL = "label."
 """How the names of zero-shot labels begin, to tell them from a manifest's columns."""
@@ -80,11 +83,32 @@ def parse(condition: str, slots: Mapping[str, int]) -> Condition:
     return Condition(sql, tuple(parser.values))
 
 
+def named_ids(condition: str) -> dict[str, list[str]]:
+    """The images, studies and patients that a filter names, whatever it asks of them.
+
+    Args:
+        condition: The filter; one that is wrong is read as far as it can be.
+
+    Returns:
+        Values by column, each once: "image", "study_id", "patient_id".
+    """
+    try:
+        parser = _Parser(tokens(condition), None)
+    except DataError:
+        return {}
+    with suppress(DataError):
+        parser.alternatives(0)
+    return {name: list(dict.fromkeys(values)) for name, values in parser.named.items()}
+
+
 @dataclass(slots=True)
 class _Parser:
+    """Reads tokens; without slots any column is taken to exist."""
+
     tokens: list[Token]
-    slots: Mapping[str, int]
+    slots: Mapping[str, int] | None
     values: list[Value] = field(default_factory=list)
+    named: dict[str, list[str]] = field(default_factory=dict)
     place: int = 0
     comparisons: int = 0
 
@@ -148,7 +172,18 @@ class _Parser:
             raise DataError(
                 f"the filter has more than {MAX_COMPARISONS} comparisons; use such as in (1, 2)"
             )
-        column, textual = self._column(token)
+        name, column = self._column(token)
+        textual = name in TEXT_COLUMNS
+        begun = self.place
+        try:
+            return self._test(column, textual)
+        finally:
+            if name in ID_COLUMNS:
+                values = [t.text for t in self.tokens[begun : self.place] if t.is_value]
+                self.named.setdefault(name, []).extend(values)
+
+    def _test(self, column: str, textual: bool) -> str:
+        """What is asked of a column."""
         if self.took("is", "not", "null"):
             return f"({column} IS NOT NULL)"
         if self.took("is", "null"):
@@ -188,7 +223,7 @@ class _Parser:
 
     def _value(self, textual: bool) -> Value:
         token = self.next
-        if token.kind in ("sign", "end") or token.keyword:
+        if not token.is_value:
             raise self.wanted("a value")
         self.take()
         if token.kind != "number" or textual:
@@ -196,11 +231,13 @@ class _Parser:
         number = float(token.text)
         return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
-    def _column(self, token: Token) -> tuple[str, bool]:
-        """The SQL of a column, made of nothing that a user wrote, and whether it is text."""
+    def _column(self, token: Token) -> tuple[str, str]:
+        """A column and its SQL, which is made of nothing that a user wrote."""
         known = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
-        known |= {name: f"attributes.c{int(slot)}" for name, slot in self.slots.items()}
+        known |= {name: f"attributes.c{int(slot)}" for name, slot in (self.slots or {}).items()}
         name = token.text if token.text in known else _alike(token.text, known)
+        if name is None and self.slots is None:
+            return token.text, "NULL"
         if name is None:
             raise DataError(
                 f"filter, character {token.at}: no column '{token.text}'; there are "
@@ -208,7 +245,7 @@ class _Parser:
                     f'"{n}"' if not n.replace(".", "_").isidentifier() else n for n in known
                 )
             )
-        return known[name], name in TEXT_COLUMNS
+        return name, known[name]
 
 
 def _numeric(column: str, comparison: str) -> str:

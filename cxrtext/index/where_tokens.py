@@ -44,6 +44,11 @@ class Token:
         lower = self.text.lower()
         return lower if self.kind == "word" and lower in KEYWORDS else ""
 
+    @property
+    def is_value(self) -> bool:
+        """Whether a column can be compared with it."""
+        return self.kind not in ("sign", "end") and not self.keyword
+
 
 def tokens(condition: str) -> list[Token]:
     """The words of a filter, and an end.

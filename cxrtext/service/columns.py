@@ -6,12 +6,9 @@ from typing import Literal
 
 from cxrtext.index import Index
 from cxrtext.index.catalogue import Catalogue, told
-from cxrtext.index.where import NUMBER_COLUMNS, TEXT_COLUMNS
+from cxrtext.index.where import ID_COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS
 
 MOST_VALUES = 20
-_NAMES = ("image", "study_id", "patient_id")
-"""Columns that name something: their values say nothing of the archive."""
-
 Number = int | float
 
 
@@ -70,7 +67,7 @@ def _look(catalogue: Catalogue, name: str, place: str) -> _Seen:
             f"FROM {table}"
         ).fetchall()
         texts: list[tuple[object, int]] = []
-        if name not in _NAMES and row[0] > row[1]:
+        if name not in ID_COLUMNS and row[0] > row[1]:
             texts = catalogue.database.execute(
                 f"SELECT {place}, count(*) FROM {table} WHERE {place} IS NOT NULL "  # noqa: S608
                 f"AND {place} != '' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_VALUES}"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,16 @@ from typing import Any
 import pytest
 
 from cxrtext.errors import WorkError
+from cxrtext.index import open_index
+from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext_api.audit import MAX_ID_CHARACTERS, MAX_IDS, AuditLog, add_subjects
+from cxrtext_api.audit import (
+    MAX_ID_CHARACTERS,
+    MAX_IDS,
+    SUBJECT_FIELDS,
+    AuditLog,
+    add_subjects,
+)
 from cxrtext_api.key_files import add_key
 from cxrtext_api.settings import Settings
 
@@ -54,9 +63,100 @@ def test_who_asked_about_whom(service: Service, serve: Any, tmp_path: Path, png:
         {"method": "POST", "route": "/v1/search", "status": 200, "image_id": ["images/s02.png"]},
         {"method": "POST", "route": "/v1/ground", "status": 200, "image_id": ["images/s03.png"]},
         {"method": "POST", "route": "/v1/ground", "status": 200},
-        {"method": "POST", "route": "/v1/search", "status": 200},
+        {"method": "POST", "route": "/v1/search", "status": 200, "patient_id": ["p07"]},
         {"method": "DELETE", "route": "-", "status": 403},
     ]
+
+
+def test_whoever_a_question_names_is_told(
+    service: Service, serve: Any, tmp_path: Path, png: bytes
+) -> None:
+    """In each field of each route that can name somebody."""
+    path = tmp_path / "audit.log"
+    known, by_id = "images/s01.png", {"image_id": "images/s01.png"}
+    everybody = "patient_id in ('p01', 'p02') and (study_id = s01 or image != 'images/s01.png')"
+    asked: list[tuple[str, str, dict[str, Any], dict[str, list[str]]]] = [
+        ("GET", "/v1/images", {"params": {"where": "patient_id = 'p05'"}}, {"patient_id": ["p05"]}),
+        (
+            "POST",
+            "/v1/search",
+            {"data": {"query": "Effusion.", "where": everybody, "exclude_patient": ["p07", "p08"]}},
+            {"patient_id": ["p07", "p08", "p01", "p02"], "study_id": ["s01"], "image_id": [known]},
+        ),
+        (
+            "POST",
+            "/v1/search",
+            {
+                "data": {"query": "Effusion.", "where": "patient_id = 'p09'"},
+                "headers": {"Accept": "text/csv"},
+            },
+            {"patient_id": ["p09"]},
+        ),
+        (
+            "POST",
+            "/v1/search",
+            {"data": {"query": "A.", "target": "sentences", "where": "study_id = 's03'"}},
+            {"study_id": ["s03"]},
+        ),
+        # A question that is refused names them too.
+        (
+            "POST",
+            "/v1/search",
+            {"data": {"query": "A.", "where": "patient_id = 'p06' and nothing = 1"}},
+            {"patient_id": ["p06"]},
+        ),
+        ("POST", "/v1/classify", {"data": by_id}, {"image_id": [known]}),
+        ("POST", "/v1/ground", {"data": {**by_id, "sentence": "A."}}, {"image_id": [known]}),
+        ("POST", "/v1/verify", {"data": {**by_id, "report": "Clear."}}, {"image_id": [known]}),
+        ("POST", "/v1/render", {"data": by_id}, {"image_id": [known]}),
+        ("GET", f"/v1/images/{known}", {}, {"image_id": [known]}),
+        ("GET", f"/v1/images/{known}/rendered", {}, {"image_id": [known]}),
+        (
+            "DELETE",
+            "/v1/images",
+            {"params": {"study_id": ["s10", "none"]}},
+            {"study_id": ["s10", "none"]},
+        ),
+        (
+            "POST",
+            "/v1/images",
+            {"files": {"image": png}, "data": {"study_id": "n", "patient_id": "q"}},
+            {"study_id": ["n"], "patient_id": ["q"]},
+        ),
+    ]
+    with serve(service, Settings(audit_log=path)) as client:
+        for method, where, options, _ in asked:
+            client.request(method, where, **options)
+    told = lines(path)
+    assert len(told) == len(asked)
+    for line, (_, where, _, subjects) in zip(told, asked, strict=True):
+        assert {k: line[k] for k in line if k in SUBJECT_FIELDS} == subjects, where
+
+
+def test_whoever_was_deleted_with_a_study_is_told(
+    model: ImageTextModel, index_folder: Path, serve: Any, tmp_path: Path, png: bytes
+) -> None:
+    path, index = tmp_path / "audit.log", shutil.copytree(index_folder, tmp_path / "index")
+    settings = Settings(audit_log=path, uploads=tmp_path / "uploads")
+    with serve(Service(model, open_index(index, model)), settings) as client:
+        client.post("/v1/images", files={"image": png}, data={"study_id": "s02", "image_id": "a"})
+        assert client.delete("/v1/images", params={"study_id": "s02"}).json() == {"deleted": 2}
+    added, deleted = lines(path)
+    for line in (added, deleted):
+        assert (line["study_id"], line["patient_id"]) == (["s02"], ["p02"])
+    assert (added["image_id"], deleted["image_id"]) == (["a"], ["a", "images/s02.png"])
+
+
+def test_as_many_as_a_filter_can_name_are_told(
+    service: Service, serve: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "audit.log"
+    names = [str(i) for i in range(1000, 2600)]
+    condition = f"patient_id in ({','.join(names)})"
+    assert 9_000 > len(condition) > 8_000
+    with serve(service, Settings(audit_log=path)) as client:
+        assert client.get("/v1/images", params={"where": condition}).status_code == 200
+    assert lines(path)[0]["patient_id"] == names
 
 
 def test_ids_in_the_query_are_told(service: Service, serve: Any, tmp_path: Path) -> None:

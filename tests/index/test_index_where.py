@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cxrtext.errors import DataError
-from cxrtext.index.where import as_cell, parse
+from cxrtext.index.where import as_cell, named_ids, parse
 
 SLOTS = {"age": 0, "sex": 1, "code": 2, "label.Pleural Effusion": 3}
 ROWS = [
@@ -148,3 +148,26 @@ def test_no_text_of_a_user_reaches_the_sql(text: str) -> None:
 )  # fmt: skip
 def test_cells(text: str, cell: object) -> None:
     assert as_cell(text) == cell
+
+
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ("age > 60", {}),
+        ("patient_id = 'p1'", {"patient_id": ["p1"]}),
+        ("Patient_ID != p1 and not STUDY_ID in ('s1', 2, `x y`)",
+         {"patient_id": ["p1"], "study_id": ["s1", "2", "x y"]}),
+        ("(age > 1 or patient_id >= 'p1') and patient_id <= 'p1'", {"patient_id": ["p1"]}),
+        ("image between 'a' and 'b' and patient_id is not null",
+         {"image": ["a", "b"], "patient_id": []}),
+        ("patient_id = 'image = x'", {"patient_id": ["image = x"]}),
+        ("nobody_knows_this = 'p1' or patient_id = p2", {"patient_id": ["p2"]}),
+        # As far as it can be read.
+        ("patient_id in ('p1', 'p2'", {"patient_id": ["p1", "p2"]}),
+        ("patient_id = 'p1' and and", {"patient_id": ["p1"]}),
+        ("patient_id = 'p1", {}),
+        ("", {}),
+    ],
+)  # fmt: skip
+def test_whom_a_filter_names(where: str, named: dict[str, list[str]]) -> None:
+    assert named_ids(where) == named
