@@ -1,7 +1,10 @@
 """Which requests are let in, decided by their heads before any of their bodies is read."""
 
-from collections.abc import Mapping
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
@@ -23,6 +26,16 @@ JSON_PATHS = frozenset({"/v1/score-text"})
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 16 * 1024
 CLOSE = {"Connection": "close"}
+PORTS = {"http": 80, "https": 443}
+FROM_HERE = frozenset({"same-origin", "none"})
+"""What a browser says of requests by this server's own page, and by its user."""
+
+_HOST = re.compile(
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?|\[(?P<address>[0-9A-Fa-f:.]+)\])"
+    r"(?::(?P<port>[0-9]{1,5}))?",
+    re.ASCII,
+)
+
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -45,6 +58,21 @@ class Refusal:
     drain: bool = False
 
 
+class Host(NamedTuple):
+    """A host as an address names it, in lower case; without a port it is the scheme's own."""
+
+    name: str
+    port: int | None
+
+
+class Origin(NamedTuple):
+    """Where a page comes from."""
+
+    scheme: str
+    name: str
+    port: int
+
+
 class Admission:
     """Checks host, origin, key, scope, rate, kind and size, in this order.
 
@@ -58,11 +86,12 @@ class Admission:
         self._keys = keys
         # Several processes share the callers out between them.
         self._rate = RateLimit(settings.rate_limit / settings.workers)
+        self._others = {parse_origin(origin) for origin in settings.cors_origins}
 
     def refuse(self, scope: Scope) -> Refusal | None:
         """Why a request is not let in; of one that is, the caller is noted in its scope."""
         headers = Headers(scope=scope)
-        refusal = self._refuse_head(headers)
+        refusal = self._refuse_head(scope, headers)
         if refusal is not None or self.is_preflight(scope):
             return refusal
         return self._refuse_caller(scope, headers) or self._refuse_body(scope, headers)
@@ -78,9 +107,10 @@ class Admission:
 
     def is_other_site(self, origin: str) -> bool:
         """Whether an origin is another site that may ask all the same."""
-        return origin.lower() in {known.lower() for known in self._settings.cors_origins}
+        found = parse_origin(origin)
+        return found is not None and found in self._others
 
-    def _refuse_head(self, headers: Headers) -> Refusal | None:
+    def _refuse_head(self, scope: Scope, headers: Headers) -> Refusal | None:
         size = sum(len(name) + len(value) for name, value in headers.raw)
         if len(headers.raw) > MAX_HEADERS or size > MAX_HEADER_BYTES:
             return Refusal(431, "headers", headers=CLOSE)
@@ -88,26 +118,47 @@ class Admission:
             # Two servers in a row may disagree on where such a request ends.
             return Refusal(400, "headers", headers=CLOSE)
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not self._is_trusted(host_of(hosts[0])):
+        host = parse_host(hosts[0]) if len(hosts) == 1 else None
+        if host is None or not self._is_trusted(host.name):
             return Refusal(
                 400, "host", "This server is not known by that host name; see trusted hosts."
             )
-        origin = headers.get("origin")
-        if origin is None or self.is_other_site(origin):
-            return None
-        if not self._is_trusted(host_of(origin.rpartition("//")[2])):
+        if self._is_from_elsewhere(scope["path"], headers, host):
             return Refusal(403, "origin", "Requests from other sites are refused.")
         return None
 
     def _is_trusted(self, host: str) -> bool:
-        return any(
-            host == name or (name.startswith("*.") and host.endswith(name[1:]))
-            for name in self._settings.names
-        )
+        return _is_among(host, self._settings.names)
+
+    def _is_from_elsewhere(self, path: str, headers: Headers, host: Host) -> bool:
+        """Whether a page of another site asks, as far as its browser says it."""
+        origins = headers.getlist("origin")
+        if len(origins) > 1:
+            return True
+        if origins and self.is_other_site(origins[0]):
+            return False
+        if origins and parse_origin(origins[0]) not in self._served_as(host):
+            return True
+        # A link on another site may lead to the page, and an image of another site to nothing.
+        fetched_by = headers.get("sec-fetch-site", "same-origin")
+        return not _is_open(path) and fetched_by not in FROM_HERE
+
+    def _served_as(self, host: Host) -> set[Origin]:
+        """The origins of pages that this server sends to those who ask for a host.
+
+        The server itself speaks no TLS; by the names of trusted hosts a proxy may.
+        """
+        kinds = ["http"]
+        if _is_among(host.name, self._settings.trusted_names):
+            kinds.append("https")
+        return {
+            Origin(kind, host.name, PORTS[kind] if host.port is None else host.port)
+            for kind in kinds
+        }
 
     def _refuse_caller(self, scope: Scope, headers: Headers) -> Refusal | None:
         path = scope["path"]
-        if path in OPEN_PATHS or path.startswith(OPEN_PREFIX):
+        if _is_open(path):
             return None
         caller = self._keys.find(_bearer(headers))
         if caller is None:
@@ -157,11 +208,49 @@ def scopes_for(method: str, path: str) -> frozenset[str]:
     return frozenset({READ})
 
 
-def host_of(value: str) -> str:
-    """The name in ``name:port`` or ``[address]:port``, in lower case."""
-    if value.startswith("["):
-        return value[1:].partition("]")[0].lower()
-    return value.partition(":")[0].lower()
+def parse_host(value: str) -> Host | None:
+    """The host and port of ``name``, ``name:port`` or ``[address]:port``; None for all else.
+
+    Args:
+        value: As in a request's header, or in an origin.
+    """
+    match = _HOST.fullmatch(value)
+    if match is None:
+        return None
+    port = None if match["port"] is None else int(match["port"])
+    if port is not None and not 0 < port < 2**16:
+        return None
+    name = match["name"].lower()
+    if match["address"] is not None:
+        try:
+            name = str(ipaddress.IPv6Address(match["address"]))
+        except ValueError:
+            return None
+    return Host(name, port)
+
+
+def parse_origin(value: str) -> Origin | None:
+    """An origin such as ``https://viewer.example.org``, with its port; None for what is none.
+
+    Args:
+        value: As in a request's header.
+    """
+    scheme, separator, rest = value.partition("://")
+    host = parse_host(rest)
+    if not separator or scheme.lower() not in PORTS or host is None:
+        return None
+    port = PORTS[scheme.lower()] if host.port is None else host.port
+    return Origin(scheme.lower(), host.name, port)
+
+
+def _is_among(host: str, names: Sequence[str]) -> bool:
+    return any(
+        host == name or (name.startswith("*.") and host.endswith(name[1:])) for name in names
+    )
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
 
 
 def _bearer(headers: Headers) -> str | None:

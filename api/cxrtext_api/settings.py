@@ -94,9 +94,13 @@ class Settings(BaseModel):
     @property
     def names(self) -> tuple[str, ...]:
         """Every name by which callers may address the server, in lower case."""
-        return tuple(
-            name.lower().strip("[]") for name in (*LOOPBACK_NAMES, self.host, *self.trusted_hosts)
-        )
+        own = (name.lower().strip("[]") for name in (*LOOPBACK_NAMES, self.host))
+        return (*own, *self.trusted_names)
+
+    @property
+    def trusted_names(self) -> tuple[str, ...]:
+        """Those of them by which a proxy may serve it, in lower case."""
+        return tuple(name.lower().strip("[]") for name in self.trusted_hosts)
 
     @property
     def guarded(self) -> bool:

@@ -15,9 +15,11 @@ import uvicorn
 from fastapi.testclient import TestClient
 
 from cxrtext.service import Service
+from cxrtext_api.admission import Admission
 from cxrtext_api.app import create_app
 from cxrtext_api.connections import MAX_HEAD_BYTES
 from cxrtext_api.gate import SECURITY_HEADERS
+from cxrtext_api.key_ring import KeyRing
 from cxrtext_api.serve import _Server
 from cxrtext_api.settings import Settings
 
@@ -169,6 +171,176 @@ def test_no_other_site_is_let_in_unless_it_is_named(client: TestClient, check_pr
     response = client.options("/v1/search", headers=preflight)
     check_problem(response, 403, "other sites")
     assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    ("host", "settings", "trusted"),
+    [
+        ("localhost", {}, True),
+        ("LOCALHOST:8000", {}, True),
+        ("127.0.0.1:1", {}, True),
+        ("[::1]", {}, True),
+        ("[0:0:0:0:0:0:0:1]:8000", {}, True),
+        ("cxr.example.org", {"trusted_hosts": ("cxr.example.org",)}, True),
+        ("a.example.org:8443", {"trusted_hosts": ("*.example.org",)}, True),
+        ("example.org", {"trusted_hosts": ("*.example.org",)}, False),
+        (".example.org", {"trusted_hosts": ("*.example.org",)}, False),
+        ("evil-example.org", {"trusted_hosts": ("*.example.org",)}, False),
+        ("[::1]evil.com", {}, False),
+        ("[::1].evil.com", {}, False),
+        ("[::1]:80.evil.com", {}, False),
+        ("[::1", {}, False),
+        ("::1", {}, False),
+        ("[::1]:", {}, False),
+        ("[localhost]", {}, False),
+        ("[::1%25lo]", {}, False),
+        ("localhost:80:80", {}, False),
+        ("localhost:", {}, False),
+        ("localhost:0", {}, False),
+        ("localhost:65536", {}, False),
+        ("localhost:8000evil.com", {}, False),
+        ("localhost.", {}, False),
+        ("localhost.evil.com", {}, False),
+        ("localhost:8000@evil.com", {}, False),
+        ("evil.com@localhost", {}, False),
+        ("localhost/evil.com", {}, False),
+        ("localhost\\evil.com", {}, False),
+        ("localhost evil.com", {}, False),
+        ("127.1", {}, False),
+        ("2130706433", {}, False),
+        ("127.0.0.1.nip.io", {}, False),
+        ("\u0661\u0662\u0667.0.0.1", {}, False),
+        ("localhost:\u0661", {}, False),
+        ("evil.com", {}, False),
+        ("", {}, False),
+    ],
+)
+def test_hosts_are_read_whole(host: str, settings: dict[str, Any], trusted: bool) -> None:
+    """A name that an attacker's own server can have is not taken for this one's."""
+    assert (refused({"host": host}, **settings) != "host") == trusted
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "settings", "taken"),
+    [
+        ("http://localhost:8000", "localhost:8000", {}, True),
+        ("http://127.0.0.1:8000", "127.0.0.1:8000", {}, True),
+        ("http://[::1]:8000", "[::1]:8000", {}, True),
+        ("HTTP://LocalHost:8000", "localhost:8000", {}, True),
+        ("http://localhost", "localhost", {}, True),
+        ("http://localhost", "localhost:80", {}, True),
+        # Another program of this machine serves a page on another port, by another name or scheme.
+        ("http://localhost:3000", "localhost:8000", {}, False),
+        ("http://localhost", "localhost:8000", {}, False),
+        ("http://localhost:8000", "localhost", {}, False),
+        ("http://127.0.0.1:8000", "localhost:8000", {}, False),
+        ("https://localhost:8000", "localhost:8000", {}, False),
+        ("https://localhost", "localhost", {}, False),
+        ("http://[::1]evil.com", "[::1]:8000", {}, False),
+        ("http://[::1]:8000.evil.com", "[::1]:8000", {}, False),
+        ("http://localhost:8000.evil.com", "localhost:8000", {}, False),
+        ("http://localhost:8000@evil.com", "localhost:8000", {}, False),
+        ("http://evil.com//localhost:8000", "localhost:8000", {}, False),
+        ("http://localhost:8000/", "localhost:8000", {}, False),
+        ("http://localhost:8000 http://evil.com", "localhost:8000", {}, False),
+        ("localhost:8000", "localhost:8000", {}, False),
+        ("//localhost:8000", "localhost:8000", {}, False),
+        ("null", "localhost:8000", {}, False),
+        ("", "localhost:8000", {}, False),
+        ("file://", "localhost:8000", {}, False),
+        ("ftp://localhost:8000", "localhost:8000", {}, False),
+        ("chrome-extension://localhost:8000", "localhost:8000", {}, False),
+        ("http://evil.com", "localhost:8000", {}, False),
+        # Behind a proxy with TLS.
+        (
+            "https://cxr.example.org",
+            "cxr.example.org",
+            {"trusted_hosts": ("cxr.example.org",)},
+            True,
+        ),
+        (
+            "https://cxr.example.org:8443",
+            "cxr.example.org:8443",
+            {"trusted_hosts": ("*.example.org",)},
+            True,
+        ),
+        ("https://localhost", "localhost", {"trusted_hosts": ("localhost",)}, True),
+        (
+            "https://cxr.example.org:8443",
+            "cxr.example.org",
+            {"trusted_hosts": ("cxr.example.org",)},
+            False,
+        ),
+        (
+            "https://other.example.org",
+            "cxr.example.org",
+            {"trusted_hosts": ("*.example.org",)},
+            False,
+        ),
+        # Named on purpose.
+        (SITE, "localhost:8000", {"cors_origins": (SITE,)}, True),
+        (f"{SITE}:443", "localhost:8000", {"cors_origins": (SITE,)}, True),
+        (f"{SITE}:444", "localhost:8000", {"cors_origins": (SITE,)}, False),
+    ],
+)
+def test_origins_are_compared_whole(
+    origin: str, host: str, settings: dict[str, Any], taken: bool
+) -> None:
+    found = refused({"host": host, "origin": origin}, **settings)
+    assert found == (None if taken else "origin")
+
+
+@pytest.mark.parametrize(
+    ("headers", "path", "taken"),
+    [
+        ({}, "/v1/images", True),
+        ({"sec-fetch-site": "same-origin"}, "/v1/images", True),
+        ({"sec-fetch-site": "none"}, "/v1/images", True),
+        ({"sec-fetch-site": "same-site"}, "/v1/images", False),
+        ({"sec-fetch-site": "cross-site"}, "/v1/images", False),
+        ({"sec-fetch-site": "cross-site"}, "/metrics", False),
+        ({"sec-fetch-site": "of-their-own"}, "/v1/images", False),
+        # The origin is right, but the browser says otherwise: another scheme's page, say.
+        ({"sec-fetch-site": "cross-site", "origin": "http://localhost"}, "/v1/images", False),
+        # A link may lead to the page.
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, "/", True),
+        ({"sec-fetch-site": "cross-site"}, "/web/main.js", True),
+        # A site that was named is one.
+        ({"sec-fetch-site": "cross-site", "origin": SITE}, "/v1/images", True),
+    ],
+)
+def test_what_a_browser_says_of_who_asks(headers: dict[str, str], path: str, taken: bool) -> None:
+    found = refused({"host": "localhost", **headers}, path=path, cors_origins=(SITE,))
+    assert found == (None if taken else "origin")
+
+
+def refused(headers: dict[str, str], path: str = "/v1/images", **settings: Any) -> str | None:
+    """Why a form that is posted with some headers is not let in, in one word."""
+    given = Settings(**settings)
+    sent = {"content-type": "multipart/form-data", "content-length": "9", **headers}
+    raw = [(name.encode(), value.encode("utf-8")) for name, value in sent.items()]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": raw}
+    refusal = Admission(given, KeyRing(given)).refuse(scope)
+    return None if refusal is None else refusal.reason
+
+
+def test_two_origins_are_none(client: TestClient, check_problem: Any) -> None:
+    twice = [("Origin", "http://localhost"), ("Origin", "http://evil.example")]
+    check_problem(client.get("/v1/model", headers=twice), 403, "other sites")
+
+
+def test_a_page_of_another_local_port_changes_nothing(
+    service: Service, serve: Any, check_problem: Any, png: bytes, tmp_path: Path
+) -> None:
+    """A server without keys that takes images, as whoever is on this machine may run one."""
+    with serve(service, Settings(uploads=tmp_path / "uploads")) as client:
+        for origin in ("http://localhost:3000", "http://127.0.0.1", "https://localhost"):
+            other = {"Origin": origin}
+            post = client.post("/v1/images", files={"image": png}, headers=other)
+            check_problem(post, 403, "other sites")
+            check_problem(client.delete("/v1/images/images/s01.png", headers=other), 403)
+        assert client.get("/v1/images").json()["total"] == 48
+        assert not (tmp_path / "uploads").exists()
 
 
 def test_a_named_site_may_ask(service: Service, serve: Any, check_problem: Any) -> None:
