@@ -1,11 +1,15 @@
 """Files of keys: one a line, ``NAME SCOPES SHA256 [LAST-DAY]``, or a key as it is.
 
 ``#`` starts a comment.  Scopes stand between commas; the last day is as in 2027-12-31.
+
+Whoever can write the file lets himself in, and whoever can read a key that stands there as it is
+has it.  Such files are refused.  Digests give no key away.
 """
 
 import fcntl
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -32,14 +36,21 @@ def read_key_file(path: Path) -> tuple[Key, ...]:
         The keys; none where every line is a comment.
 
     Raises:
-        ConfigError: The file cannot be read, or a line of it; the message holds no key.
+        ConfigError: The file cannot be read, or a line of it, or others can write it, or read keys
+            in it; the message holds no key.
     """
     keys: list[Key] = []
-    for number, line in enumerate(_lines(path), 1):
+    lines, others_read = _lines(path)
+    for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
         if not words:
             continue
         if len(words) == 1:
+            if others_read:
+                raise ConfigError(
+                    f"{path}: line {number} holds a key as it is, and every user of this machine "
+                    f"can read it; take that right away: chmod 600 {path}"
+                )
             plain = sum(key.key_id.startswith("plain-") for key in keys) + 1
             key = plain_key(words[0], plain, f"{path}: line {number}")
             if any(key.digest == other.digest for other in keys):
@@ -52,15 +63,32 @@ def read_key_file(path: Path) -> tuple[Key, ...]:
     return tuple(keys)
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path) -> tuple[list[str], bool]:
+    """The lines of a file, and whether every user of the machine can read them."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; {_FORM} a line")
-        return path.read_text(encoding="utf-8").splitlines()
+        with path.open(encoding="utf-8") as file:
+            found = os.fstat(file.fileno())
+            if found.st_size > MAX_FILE_BYTES:
+                raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; {_FORM} a line")
+            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise ConfigError(
+                    f"{path}: other users of this machine can write it (mode "
+                    f"{stat.S_IMODE(found.st_mode):04o}) and so let themselves in; take that right "
+                    f"away: chmod 600 {path}"
+                )
+            return file.read().splitlines(), bool(found.st_mode & stat.S_IROTH)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; it is to hold the API keys") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8 text; {_FORM} a line") from None
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Whether every user of the machine can read a file, and so learn who may ask."""
+    try:
+        return bool(path.stat().st_mode & stat.S_IROTH)
+    except OSError:
+        return False
 
 
 def _key_of(words: Sequence[str], place: str) -> Key:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from cxrtext.errors import ConfigError
-from cxrtext_api.key_files import read_key_file
+from cxrtext_api.key_files import is_open_to_others, read_key_file
 from cxrtext_api.keys import ANYONE, Caller, Key, find_caller
 from cxrtext_api.settings import Settings
 
@@ -45,6 +45,13 @@ class KeyRing:
                     f"{self._path}: holds no key; make one with: cxrtext keys add {self._path} NAME"
                 )
             self._keys = (*self._fixed, *in_file)
+            if is_open_to_others(self._path):
+                _log.warning(
+                    "%s: every user of this machine can read it; it holds digests alone, which "
+                    "give no key away, but names too: chmod 600 %s",
+                    self._path,
+                    self._path,
+                )
         self.guarded = settings.guarded
 
     def find(self, given: str | None) -> Caller | None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,14 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture(autouse=True)
+def private() -> Iterator[None]:
+    """Files that tests write are their owner's alone, as files of keys are to be."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
 
 
 def guarded() -> Settings:
@@ -117,6 +126,46 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("# none\n")
     with pytest.raises(ConfigError, match="holds no key"):
         KeyRing(Settings(keys_file=tmp_path / "empty"))
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o620, 0o602, 0o666])
+def test_a_key_that_others_can_read_or_add_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "keys"
+    path.write_text(KEY)
+    path.chmod(mode)
+    with pytest.raises(ConfigError, match="every user|other users") as raised:
+        KeyRing(Settings(keys_file=path))
+    assert f"chmod 600 {path}" in str(raised.value)
+    assert KEY not in str(raised.value)
+    path.chmod(0o640)  # of a group that the server is in, as where secrets are mounted
+    assert KeyRing(Settings(keys_file=path)).find(KEY) is not None
+
+
+def test_digests_that_others_can_read_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys"
+    key = add_key(path, "ward")
+    KeyRing(Settings(keys_file=path))
+    assert "every user" not in caplog.text
+    path.chmod(0o644)
+    assert KeyRing(Settings(keys_file=path)).find(key) is not None
+    assert "every user of this machine can read it" in caplog.text
+    path.chmod(0o646)
+    with pytest.raises(ConfigError, match="mode 0646"):
+        add_key(path, "another")
+
+
+def test_a_running_server_takes_no_keys_from_a_file_that_others_can_write(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    key = add_key(path, "ward")
+    ring = KeyRing(Settings(keys_file=path))
+    with path.open("a") as file:
+        file.write(f"intruder read,write {hash_key(OTHER)}\n")
+    path.chmod(0o666)
+    ring.refresh(force=True)
+    assert ring.find(OTHER) is None
+    assert ring.find(key) is not None
 
 
 def test_a_key_is_made_once_and_kept_as_a_digest(tmp_path: Path) -> None:
