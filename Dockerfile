@@ -1,5 +1,6 @@
 # The command `cxrtext` and its server; how to build and run it: docker/README.md
 
+# A tag can be given other content; with @sha256:… it is one image for ever (docker/README.md).
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
 FROM ${BASE_IMAGE} AS build
@@ -7,18 +8,30 @@ FROM ${BASE_IMAGE} AS build
 ARG PIP_EXTRA_INDEX_URL=""
 # Optional dependencies, such as "train".
 ARG EXTRAS=""
+# "yes" takes every file but PyTorch's by its SHA-256; for CPython 3.11 on x86-64 alone.
+ARG HASHED="no"
 
 RUN python3 -m venv /opt/cxrtext
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY docker/locks docker/locks
 # The dependencies with empty packages first, so that a change of the source does not fetch them anew.
 RUN mkdir -p cxrtext cli/cxrtext_cli api/cxrtext_api \
     && touch cxrtext/__init__.py cli/cxrtext_cli/__init__.py api/cxrtext_api/__init__.py \
-    && /opt/cxrtext/bin/pip install --no-cache-dir -c constraints.txt ".${EXTRAS:+[$EXTRAS]}"
+    && if [ "$HASHED" = yes ]; then \
+        lock=docker/locks/$([ -z "$EXTRAS" ] && echo server || echo extras).txt \
+        && /opt/cxrtext/bin/pip install --no-cache-dir --no-deps --require-hashes -r "$lock" \
+        && /opt/cxrtext/bin/pip install --no-cache-dir -c constraints.txt torch; \
+    else \
+        /opt/cxrtext/bin/pip install --no-cache-dir -c constraints.txt ".${EXTRAS:+[$EXTRAS]}"; \
+    fi
 COPY cxrtext cxrtext
 COPY cli cli
 COPY api api
-RUN /opt/cxrtext/bin/pip install --no-cache-dir --no-deps --force-reinstall . \
+RUN python3 -m venv /opt/build \
+    && /opt/build/bin/pip install --no-cache-dir --no-deps --require-hashes -r docker/locks/build.txt \
+    && /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /opt/built . \
+    && /opt/cxrtext/bin/pip install --no-cache-dir --no-deps --force-reinstall /opt/built/*.whl \
     && /opt/cxrtext/bin/pip check \
     && /opt/cxrtext/bin/pip uninstall --yes pip
 
