@@ -77,7 +77,7 @@ class Index:
     @property
     def seen(self) -> State:
         """The index as it was when it was last looked at; nothing is waited for."""
-        return self._state
+        return self._seen[1]
 
     @property
     def images(self) -> int:
