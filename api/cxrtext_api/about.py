@@ -104,7 +104,7 @@ def _index_info(service: "Service") -> IndexInfo:
 
 def _training_notes(service: "Service") -> dict[str, Any]:
     """What the checkpoint's folder notes of the training; nothing where it is not there."""
-    from cxrtext.models.checkpoint import TRAINING
+    from cxrtext.models.model_files import TRAINING
 
     folder = service.model.folder
     if folder is None:

@@ -27,6 +27,7 @@ from cxrtext_cli.commands.search import search
 from cxrtext_cli.commands.serve import serve
 from cxrtext_cli.commands.train import train
 from cxrtext_cli.commands.verify import verify
+from cxrtext_cli.given import checked
 
 # How OpenMP threads wait for each other: asleep, not spinning. On a machine that does other work
 # too, spinning was measured to slow small networks down thirtyfold; on an idle one it gains little.
@@ -68,7 +69,7 @@ NAMES = {import_data: "import"}
 
 for function, summary in COMMANDS.items():
     name = NAMES.get(function, function.__name__.replace("_", "-"))
-    app.command(name, short_help=summary)(function)
+    app.command(name, short_help=summary)(checked(function))
 app.add_typer(keys, name="keys", short_help="Make, list and revoke a server's API keys.")
 
 

@@ -10,8 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
+from cxrtext_cli.given import CHECKPOINT, DEVICE
+
 Device = Annotated[
-    str, typer.Option(help="Where to compute: auto, cpu, cuda or cuda:N.", show_default=True)
+    str,
+    typer.Option(help="Where to compute: auto, cpu, cuda or cuda:N.", show_default=True),
+    DEVICE,
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 AllowOutside = Annotated[
@@ -21,7 +25,7 @@ MaxRejected = Annotated[
     int, typer.Option(min=0, help="How many images or rows may be bad before the run stops.")
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never ask the hub for a language model.")]
-Model = Annotated[Path, typer.Option(help="Checkpoint folder of an image-text model.")]
+Model = Annotated[Path, typer.Option(help="Checkpoint folder of an image-text model."), CHECKPOINT]
 
 PLAIN_INTERVAL = 5.0
 """Seconds between two progress lines where there is no terminal."""

@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from cxrtext.experiments.data_tables import (
     LEARNING,
     TRAINING,
@@ -19,7 +17,6 @@ from cxrtext.experiments.scales import Scale
 from cxrtext.experiments.stages import stage
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
-from cxrtext.language import pretrain_text, score_reports
 from cxrtext.phantom.write import write_phantoms
 from cxrtext.records import read_manifest
 
@@ -50,6 +47,8 @@ class Prepared:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """One torch thread inside: the language models are so small that a second only costs."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -66,6 +65,8 @@ def _language_model(
     folder, options = out / "language-model", dict(scale.language_model)
 
     def work() -> dict[str, Any]:
+        from cxrtext.language import pretrain_text
+
         with _one_thread():
             summary = pretrain_text(
                 reports,
@@ -104,6 +105,8 @@ def _draw(out: Path, scale: Scale, listener: ExperimentListener) -> dict[str, An
 
 
 def _score(text: Path, model: str, listener: ExperimentListener) -> dict[str, Any]:
+    from cxrtext.language import score_reports
+
     with _one_thread():
         summary = score_reports(
             text / LEARNING,

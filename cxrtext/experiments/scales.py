@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cxrtext.errors import ConfigError
-from cxrtext.models.masked_language_model import DEFAULT_MODEL
+from cxrtext.models.hub import DEFAULT_MODEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,7 @@ from typing import Any
 
 from cxrtext.errors import ConfigError
 from cxrtext.experiments.data_tables import fingerprints
-from cxrtext.experiments.measuring import versions
 from cxrtext.experiments.options import ExperimentListener, ExperimentOptions, Outcome
-from cxrtext.experiments.page import markdown_page
 from cxrtext.experiments.preparation import prepare
 from cxrtext.experiments.processes import run_all
 from cxrtext.experiments.rows import choose_rows
@@ -91,6 +89,9 @@ def _go(
     options: ExperimentOptions, scale: Scale, out: Path, listener: ExperimentListener
 ) -> Outcome:
     """Do all of it in a folder that is ours."""
+    from cxrtext.experiments.measuring import versions
+    from cxrtext.experiments.page import markdown_page
+
     rows = choose_rows(options.rows)
     prepared = prepare(out, options.data, scale, listener)
     runs, missing = plan(rows, options.seeds, out, prepared, scale)

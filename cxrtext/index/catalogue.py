@@ -17,6 +17,9 @@ from cxrtext.errors import CheckpointError, DiskError, HeldError, WorkError, kin
 from cxrtext.files.table_sums import keep_sums, prepare
 from cxrtext.index import schema
 
+CATALOGUE = "catalogue.sqlite"
+"""The file, in an index's folder."""
+
 WAIT_S = 30.0
 """How long a reader waits while a writer commits."""
 
@@ -67,8 +70,8 @@ class Catalogue:
     """
 
     def __init__(self, path: Path, *, write: bool = False, wait_s: float = WAIT_S) -> None:
-        if not write and not path.is_file():
-            raise CheckpointError(f"{path.parent}: not an index; make one with 'cxrtext index'")
+        if not write:
+            check_index_folder(path.parent)
         self.path = path
         self._lock = threading.RLock()
         mode = "rwc" if write else _reading_mode(path)
@@ -197,6 +200,39 @@ class Catalogue:
             "WHERE study_id = ? ORDER BY section, position",
             (study_id,),
         ).fetchall()
+
+
+def check_index_folder(folder: Path) -> None:
+    """Refuse a folder that is no index.
+
+    Raises:
+        CheckpointError: It is none.
+    """
+    if not (folder / CATALOGUE).is_file():
+        raise CheckpointError(f"{folder}: not an index; make one with 'cxrtext index'")
+
+
+def noted_checkpoint(folder: Path, meta: Mapping[str, str]) -> str:
+    """The checkpoint that made an index, if it still lies where it was.
+
+    Args:
+        folder: The index's folder.
+        meta: What its catalogue notes.
+
+    Raises:
+        CheckpointError: It does not, or the index is empty.
+    """
+    if "checkpoint" not in meta:
+        raise CheckpointError(
+            f"{folder}: the index is empty; run 'cxrtext index MANIFEST' to fill it"
+        )
+    noted = meta["checkpoint"]
+    if not (Path(noted) / "config.json").is_file():
+        raise CheckpointError(
+            f"{folder}: the checkpoint that made this index is no longer at '{noted}'; give its "
+            "folder with --model"
+        )
+    return noted
 
 
 def _reading_mode(path: Path) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 from cxrtext.index.vectors import VectorFile
 from cxrtext.models.quantised import SCALE_BYTES
 
-CATALOGUE = "catalogue.sqlite"
 SUMMARY = "index.json"
 LOCK = "writer.lock"
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError, DataError
-from cxrtext.index.catalogue import Catalogue
+from cxrtext.index.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.changes import delete_studies
 from cxrtext.index.check import check_index
 from cxrtext.index.derived import image_rows
 from cxrtext.index.language import LANDMARKS, Language
-from cxrtext.index.layout import CATALOGUE, OF_IMAGES, SENTENCES, vector_files
+from cxrtext.index.layout import OF_IMAGES, SENTENCES, vector_files
 from cxrtext.index.opening import model_of
 from cxrtext.index.state import State, read_state
 from cxrtext.index.summary import IndexSummary, write_summary

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 from cxrtext.errors import CheckpointError
-from cxrtext.index.catalogue import WAIT_S, Catalogue
+from cxrtext.index.catalogue import CATALOGUE, WAIT_S, Catalogue, noted_checkpoint
 from cxrtext.index.check import EMPTY, check_index
-from cxrtext.index.layout import CATALOGUE
 from cxrtext.index.search import Index
 from cxrtext.models import ImageTextModel, load_model
 
@@ -98,18 +97,3 @@ def check_model(folder: Path, meta: dict[str, str], model: ImageTextModel) -> No
         f"{folder}: made by another model ({meta['model'][:12]}…, given "
         f"{model.fingerprint[:12]}…){other}; give the model that made it, or index anew"
     )
-
-
-def noted_checkpoint(folder: Path, meta: dict[str, str]) -> str:
-    """The checkpoint that made an index, if it still lies where it was.
-
-    Raises:
-        CheckpointError: It does not.
-    """
-    noted = meta["checkpoint"]
-    if not (Path(noted) / "config.json").is_file():
-        raise CheckpointError(
-            f"{folder}: the checkpoint that made this index is no longer at '{noted}'; give its "
-            "folder with --model"
-        )
-    return noted

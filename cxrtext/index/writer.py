@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import sweep as sweep_unfinished
-from cxrtext.index.catalogue import Catalogue, told
+from cxrtext.index.catalogue import CATALOGUE, Catalogue, told
 from cxrtext.index.kept_files import remove_leftovers
-from cxrtext.index.layout import CATALOGUE, LOCK, named, strays, vector_files
+from cxrtext.index.layout import LOCK, named, strays, vector_files
 
 POLL_S = 0.2
 

@@ -1,16 +1,21 @@
 """Pseudo-log-likelihoods of sentences, and the language models that give them."""
 
-from cxrtext.language.corpus import Corpus, read_corpus
-from cxrtext.language.pretraining.pretrain import pretrain_text
-from cxrtext.language.pretraining.settings import SHAPES
-from cxrtext.language.pretraining.summary import PretrainSummary
-from cxrtext.language.scoring.score import (
-    SentenceScores,
-    score_sentences,
-    score_sentences_detailed,
-)
-from cxrtext.language.scoring.score_reports import score_reports
-from cxrtext.language.scoring.summary import ScoreSummary
+from typing import TYPE_CHECKING
+
+from cxrtext.surface import import_on_use
+
+if TYPE_CHECKING:
+    from cxrtext.language.corpus import Corpus, read_corpus
+    from cxrtext.language.pretraining.pretrain import pretrain_text
+    from cxrtext.language.pretraining.settings import SHAPES
+    from cxrtext.language.pretraining.summary import PretrainSummary
+    from cxrtext.language.scoring.score import (
+        SentenceScores,
+        score_sentences,
+        score_sentences_detailed,
+    )
+    from cxrtext.language.scoring.score_reports import score_reports
+    from cxrtext.language.scoring.summary import ScoreSummary
 
 __all__ = [
     "SHAPES",
@@ -24,3 +29,5 @@ __all__ = [
     "score_sentences",
     "score_sentences_detailed",
 ]
+
+import_on_use(__name__)

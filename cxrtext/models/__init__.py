@@ -1,8 +1,13 @@
 """Encoders, similarity, the image–text model and its checkpoints."""
 
-from cxrtext.models.checkpoint import load_model, save_checkpoint
-from cxrtext.models.image_text import ImageTextModel, ModelSpec
-from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
+from typing import TYPE_CHECKING
+
+from cxrtext.surface import import_on_use
+
+if TYPE_CHECKING:
+    from cxrtext.models.checkpoint import load_model, save_checkpoint
+    from cxrtext.models.image_text import ImageTextModel, ModelSpec
+    from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
 
 __all__ = [
     "ImageTextModel",
@@ -12,3 +17,5 @@ __all__ = [
     "load_model",
     "save_checkpoint",
 ]
+
+import_on_use(__name__)

@@ -1,7 +1,6 @@
 """A model as a folder: configuration, weights, tokenizer files, and how it was trained."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -14,11 +13,15 @@ from cxrtext.files import check_folder, replacing_folder, sha256, write_json
 from cxrtext.images import Preprocessing
 from cxrtext.models.cxr_bert import CheckpointConfig
 from cxrtext.models.image_text import ImageTextModel, ModelSpec
+from cxrtext.models.model_files import (
+    CONFIG,
+    FORMAT,
+    TRAINING,
+    VERSION,
+    WEIGHTS,
+    read_checkpoint_config,
+)
 from cxrtext.text.tokenizer import load_tokenizer
-
-FORMAT = "cxrtext image-text model"
-VERSION = 1
-CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 
 _AGAIN = "copy the checkpoint again, or train it anew"
 
@@ -73,24 +76,7 @@ def checkpoint_fingerprint(folder: Path, sums: Mapping[str, str] | None = None) 
 
 
 def _read_spec(folder: Path) -> ModelSpec:
-    path = folder / CONFIG
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise CheckpointError(f"{folder}: not a cxrtext checkpoint: {CONFIG}: {reason}") from None
-    except json.JSONDecodeError as error:
-        raise CheckpointError(f"{path}: line {error.lineno}: not JSON ({error.msg})") from None
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{folder}: not a cxrtext checkpoint; give the folder 'checkpoint' that "
-            "'cxrtext train' writes"
-        )
-    if config.get("version") != VERSION:
-        raise CheckpointError(
-            f"{path}: written by another version of cxrtext (format {config.get('version')}, "
-            f"this one reads {VERSION})"
-        )
+    path, config = folder / CONFIG, read_checkpoint_config(folder)
     wanted = {field.name for field in fields(ModelSpec)}
     missing = wanted - config.keys()
     if missing:
@@ -147,8 +133,6 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     from safetensors.torch import load_file
 
     folder = Path(folder)
-    if not folder.is_dir():
-        raise CheckpointError(f"{folder}: no such checkpoint folder; make one with 'cxrtext train'")
     spec = _read_spec(folder)
     sums = check_folder(folder, (CONFIG, WEIGHTS, TRAINING), CheckpointError, _AGAIN)
     try:

@@ -14,7 +14,12 @@ from pathlib import Path
 
 from cxrtext.errors import CheckpointError, HubError
 from cxrtext.files import write_json
-from cxrtext.models.weight_files import PICKLED_WEIGHTS, SAFE_WEIGHTS, cache_folder
+from cxrtext.models.model_files import (
+    PICKLED_WEIGHTS,
+    SAFE_WEIGHTS,
+    cache_folder,
+    check_model_folder,
+)
 
 DEFAULT_MODEL = "microsoft/BiomedVLP-CXR-BERT-general"
 """CXR-BERT's masked language model, on the hub or in its local cache."""
@@ -57,13 +62,25 @@ def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Pat
     folder = Path(name_or_path)
     if folder.is_dir():
         return folder
-    found = None if isinstance(name_or_path, Path) else _HUB_NAME.fullmatch(name_or_path)
-    if found is None:
+    check_model_name(name_or_path)
+    found = _HUB_NAME.fullmatch(str(name_or_path))
+    assert found is not None  # noqa: S101 - as was checked
+    return _hub_folder(found["id"], found["revision"], offline=offline or _offline_everywhere())
+
+
+def check_model_name(name_or_path: str | Path) -> None:
+    """Refuse what is neither the folder of a language model nor a hub id; nothing is fetched.
+
+    Raises:
+        CheckpointError: It is neither, or the folder has no configuration or no weights.
+    """
+    if Path(name_or_path).is_dir():
+        check_model_folder(Path(name_or_path))
+    elif isinstance(name_or_path, Path) or not _HUB_NAME.fullmatch(name_or_path):
         raise CheckpointError(
             f"{name_or_path}: no such model folder; train one: "
             "cxrtext pretrain-text REPORTS --out DIR"
         )
-    return _hub_folder(found["id"], found["revision"], offline=offline or _offline_everywhere())
 
 
 def commit_of(folder: Path) -> str | None:

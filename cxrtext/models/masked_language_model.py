@@ -22,7 +22,8 @@ from cxrtext.models.cxr_bert import (
     read_config,
 )
 from cxrtext.models.hub import DEFAULT_MODEL, commit_of, find_model_folder
-from cxrtext.models.weight_files import PICKLED_WEIGHTS, SAFE_WEIGHTS, keep_copy, read_state
+from cxrtext.models.model_files import PICKLED_WEIGHTS, SAFE_WEIGHTS
+from cxrtext.models.weight_files import keep_copy, read_state
 from cxrtext.text.tokenizer import load_tokenizer, lowercases, save_tokenizer, vocabulary_of
 
 __all__ = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,20 +21,9 @@ from torch import Tensor
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import SEAL, SUMS, file_problems, replacing, replacing_folder, seal_of, sha256
-
-SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
+from cxrtext.models.model_files import PICKLED_WEIGHTS, SAFE_WEIGHTS, cache_folder
 
 _NOTES = "notes"
-
-
-def cache_folder() -> Path:
-    """Return the folder of this program's own model cache, which need not exist.
-
-    Raises:
-        RuntimeError: XDG_CACHE_HOME is not set, and the user has no home.
-    """
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(cache) if cache else Path.home() / ".cache") / "cxrtext" / "models"
 
 
 def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:

@@ -13,7 +13,7 @@ from cxrtext.records.streamed_parquet import open_parquet
 from cxrtext.records.text_rows import Holds, Item
 from cxrtext.records.text_source import TextSource
 
-__all__ = ["BadItem", "Holds", "Item", "TextSource", "open_source"]
+__all__ = ["BadItem", "Holds", "Item", "TextSource", "check_source", "open_source"]
 
 _BY_ENDING = {
     ".csv": open_csv,
@@ -29,6 +29,25 @@ _REFUSED = {
     ".xls": "save the table as .csv in UTF-8",
     ".json": "write JSON Lines, one object a line, as .jsonl",
 }
+
+
+def check_source(path: Path | str) -> None:
+    """Refuse what :func:`open_source` cannot read by its place or name; nothing is opened.
+
+    Raises:
+        DataError: There is nothing at the path, or it has the ending of something else.
+    """
+    path = Path(path)
+    if str(path) == "-" or path.is_dir():
+        return
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder")
+    if not path.is_file():
+        raise DataError(f"{path}: not a file or folder; pipe sentences in and give '-'")
+    ending = path.suffix.lower()
+    if ending not in _BY_ENDING:
+        advice = _REFUSED.get(ending, "give .csv, .parquet, .jsonl, .txt, a folder, or '-'")
+        raise DataError(f"{path}: a file ending in {ending or 'nothing'} is not read: {advice}")
 
 
 def open_source(path: Path | str) -> TextSource:
@@ -51,17 +70,8 @@ def open_source(path: Path | str) -> TextSource:
         return open_stdin()
     path = Path(path)
     try:
-        if path.is_dir():
-            return open_folder(path)
-        if not path.exists():
-            raise DataError(f"{path}: no such file or folder")
-        if not path.is_file():
-            raise DataError(f"{path}: not a file or folder; pipe sentences in and give '-'")
-        ending = path.suffix.lower()
-        if ending not in _BY_ENDING:
-            advice = _REFUSED.get(ending, "give .csv, .parquet, .jsonl, .txt, a folder, or '-'")
-            raise DataError(f"{path}: a file ending in {ending or 'nothing'} is not read: {advice}")
+        check_source(path)
         check_listed(path, DataError)
-        return _BY_ENDING[ending](path)
+        return open_folder(path) if path.is_dir() else _BY_ENDING[path.suffix.lower()](path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None

@@ -1,10 +1,15 @@
 """What can be asked of a loaded model and index."""
 
-from cxrtext.service.answers import EmbeddedImage, FindingScore
-from cxrtext.service.columns import Column
-from cxrtext.service.grounding import GroundedBox, Grounding
-from cxrtext.service.load import load_service
-from cxrtext.service.service import Service
+from typing import TYPE_CHECKING
+
+from cxrtext.surface import import_on_use
+
+if TYPE_CHECKING:
+    from cxrtext.service.answers import EmbeddedImage, FindingScore
+    from cxrtext.service.columns import Column
+    from cxrtext.service.grounding import GroundedBox, Grounding
+    from cxrtext.service.load import load_service
+    from cxrtext.service.service import Service
 
 __all__ = [
     "Column",
@@ -15,3 +20,5 @@ __all__ = [
     "Service",
     "load_service",
 ]
+
+import_on_use(__name__)

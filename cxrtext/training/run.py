@@ -1,15 +1,12 @@
 """A whole training run: from a configuration to a checkpoint."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from cxrtext.config import Config, with_whole_paths, write_config
-from cxrtext.errors import ConfigError, WorkError
-from cxrtext.files import only_one, sweep
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Rejects
 from cxrtext.training.build import (
@@ -22,6 +19,7 @@ from cxrtext.training.build import (
 )
 from cxrtext.training.course import Course
 from cxrtext.training.distributed import Processes, agreed, connected, local_device
+from cxrtext.training.folder import own_folder
 from cxrtext.training.initial import centre_projections
 from cxrtext.training.listener import Listener
 from cxrtext.training.objective import build_objective, gather_extras
@@ -96,29 +94,8 @@ def train(
     check_compiler(config, device)
     with connected(device) as processes:
         heard = (listener or Listener()) if processes.first else Listener()
-        with _own_folder(config.out, resume) if processes.first else nullcontext():
+        with own_folder(config.out, resume) if processes.first else nullcontext():
             return _train(config, resume, heard, device, processes)
-
-
-@contextmanager
-def _own_folder(out: Path, resume: bool) -> Iterator[None]:
-    """Hold a run's folder, and clear away what a killed process left there half written."""
-    if not resume and (out / "state").exists():
-        raise ConfigError(
-            f"{out}: holds a training run already; go on with it with --resume {out}, or train "
-            "into a new folder with --set out=…"
-        )
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(only_one(out / "run"))
-        except WorkError:
-            raise WorkError(
-                f"{out}: another process is training into this folder; wait for it, or choose "
-                "another with --set out=…"
-            ) from None
-        for folder in (out, out / "state"):
-            sweep(folder)
-        yield
 
 
 def _train(

@@ -133,7 +133,7 @@ def test_evaluate_and_index_share_decoded_images(
     refused(
         run(*index, "--out", tmp_path / "other", "--cache", tmp_path / "file"),
         2,
-        "file: decoded images cannot be kept there",
+        "file: is a file; name a folder",
     )
 
 

@@ -97,7 +97,7 @@ def test_an_image_that_is_no_radiograph(cxrtext: Command, archive: Path, tmp_pat
         (("x", "--where", "weight > 3"), "no column 'weight'; there are image, study_id"),
         (("x", "--where", "age > 'x"), "this quote is not closed"),
         (("x", "--where", ""), "the filter is empty"),
-        (("x", "--image", "a.png", "--target", "sentences"), "not by both"),
+        (("x", "--image-id", "a.png", "--target", "sentences"), "not by both"),
         (("x", "--target", "sentences", "--unique", "study"), "are for --target images"),
         (("x", "--other-patients"), "wants --image-id"),
         (("--image-id", "nobody.png"), "no index holds an image of that id"),
@@ -189,7 +189,7 @@ def test_a_whole_index_is_labelled(
     assert set(rows[0]) == {"image", "study_id", "patient_id", "Effusion"}
     hits = found(cxrtext, "x", "--index", archive, "-k", 99, "--where", "label.Effusion > 0.5")
     assert len(hits) == sum(float(row["Effusion"]) > 0.5 for row in rows)
-    for index in ("one.png", checkpoint):
-        assert "give" in refused("classify", index)
-    assert "either images or --index" in refused("classify", "a.png", "--index", archive)
-    assert "--keep wants --index" in refused("classify", "a.png", "--model", checkpoint, "--keep")
+    for given in (prompts, checkpoint):
+        assert "give" in refused("classify", given)
+    assert "either images or --index" in refused("classify", prompts, "--index", archive)
+    assert "--keep wants --index" in refused("classify", prompts, "--model", checkpoint, "--keep")

@@ -129,13 +129,13 @@ def test_calibrated_probabilities(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["IMAGE", "none.txt"], "none.txt: No such file"),
+        (["IMAGE", "none.txt"], "none.txt: no such file"),
         (["IMAGE"], "give IMAGE and REPORT"),
         (["IMAGE", "REPORT", "--out", "a.pdf"], "ends in .csv or .html"),
         (["IMAGE", "REPORT", "--data", "DATA"], "either IMAGE and REPORT, or --data"),
         (["--data", "DATA", "--out", "a.html"], "ends in .csv"),
         (["--data", "DATA", "--wording", "denied"], "'denied' is not one of"),
-        (["--data", "DATA", "--split", "x"], "split 'x'"),
+        (["--data", "DATA", "--split", "x"], "--split: 'x' is not one of"),
         (["IMAGE", "BINARY"], "not UTF-8 text"),
         (["IMAGE", "EMPTY"], "no sentence of findings"),
     ],

@@ -17,7 +17,8 @@ from transformers import BertForMaskedLM
 from cxrtext.errors import ConfigError
 from cxrtext.language import score_sentences_detailed
 from cxrtext.language.scoring import precision
-from cxrtext.language.scoring.masked_copies import VARIANTS, SpecialIds, masked_copies
+from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
+from cxrtext.language.scoring.options import VARIANTS
 from cxrtext.language.scoring.precision import build_network
 from cxrtext.language.scoring.quantized import can_quantize
 from cxrtext.language.scoring.scorer import Scorer

@@ -8,7 +8,8 @@ from safetensors.torch import load_file, save_file
 
 from cxrtext.errors import CheckpointError
 from cxrtext.models.masked_language_model import load_cxr_bert, load_masked_language_model
-from cxrtext.models.weight_files import PICKLED_WEIGHTS, cache_folder, keep_copy, read_state
+from cxrtext.models.model_files import PICKLED_WEIGHTS, cache_folder
+from cxrtext.models.weight_files import keep_copy, read_state
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cxrtext_cli.given import FILE, FILE_OR_FOLDER, NEW_FILE
 from cxrtext_cli.options import AllowOutside, AsJson, Stages, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -12,13 +13,15 @@ if TYPE_CHECKING:
 
 
 def check_data(
-    data: Annotated[Path, typer.Argument(help="Data folder, or a manifest.")],
-    out: Annotated[Path | None, typer.Option(help="Write a page: .html or .md; or .json.")] = None,
-    reports: Annotated[
-        Path | None, typer.Option(help="Reports, if not beside or in the manifest.")
+    data: Annotated[Path, typer.Argument(help="Data folder, or a manifest."), FILE_OR_FOLDER],
+    out: Annotated[
+        Path | None, typer.Option(help="Write a page: .html or .md; or .json."), NEW_FILE
     ] = None,
-    labels: Annotated[Path | None, typer.Option(help="Labels, if not labels.csv.")] = None,
-    boxes: Annotated[Path | None, typer.Option(help="Boxes: COCO JSON or CSV.")] = None,
+    reports: Annotated[
+        Path | None, typer.Option(help="Reports, if not beside or in the manifest."), FILE
+    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="Labels, if not labels.csv."), FILE] = None,
+    boxes: Annotated[Path | None, typer.Option(help="Boxes: COCO JSON or CSV."), FILE] = None,
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Put small pictures into the page.")
     ] = True,
@@ -28,6 +31,7 @@ def check_data(
     cache: Annotated[
         Path | None,
         typer.Option(help="Where to keep what was seen; .check-data.sqlite by default."),
+        NEW_FILE,
     ] = None,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Read every image anew; keep nothing.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cxrtext.errors import ImageError, InputError
+from cxrtext_cli.given import CHECKPOINT, FILE, INDEX, NEW_TABLE, PROMPTS
 from cxrtext_cli.options import (
     FORMULA,
     AllowOutside,
@@ -31,30 +32,31 @@ MOST_PRINTED = 1000
 
 def classify(
     images: Annotated[
-        list[Path] | None, typer.Argument(help="Images (PNG, JPEG, DICOM), or one manifest.")
+        list[Path] | None, typer.Argument(help="Images (PNG, JPEG, DICOM), or one manifest."), FILE
     ] = None,
     model: Annotated[
-        Path | None,
-        typer.Option(help="Checkpoint folder; not needed with --index."),
+        Path | None, typer.Option(help="Checkpoint folder; not needed with --index."), CHECKPOINT
     ] = None,
     index: Annotated[
         Path | None,
         typer.Option(help="Label a whole index, from what it keeps: nothing is decoded."),
+        INDEX,
     ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the labels in the index, for filters and cohorts.")
     ] = False,
     prompts: Annotated[
-        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default.")
+        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default."), PROMPTS
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the probabilities as CSV, too.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the probabilities as CSV, too."), NEW_TABLE
+    ] = None,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     as_json: AsJson = False,
 ) -> None:
     """Zero-shot probabilities of findings in images, a manifest's images or a whole index."""
     from cxrtext.evaluation import CHEX5_PROMPTS, read_prompts
-    from cxrtext.service import load_service
 
     if index is not None:
         if images:
@@ -67,6 +69,9 @@ def classify(
     if keep:
         raise InputError("--keep wants --index DIR: labels are kept in an index")
     sources = _sources(images, allow_outside)
+
+    from cxrtext.service import load_service
+
     service = load_service(
         model, prompts=read_prompts(prompts) if prompts else None, device=pick_device(device)
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, FILE, NEW_FOLDER, PROMPTS, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -27,18 +28,21 @@ if TYPE_CHECKING:
 
 def evaluate(
     checkpoint: Annotated[
-        list[Path], typer.Argument(help="Checkpoint folder; several with --compare.")
+        list[Path], typer.Argument(help="Checkpoint folder; several with --compare."), CHECKPOINT
     ],
     data: Annotated[
         Path,
         typer.Option(help="Data folder: manifest.csv, and reports.csv, labels.csv, boxes.json."),
+        DATA_FOLDER,
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Folder for report.html, report.md and metrics.json.")
+        Path | None,
+        typer.Option(help="Folder for report.html, report.md and metrics.json."),
+        NEW_FOLDER,
     ] = None,
-    split: Annotated[str, typer.Option(help="train, val, test or all.")] = "test",
+    split: Annotated[str, typer.Option(help="train, val, test or all."), SPLIT] = "test",
     prompts: Annotated[
-        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default.")
+        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default."), PROMPTS
     ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Compare several checkpoints, with paired tests.")
@@ -50,7 +54,9 @@ def evaluate(
         str, typer.Option(help="Labels of -1: ignore, positive or negative.")
     ] = "ignore",
     boxes: Annotated[
-        Path | None, typer.Option(help="Box file (COCO JSON or CSV), instead of the folder's.")
+        Path | None,
+        typer.Option(help="Box file (COCO JSON or CSV), instead of the folder's."),
+        FILE,
     ] = None,
     sigma: Annotated[
         float, typer.Option(min=0, help="Gaussian over the map, in regions; BioViL has 1.5.")
@@ -105,16 +111,14 @@ def evaluate(
     cache: Annotated[
         Path | None,
         typer.Option(help="Folder of decoded images, shared with training and others."),
+        NEW_FOLDER,
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a checkpoint: zero-shot classification, grounding and retrieval."""
     from cxrtext.errors import ConfigError
     from cxrtext.evaluation import Settings, read_prompts
-    from cxrtext.evaluation import evaluate as run
-    from cxrtext.evaluation.report import ReportOptions
     from cxrtext.evaluation.settings import SLICE_COLUMNS
-    from cxrtext.images.cache import DecodedCache
     from cxrtext.records import Rejects
 
     if compare != (len(checkpoint) > 1):
@@ -137,6 +141,11 @@ def evaluate(
     if compare and (calibrate or keep_reference):
         raise ConfigError("--calibrate and --keep-reference want one checkpoint, without --compare")
     known = read_prompts(prompts) if prompts else None
+
+    from cxrtext.evaluation import evaluate as run
+    from cxrtext.evaluation.report import ReportOptions
+    from cxrtext.images.cache import DecodedCache
+
     decoded = DecodedCache(cache, say) if cache else None
 
     def measure(one: Path, rejects: Rejects) -> "Evaluation":

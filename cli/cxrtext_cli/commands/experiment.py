@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cxrtext.experiments.registry import EXPERIMENTS
+from cxrtext_cli.given import FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import AsJson, Stages, print_json, say
 
 KNOWN = "; ".join(f"{name}: {what}" for name, (what, _) in EXPERIMENTS.items())
@@ -17,13 +18,14 @@ def experiment(
         str, typer.Option(help="How much data, and how long: smoke, cpu, gpu or paper.")
     ] = "cpu",
     out: Annotated[
-        Path | None, typer.Option(help="Folder; experiments/NAME-SCALE by default.")
+        Path | None, typer.Option(help="Folder; experiments/NAME-SCALE by default."), NEW_FOLDER
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
             help="Data folder of table1, drawn phantoms by default; CIFAR-10 or MNIST of others."
         ),
+        FILE_OR_FOLDER,
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings a row.")] = 1,
     rows: Annotated[

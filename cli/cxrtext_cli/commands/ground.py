@@ -6,27 +6,31 @@ from typing import Annotated
 import typer
 
 from cxrtext.errors import InputError
+from cxrtext_cli.given import FILE, NEW_FILE, SENTENCE
 from cxrtext_cli.options import AsJson, Device, Model, pick_device, print_json
 
 
 def ground(
-    image: Annotated[Path, typer.Argument(help="An image: PNG, JPEG or DICOM.")],
-    sentence: Annotated[str, typer.Argument(help="A sentence, such as 'Left pleural effusion.'")],
+    image: Annotated[Path, typer.Argument(help="An image: PNG, JPEG or DICOM."), FILE],
+    sentence: Annotated[
+        str, typer.Argument(help="A sentence, such as 'Left pleural effusion.'"), SENTENCE
+    ],
     model: Model,
     out: Annotated[
-        Path | None, typer.Option(help="PNG file of the overlay; IMAGE.ground.png here.")
+        Path | None, typer.Option(help="PNG file of the overlay; IMAGE.ground.png here."), NEW_FILE
     ] = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Show where an image supports a sentence: overlay, peak and boxes."""
+    target = out or Path(f"{image.stem}.ground.png")
+    if target.suffix.lower() != ".png":
+        raise InputError(f"{target}: the overlay is a PNG file; give a name that ends in .png")
+
     from cxrtext.files import replacing
     from cxrtext.images import encode_png, render_overlay
     from cxrtext.service import load_service
 
-    target = out or Path(f"{image.stem}.ground.png")
-    if target.suffix.lower() != ".png":
-        raise InputError(f"{target}: the overlay is a PNG file; give a name that ends in .png")
     service = load_service(model, device=pick_device(device))
     pixels = service.read_file(image)
     found = service.ground(service.embed(pixels), sentence)

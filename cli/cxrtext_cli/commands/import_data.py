@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cxrtext_cli.given import ANY_PATH, FILE, FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import AsJson, MaxRejected, Stages, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -64,9 +65,11 @@ def _tell(summary: "ImportSummary", out: Path) -> None:
 
 def import_data(
     folder: Annotated[
-        Path, typer.Argument(help="Folder of DICOM files or of a public set, or a table of images.")
+        Path,
+        typer.Argument(help="Folder of DICOM files or of a public set, or a table of images."),
+        FILE_OR_FOLDER,
     ],
-    out: Annotated[Path, typer.Option(help="Data folder to write.")],
+    out: Annotated[Path, typer.Option(help="Data folder to write."), NEW_FOLDER],
     layout: Annotated[
         str,
         typer.Option(help="auto, mimic, chexpert, nih, openi, generic, dicom or reports."),
@@ -74,9 +77,10 @@ def import_data(
     reports: Annotated[
         Path | None,
         typer.Option(help="Table or folder of reports, joined by study or accession number."),
+        FILE_OR_FOLDER,
     ] = None,
     boxes: Annotated[
-        Path | None, typer.Option(help="Box file: COCO JSON as MS-CXR has it, or CSV.")
+        Path | None, typer.Option(help="Box file: COCO JSON as MS-CXR has it, or CSV."), FILE
     ] = None,
     keep: Annotated[
         str, typer.Option(help="Metadata for the manifest, such as age,sex. No other is read.")
@@ -88,6 +92,7 @@ def import_data(
             metavar="KEYFILE",
             help="Replace ids and file names by hashes under the key in this file; drop dates.",
         ),
+        ANY_PATH,
     ] = None,
     split: Annotated[
         str,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext.errors import InputError, WorkError
+from cxrtext_cli.given import CHECKPOINT, FILE, FILE_OR_FOLDER, FOLDER, INDEX, NEW_FOLDER, PROMPTS
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -40,17 +41,24 @@ class Candidates(StrEnum):
 
 def index(
     source: Annotated[
-        Path, typer.Argument(help="Manifest of images to add, or the folder of an index to mend.")
+        Path,
+        typer.Argument(help="Manifest of images to add, or the folder of an index to mend."),
+        FILE_OR_FOLDER,
     ],
     model: Annotated[
-        Path | None, typer.Option(help="Checkpoint; by default the one the index notes.")
+        Path | None,
+        typer.Option(help="Checkpoint; by default the one the index notes."),
+        CHECKPOINT,
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the index; an existing one is added to.")
+        Path | None,
+        typer.Option(help="Folder of the index; an existing one is added to."),
+        NEW_FOLDER,
     ] = None,
     reports: Annotated[
         Path | None,
         typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
+        FILE,
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Embed images again that are in the index.")
@@ -59,7 +67,7 @@ def index(
         list[str] | None, typer.Option(help="Delete this study; may be repeated.")
     ] = None,
     delete_from: Annotated[
-        Path | None, typer.Option(help="Delete the studies that a file names, one a line.")
+        Path | None, typer.Option(help="Delete the studies that a file names, one a line."), FILE
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Look for damage.")] = False,
     compact: Annotated[
@@ -78,7 +86,7 @@ def index(
         int, typer.Option(min=1, max=8, help="Of a new index: keep N x N regions as one.")
     ] = 1,
     prompts: Annotated[
-        Path | None, typer.Option(help="YAML file of prompts of a new index's labels.")
+        Path | None, typer.Option(help="YAML file of prompts of a new index's labels."), PROMPTS
     ] = None,
     candidates: Annotated[
         Candidates, typer.Option(help="Structure of the fast search; auto is by size.")
@@ -95,12 +103,11 @@ def index(
     cache: Annotated[
         Path | None,
         typer.Option(help="Folder of decoded images, shared with training and others."),
+        NEW_FOLDER,
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Embed and index an archive for search, goes on where it was stopped; or mend an index."""
-    from cxrtext.index.summary import summary_dict
-
     studies = [*(delete or []), *(_named_in(delete_from) if delete_from else [])]
     asked = [bool(studies), check, compact, rebuild, root is not None]
     if sum(asked) > 1:
@@ -114,6 +121,14 @@ def index(
         _mend(source, studies, root, wait, as_json)
         return
     folder = source if any(asked) else _needed(out, "--out DIR")
+    if any(asked):
+        INDEX.check(folder)
+    else:
+        FILE.check(source)
+        model = model or _noted(folder)
+
+    from cxrtext.index.summary import summary_dict
+
     options = {"kind": candidates.value, "target": target_recall, "wait_s": wait}
     if compact or rebuild:
         from cxrtext.index import rewrite
@@ -127,7 +142,7 @@ def index(
         with progress("indexing", "images") as update:
             summary = build_index(
                 source,
-                model or _noted(folder),
+                model,  # type: ignore[arg-type]  # as was looked up
                 folder,
                 reports=reports,
                 device=pick_device(device),
@@ -169,9 +184,7 @@ def _needed(out: Path | None, option: str) -> Path:
 
 def _noted(folder: Path) -> Path:
     """The checkpoint that an existing index notes."""
-    from cxrtext.index.catalogue import Catalogue
-    from cxrtext.index.layout import CATALOGUE
-    from cxrtext.index.opening import noted_checkpoint
+    from cxrtext.index.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 
     if not (folder / CATALOGUE).is_file():
         raise InputError("give the checkpoint of a new index with --model DIR")
@@ -181,6 +194,10 @@ def _noted(folder: Path) -> Path:
 
 def _mend(folder: Path, studies: list[str], root: str | None, wait: float, as_json: bool) -> None:
     """Delete studies, note a moved folder, or check."""
+    INDEX.check(folder)
+    if root is not None:
+        FOLDER.check(Path(root.rpartition("=")[2]))
+
     from cxrtext.index import delete, move_root
 
     if studies:

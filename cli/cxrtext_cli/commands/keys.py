@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cxrtext_cli.given import ANY_PATH, NEW_FILE, checked
 from cxrtext_cli.options import AsJson, print_json, print_rows, say
 
 keys = typer.Typer(
@@ -14,13 +15,14 @@ keys = typer.Typer(
     help="Make, list and revoke the API keys of a server. A running server follows its file.",
 )
 
-File = Annotated[Path, typer.Argument(help="The file of keys.")]
+File = Annotated[Path, typer.Argument(help="The file of keys."), ANY_PATH]
 Name = Annotated[str, typer.Argument(help="Name of the key, as the audit log shows it.")]
 
 
 @keys.command("add", short_help="Make a key and print it once.")
+@checked
 def add(
-    file: File,
+    file: Annotated[Path, typer.Argument(help="The file of keys, made when missing."), NEW_FILE],
     name: Name,
     scope: Annotated[
         list[str] | None,

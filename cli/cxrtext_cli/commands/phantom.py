@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cxrtext_cli.given import NEW_FILE, NEW_FOLDER
 from cxrtext_cli.options import AsJson, print_json, progress, say
 
 
@@ -23,12 +24,15 @@ Difficulty = Annotated[
 Gallery = Annotated[
     Path | None,
     typer.Option(metavar="FILE.png", help="Also draw a contact sheet, a row a finding."),
+    NEW_FILE,
 ]
 
 
 def phantom(
     out: Annotated[
-        Path | None, typer.Argument(help="Folder to write; may be left out with --gallery.")
+        Path | None,
+        typer.Argument(help="Folder to write; may be left out with --gallery."),
+        NEW_FOLDER,
     ] = None,
     studies: Annotated[int, typer.Option(min=1, help="Number of studies.")] = 2000,
     size: Annotated[int, typer.Option(help="Side of an image in pixels, 64 to 1024.")] = 512,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cxrtext_cli.given import LANGUAGE_MODEL, NEW_FOLDER, SECTION, SOURCE
 from cxrtext_cli.options import (
     AsJson,
     Device,
@@ -26,11 +27,13 @@ def pretrain_text(
             help="Table of reports or sentences (CSV, Parquet, JSON Lines), or folder of text "
             "files."
         ),
+        SOURCE,
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the language model to write.")],
+    out: Annotated[Path, typer.Option(help="Folder of the language model to write."), NEW_FOLDER],
     base: Annotated[
         str | None,
         typer.Option(help="Fine-tune this model (folder or hub id) instead of starting afresh."),
+        LANGUAGE_MODEL,
     ] = None,
     size: Annotated[
         str, typer.Option(help="Size of a new model: compact, or demo for the embedded data.")
@@ -46,7 +49,7 @@ def pretrain_text(
         typer.Option(min=0, help="Stop after so many epochs without a gain on held-out text."),
     ] = 0,
     section: Annotated[
-        list[str] | None, typer.Option(help="Read these sections only; repeatable.")
+        list[str] | None, typer.Option(help="Read these sections only; repeatable."), SECTION
     ] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     device: Device = "auto",
@@ -55,6 +58,16 @@ def pretrain_text(
 ) -> None:
     """Train a compact masked language model and its word pieces, or fine-tune one."""
     from dataclasses import asdict
+
+    from cxrtext.language.pretraining.settings import (
+        check_masking_and_patience,
+        check_output,
+        choose_shape,
+    )
+
+    choose_shape(size)
+    check_masking_and_patience(masking, patience)
+    check_output(out)
 
     from cxrtext.language import pretrain_text as run
 

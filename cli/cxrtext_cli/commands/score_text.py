@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from cxrtext_cli.given import (
+    LANGUAGE_MODEL,
+    NEW_FILE,
+    NEW_TABLE,
+    NEW_TABLE_OR_STDOUT,
+    SECTION,
+    SOURCE,
+)
 from cxrtext_cli.options import (
     AsJson,
     Device,
@@ -76,9 +84,12 @@ def score_text(
             help="Table of reports or sentences (CSV, Parquet, JSON Lines), folder of text files, "
             "or - for sentences on standard input, one a line."
         ),
+        SOURCE,
     ],
     model: Annotated[
-        str, typer.Option(help="Masked language model: a folder, or a hub id (id@revision).")
+        str,
+        typer.Option(help="Masked language model: a folder, or a hub id (id@revision)."),
+        LANGUAGE_MODEL,
     ] = "microsoft/BiomedVLP-CXR-BERT-general",
     out: Annotated[
         str | None,
@@ -86,6 +97,7 @@ def score_text(
             help="Table to write, .csv or .parquet; - for standard output. "
             "Default: sentences.csv beside the reports."
         ),
+        NEW_TABLE_OR_STDOUT,
     ] = None,
     a: Annotated[float, typer.Option(help="Scale of the class probability, in (0, 1).")] = 0.2,
     k: Annotated[float, typer.Option(min=0.0, help="Exponent on the likelihood.")] = 0.35,
@@ -95,15 +107,18 @@ def score_text(
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw what a and k can be judged by: .html, .png, .svg or .pdf."),
+        NEW_FILE,
     ] = None,
     batch_size: Annotated[
         int, typer.Option(min=2, help="Training batch that --plot counts false negatives in.")
     ] = 64,
     tokens: Annotated[
-        Path | None, typer.Option(help="Write each word piece's log-likelihood to this table too.")
+        Path | None,
+        typer.Option(help="Write each word piece's log-likelihood to this table too."),
+        NEW_TABLE,
     ] = None,
     section: Annotated[
-        list[str] | None, typer.Option(help="Keep these sections only; repeatable.")
+        list[str] | None, typer.Option(help="Keep these sections only; repeatable."), SECTION
     ] = None,
     variant: Annotated[
         str, typer.Option(help="original, or within-word-l2r (hides the rest of a word too).")
@@ -121,6 +136,7 @@ def score_text(
     cache: Annotated[
         Path | None,
         typer.Option(help="File of scores that outlives the run; scores.sqlite beside the table."),
+        NEW_FILE,
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no such file.")] = False,
     longest: Annotated[
@@ -138,16 +154,33 @@ def score_text(
     from dataclasses import asdict
     from typing import cast
 
-    from cxrtext.language import score_reports
     from cxrtext.language.eta.page import check_target
-    from cxrtext.language.eta.summary import fit_line
-    from cxrtext.language.scoring.allocator import keep_memory
-    from cxrtext.language.scoring.masked_copies import Variant
-    from cxrtext.language.scoring.precision import Precision
+    from cxrtext.language.scoring.options import Precision, ScoreOptions, Variant, check_paths
 
     target = _target(reports, out)
     if plot is not None:
         check_target(plot)
+    options = ScoreOptions(
+        a=a,
+        k=k,
+        fit=fit,
+        sections=tuple(section) if section else None,
+        precision=cast(Precision, precision),
+        variant=cast(Variant, variant),
+        batch_tokens=batch_tokens,
+        workers=workers,
+        max_rejected=max_rejected,
+        longest=longest,
+        cache=False if no_cache else cache or True,
+        tokens=tokens,
+    )
+    options.check()
+    check_paths(reports, target, tokens)
+
+    from cxrtext.language import score_reports
+    from cxrtext.language.eta.summary import fit_line
+    from cxrtext.language.scoring.allocator import keep_memory
+
     keep_memory()
     lines: list[str] = []
 
@@ -162,20 +195,9 @@ def score_text(
             reports,
             target,
             model=model,
-            a=a,
-            k=k,
-            fit=fit,
-            sections=section,
             device=pick_device(device),
             offline=offline,
-            precision=cast(Precision, precision),
-            variant=cast(Variant, variant),
-            batch_tokens=batch_tokens,
-            workers=workers,
-            cache=False if no_cache else cache or True,
-            tokens=tokens,
-            max_rejected=max_rejected,
-            longest=longest,
+            **asdict(options),
             judge=judge,
             on_read=lambda count: say(f"reading: {count}"),
             progress=update,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cxrtext.errors import InputError, NotFoundError
+from cxrtext_cli.given import CHECKPOINT, FILE, INDEX, NEW_TABLE, SENTENCE
 from cxrtext_cli.options import (
     AsJson,
     Device,
@@ -49,18 +50,22 @@ class Mode(StrEnum):
 
 def search(
     index: Annotated[
-        list[Path], typer.Option(help="Folder of the index; repeat it to search several as one.")
+        list[Path],
+        typer.Option(help="Folder of the index; repeat it to search several as one."),
+        INDEX,
     ],
-    query: Annotated[str | None, typer.Argument(help="A sentence.")] = None,
+    query: Annotated[str | None, typer.Argument(help="A sentence."), SENTENCE] = None,
     image: Annotated[
-        Path | None, typer.Option(help="Look for what is like, or is said of, this image.")
+        Path | None, typer.Option(help="Look for what is like, or is said of, this image."), FILE
     ] = None,
     image_id: Annotated[
         str | None, typer.Option(help="The same with an indexed image, by its name.")
     ] = None,
     target: Annotated[Target, typer.Option(help="What to look for.")] = Target.IMAGES,
     without: Annotated[
-        list[str] | None, typer.Option("--not", help="What is not to be there; may be repeated.")
+        list[str] | None,
+        typer.Option("--not", help="What is not to be there; may be repeated."),
+        SENTENCE,
     ] = None,
     image_weight: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Weight of the image beside a sentence.")
@@ -78,18 +83,16 @@ def search(
     mode: Annotated[
         Mode, typer.Option(help="exact proves the order; fast looks at candidates only.")
     ] = Mode.AUTO,
-    out: Annotated[Path | None, typer.Option(help="Write the results as CSV, too.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the results as CSV, too."), NEW_TABLE
+    ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Checkpoint, if it no longer lies where it was.")
+        Path | None, typer.Option(help="Checkpoint, if it no longer lies where it was."), CHECKPOINT
     ] = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Find images by a sentence, an image or both, or sentences by either."""
-    from cxrtext.index import open_shards
-    from cxrtext.models import load_model
-    from cxrtext.service import Service
-
     if query is None and image is None and image_id is None:
         raise InputError("give either a sentence or --image FILE, or both")
     if image is not None and image_id is not None:
@@ -101,6 +104,13 @@ def search(
             raise InputError("--not, --unique and --mode are for --target images")
     if other_patients and image_id is None:
         raise InputError("--other-patients wants --image-id: a file does not say whose it is")
+    if where is not None:
+        _check_where(index, where)
+
+    from cxrtext.index import open_shards
+    from cxrtext.models import load_model
+    from cxrtext.service import Service
+
     loaded = load_model(model, pick_device(device)) if model else None
     with open_shards(index, loaded) as shards:
         shards.model.to(pick_device(device))
@@ -138,6 +148,15 @@ def search(
         print_json(rows)
     else:
         print_rows(rows)
+
+
+def _check_where(folders: list[Path], where: str) -> None:
+    from cxrtext.index.catalogue import CATALOGUE, Catalogue
+    from cxrtext.index.where import parse
+
+    for folder in folders:
+        with Catalogue(folder / CATALOGUE) as catalogue:
+            parse(where, catalogue.columns())
 
 
 def _known(shards: "Shards", name: str) -> tuple["Index", "IndexedImage"]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cxrtext.errors import InputError
+from cxrtext_cli.given import CHECKPOINT, INDEX, LANGUAGE_MODEL, NEW_FILE, NEW_FOLDER, PROMPTS
 from cxrtext_cli.options import Device, pick_device
 
 if TYPE_CHECKING:
@@ -17,13 +18,17 @@ if TYPE_CHECKING:
 
 def serve(
     model: Annotated[
-        Path | None, typer.Option(help="Checkpoint folder; by default the one of the index.")
+        Path | None,
+        typer.Option(help="Checkpoint folder; by default the one of the index."),
+        CHECKPOINT,
     ] = None,
     index: Annotated[
-        list[Path] | None, typer.Option(help="Folder of the index to search; repeatable.")
+        list[Path] | None, typer.Option(help="Folder of the index to search; repeatable."), INDEX
     ] = None,
     language_model: Annotated[
-        str | None, typer.Option(help="Language model that scores sentences: a folder or hub id.")
+        str | None,
+        typer.Option(help="Language model that scores sentences: a folder or hub id."),
+        LANGUAGE_MODEL,
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; beyond this machine only with API keys.")
@@ -40,10 +45,12 @@ def serve(
         typer.Option(help="Another site whose pages may ask: https://NAME; repeatable."),
     ] = None,
     prompts: Annotated[
-        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default.")
+        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default."), PROMPTS
     ] = None,
     uploads: Annotated[
-        Path | None, typer.Option(help="Folder for images added over HTTP; else none can be.")
+        Path | None,
+        typer.Option(help="Folder for images added over HTTP; else none can be."),
+        NEW_FOLDER,
     ] = None,
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Serving processes, each with its own model.")
@@ -62,7 +69,7 @@ def serve(
     ] = 0,
     metrics: Annotated[bool, typer.Option(help="Whether /metrics is there.")] = True,
     audit_log: Annotated[
-        Path | None, typer.Option(help="File to write who asked about which study into.")
+        Path | None, typer.Option(help="File to write who asked about which study into."), NEW_FILE
     ] = None,
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="How log lines are written.")
@@ -76,6 +83,8 @@ def serve(
     """
     if model is None and not index:
         raise InputError("give a checkpoint with --model, an index with --index, or both")
+    if uploads is not None and not index:
+        raise InputError("--uploads wants --index DIR: images are added to an index")
     from cxrtext_api.keys import keys_file_of, keys_of_environment
     from cxrtext_api.logs import configure_logging
     from cxrtext_api.serve import run_server

@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext.errors import ConfigError
+from cxrtext_cli.given import (
+    ANY_PATH,
+    DEVICE,
+    FILE,
+    LANGUAGE_MODEL,
+    NEW_FOLDER,
+    PROMPTS,
+    check_each,
+)
 from cxrtext_cli.options import AsJson, Stages, duration, print_json, say
 
 if TYPE_CHECKING:
+    from cxrtext.config import Config
     from cxrtext.training.loop import StepReport
 
 DEFAULT_CONFIG = Path("cxrtext.yaml")
@@ -17,14 +27,18 @@ DEFAULT_CONFIG = Path("cxrtext.yaml")
 
 def train(
     config: Annotated[
-        Path | None, typer.Argument(help="YAML configuration; by default cxrtext.yaml here.")
+        Path | None,
+        typer.Argument(help="YAML configuration; by default cxrtext.yaml here."),
+        ANY_PATH,
     ] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="A.B=C", help="Set a key; repeatable."),
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with the run in this folder.", metavar="DIR")
+        Path | None,
+        typer.Option(help="Go on with the run in this folder.", metavar="DIR"),
+        ANY_PATH,
     ] = None,
     init: Annotated[bool, typer.Option("--init", help="Write a commented cxrtext.yaml.")] = False,
     as_json: AsJson = False,
@@ -49,6 +63,8 @@ def train(
     loaded = load_config(chosen, overrides or [])
     if resume is not None:
         loaded = loaded.model_copy(update={"out": resume})
+
+    _check(loaded, resume is not None)
 
     from dataclasses import asdict
 
@@ -83,3 +99,25 @@ def train(
         typer.echo(f"{summary.best}: best by {loaded.training.best}, step {summary.best_step}")
     if summary.rejected:
         typer.echo(f"images set aside: {summary.rejected}")
+
+
+def _check(config: "Config", resume: bool) -> None:
+    """Refuse a configuration whose files are not there, before torch is imported."""
+    from cxrtext.training.folder import check_folder
+
+    data, model, objective, training = config.data, config.model, config.objective, config.training
+    check_each(
+        {
+            "data.manifest": (FILE, data.manifest),
+            "data.sentences": (FILE, data.sentences),
+            "data.cache": (NEW_FOLDER, data.cache),
+            "model.text": (LANGUAGE_MODEL, model.text),
+            "model.image_weights": (FILE, model.image_weights),
+            "objective.labels": (FILE, objective.labels),
+            "objective.true_probability": (FILE, objective.true_probability),
+            "training.prompts": (PROMPTS, training.prompts),
+            "training.device": (DEVICE, training.device),
+            "out": (NEW_FOLDER, config.out),
+        }
+    )
+    check_folder(config.out, resume)

@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from cxrtext.errors import InputError
+from cxrtext_cli.given import (
+    CHECKPOINT,
+    DATA_FOLDER,
+    FILE,
+    INDEX,
+    NEW_FILE,
+    NEW_FOLDER,
+    REPORT,
+    SPLIT,
+)
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -31,24 +41,29 @@ PRINTED = 20
 
 def verify(
     image: Annotated[
-        Path | None, typer.Argument(help="An image: PNG, JPEG or DICOM.", show_default=False)
+        Path | None, typer.Argument(help="An image: PNG, JPEG or DICOM.", show_default=False), FILE
     ] = None,
     report: Annotated[
         Path | None,
         typer.Argument(help="A text file with its report; - for standard input."),
+        REPORT,
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Checkpoint folder; not needed with --index.")
+        Path | None, typer.Option(help="Checkpoint folder; not needed with --index."), CHECKPOINT
     ] = None,
     index: Annotated[
         Path | None,
         typer.Option(help="Index whose images to compare with, if the checkpoint keeps none."),
+        INDEX,
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="A whole data folder instead: its least supported sentences."),
+        DATA_FOLDER,
     ] = None,
-    split: Annotated[str, typer.Option(help="With --data: train, val, test or all.")] = "all",
+    split: Annotated[
+        str, typer.Option(help="With --data: train, val, test or all."), SPLIT
+    ] = "all",
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, help="With --data: most sentences to give.")
     ] = 1000,
@@ -59,19 +74,19 @@ def verify(
         float | None, typer.Option(help="Region score from which on a region is in a box.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write a table (.csv) or, of one report, a page (.html).")
+        Path | None,
+        typer.Option(help="Write a table (.csv) or, of one report, a page (.html)."),
+        NEW_FILE,
     ] = None,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
     cache: Annotated[
-        Path | None, typer.Option(help="With --data: folder of decoded images, shared.")
+        Path | None, typer.Option(help="With --data: folder of decoded images, shared."), NEW_FOLDER
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """How well an image supports each sentence of its report."""
-    from cxrtext.service import load_service
-
     if model is None and index is None:
         raise InputError("give --model DIR, or --index DIR, which knows its model")
     endings = (".csv",) if data else (".csv", ".html")
@@ -81,6 +96,9 @@ def verify(
         if image or report:
             raise InputError("give either IMAGE and REPORT, or --data DIR")
         _check_wording(wording)
+
+        from cxrtext.service import load_service
+
         service = load_service(model, index, device=pick_device(device))
         rejects = _of_folder(
             service, data, split, count, wording, allow_outside, max_rejected, cache, out, as_json
@@ -91,6 +109,9 @@ def verify(
     if image is None or report is None:
         raise InputError("give IMAGE and REPORT (a text file, or - for standard input)")
     text = _read(report)
+
+    from cxrtext.service import load_service
+
     service = load_service(model, index, device=pick_device(device))
     from cxrtext.service.verification import verify as run
 

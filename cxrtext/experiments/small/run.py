@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import ConfigError
-from cxrtext.experiments.measuring import versions
 from cxrtext.experiments.options import ExperimentListener, ExperimentOptions, Outcome
 from cxrtext.experiments.processes import run_all
 from cxrtext.experiments.small.data_sets import fingerprint, prepare_sets, require_data
 from cxrtext.experiments.small.definition import Experiment, Group, Scale, Trial
 from cxrtext.experiments.small.figures import draw_figures
-from cxrtext.experiments.small.page import markdown_page
 from cxrtext.experiments.small.runs import SmallRun, check, choose_trials, plan
 from cxrtext.experiments.small.table import build_table, read_finished
 from cxrtext.experiments.stages import claim
@@ -70,6 +68,9 @@ def _go(
     listener: ExperimentListener,
 ) -> Outcome:
     """Do all of it in a folder that is ours."""
+    from cxrtext.experiments.measuring import versions
+    from cxrtext.experiments.small.page import markdown_page
+
     scale = experiment.scales[options.scale]
     wanted = [group.data for group, _ in trials]
     sets, notes = prepare_sets(experiment, wanted, options.data, scale, out, listener)

@@ -3,6 +3,7 @@
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 import numpy as np
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
 from cxrtext.files import replacing
-from cxrtext.training.metadata import Kind
+
+if TYPE_CHECKING:
+    from cxrtext.training.metadata import Kind
 
 Array = NDArray[np.generic]
 Floats = NDArray[np.float32]
@@ -51,7 +54,7 @@ class SmallSet:
     labels: NDArray[np.int64] | None = None
     eta: Floats | None = None
     metadata: Floats | None = None
-    kinds: tuple[Kind, ...] = ()
+    kinds: "tuple[Kind, ...]" = ()
     columns: tuple[str, ...] = ()
     names: tuple[str, ...] = field(default=())
 

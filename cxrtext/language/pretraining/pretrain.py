@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from cxrtext.errors import DataError
 from cxrtext.files import replacing_folder, write_json
 from cxrtext.language.corpus import Corpus, read_corpus
 from cxrtext.language.pretraining.coverage import measure_coverage
@@ -16,15 +15,17 @@ from cxrtext.language.pretraining.fill_mask import fill_masks
 from cxrtext.language.pretraining.report import write_report
 from cxrtext.language.pretraining.run import PretrainRun, pseudo_perplexity, train_to_end
 from cxrtext.language.pretraining.settings import (
+    KIND,
     WHOLE_WORD,
     check_masking_and_patience,
     check_numbers,
+    check_output,
     choose_settings,
     choose_shape,
 )
 from cxrtext.language.pretraining.setup import prepare
 from cxrtext.language.pretraining.state import PretrainState
-from cxrtext.language.pretraining.summary import KIND, PretrainSummary
+from cxrtext.language.pretraining.summary import PretrainSummary
 from cxrtext.language.scoring.score import Progress, choose_device
 from cxrtext.models.masked_language_model import (
     fingerprint_of,
@@ -34,23 +35,6 @@ from cxrtext.models.masked_language_model import (
 
 PERPLEXITY_SENTENCES = 500
 """Most sentences that the result's perplexity is measured on."""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def _check_output(out: Path) -> None:
-    """Refuse to replace a folder that is not of this function's making."""
-    made_here = out.is_dir() and f'"kind": "{KIND}"' in _text(out / "training.json")
-    empty = out.is_dir() and not any(out.iterdir())
-    if out.exists() and not (made_here or empty):
-        raise DataError(
-            f"{out}: exists and is no language model that was trained here; name another folder"
-        )
 
 
 def _summary(
@@ -163,7 +147,7 @@ def pretrain_text(
         (whole-word masking).
     """
     started = time.monotonic()
-    _check_output(out)
+    check_output(out)
     shape = choose_shape(
         size, vocabulary_size=vocabulary_size, hidden=hidden, layers=layers, heads=heads
     )

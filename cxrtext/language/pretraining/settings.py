@@ -2,9 +2,13 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from cxrtext.errors import ConfigError
+from cxrtext.errors import ConfigError, DataError
+
+KIND = "masked-language-model"
+"""What ``training.json`` of a model that was trained here says that the folder holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +174,24 @@ def check_masking_and_patience(masking: str, patience: int) -> None:
         raise ConfigError(f"masking '{masking}' is not one of {', '.join(MASKINGS)}")
     if patience < 0:
         raise ConfigError(f"patience is {patience}; it must be 0 (off) or a number of epochs")
+
+
+def check_output(out: Path) -> None:
+    """Refuse to replace a folder that holds no model of this kind.
+
+    Raises:
+        DataError: It holds something else.
+    """
+    made_here = out.is_dir() and f'"kind": "{KIND}"' in _text(out / "training.json")
+    empty = out.is_dir() and not any(out.iterdir())
+    if out.exists() and not (made_here or empty):
+        raise DataError(
+            f"{out}: exists and is no language model that was trained here; name another folder"
+        )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -6,9 +6,6 @@ from cxrtext.language.class_probability import Words
 from cxrtext.language.pretraining.coverage import Coverage
 from cxrtext.language.pretraining.fill_mask import FillMask
 
-KIND = "masked-language-model"
-"""What ``training.json`` says the folder holds."""
-
 
 @dataclass(frozen=True, slots=True)
 class PretrainSummary:

@@ -2,17 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
-
-Variant = Literal["original", "within-word-l2r"]
-"""What is hidden beside the word piece that is asked for: nothing (Salazar et al. 2020), or the
-pieces after it in the same word (Kauf and Ivanova 2023), so that a rare word of several pieces is
-not given away by its own tail."""
-
-VARIANTS: tuple[Variant, ...] = ("original", "within-word-l2r")
 
 
 @dataclass(frozen=True, slots=True)

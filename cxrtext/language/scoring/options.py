@@ -2,12 +2,23 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO, get_args
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.language.scoring.masked_copies import Variant
-from cxrtext.language.scoring.precision import Precision
 from cxrtext.text import check_sections
+
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
+"""Arithmetic of the network.  float32 is exact; bfloat16 and float16 (GPU only) are several times
+faster; int8 (CPU only) faster still where the processor has no bfloat16 units."""
+
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+Variant = Literal["original", "within-word-l2r"]
+"""What is hidden beside the word piece that is asked for: nothing (Salazar et al. 2020), or the
+pieces after it in the same word (Kauf and Ivanova 2023), so that a rare word of several pieces is
+not given away by its own tail."""
+
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 LONGEST_SENTENCE = 500
 """Word pieces; text of at most 1000 characters that has more is a pasted table, and set aside."""
@@ -44,8 +55,30 @@ class ScoreOptions:
             raise ConfigError(f"workers is {self.workers}; it must be at least 1")
         if self.longest < 1:
             raise ConfigError(f"longest is {self.longest}; it must be at least 1")
+        check_precision(self.precision)
+        check_variant(self.variant)
         if self.sections is not None:
             check_sections(self.sections)
+
+
+def check_precision(precision: str) -> None:
+    """Refuse a precision of no such name.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision '{precision}' is not one of {', '.join(PRECISIONS)}")
+
+
+def check_variant(variant: str) -> None:
+    """Refuse a variant of no such name.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    if variant not in VARIANTS:
+        raise ConfigError(f"variant '{variant}' is not one of {', '.join(VARIANTS)}")
 
 
 def check_paths(reports: Path | str, out: Path | TextIO, tokens: Path | None) -> None:

@@ -1,7 +1,5 @@
 """A masked language model arranged for scoring, in the precision asked for."""
 
-from typing import Literal, get_args
-
 import torch
 from transformers import BertForMaskedLM
 
@@ -10,13 +8,8 @@ from cxrtext.language.scoring.layers import layers_of
 from cxrtext.language.scoring.linear import can_pack
 from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
 from cxrtext.language.scoring.masked_network import MaskedNetwork, make_network
+from cxrtext.language.scoring.options import Precision, check_precision
 from cxrtext.language.scoring.quantized import Ranges, can_quantize, make_quantized_layer
-
-Precision = Literal["float32", "bfloat16", "float16", "int8"]
-"""Arithmetic of the network.  float32 is exact; bfloat16 and float16 (GPU only) are several times
-faster; int8 (CPU only) faster still where the processor has no bfloat16 units."""
-
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 CALIBRATION_SENTENCES, CALIBRATION_PIECES, CALIBRATION_SEED = 32, 16, 1
 """What int8 takes its scales from: random word pieces, so that they depend on the model alone.
@@ -65,8 +58,7 @@ def build_network(
     Raises:
         ConfigError: The precision is unknown, or not to be had on the model's device.
     """
-    if precision not in PRECISIONS:
-        raise ConfigError(f"precision '{precision}' is not one of {', '.join(PRECISIONS)}")
+    check_precision(precision)
     if precision == "float16" and model.device.type == "cpu":
         raise ConfigError("float16 is for GPUs; on a CPU take bfloat16 or int8")
     if precision == "int8":

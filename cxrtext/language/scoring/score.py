@@ -12,8 +12,7 @@ from transformers import BertTokenizer
 from cxrtext.errors import DataError
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
 from cxrtext.language.scoring.batches import plan_groups
-from cxrtext.language.scoring.masked_copies import Variant
-from cxrtext.language.scoring.precision import Precision
+from cxrtext.language.scoring.options import Precision, Variant
 from cxrtext.language.scoring.scorer import Scorer, choose_device, open_model
 from cxrtext.models.masked_language_model import DEFAULT_MODEL, MaskedLanguageModel
 from cxrtext.pausing import Pausing, finish

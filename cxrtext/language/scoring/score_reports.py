@@ -13,10 +13,14 @@ import torch
 from cxrtext.files import only_one
 from cxrtext.language.eta.report import EtaReport
 from cxrtext.language.scoring.cache import ScoreCache
-from cxrtext.language.scoring.masked_copies import Variant
-from cxrtext.language.scoring.options import LONGEST_SENTENCE, ScoreOptions, check_paths
+from cxrtext.language.scoring.options import (
+    LONGEST_SENTENCE,
+    Precision,
+    ScoreOptions,
+    Variant,
+    check_paths,
+)
 from cxrtext.language.scoring.output import write_rejects
-from cxrtext.language.scoring.precision import Precision
 from cxrtext.language.scoring.run import ScoreRun
 from cxrtext.language.scoring.score import Progress
 from cxrtext.language.scoring.scorer import Scorer, open_model

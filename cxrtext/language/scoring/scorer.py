@@ -11,13 +11,12 @@ from torch import nn
 from cxrtext.errors import CheckpointError, ConfigError
 from cxrtext.language.scoring.batches import SPECIAL, ranges
 from cxrtext.language.scoring.masked_copies import (
-    VARIANTS,
     SpecialIds,
-    Variant,
     continuations,
     masked_copies,
 )
-from cxrtext.language.scoring.precision import Precision, build_network
+from cxrtext.language.scoring.options import Precision, Variant, check_variant
+from cxrtext.language.scoring.precision import build_network
 from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
 from cxrtext.pausing import Pausing, finish
 from cxrtext.text.tokenizer import vocabulary_of
@@ -70,8 +69,7 @@ class Scorer:
         variant: Variant = "original",
         batch_tokens: int | None = None,
     ) -> None:
-        if variant not in VARIANTS:
-            raise ConfigError(f"variant '{variant}' is not one of {', '.join(VARIANTS)}")
+        check_variant(variant)
         if batch_tokens is not None and batch_tokens < 1:
             raise ConfigError(f"batch_tokens is {batch_tokens}; it must be at least 1")
         self.language = language

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import ConfigError, WorkError
 from cxrtext.language.scoring.allocator import keep_memory
-from cxrtext.language.scoring.masked_copies import Variant
-from cxrtext.language.scoring.precision import Precision
+from cxrtext.language.scoring.options import Precision, Variant
 from cxrtext.language.scoring.scorer import Scorer, open_model
 from cxrtext.language.scoring.work import WorkText
 from cxrtext.models.masked_language_model import MaskedLanguageModel

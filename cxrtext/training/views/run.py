@@ -1,8 +1,6 @@
 """A whole run on views: from images in memory to an encoder."""
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +60,7 @@ def train_views(
     check(data, settings)
     heard = listener or Listener()
     place = choose_device(device)
-    with _own_folder(out):
+    with only_one(out / "run"):
         fingerprint = _fingerprint(data)
         saved = load_newest_state(out / "state", heard.say)
         if saved:
@@ -93,13 +91,6 @@ def _follow(job: ViewJob, between: "_Between", out: Path, listener: Listener) ->
         )
     except WorkError as error:
         raise WorkError(f"{error}; {last_good(out / 'state')}") from None
-
-
-@contextmanager
-def _own_folder(out: Path) -> Iterator[None]:
-    """Hold a run's folder, and clear away what a killed process left there half written."""
-    with only_one(out / "run"):
-        yield
 
 
 def _fingerprint(data: ViewSet) -> str:

@@ -1,0 +1,247 @@
+"""What a command is given, checked before the command imports what computes.
+
+A parameter says in its type what it is to be: ``Annotated[Path, typer.Option(), CHECKPOINT]``.
+:func:`checked` looks at all of them before the command begins.  What only the work itself can find
+out, such as a damaged row of a table, is told by the library as it comes to it.
+"""
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, get_args
+
+from cxrtext.errors import CheckpointError, ConfigError, DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a parameter is to be.
+
+    Args:
+        check: Raises a :class:`CxrTextError` for a value that is not so.
+    """
+
+    check: Callable[[Any], None]
+
+
+def _file(path: Path) -> None:
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder; give a file")
+    _readable(path)
+
+
+def _folder(path: Path) -> None:
+    if not path.exists():
+        raise DataError(f"{path}: no such folder")
+    if not path.is_dir():
+        raise DataError(f"{path}: is a file; give a folder")
+    _readable(path)
+
+
+def _file_or_folder(path: Path) -> None:
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder")
+    _readable(path)
+
+
+def _readable(path: Path) -> None:
+    if not os.access(path, os.R_OK):
+        raise DataError(f"{path}: cannot be read; check who may read it")
+
+
+def _report(path: Path) -> None:
+    if str(path) != "-":
+        _file(path)
+
+
+def _source(path: str | Path) -> None:
+    from cxrtext.records.sources import check_source
+
+    check_source(path)
+
+
+def _new_folder(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise DataError(f"{path}: is a file; name a folder")
+    _place(path)
+
+
+def _new_file(path: Path) -> None:
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder; name a file")
+    _place(path)
+
+
+def _place(path: Path) -> None:
+    """Refuse a place where nothing can be made."""
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if there != path and not there.is_dir():
+        raise DataError(f"{path}: '{there.name}' is a file and not a folder; name another place")
+    if not os.access(there, os.W_OK):
+        raise DataError(f"{path}: cannot be written; check who may write there")
+
+
+def _new_table(path: Path) -> None:
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise DataError(f"{path}: a table ends in .csv or .parquet")
+    _new_file(path)
+
+
+def _new_table_or_stdout(path: str) -> None:
+    if path != "-":
+        _new_table(Path(path))
+
+
+def _checkpoint(folder: Path) -> None:
+    from cxrtext.models.model_files import WEIGHTS, read_checkpoint_config
+
+    read_checkpoint_config(folder)
+    if not (folder / WEIGHTS).is_file():
+        raise CheckpointError(f"{folder}: has no {WEIGHTS}; copy the checkpoint again")
+
+
+def _index(folder: Path) -> None:
+    from cxrtext.index.catalogue import check_index_folder
+
+    check_index_folder(folder)
+
+
+def _language_model(name: str | Path) -> None:
+    from cxrtext.models.hub import check_model_name
+
+    check_model_name(str(name))
+
+
+def _data_folder(folder: Path) -> None:
+    from cxrtext.evaluation.data_folder import manifest_of
+
+    manifest_of(folder)
+
+
+def _prompts(path: Path) -> None:
+    from cxrtext.evaluation.prompts import read_prompts
+
+    read_prompts(path)
+
+
+def _device(name: str) -> None:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
+        raise ConfigError(f"--device: '{name}' is not auto, cpu, cuda or cuda:N")
+
+
+def _split(name: str) -> None:
+    from cxrtext.records.manifest import SPLITS
+
+    if name not in (*SPLITS, "all"):
+        raise ConfigError(f"--split: '{name}' is not one of {', '.join(SPLITS)}, all")
+
+
+def _sentence(text: str) -> None:
+    from cxrtext.service.limits import check_sentence
+
+    check_sentence(text)
+
+
+def _sections(names: Sequence[str]) -> None:
+    from cxrtext.text import check_sections
+
+    check_sections(names)
+
+
+FILE = Kind(_file)
+FOLDER = Kind(_folder)
+FILE_OR_FOLDER = Kind(_file_or_folder)
+REPORT = Kind(_report)
+"""A file, or "-" for standard input."""
+SOURCE = Kind(_source)
+"""What text is read from: a table, a file, a folder, or "-" for standard input."""
+CHECKPOINT = Kind(_checkpoint)
+INDEX = Kind(_index)
+LANGUAGE_MODEL = Kind(_language_model)
+"""A folder, or a hub id; the hub is not asked."""
+DATA_FOLDER = Kind(_data_folder)
+PROMPTS = Kind(_prompts)
+NEW_FILE = Kind(_new_file)
+NEW_TABLE = Kind(_new_table)
+NEW_TABLE_OR_STDOUT = Kind(_new_table_or_stdout)
+NEW_FOLDER = Kind(_new_folder)
+"""A folder to make, or to write into."""
+DEVICE = Kind(_device)
+SPLIT = Kind(_split)
+SENTENCE = Kind(_sentence)
+SECTION = Kind(lambda name: _sections([name]))
+ANY_PATH = Kind(lambda _: None)
+"""A path that its command checks by itself."""
+
+
+def checked(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that looks at what it is given before it begins.
+
+    An index that is searched without ``--model`` wants the checkpoint that it notes, which is
+    looked for, too.
+
+    Args:
+        command: Its parameters that are paths have a :class:`Kind` among their annotations, and
+            others may have one.
+
+    Raises:
+        TypeError: A path has none.
+    """
+    kinds = _kinds_of(command)
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, kind in kinds.items():
+            value = given.get(name)
+            for one in value if isinstance(value, list | tuple) else [value]:
+                if one is not None:
+                    kind.check(one)
+        if kinds.get("index") is INDEX and given.get("model") is None:
+            _look_for_checkpoints(given["index"])
+        command(**given)
+
+    return run
+
+
+def _kinds_of(command: Callable[..., None]) -> dict[str, Kind]:
+    kinds = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        told = [one for one in get_args(parameter.annotation) if isinstance(one, Kind)]
+        if told:
+            kinds[name] = told[0]
+        elif "Path" in str(get_args(parameter.annotation)[:1] or parameter.annotation):
+            raise TypeError(f"{command.__name__}: {name}: a path says what it is to be")
+    return kinds
+
+
+def _look_for_checkpoints(index: Path | Sequence[Path] | None) -> None:
+    from cxrtext.index.catalogue import CATALOGUE, Catalogue, noted_checkpoint
+
+    folders = [index] if isinstance(index, Path) else list(index or ())
+    for folder in folders:
+        with Catalogue(folder / CATALOGUE) as catalogue:
+            noted_checkpoint(folder, catalogue.meta())
+
+
+def check_each(kinds: Mapping[str, tuple[Kind, Any]]) -> None:
+    """Check values that are no parameters, such as those of a configuration file.
+
+    Args:
+        kinds: What each is to be and what it is, by what it is called; None is passed over.
+
+    Raises:
+        ConfigError: One is not so; it is named.
+    """
+    for name, (kind, value) in kinds.items():
+        if value is None:
+            continue
+        try:
+            kind.check(value)
+        except (CheckpointError, DataError) as error:
+            raise ConfigError(f"{name}: {error}") from None

@@ -1,0 +1,224 @@
+"""Wrong paths and options are refused before what computes is imported, by every command."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext_cli.main import COMMANDS, NAMES
+
+WRONG = """
+phantom out --size 7
+phantom FILE
+phantom --gallery out.txt
+import GONE --out new
+import DATA --out new --reports GONE
+import DATA --out new --boxes GONE
+import DATA --out new --layout other
+import DATA --out new --split 1,2
+import DATA --out new --hash-ids GONE
+import DATA --out FILE
+check-data GONE
+check-data DATA --out page.pdf
+check-data DATA --reports GONE
+check-data DATA --labels GONE
+check-data DATA --boxes GONE
+check-data DATA --cache c --no-cache
+pretrain-text GONE --out new
+pretrain-text REPORTS --out FILE
+pretrain-text REPORTS --out DATA
+pretrain-text REPORTS --out new --size huge
+pretrain-text REPORTS --out new --masking none
+pretrain-text REPORTS --out new --section none
+pretrain-text REPORTS --out new --device tpu
+pretrain-text REPORTS --out new --base GONE/GONE/GONE
+score-text GONE
+score-text FILE.xlsx
+score-text REPORTS --model GONE/GONE/GONE
+score-text REPORTS --model DATA
+score-text REPORTS --model LM --out new.txt
+score-text REPORTS --model LM --out REPORTS
+score-text REPORTS --model LM --out new.csv --tokens new.csv
+score-text REPORTS --model LM --out new.csv --a 2
+score-text REPORTS --model LM --out new.csv --section none
+score-text REPORTS --model LM --out new.csv --precision float8
+score-text REPORTS --model LM --out new.csv --variant none
+score-text REPORTS --model LM --out new.csv --plot new.txt
+score-text REPORTS --model LM --out new.csv --device tpu
+score-text REPORTS --model LM --out FILE/new.csv
+train GONE
+train
+train CONFIG --set training.batch=none
+train CONFIG --set data.none=1
+train CONFIG --set training.batch=9 --set training.accumulate=2
+train CONFIG --set data.manifest=GONE
+train CONFIG --set data.sentences=GONE
+train CONFIG --set model.image_weights=GONE
+train CONFIG --set model.text=GONE/GONE/GONE
+train CONFIG --set model.text=DATA
+train CONFIG --set training.prompts=GONE
+train CONFIG --set training.device=tpu
+train CONFIG --set objective.name=supervised --set objective.labels=GONE
+train CONFIG --set out=FILE
+train CONFIG --set out=RUN
+train --resume GONE
+train --init CONFIG
+evaluate GONE --data DATA
+evaluate DATA --data DATA
+evaluate CHECKPOINT --data GONE
+evaluate CHECKPOINT --data EMPTY
+evaluate CHECKPOINT --data DATA --prompts GONE
+evaluate CHECKPOINT --data DATA --prompts REPORTS
+evaluate CHECKPOINT --data DATA --boxes GONE
+evaluate CHECKPOINT --data DATA --average none
+evaluate CHECKPOINT --data DATA --uncertain none
+evaluate CHECKPOINT --data DATA --split none
+evaluate CHECKPOINT --data DATA --device tpu
+evaluate CHECKPOINT --data DATA --out FILE
+evaluate CHECKPOINT --data DATA --cache FILE
+evaluate CHECKPOINT --data DATA --compare
+evaluate CHECKPOINT CHECKPOINT --data DATA
+evaluate CHECKPOINT CHECKPOINT --data DATA --compare --calibrate
+index GONE --model CHECKPOINT --out new
+index DATA --model CHECKPOINT --out new
+index MANIFEST --model GONE --out new
+index MANIFEST --model CHECKPOINT
+index MANIFEST --out new
+index MANIFEST --model CHECKPOINT --out FILE
+index MANIFEST --model CHECKPOINT --out new --reports GONE
+index MANIFEST --model CHECKPOINT --out new --prompts GONE
+index MANIFEST --model CHECKPOINT --out new --cache FILE
+index MANIFEST --model CHECKPOINT --out new --device tpu
+index EMPTY --check
+index EMPTY --compact
+index EMPTY --delete s01
+index INDEX --delete-from GONE
+index INDEX --check --compact
+index INDEX --root GONE
+search x --index GONE
+search x --index EMPTY
+search --index INDEX
+search x --index INDEX --image GONE
+search --index INDEX --image IMAGE --image-id i
+search x --index INDEX --model GONE
+search x --index INDEX --out FILE/new.csv
+search x --index INDEX --out EMPTY
+search x --index INDEX --device tpu
+search x --index INDEX --where age=
+search x --index INDEX --other-patients
+search ... --index INDEX
+classify GONE --model CHECKPOINT
+classify IMAGE --model GONE
+classify IMAGE --model DATA
+classify IMAGE
+classify IMAGE --model CHECKPOINT --prompts GONE
+classify IMAGE --model CHECKPOINT --out EMPTY
+classify IMAGE --model CHECKPOINT --keep
+classify IMAGE --model CHECKPOINT --device tpu
+classify IMAGE --index INDEX
+classify --index GONE
+classify MANIFEST IMAGE --model CHECKPOINT
+ground GONE x --model CHECKPOINT
+ground IMAGE x --model GONE
+ground IMAGE x --model CHECKPOINT --out new.jpg
+ground IMAGE x --model CHECKPOINT --out FILE/new.png
+ground IMAGE ... --model CHECKPOINT
+ground IMAGE x --model CHECKPOINT --device tpu
+verify GONE REPORTS --model CHECKPOINT
+verify IMAGE GONE --model CHECKPOINT
+verify IMAGE --model CHECKPOINT
+verify IMAGE REPORTS
+verify IMAGE REPORTS --model GONE
+verify IMAGE REPORTS --index GONE
+verify IMAGE REPORTS --model CHECKPOINT --out new.pdf
+verify --data GONE --model CHECKPOINT
+verify --data DATA --model CHECKPOINT --wording none
+verify --data DATA --model CHECKPOINT --split none
+verify --data DATA --model CHECKPOINT --out new.html
+verify --data DATA --model CHECKPOINT --cache FILE
+verify IMAGE REPORTS --data DATA --model CHECKPOINT
+verify IMAGE REPORTS --model CHECKPOINT --device tpu
+serve
+serve --model GONE
+serve --model DATA
+serve --index GONE
+serve --model CHECKPOINT --prompts GONE
+serve --model CHECKPOINT --language-model GONE/GONE/GONE
+serve --model CHECKPOINT --host 0.0.0.0
+serve --model CHECKPOINT --cors-origin x
+serve --model CHECKPOINT --uploads FILE
+serve --model CHECKPOINT --uploads new
+serve --model CHECKPOINT --audit-log EMPTY
+serve --model CHECKPOINT --device tpu
+experiment none
+experiment table1 --scale huge
+experiment table1 --scale paper
+experiment table1 --data GONE
+experiment table1 --rows none
+experiment table1 --out FILE
+experiment hardneg-cclk --scale huge
+experiment hardneg-cclk --rows none
+experiment hardneg-cclk --out FILE
+experiment cifar10-r
+experiment fair-cclk --data GONE
+keys add FILE/keys name
+keys list GONE
+keys revoke GONE name
+"""
+
+
+@pytest.fixture(scope="module")
+def came(
+    checkpoint: Path, index_folder: Path, data_folder: Path, language_model: Path,
+    sentences_table: Path, run_folder: Path, tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, dict[str, Any]]:  # fmt: skip
+    """What each of the wrong commands came to, all in one folder, which nothing is written to."""
+    here = tmp_path_factory.mktemp("wrong")
+    (here / "file").write_text("text\n")
+    (here / "file.xlsx").write_text("text\n")
+    (here / "empty").mkdir()
+    (here / "config.yaml").write_text(
+        f"data: {{manifest: {data_folder / 'manifest.csv'}, sentences: {sentences_table}}}\n"
+        f"model: {{text: {language_model}}}\nout: run\n"
+    )
+    named = {
+        "GONE": "gone", "FILE": "file", "FILE.xlsx": "file.xlsx", "EMPTY": "empty",
+        "CONFIG": "config.yaml", "DATA": data_folder, "MANIFEST": data_folder / "manifest.csv",
+        "REPORTS": data_folder / "reports.csv", "IMAGE": data_folder / "images/s01.png",
+        "LM": language_model, "CHECKPOINT": checkpoint, "INDEX": index_folder, "RUN": run_folder,
+    }  # fmt: skip
+
+    def filled(word: str) -> str:
+        start, equals, value = word.rpartition("=")
+        parts = [value] if value in named else value.split("/")
+        return start + equals + "/".join(str(named.get(part, part)) for part in parts)
+
+    lines = WRONG.strip().splitlines()
+    before = sorted(here.rglob("*"))
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("refuse_commands.py")],
+        input=json.dumps([[filled(word) for word in line.split()] for line in lines]),
+        capture_output=True, text=True, timeout=600, cwd=here,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert sorted(here.rglob("*")) == before
+    return dict(zip(lines, json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize("line", WRONG.strip().splitlines())
+def test_is_refused_before_anything_heavy_is_imported(
+    came: dict[str, dict[str, Any]], line: str
+) -> None:
+    found = came[line]
+    assert found["code"] == 2, found["said"]
+    assert "Traceback" not in found["said"]
+    assert "rror: " in found["said"]
+    assert found["loaded"] == []
+
+
+def test_every_command_is_tried() -> None:
+    known = {NAMES.get(one, one.__name__.replace("_", "-")) for one in COMMANDS}
+    assert {line.split()[0] for line in WRONG.strip().splitlines()} == {*known, "keys"}

@@ -1,0 +1,32 @@
+"""Packages import their public names when they are used, and not before."""
+
+import subprocess
+import sys
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+PACKAGES = ("evaluation", "index", "language", "models", "service", "training")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_there(package: str) -> None:
+    module = import_module(f"cxrtext.{package}")
+    assert dir(module) == sorted(module.__all__)
+    for name in module.__all__:
+        assert not isinstance(getattr(module, name), ModuleType)
+    with pytest.raises(AttributeError, match=f"module 'cxrtext.{package}' has no attribute 'x'"):
+        _ = module.x
+
+
+def test_packages_import_nothing_heavy_and_names_win_over_modules() -> None:
+    code = (
+        f"import sys\nfor one in {PACKAGES}: __import__(f'cxrtext.{{one}}')\n"
+        "print(sorted({'torch', 'numpy', 'transformers'} & set(sys.modules)))\n"
+        "import cxrtext.evaluation.compare\n"  # a module of the same name as a function
+        "from cxrtext.evaluation import compare\n"
+        "print(callable(compare))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["[]", "True"], done.stderr
