@@ -47,6 +47,11 @@ class Asking:
         self._left: asyncio.Future[None] = self._loop.create_future()
         self._watch: asyncio.Task[None] | None = None
         self._held: dict[object, Callable[[], None]] = {}
+        self._lasting: set[object] = set()
+
+    def go_on(self, seconds: float) -> None:
+        """Give an answer that comes in parts the time of its next part."""
+        self._deadline = self._loop.time() + seconds
 
     async def outcome(self, future: "asyncio.Future[T]") -> T:
         """What a piece of work gives, unless it is no longer wanted first.
@@ -87,17 +92,23 @@ class Asking:
         """Whether it holds something that is given back at its end."""
         return what in self._held
 
-    def hold(self, what: object, give_back: Callable[[], None]) -> None:
-        """Keep something until its end."""
+    def hold(self, what: object, give_back: Callable[[], None], *, lasting: bool = False) -> None:
+        """Keep something until its answer begins, or, where it is lasting, has been sent."""
         self._held[what] = give_back
+        if lasting:
+            self._lasting.add(what)
+
+    def begin_answer(self) -> None:
+        """Give back what work took; the caller may read slowly."""
+        if self._watch is not None and not self._lasting:
+            self._watch.cancel()
+        for what in self._held.keys() - self._lasting:
+            self._held.pop(what)()
 
     def end(self) -> None:
-        """Give back what it holds."""
-        if self._watch is not None:
-            self._watch.cancel()
-        for give_back in self._held.values():
-            give_back()
-        self._held.clear()
+        """Give back all that it holds."""
+        self._lasting.clear()
+        self.begin_answer()
 
 
 ASKING = "cxrtext_api.asking"

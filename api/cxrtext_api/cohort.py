@@ -1,7 +1,7 @@
 """A cohort as CSV."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +33,38 @@ def write_cohort(hits: "Sequence[ImageHit]") -> str:
         A header and a line an image: score, names, the manifest's other columns, and the
         zero-shot labels.
     """
-    rows = [_row(hit) for hit in hits]
-    columns = list(dict.fromkeys((*FIRST, *(name for row in rows for name in row))))
+    columns = list(dict.fromkeys(name for hit in hits for name in _row(hit)))
+    return cohort_header(columns) + cohort_lines(hits, columns)
+
+
+def cohort_header(columns: "Sequence[str]") -> str:
+    """The first line of a cohort's table.
+
+    Args:
+        columns: Names of the columns after the first five, which every table has.
+    """
+    return _lines([_columns(columns)])
+
+
+def cohort_lines(hits: "Sequence[ImageHit]", columns: "Sequence[str]") -> str:
+    """Lines of a cohort's table.
+
+    Args:
+        hits: The images, best first.
+        columns: As of :func:`cohort_header`.
+    """
+    named = _columns(columns)
+    return _lines([row.get(name, "") for name in named] for row in map(_row, hits))
+
+
+def _columns(columns: "Sequence[str]") -> list[str]:
+    return list(dict.fromkeys((*FIRST, *columns)))
+
+
+def _lines(rows: "Iterable[Sequence[Any]]") -> str:
     text = StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow([_plain(name) for name in columns])
-    writer.writerows([_plain(row.get(name, "")) for name in columns] for row in rows)
+    writer.writerows([_plain(cell) for cell in row] for row in rows)
     return text.getvalue()
 
 

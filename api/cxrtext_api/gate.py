@@ -32,7 +32,7 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-SHARED_HEADERS = "Content-Disposition, Location, Retry-After, X-Request-ID"
+SHARED_HEADERS = "Content-Disposition, Location, Retry-After, X-Request-ID, X-Total"
 """Headers that a page of another site may read, where such are let in."""
 
 PREFLIGHT = {
@@ -41,6 +41,9 @@ PREFLIGHT = {
     "Access-Control-Max-Age": "600",
 }
 """What a page of another site that is let in may send."""
+
+TIME_LIMIT = "cxrtext.time_limit"
+"""Key of a request's time limit in the ASGI scope; an answer in parts moves it on with each."""
 
 ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """Addresses that answer however much the server has to do."""
@@ -126,6 +129,7 @@ class Gate:
             if await self._turn_away(scope, receive, send):
                 return
             async with asyncio.timeout(seconds) as limit:
+                scope[TIME_LIMIT] = limit
                 await self._ask(scope, body.receive, send)
         except ClientDisconnect:
             return
@@ -197,7 +201,7 @@ def _give_back(scope: Scope) -> None:
     """Give back what a request holds: its work is done, and its caller may read slowly."""
     asking: Asking | None = scope.get(ASKING)
     if asking is not None:
-        asking.end()
+        asking.begin_answer()
 
 
 def _problem(request_id: str, late: bool) -> Response:

@@ -15,6 +15,8 @@ from cxrtext_api.metrics import METHODS, Metrics
 from cxrtext_api.problems import REQUEST_ID
 
 IMAGES = "/v1/images/"
+EXPORTED = "cxrtext.exported"
+"""Key of the number of images that an export has given, in the ASGI scope."""
 
 _access = logging.getLogger("cxrtext_api.access")
 
@@ -83,7 +85,9 @@ def write_records(scope: Scope, served: Served, metrics: Metrics, audit: AuditLo
         subjects = {name: list(ids) for name, ids in subjects_of(scope).items()}
         if served.location.startswith(IMAGES):
             add_subjects(subjects, "image_id", [unquote(served.location.removeprefix(IMAGES))])
+        exported = {"exported": scope[EXPORTED]} if EXPORTED in scope else {}
         audit.write(
+            **exported,
             who=who,
             method=method,
             route=route,

@@ -60,6 +60,12 @@ TRIAL_SECONDS = 1.0
 UPLOADS_HELD = 4
 """Bodies of the largest size that may be in memory at a time."""
 
+EXPORTS_AT_ONCE = 2
+"""Exports that may be under way; each keeps some numbers of every image in memory."""
+
+EXPORT_WAIT = 10
+"""Seconds after which a caller may ask again for an export."""
+
 _log = logging.getLogger("cxrtext_api")
 
 LoadService = Callable[[Settings], "Service"]
@@ -126,6 +132,7 @@ class Resources:
         self._look: asyncio.Future[None] | None = None
         self._seen_at = -math.inf
         self._scored = Budget(QUESTIONS_SCORED * SHARES)
+        self._exports = Budget(EXPORTS_AT_ONCE)
         self._bytes = Budget(UPLOADS_HELD * settings.max_body_bytes)
 
     @property
@@ -335,6 +342,19 @@ class Resources:
         if not budget.take(part):
             raise Busy
         request.hold(object(), lambda: budget.give(part))
+
+    def hold_export(self) -> None:
+        """Count an export until its table has been sent.
+
+        Raises:
+            Busy: As many as may be are under way.
+        """
+        request = CURRENT.get()
+        if request is None:
+            return
+        if not self._exports.take(1):
+            raise Busy(EXPORT_WAIT)
+        request.hold(self._exports, lambda: self._exports.give(1), lasting=True)
 
     async def embed_upload(self, data: bytes) -> "EmbeddedImage":
         """Decode and embed an uploaded image, or remember it from its last question."""

@@ -7,6 +7,7 @@ from cxrtext.surface import import_on_use
 if TYPE_CHECKING:
     from cxrtext.index.build import build_index
     from cxrtext.index.catalogue import IndexedImage
+    from cxrtext.index.cohort import Cohort
     from cxrtext.index.hits import Found, ImageHit, SentenceHit
     from cxrtext.index.labels import LabelledImage, keep_labels, label_archive
     from cxrtext.index.maintain import delete, move_root, rewrite
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from cxrtext.index.summary import IndexSummary
 
 __all__ = [
+    "Cohort",
     "Found",
     "ImageHit",
     "Index",

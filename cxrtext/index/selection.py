@@ -12,6 +12,9 @@ from cxrtext.pausing import Pausing
 CELLS_AT_ONCE = 200_000
 """Cells that a filter looks at between two pauses."""
 
+MOST_MARKS = 500
+"""Numbers that one statement asks for."""
+
 
 def select(
     catalogue: Catalogue,
@@ -89,13 +92,25 @@ def said_where(catalogue: Catalogue, state: State, where: str) -> Pausing[set[in
 
 def labels_of(catalogue: Catalogue, number: int) -> dict[str, float]:
     """The zero-shot probabilities that an index keeps of an image, by finding."""
+    return labels_of_several(catalogue, [number]).get(number, {})
+
+
+def labels_of_several(catalogue: Catalogue, numbers: Sequence[int]) -> dict[int, dict[str, float]]:
+    """The zero-shot probabilities that an index keeps of some images, by number and finding."""
     slots = {n: s for n, s in catalogue.columns().items() if n.startswith(LABEL)}
+    found: dict[int, dict[str, float]] = {}
     if not slots:
-        return {}
+        return found
     chosen = ", ".join(f"c{int(slot)}" for slot in slots.values())
-    row = catalogue.database.execute(
-        f"SELECT {chosen} FROM attributes WHERE number = ?",  # noqa: S608 - numbers
-        (number,),
-    ).fetchone()
-    found = zip(slots, row or (), strict=False)
-    return {name.removeprefix(LABEL): value for name, value in found if value is not None}
+    names = [name.removeprefix(LABEL) for name in slots]
+    for start in range(0, len(numbers), MOST_MARKS):
+        part = list(numbers[start : start + MOST_MARKS])
+        marks = ",".join("?" * len(part))
+        rows = catalogue.database.execute(
+            f"SELECT number, {chosen} FROM attributes WHERE number IN ({marks})",  # noqa: S608
+            part,
+        ).fetchall()
+        for number, *values in rows:
+            pairs = zip(names, values, strict=True)
+            found[number] = {name: value for name, value in pairs if value is not None}
+    return found

@@ -5,7 +5,7 @@ from typing import Any, Unpack
 from torch import Tensor
 
 from cxrtext.errors import NotFoundError
-from cxrtext.index import Found, Index, IndexedImage, Query, SentenceHit, Shards
+from cxrtext.index import Cohort, Found, Index, IndexedImage, Query, SentenceHit, Shards
 from cxrtext.index.selection import select
 from cxrtext.index.sentences import SentenceOptions
 from cxrtext.index.state import State
@@ -120,6 +120,10 @@ class Archive:
     def search_pausing(self, query: Query, k: int, **options: Any) -> Pausing[Found]:
         """As :meth:`search`, with pauses."""
         return self._opened.search_pausing(query, k, **options)
+
+    def cohort(self, query: Query, **options: Any) -> Cohort:
+        """Every image that fits a query, best first; the options are those of a cohort."""
+        return Cohort(self.parts, query, **options)
 
     def search_sentences_pausing(
         self, regions: Tensor, k: int, **options: Unpack[SentenceOptions]

@@ -1,0 +1,225 @@
+"""Exports: every hit, in the order of a search, in steps that let others in; breaks are told."""
+
+import csv
+import json
+import threading
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fastapi.testclient import TestClient
+
+from cxrtext.evaluation import CHEX5_PROMPTS
+from cxrtext.index import cohort as cohort_module
+from cxrtext.index import open_index
+from cxrtext.index.changes import NewImage, add_images
+from cxrtext.index.derived import packed_rows
+from cxrtext.index.start import start_index
+from cxrtext.index.state import read_state
+from cxrtext.index.writer import writing
+from cxrtext.models import ImageTextModel
+from cxrtext.service import Service
+from cxrtext_api.resources import EXPORTS_AT_ONCE
+from cxrtext_api.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """48 images take several blocks and pages."""
+    monkeypatch.setattr(cohort_module, "BLOCK", 7)
+    monkeypatch.setattr(cohort_module, "PAGE", 5)
+
+
+def rows_of(response: Any) -> list[dict[str, str]]:
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(StringIO(response.text, newline="")))
+    assert response.headers["x-total"] == str(len(rows))
+    return rows
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"query": "Effusion."},
+        {"query": ["Effusion.", "Left."], "not": "Clear."},
+        {"image_id": "images/s05.png"},
+        {"image_id": "images/s05.png", "query": "Effusion.", "other_patients": "true"},
+        {"query": "Effusion.", "where": "age > 60 and age < 75"},
+        {"query": "Effusion.", "where": "age > 1000"},
+        {"query": "Effusion.", "unique": "patient"},
+        {"query": "Effusion.", "unique": "study", "exclude_patient": ["p01", "p02"]},
+        {"query": "Effusion.", "unique": "picture"},
+    ],
+)
+def test_every_hit_in_the_order_of_a_search(client: TestClient, asked: dict[str, Any]) -> None:
+    found = client.post("/v1/search", data={**asked, "k": 1000, "mode": "exact"}).json()
+    rows = rows_of(client.post("/v1/search/export", data=asked))
+    assert [row["image"] for row in rows] == [hit["image_id"] for hit in found["images"]]
+    for row, hit in zip(rows, found["images"], strict=True):
+        assert float(row["score"]) == pytest.approx(hit["score"], abs=2e-6)
+        assert row["age"] == hit["metadata"]["age"]
+        assert float(row["label.Pneumonia"]) == hit["labels"]["Pneumonia"]
+
+
+def test_the_least_score_ends_it(client: TestClient) -> None:
+    hits = client.post("/v1/search", data={"query": "Effusion.", "k": 48}).json()["images"]
+    least = (hits[11]["score"] + hits[12]["score"]) / 2
+    rows = rows_of(
+        client.post("/v1/search/export", data={"query": "Effusion.", "min_score": least})
+    )
+    assert [row["image"] for row in rows] == [hit["image_id"] for hit in hits[:12]]
+
+
+def test_what_is_wrong_is_refused(client: TestClient, check_problem: Any) -> None:
+    asked = {"query": "Effusion.", "target": "sentences"}
+    check_problem(client.post("/v1/search/export", data=asked), 422, "an export is of images")
+    asked = {"query": "Effusion.", "where": "age >"}
+    check_problem(client.post("/v1/search/export", data=asked), 422)
+
+
+def test_others_are_answered_between_its_steps(
+    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another search is answered while an export is half scored."""
+    begun, go_on = threading.Event(), threading.Event()
+    score = cohort_module.Cohort.score
+
+    def slowly(self: cohort_module.Cohort) -> Any:
+        for done in score(self):
+            yield done
+            if done == 14:
+                begun.set()
+            if begun.is_set() and not go_on.is_set():
+                # A step that waits a little; the model's thread is free between two of them.
+                go_on.wait(0.02)
+                while not go_on.is_set():
+                    yield done
+
+    monkeypatch.setattr(cohort_module.Cohort, "score", slowly)
+    answers: list[Any] = []
+    with serve(service) as client:
+        asked = {"query": "Effusion."}
+        thread = threading.Thread(
+            target=lambda: answers.append(client.post("/v1/search/export", data=asked))
+        )
+        thread.start()
+        assert begun.wait(20)
+        assert client.post("/v1/search", data={"query": "Left effusion."}).status_code == 200
+        assert not answers
+        go_on.set()
+        thread.join()
+    assert len(rows_of(answers[0])) == 48
+
+
+def test_an_archive_that_changes_breaks_it_off_with_a_sign(
+    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = service.index.catalogue.images
+    asked_for: list[int] = []
+
+    def gone(numbers: Any) -> Any:
+        found = images(numbers)
+        if len(numbers) > 1:  # not one of the questions by which the server warms up
+            asked_for.append(len(numbers))
+        return [*found[:-1], None] if len(asked_for) == 3 else found
+
+    monkeypatch.setattr(service.index.catalogue, "images", gone)
+    with serve(service) as client:
+        response = client.post("/v1/search/export", data={"query": "Effusion."})
+        assert response.headers["x-total"] == "48"
+        *rows, last = response.text.splitlines()
+        assert last == "# broken off after 10 of 48 images"
+        assert len(rows) == 11
+        monkeypatch.undo()
+        # It gave its place back.
+        for _ in range(EXPORTS_AT_ONCE + 1):
+            again = client.post("/v1/search/export", data={"query": "Effusion."})
+            assert again.status_code == 200
+
+
+def test_only_so_many_at_a_time(service: Service, serve: Any, check_problem: Any) -> None:
+    with serve(service) as client:
+        places = client.app.state.resources._exports
+        assert places.take(EXPORTS_AT_ONCE)
+        response = client.post("/v1/search/export", data={"query": "Effusion."})
+        check_problem(response, 503)
+        assert int(response.headers["retry-after"]) > 0
+        places.give(EXPORTS_AT_ONCE)
+        assert client.post("/v1/search/export", data={"query": "Effusion."}).status_code == 200
+
+
+def test_each_of_its_steps_has_the_time_of_a_request(
+    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export may take longer than one answer may, while it goes on."""
+    hits = cohort_module.Cohort.hits
+
+    def slow(self: cohort_module.Cohort, start: int) -> Any:
+        threading.Event().wait(0.2)
+        return hits(self, start)
+
+    monkeypatch.setattr(cohort_module.Cohort, "hits", slow)
+    settings = Settings(request_seconds=1.2, body_seconds=0.2)
+    with serve(service, settings) as client:
+        assert len(rows_of(client.post("/v1/search/export", data={"query": "Effusion."}))) == 48
+
+
+def test_the_audit_log_says_how_many_were_given(
+    service: Service, serve: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "audit.log"
+    with serve(service, Settings(audit_log=path)) as client:
+        client.post("/v1/search/export", data={"image_id": "images/s02.png"})
+    (line,) = [json.loads(line) for line in path.read_text().splitlines()]
+    assert line["route"] == "/v1/search/export"
+    assert line["status"] == 200
+    assert line["image_id"] == ["images/s02.png"]
+    assert line["exported"] == 48
+
+
+MANY = 21_000
+"""More than a search can page through, and than the page once saved."""
+
+
+@pytest.fixture(scope="module")
+def many(model: ImageTextModel, checkpoint: Path, tmp_path_factory: Any) -> Path:
+    """An index of made-up images, whose regions are random."""
+    folder: Path = tmp_path_factory.mktemp("many") / "index"
+    generator = torch.Generator().manual_seed(0)
+    with writing(folder, create=True) as catalogue:
+        texts = model.embed_sentences(["Effusion.", "Clear."]).cpu()
+        start_index(catalogue, model, checkpoint, list(texts), CHEX5_PROMPTS, "float16")
+        meta = catalogue.meta()
+        N, D = int(meta["regions"]), int(meta["dimension"])
+        language = read_state(folder, catalogue).language
+        for start in range(0, MANY, 1500):
+            regions = torch.randn(min(1500, MANY - start), N, D, generator=generator)
+            rows, _ = packed_rows(model, F.normalize(regions, dim=-1), language, "float16")
+            images = [
+                NewImage(
+                    f"{i}.png", "/none", f"s{i}", f"p{i // 3}", "train", 1, 1, {"n": str(i)}, {}
+                )
+                for i in range(start, start + len(regions))
+            ]
+            add_images(folder, catalogue, images, rows)
+    return folder
+
+
+def test_more_than_can_be_paged_through(
+    model: ImageTextModel, many: Path, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # steps of the real size
+    with serve(Service(model, open_index(many, model))) as client:
+        asked = {"query": "Effusion."}
+        rows = rows_of(client.post("/v1/search/export", data=asked))
+        assert {row["image"] for row in rows} == {f"{i}.png" for i in range(MANY)}
+        scores = [float(row["score"]) for row in rows]
+        assert scores == sorted(scores, reverse=True)
+        first = client.post("/v1/search", data={**asked, "k": 1000}).json()["images"]
+        assert [row["image"] for row in rows[:1000]] == [hit["image_id"] for hit in first]
+        patients = rows_of(client.post("/v1/search/export", data={**asked, "unique": "patient"}))
+        assert len({row["patient_id"] for row in patients}) == len(patients) == MANY // 3
