@@ -170,7 +170,10 @@ def choose_frame(frames: int, wanted: int | None) -> int:
     """
     last = frames - 1
     if wanted is None and frames > 1:
-        raise ImageError(f"holds {frames} frames; pass frame=0 to frame={last} to choose one")
+        raise ImageError(
+            f"holds {frames} frames, and one picture is read; export the frame that is meant as a "
+            f"file of its own (in Python, read_image takes frame=0 to frame={last})"
+        )
     if wanted is not None and not 0 <= wanted <= last:
         choice = f"pass frame=0 to frame={last}" if last else "leave frame out or pass frame=0"
         raise ImageError(f"holds {frames} frame{'s' if last else ''}; {choice}")

@@ -129,12 +129,15 @@ export function images(offset, limit, where = "", signal = undefined) {
   return get(`/v1/images?${query}`, signal);
 }
 
-/** The result of a search as CSV text. */
-export async function cohort(source, fields, signal) {
-  const headers = { Accept: "text/csv" };
+/**
+ * Every image that a search finds, as a table that comes in pieces.
+ *
+ * Gives how many images there are, and the stream of its bytes.
+ */
+export async function exported(source, fields, signal) {
   const body = formOf(source, fields);
-  const response = await request("/v1/search", { method: "POST", body, headers, signal });
-  return response.text();
+  const response = await request("/v1/search/export", { method: "POST", body, signal });
+  return { total: Number(response.headers.get("X-Total")), stream: response.body };
 }
 
 /** The picture of an image, at most `size` pixels a side, as a blob. */

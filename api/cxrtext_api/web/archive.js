@@ -24,6 +24,7 @@ async function showPage(start) {
     strip.replaceChildren(...page.images.map(film));
     strip.scrollLeft = 0;
   } catch (error) {
+    byId("archive-range").textContent = "";
     strip.replaceChildren(element("li", {}, problemCard(error, () => showPage(start))));
   }
 }
@@ -32,10 +33,12 @@ export async function start() {
   byId("archive").hidden = byId("empty-archive").hidden = false;
   byId("archive-previous").addEventListener("click", () => showPage(Math.max(0, offset - PAGE)));
   byId("archive-next").addEventListener("click", () => showPage(offset + PAGE));
-  session.on("opened", () => {
-    for (const button of document.querySelectorAll(".film")) {
-      button.classList.toggle("open", session.isOpen(button.dataset.id));
-    }
-  });
+  for (const event of ["opened", "closed"]) {
+    session.on(event, () => {
+      for (const button of document.querySelectorAll(".film")) {
+        button.classList.toggle("open", session.isOpen(button.dataset.id));
+      }
+    });
+  }
   await showPage(0);
 }

@@ -1,13 +1,14 @@
 // Which results are selected, and their table.
 
 import * as api from "./api.js";
-import { byId, save, whole } from "./dom.js";
+import { byId, plural, save, whole } from "./dom.js";
 import { attempt } from "./notices.js";
 import * as query from "./query.js";
-import * as session from "./session.js";
 
-const PER_REQUEST = 1000;
-const MOST = 20_000;
+const KIND = "text/csv;charset=utf-8";
+const PIECE = 2 ** 22;
+const QUOTE = 0x22;
+const LINE_END = 0x0a;
 
 let asked = null;
 let hits = [];
@@ -33,23 +34,54 @@ export function asCsv(some) {
   return lines.map((values) => `${values.map(cell).join(",")}\r\n`).join("");
 }
 
-/** Every result, a page at a time; the header is kept once. */
-async function everything() {
-  const most = Math.min(session.current.model.limits?.max_results ?? PER_REQUEST, PER_REQUEST);
-  let text = "";
-  for (let offset = 0; offset < MOST; offset += most) {
-    const page = await api.cohort(asked.source, query.fieldsOf(asked, offset, most));
-    if (page.startsWith("{")) {
-      // A server that writes no tables.
-      return asCsv(JSON.parse(page).images);
+/** Counts the lines of a CSV table; a line break in quotes is part of a cell. */
+export function lineCounter() {
+  let lines = 0;
+  let quoted = false;
+  return (bytes) => {
+    for (const byte of bytes) {
+      if (byte === QUOTE) quoted = !quoted;
+      else if (byte === LINE_END && !quoted) lines += 1;
     }
-    const [, header, rows] = /^([^\r\n]*\r?\n)([^]*)$/.exec(page) ?? [null, page, ""];
-    text = offset === 0 ? page : text + rows;
-    if (!text.startsWith(header)) throw new Error("The pages of the table do not fit together.");
-    const count = rows.split("\n").length - 1;
-    if (count < most) return text;
+    return lines;
+  };
+}
+
+/**
+ * The whole table as a blob, which the browser may keep on its disk.
+ *
+ * Throws where it has not as many lines as there are images.
+ */
+async function everything(signal) {
+  const { total, stream } = await api.exported(asked.source, query.fieldsOf(asked, 0, ""), signal);
+  const count = lineCounter();
+  const reader = stream.getReader();
+  let table = new Blob([]);
+  let parts = [];
+  let held = 0;
+  let lines = 0;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      lines = count(value);
+      parts.push(value);
+      held += value.length;
+      if (held > PIECE) {
+        table = new Blob([table, ...parts]);
+        [parts, held] = [[], 0];
+      }
+      showExport(`${whole(Math.max(0, lines - 1))} of ${whole(total)}`);
+    }
+  } catch (error) {
+    if (signal.aborted) throw error;
+    lines = 0;
   }
-  return text;
+  if (lines !== total + 1) {
+    throw new Error(`The export was broken off, and nothing was saved: not all of ` +
+      `${plural(total, "image")} came. Export again.`);
+  }
+  return new Blob([table, ...parts], { type: KIND });
 }
 
 function showSelected() {
@@ -83,15 +115,29 @@ export function show(question, shown) {
   showSelected();
 }
 
-const saveTable = (text) => save("cohort.csv", text, "text/csv;charset=utf-8");
+const saveTable = (content) => save("cohort.csv", content, KIND);
 
-async function exportAll({ currentTarget: button }) {
-  button.disabled = true;
-  button.setAttribute("aria-busy", "true");
-  const text = await attempt(everything);
-  button.disabled = false;
-  button.removeAttribute("aria-busy");
-  if (text !== undefined) saveTable(text);
+let exporting = null;
+
+/** Show how far an export is; null when there is none. */
+function showExport(text) {
+  byId("export-progress").textContent = text === null ? "" : `Exporting… ${text}`;
+  byId("export-all").textContent = text === null ? "Export all" : "Cancel export";
+}
+
+/** Export everything; or stop doing so. */
+async function exportAll() {
+  if (exporting) {
+    exporting.abort();
+    return;
+  }
+  exporting = new AbortController();
+  const { signal } = exporting;
+  showExport("");
+  const table = await attempt(() => everything(signal));
+  exporting = null;
+  showExport(null);
+  if (table !== undefined && !signal.aborted) saveTable(table);
 }
 
 export function start() {

@@ -59,6 +59,29 @@ export function settled(work, milliseconds) {
   };
 }
 
+let pressed = false;
+let waiting = [];
+
+for (const [event, down] of [["pointerdown", true], ["pointerup", false], ["pointercancel", false]]) {
+  window.addEventListener(event, () => {
+    pressed = down;
+    if (down || waiting.length === 0) return;
+    const ready = waiting;
+    waiting = [];
+    // After the click, which follows when a button is let go.
+    setTimeout(() => ready.forEach((work) => work()), 0);
+  }, true);
+}
+
+/**
+ * Run `work` at once, or when the button or finger that is down is let go: what is being pressed
+ * must not move away before that, or the press is lost.
+ */
+export function whenReleased(work) {
+  if (pressed) waiting.push(work);
+  else work();
+}
+
 /** Enter sends a form from a text area; Shift with Enter starts a line. */
 export function sendOnEnter(field) {
   field.addEventListener("keydown", (event) => {
@@ -68,9 +91,9 @@ export function sendOnEnter(field) {
   });
 }
 
-/** Offer text as a file to save. */
-export function save(name, text, kind) {
-  const url = URL.createObjectURL(new Blob([text], { type: kind }));
+/** Offer text, or a blob, as a file to save. */
+export function save(name, content, kind) {
+  const url = URL.createObjectURL(new Blob([content], { type: kind }));
   const link = element("a", { href: url, download: name });
   document.body.append(link);
   link.click();

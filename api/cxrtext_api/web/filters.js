@@ -1,7 +1,7 @@
 // Rows of column, operator and value that write the text of a filter.
 
 import * as api from "./api.js";
-import { button, byId, element } from "./dom.js";
+import { button, byId, element, whenReleased } from "./dom.js";
 
 const OPERATORS = {
   number: ["=", "!=", "<", "<=", ">", ">=", "is null", "is not null"],
@@ -122,7 +122,8 @@ export async function start() {
   byId("add-filter").addEventListener("click", () => {
     addRow().querySelector("select").focus();
   });
-  byId("where").addEventListener("change", readText);
+  // The field loses the focus to the button that is pressed, which is not to move.
+  byId("where").addEventListener("change", () => whenReleased(readText));
   try {
     ({ columns } = await api.columns());
     byId("add-filter").hidden = columns.length === 0;

@@ -1,7 +1,7 @@
 // The probabilities of findings, and the prompts that they come from.
 
 import * as api from "./api.js";
-import { byId, element, skeletons } from "./dom.js";
+import { byId, element, skeletons, whenReleased } from "./dom.js";
 import { problemCard } from "./notices.js";
 import * as prompts from "./prompts.js";
 import * as session from "./session.js";
@@ -52,6 +52,13 @@ function showFindings(answer) {
   tellCalibration({ calibrated: false, ...answer });
 }
 
+/** Show no finding, and nothing that was said of the former ones. */
+function showNone() {
+  byId("findings").replaceChildren();
+  byId("findings").setAttribute("aria-busy", "false");
+  byId("calibration").hidden = byId("findings-foot").hidden = true;
+}
+
 async function classify() {
   const list = byId("findings");
   classifying.abort();
@@ -69,9 +76,12 @@ async function classify() {
   try {
     const fields = prompts.changed() ? { prompts: prompts.asJson() } : {};
     const answer = await api.classify(session.current.source, fields, signal);
-    if (!signal.aborted) showFindings(answer);
+    whenReleased(() => {
+      if (!signal.aborted) showFindings(answer);
+    });
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
+    showNone();
     list.replaceChildren(element("li", {}, problemCard(error, classify)));
   }
 }
@@ -85,9 +95,16 @@ function mark(sentence) {
 export function start() {
   prompts.start(() => session.current.source && classify());
   session.on("opened", () => {
-    byId("findings").replaceChildren();
+    showNone();
     byId("edit-prompts").disabled = false;
     classify();
+  });
+  session.on("closed", () => {
+    classifying.abort();
+    showNone();
+    byId("edit-prompts").disabled = true;
+    byId("findings-hint").textContent = "Open an image to see its findings.";
+    byId("findings-hint").hidden = false;
   });
   session.on("located", ({ sentence, found }) => mark(found ? sentence : null));
 }

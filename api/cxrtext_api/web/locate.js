@@ -25,8 +25,28 @@ function thresholdSlider(sentence, found, secret) {
   return element("label", { className: "slider wide" }, "Boxes from", slider, value);
 }
 
+const about = (found) => `Similarity from −1 to 1 · ${plural(found.boxes.length, "region")} · best at ` +
+  `${Math.round(found.peak[0])}, ${Math.round(found.peak[1])} px`;
+
+let answered = null;
+
+/** Tell of the same sentence anew what its threshold changes; the slider may be held, and stays. */
+function tellAgain(told, found) {
+  told.textContent = about(found);
+  const slider = byId("locate-result").querySelector("input");
+  if (slider.matches(":active")) return;
+  slider.value = found.threshold;
+  byId("locate-result").querySelector("output").textContent = score(found.threshold);
+}
+
 function showResult(sentence, found, secret) {
-  const before = document.activeElement?.closest("#locate-result") !== null;
+  const told = byId("locate-result").querySelector(".result-about");
+  const question = `${secret} ${sentence}`;
+  if (told && answered === question) {
+    tellAgain(told, found);
+    return;
+  }
+  answered = question;
   byId("locate-result").replaceChildren(
     element(
       "div",
@@ -38,16 +58,13 @@ function showResult(sentence, found, secret) {
         element("p", { className: "result-sentence" }, sentence),
         element(
           "p",
-          { className: "muted small-text" },
-          `Similarity from −1 to 1 · ${plural(found.boxes.length, "region")} · best at ` +
-            `${Math.round(found.peak[0])}, ${Math.round(found.peak[1])} px`,
+          { className: "result-about muted small-text" },
+          about(found),
         ),
       ),
       thresholdSlider(sentence, found, secret),
     ),
   );
-  // The slider that was being moved has been replaced by its like.
-  if (before) byId("locate-result").querySelector("input").focus();
 }
 
 function showHistory() {
@@ -80,7 +97,7 @@ function forget() {
   asked.clear();
   byId("locate-result").replaceChildren();
   byId("fitting-list").replaceChildren();
-  byId("fitting").disabled = false;
+  byId("fitting").disabled = session.current.source === null;
   showHistory();
 }
 
@@ -115,6 +132,7 @@ export function start() {
   });
   byId("fitting").addEventListener("click", findFitting);
   session.on("opened", forget);
+  session.on("closed", forget);
   session.on("located", ({ sentence, found, secret }) => {
     if (!found) {
       byId("locate-result").replaceChildren();

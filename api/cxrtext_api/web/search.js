@@ -11,6 +11,8 @@ import * as query from "./query.js";
 import { go, note } from "./router.js";
 import * as session from "./session.js";
 
+const MOST_SKIPPED = 10_000;
+
 let asked = query.nothing();
 let searching = new AbortController();
 let shown = null;
@@ -34,6 +36,8 @@ function tell(found, hits) {
 /** Whether there may be images beyond those shown. */
 function hasMore(found, page, hits) {
   if (found.target === "sentences") return false;
+  // The server skips no more than so many; "Export all" has the rest, too.
+  if (hits.length > MOST_SKIPPED) return false;
   if (typeof found.matching === "number" && hits.length >= found.matching) return false;
   // A server that knows no offset would give the same page again.
   return typeof found.offset === "number" && page.length === (found.k ?? query.fieldsOf(asked).k);
@@ -47,12 +51,28 @@ function showPage(found, hits) {
   if (found.target === "images") cards.addImages(page, asked.query);
   else cards.addSentences(page, (sentence) => go("search", { query: sentence }));
   tell(found, all);
+  tellStale();
   byId("results-note").replaceChildren(
     ...(all.length ? [] : [emptyLine("Nothing found. Loosen the filters or the least score.")]),
   );
   byId("more").hidden = !hasMore(found, page, all);
   byId("more").disabled = false;
   cohort.show(asked, found.target === "images" ? all : []);
+}
+
+/** Whether the form asks something else than what is shown. */
+function isStale() {
+  if (shown === null) return false;
+  const now = query.ofForm(like.chosen());
+  return query.toParams(now).toString() !== query.toParams(asked).toString() ||
+    now.source?.file !== asked.source?.file;
+}
+
+/** Mark results that do not answer what the form asks now. */
+function tellStale() {
+  const stale = isStale();
+  byId("found").classList.toggle("stale", stale);
+  byId("found-stale").textContent = stale ? "These answer the former question." : "";
 }
 
 async function ask(hits) {
@@ -86,6 +106,7 @@ function reset() {
   byId("found-title").textContent = "";
   byId("found-warning").hidden = true;
   byId("more").hidden = true;
+  tellStale();
 }
 
 function run() {
@@ -125,6 +146,7 @@ export function enter(params) {
 
 function submit() {
   asked = query.ofForm(like.chosen());
+  tellStale();
   note("search", query.toParams(asked));
   run();
   // On a small screen what is found lies below the question.
@@ -143,6 +165,9 @@ export async function start(hasIndex) {
     submit();
   });
   byId("search-form").addEventListener("change", showTarget);
+  for (const event of ["input", "change", "click"]) {
+    byId("search-form").addEventListener(event, tellStale);
+  }
   byId("query").addEventListener("input", () => like.showWeight());
   byId("clear-search").addEventListener("click", () => {
     query.toForm(query.nothing());

@@ -1,6 +1,7 @@
 // Which image is open and what has been asked of it; the panels listen.
 //
-// Events: "opening", "opened" ({ bitmap }), "settled", "locating", "located" ({ sentence, found }).
+// Events: "opening" (source), "opened" ({ bitmap }), "closed" (source that could not be opened),
+// "settled", "locating", "located" ({ sentence, found }).
 
 import * as api from "./api.js";
 import { attempt, clearError } from "./notices.js";
@@ -35,28 +36,41 @@ function noteAddress(sentence = "", replace = false) {
   note("read", params, { replace });
 }
 
-/** Open an image; the former one stays when this one cannot be read. */
+/** Take away the open image and all that was asked of it: they are not of what was wanted last. */
+function close(wanted) {
+  asking.abort();
+  locating.abort();
+  asking = new AbortController();
+  Object.assign(current, { source: null, detail: null });
+  note("read", {}, { replace: true });
+  tell("closed", wanted);
+}
+
+/** Open an image; when it cannot be read, none is open. */
 export async function open(source) {
   opening.abort();
   opening = new AbortController();
   const { signal } = opening;
   clearError();
   tell("opening", source);
-  await attempt(async () => {
+  const isOpened = await attempt(async () => {
     const [picture, detail] = await Promise.all([
       api.picture(source, PICTURE_SIDE, signal),
       source.id === undefined ? null : api.image(source.id, signal),
     ]);
     const bitmap = await createImageBitmap(picture);
-    if (signal.aborted) return;
+    if (signal.aborted) return false;
     asking.abort();
     locating.abort();
     asking = new AbortController();
     Object.assign(current, { source, detail });
     noteAddress();
     tell("opened", { bitmap });
+    return true;
   });
-  if (!signal.aborted) tell("settled");
+  if (signal.aborted) return;
+  if (!isOpened) close(source);
+  tell("settled");
 }
 
 /**

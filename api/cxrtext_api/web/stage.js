@@ -41,6 +41,24 @@ function showState(viewer) {
   byId("stage").classList.toggle("zoomed", viewer.zoom > 1);
 }
 
+const nameOf = ({ id, name }) => id ?? name ?? "image";
+
+function onOpening(source) {
+  byId("image-note").textContent = `Reading ${nameOf(source)}…`;
+  busy("Reading the image…");
+}
+
+function onClosed(viewer, wanted) {
+  viewer.clear();
+  overlay.showFound(viewer, "", null);
+  byId("image-note").textContent = "";
+  byId("window-note").textContent = "";
+  byId("stage").classList.remove("zoomed");
+  for (const id of CONTROLS) byId(id).disabled = true;
+  byId("empty-title").textContent = `${nameOf(wanted)} could not be opened`;
+  byId("empty").hidden = false;
+}
+
 function onOpened(viewer, { bitmap }) {
   byId("empty").hidden = true;
   viewer.setImage(bitmap);
@@ -89,7 +107,8 @@ export function start() {
   listenToControls(viewer);
   overlay.start(viewer);
   files.start();
-  session.on("opening", () => busy("Reading the image…"));
+  session.on("opening", onOpening);
+  session.on("closed", (wanted) => onClosed(viewer, wanted));
   session.on("opened", (event) => onOpened(viewer, event));
   session.on("settled", () => busy(null));
   session.on("locating", () => busy("Looking…"));

@@ -51,10 +51,12 @@ async function showOthers({ image_id: id, patient_id: patient }) {
   }
 }
 
-function onOpened() {
-  const { detail } = session.current;
+function showStudy() {
+  const { source, detail } = session.current;
   byId("study-hint").hidden = Boolean(detail);
-  byId("study-hint").textContent = "This image is not from the archive.";
+  byId("study-hint").textContent = source
+    ? "This image is not from the archive."
+    : "Open an image of the archive to see its study.";
   byId("study-links").hidden = !detail;
   byId("study-others").replaceChildren();
   byId("study-facts").replaceChildren();
@@ -73,7 +75,8 @@ function onOpened() {
 }
 
 export function start() {
-  session.on("opened", onOpened);
+  session.on("opened", showStudy);
+  session.on("closed", showStudy);
   const similar = (more) => go("search", { image: session.current.source.id, ...more });
   byId("similar").addEventListener("click", () => similar({}));
   byId("similar-others").addEventListener("click", () => similar({ others: "1" }));

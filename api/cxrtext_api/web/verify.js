@@ -136,8 +136,10 @@ export function start() {
     byId("report").value = textOf(session.current.detail.report);
     check();
   });
-  session.on("opened", () => {
-    byId("verified").replaceChildren();
-    byId("report-of-study").hidden = !session.current.detail?.report.length;
-  });
+  for (const event of ["opened", "closed"]) {
+    session.on(event, () => {
+      byId("verified").replaceChildren();
+      byId("report-of-study").hidden = !session.current.detail?.report.length;
+    });
+  }
 }

@@ -30,6 +30,13 @@ export class Viewer {
     this.reset();
   }
 
+  /** Show no picture. */
+  clear() {
+    this.picture = null;
+    this.found = null;
+    this.reset();
+  }
+
   /** Show a grounding (null for none). */
   setFound(found) {
     this.found = found;

@@ -1,0 +1,333 @@
+"""Presses that must not be lost, what may not stay on the page, and exports of every length."""
+
+import csv
+import io
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+QUERY = "Left pleural effusion."
+ASKED = f"#/search?query={QUERY}"
+READ = "#/read?image=images/s25.png"
+
+
+def press_slowly(page: Any, selector: str) -> None:
+    """Press a button where it is now, as a hand does: down, a moment, up."""
+    box = page.locator(selector).bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.wait_for_timeout(150)
+    page.mouse.up()
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
+def test_a_typed_filter_does_not_move_what_is_pressed(visit: Any, size: tuple[int, int]) -> None:
+    page = visit(ASKED)
+    page.wait_for_selector("#results .pick")
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.fill("#where", "age >= 80 and age < 84")
+    page.locator("#search-form button[type=submit]").scroll_into_view_if_needed()
+    page.focus("#where")
+    press_slowly(page, "#search-form button[type=submit]")
+    page.wait_for_selector("#found-title:has-text('4 images')")
+    assert page.locator(".filter").count() == 2  # the rows come once the button is let go
+
+
+def test_a_wrong_filter_is_told_by_the_first_press(visit: Any, watched: Any) -> None:
+    watched.forgiven = {422}
+    page = visit(f"{ASKED}&where=age >= 80 and age < 84")
+    page.wait_for_selector("#results .pick")
+    assert page.locator(".filter").count() == 2
+    page.fill("#where", "age >> 80")
+    page.focus("#where")
+    press_slowly(page, "#search-form button[type=submit]")
+    page.wait_for_selector("#results-note .problem")
+    assert page.locator("#results .pick").count() == 0
+    assert page.locator(".filter").count() == 0
+
+
+def test_results_of_another_question_are_marked(visit: Any) -> None:
+    page = visit(ASKED)
+    page.wait_for_selector("#results .pick")
+    assert not page.is_visible("#found-stale")
+    page.fill("#where", "age > 60")
+    assert page.inner_text("#found-stale") == "These answer the former question."
+    page.fill("#where", "")
+    assert not page.is_visible("#found-stale")
+    page.select_option("#unique", "patient")
+    assert page.is_visible("#found-stale")
+    page.click("#search-form button[type=submit]")
+    page.wait_for_selector("#found[aria-busy=false]")
+    assert not page.is_visible("#found-stale")
+
+
+def test_a_press_on_a_finding_is_not_lost_to_an_answer(visit: Any) -> None:
+    page = visit(READ)
+    page.wait_for_selector("#findings[aria-busy=false] .finding")
+    page.click("#edit-prompts")
+    first = "#findings .prompts >> nth=0 >> textarea >> nth=0"
+    page.fill(first, "Right pneumothorax.")
+    held: list[Any] = []
+
+    def hold_first(route: Any) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/v1/classify", hold_first)
+    page.locator("[aria-label='Remove Edema']").scroll_into_view_if_needed()
+    box = page.locator("[aria-label='Remove Edema']").bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    page.mouse.down()  # the field loses the focus, and the findings are asked for anew
+    page.wait_for_timeout(100)
+    with page.expect_response("**/v1/classify"):
+        held[0].continue_()
+    page.wait_for_timeout(100)
+    page.mouse.up()
+    page.wait_for_selector("[data-finding=Edema]", state="detached")
+
+
+def test_a_slider_that_is_held_is_not_replaced(visit: Any) -> None:
+    page = visit(f"{READ}&say={QUERY}")
+    page.click("#tab-locate")
+    page.wait_for_selector(".result input")
+    box = page.locator(".result input").bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] / 2, middle)
+    page.mouse.down()
+    with page.expect_response("**/v1/ground"):
+        page.mouse.move(box["x"] + box["width"] * 0.7, middle)
+    page.wait_for_timeout(200)
+    before = float(page.input_value(".result input"))
+    page.mouse.move(box["x"] + box["width"] * 0.9, middle)
+    assert float(page.input_value(".result input")) > before
+    page.mouse.up()
+
+
+def test_an_upload_that_fails_leaves_no_former_image(visit: Any, watched: Any, png: bytes) -> None:
+    watched.forgiven = {422}
+    page = visit(READ)
+    page.wait_for_selector("#findings[aria-busy=false] .finding")
+    page.click("#tab-locate")
+    page.fill("#sentence", QUERY)
+    page.press("#sentence", "Enter")
+    page.wait_for_selector("#locate-result .result")
+    page.set_input_files(
+        "#file", files=[{"name": "a.txt", "mimeType": "text/plain", "buffer": b"text"}]
+    )
+    page.wait_for_selector("#alert:not([hidden])")
+    assert page.locator("#empty-title").inner_text() == "a.txt could not be opened"
+    assert page.text_content("#image-note") == ""
+    assert page.locator("#locate-result .result").count() == 0
+    assert page.locator("#findings .finding").count() == 0
+    assert not page.is_visible("#overlay")
+    assert page.locator(".film.open").count() == 0
+    assert page.is_disabled("#zoom-in")
+    assert "image=" not in page.evaluate("location.hash")
+    for tab in ("findings", "report", "study"):
+        page.click(f"#tab-{tab}")
+        panel = page.inner_text(f"#panel-{tab}")
+        assert "s25" not in panel
+        assert "alibrated" not in panel
+    page.click("#tab-findings")
+    page.set_input_files("#file", files=[{"name": "b.png", "mimeType": "image/png", "buffer": png}])
+    page.wait_for_selector("#findings[aria-busy=false] .finding")
+    assert page.text_content("#image-note") == "b.png"
+
+
+def test_findings_that_cannot_be_had_leave_none_of_another_image(visit: Any, watched: Any) -> None:
+    watched.forgiven = {500}
+    page = visit(READ)
+    page.wait_for_selector("#findings[aria-busy=false] .finding")
+    assert page.is_visible("#calibration")
+    page.route("**/v1/classify", lambda route: route.fulfill(status=500, json={"detail": "No."}))
+    page.click("#filmstrip .film >> nth=0")
+    page.wait_for_selector("#findings .problem")
+    assert not page.is_visible("#calibration")
+    assert not page.is_visible("#findings-foot")
+
+
+def test_on_a_phone_the_head_of_the_results_covers_none(visit: Any) -> None:
+    page = visit("#/search")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.fill("#query", QUERY)
+    page.click("#search-form button[type=submit]")
+    page.wait_for_selector("#results .pick")
+    for place in (0, 6):
+        page.locator("#results .card").nth(place).evaluate("one => one.scrollIntoView()")
+        page.wait_for_timeout(50)
+        covered = page.evaluate(
+            """(place) => {
+              const card = document.querySelectorAll("#results .card")[place];
+              const { left, top, width } = card.getBoundingClientRect();
+              return [2, 40, 90].map((y) =>
+                !card.contains(document.elementFromPoint(left + width / 2, Math.max(top, 0) + y)));
+            }""",
+            place,
+        )
+        assert covered == [False, False, False]
+
+
+def exported(page: Any) -> str:
+    with page.expect_download() as saved:
+        page.click("#export-all")
+    with open(saved.value.path(), newline="") as file:  # noqa: PTH123 - line ends as they are
+        return file.read()
+
+
+def big_table(images: int) -> str:
+    """As the server would send it, with a line break in a cell of every row."""
+    rows = "".join(f'0.5,i{n},s{n},p{n},train,"a\nb"\r\n' for n in range(images))
+    return "score,image,study_id,patient_id,split,note\r\n" + rows
+
+
+def test_every_hit_is_exported(visit: Any, url: str) -> None:
+    page = visit(ASKED)
+    page.wait_for_selector("#results .pick")
+    rows = list(csv.DictReader(io.StringIO(exported(page), newline="")))
+    answer = httpx.post(f"{url}/v1/search", data={"query": QUERY, "k": 1000}, timeout=30).json()
+    assert [row["image"] for row in rows] == [hit["image_id"] for hit in answer["images"]]
+    assert page.text_content("#export-all") == "Export all"
+    assert page.text_content("#export-progress") == ""
+
+
+def test_a_long_export_is_whole(visit: Any) -> None:
+    page = visit(ASKED)
+    page.wait_for_selector("#results .pick")
+    table = big_table(25_000)
+    answer = {"status": 200, "headers": {"X-Total": "25000", "Content-Type": "text/csv"}}
+    page.route("**/v1/search/export", lambda route: route.fulfill(**answer, body=table))
+    assert exported(page) == table
+
+
+@pytest.mark.parametrize("lines", [24_000, 0])
+def test_an_export_that_was_broken_off_is_told_and_not_saved(
+    visit: Any, watched: Any, lines: int
+) -> None:
+    page = visit(ASKED)
+    page.wait_for_selector("#results .pick")
+    table = big_table(lines) + f"# broken off after {lines} of 25000 images\r\n"
+    answer = {"status": 200, "headers": {"X-Total": "25000", "Content-Type": "text/csv"}}
+    page.route("**/v1/search/export", lambda route: route.fulfill(**answer, body=table))
+    downloads: list[Any] = []
+    page.on("download", lambda one: downloads.append(one))
+    page.click("#export-all")
+    page.wait_for_selector("#alert:not([hidden])")
+    assert "broken off" in page.inner_text("#alert-text")
+    assert "25,000" in page.inner_text("#alert-text")
+    assert downloads == []
+
+
+def test_an_export_can_be_cancelled(visit: Any, watched: Any) -> None:
+    page = visit(ASKED)
+    page.wait_for_selector("#results .pick")
+    held: list[Any] = []
+    page.route("**/v1/search/export", lambda route: held.append(route))
+    page.click("#export-all")
+    page.wait_for_selector("#export-all:text('Cancel export')")
+    with page.expect_event("requestfailed", lambda request: "export" in request.url):
+        page.click("#export-all")
+    page.wait_for_selector("#export-all:text('Export all')")
+    assert not page.is_visible("#alert")
+
+
+STATES = {
+    "plain": [],
+    "hover": ["hover"],
+    "pressed": ["hover", "active"],
+    "focus": ["focus", "focus-visible"],
+}
+CONTROLS = "button, a, input, textarea, select, .segments span, summary"
+VIEWS = {
+    "#/read?image=images/s25.png&say=Left effusion.": "#findings .finding",
+    f"{ASKED}&where=age > 40": "#results .pick",
+    "#/search": "#query",
+    "#/about": ".about-card",
+}
+CONTRAST = """() => {
+  const parse = (text) => {
+    const [r, g, b, a = 1] = (text.match(/[\\d.]+/g) ?? [0, 0, 0, 0]).map(Number);
+    return { c: [r, g, b], a };
+  };
+  const over = (top, under) => top.c.map((v, i) => v * top.a + under[i] * (1 - top.a));
+  const light = (c) => c.map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ratio = (one, other) => {
+    const [a, b] = [light(one), light(other)];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  const chain = (node) => {
+    const all = [];
+    for (let at = node; at; at = at.parentElement) all.unshift(at);
+    return all;
+  };
+  const ground = (node) => chain(node).reduce(
+    (under, at) => over(parse(getComputedStyle(at).backgroundColor), under), [255, 255, 255]);
+  const faded = (node) => chain(node).reduce((all, at) => all * getComputedStyle(at).opacity, 1);
+  const nameOf = (node) => node.id || node.className || node.tagName;
+  const poor = [];
+  const look = (node, colour, under, least, what) => {
+    const found = ratio(over(parse(colour), under), under);
+    if (found < least) poor.push(`${what} of ${nameOf(node)}: ${found.toFixed(2)}`);
+  };
+  const known = [...document.querySelectorAll("CONTROLS")];
+  for (const node of known) {
+    if (!node.checkVisibility() || node.disabled || node.closest(".skip")) continue;
+    // Drawn by the browser itself, or by the label beside it.
+    if (/^(range|radio|checkbox|file)$/.test(node.type)) continue;
+    const style = getComputedStyle(node);
+    const under = ground(node);
+    if (style.filter !== "none" || faded(node) < 1) poor.push(`${nameOf(node)} is filtered`);
+    for (const one of [node, ...node.querySelectorAll("*")]) {
+      const own = [...one.childNodes].some((text) => text.nodeType === 3 && text.data.trim());
+      if (!own || one.tagName === "OPTION" || one.closest("[aria-hidden=true]")) continue;
+      look(node, getComputedStyle(one).color, ground(one), 4.5, "text");
+    }
+    if (/^(TEXTAREA|SELECT|INPUT)$/.test(node.tagName)) {
+      look(node, style.color, under, 4.5, "text");
+      if (node.placeholder) {
+        look(node, getComputedStyle(node, "::placeholder").color, under, 4.5, "placeholder");
+      }
+      look(node, style.borderTopColor, ground(node.parentElement), 3, "border");
+    }
+    if (node.matches(":focus-visible") && style.outlineStyle !== "none") {
+      look(node, style.outlineColor, ground(node.parentElement), 3, "outline");
+    }
+  }
+  return [known.length, [...new Set(poor)]];
+}""".replace("CONTROLS", CONTROLS)
+
+
+def force(page: Any, session: Any, state: list[str]) -> None:
+    """Let every control of the page be in a state, as the browser's own inspector does."""
+    root = session.send("DOM.getDocument", {"depth": 0})["root"]["nodeId"]
+    found = session.send("DOM.querySelectorAll", {"nodeId": root, "selector": CONTROLS})
+    for node in found["nodeIds"]:
+        given = {"nodeId": node, "forcedPseudoClasses": state}
+        session.send("CSS.forcePseudoState", given)
+    page.wait_for_timeout(250)  # colours fade over
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_controls_can_be_read_in_every_state(visit: Any, context: Any, theme: str) -> None:
+    page = visit()
+    page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+    session = context.new_cdp_session(page)
+    session.send("DOM.enable")
+    session.send("CSS.enable")
+    for place, wanted in VIEWS.items():
+        page.evaluate("place => { location.hash = place }", place)
+        page.wait_for_selector(wanted)
+        page.wait_for_timeout(100)
+        if "read" in place:
+            page.click("#edit-prompts")
+        for name, state in STATES.items():
+            force(page, session, state)
+            count, poor = page.evaluate(CONTRAST)
+            assert count > 10
+            assert poor == [], (theme, place, name)
+        force(page, session, [])
+    session.detach()
