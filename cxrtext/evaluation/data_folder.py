@@ -14,6 +14,7 @@ from cxrtext.records import (
     read_labels,
     read_manifest,
     read_reports,
+    require_match,
 )
 from cxrtext.records.reports import SECTION_COLUMNS
 from cxrtext.records.tables import read_table
@@ -129,11 +130,20 @@ def read_data_folder(
     """
     manifest = manifest_of(folder)
     good, bad = _boxes(folder, boxes)
+    records = read_manifest(manifest, allow_outside=allow_outside)
+    sentences, labels = sentences_beside(manifest), _labels(folder, findings)
+    studies = {record.study_id for record in records}
+    said = {sentence.study_id for sentence in sentences or ()}
+    require_match(folder / "reports", "reports", said, studies, "study_id", manifest)
+    require_match(folder / "labels", "labels", labels or {}, studies, "study_id", manifest)
+    images = {record.name for record in records}
+    drawn = {box.image for box in good or ()}
+    require_match(boxes or folder / "boxes", "boxes", drawn, images, "image", manifest)
     return DataFolder(
         path=folder,
-        records=read_manifest(manifest, allow_outside=allow_outside),
-        sentences=sentences_beside(manifest),
-        labels=_labels(folder, findings),
+        records=records,
+        sentences=sentences,
+        labels=labels,
         boxes=good,
         bad_boxes=bad,
     )

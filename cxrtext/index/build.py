@@ -28,7 +28,7 @@ from cxrtext.index.where import as_cell
 from cxrtext.index.writer import writing
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.embedding import embed_files
-from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest
+from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, require_match
 from cxrtext.records.reports import SECTION_COLUMNS
 
 REPORT_COLUMNS = {"report", *SECTION_COLUMNS}
@@ -130,7 +130,11 @@ def _texts(
     records: Sequence[ImageRecord],
 ) -> _Texts:
     studies = {record.study_id for record in records}
-    said = [s for s in sentences_beside(manifest, reports) or [] if s.study_id in studies]
+    read = sentences_beside(manifest, reports) or []
+    if reports is not None:
+        told = {sentence.study_id for sentence in read}
+        require_match(reports, "reports", told, studies, "study_id", manifest)
+    said = [sentence for sentence in read if sentence.study_id in studies]
     distinct = list(dict.fromkeys(s.sentence for s in said))
     vectors = model.embed_sentences(distinct).cpu() if distinct else torch.empty(0)
     return _Texts(said, dict(zip(distinct, vectors, strict=True)))

@@ -9,7 +9,7 @@ from cxrtext.records.row_writer import RowWriter
 from cxrtext.records.sentences import SentenceWriter, read_sentences, write_sentences
 from cxrtext.records.sources import TextSource, open_source
 from cxrtext.records.study import ImageRecord, Sentence, Study
-from cxrtext.records.tables import Table, read_table, write_table
+from cxrtext.records.tables import Table, read_table, require_match, write_table
 
 __all__ = [
     "CHEX5",
@@ -31,6 +31,7 @@ __all__ = [
     "read_reports",
     "read_sentences",
     "read_table",
+    "require_match",
     "write_boxes",
     "write_sentences",
     "write_table",

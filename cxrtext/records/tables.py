@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,33 @@ class Table:
     path: Path
     columns: tuple[str, ...]
     rows: list[dict[str, str]]
+
+
+def require_match(
+    path: Path, what: str, keys: Collection[str], owners: Collection[str], column: str, to: Path
+) -> None:
+    """Refuse a table of which no row belongs to any of what it is joined to.
+
+    One that belongs in part is taken: tables are larger than what they are joined to, and images
+    come before their reports.
+
+    Args:
+        path: The table.
+        what: What its rows are, such as "reports".
+        keys: The values that they are joined by; without any there is nothing to join.
+        owners: The values that they may have.
+        column: The column of these.
+        to: What it is joined to.
+
+    Raises:
+        DataError: Naming both, and the column, and none of the values.
+    """
+    if keys and set(owners).isdisjoint(keys):
+        raise DataError(
+            f"{path}: none of its {what} belongs to {to}: {len(set(keys))} values of {column} "
+            f"here and {len(set(owners))} there have none in common; give the {what} of this data "
+            "set"
+        )
 
 
 def cell_text(value: Any) -> str:

@@ -49,11 +49,22 @@ def test_hashed_ids(cxrtext: Command, hospital: Path) -> None:
     assert "PHANTOM" not in (hospital / "data/manifest.csv").read_text()
 
 
-def test_reports_that_match_nothing_get_a_hint(cxrtext: Command, hospital: Path) -> None:
-    (hospital / "r.csv").write_text("study_id,report\nother,Clear.\n")
-    done = cxrtext("import", hospital / "tree", "--out", hospital / "data", "--reports",
-                   hospital / "r.csv")  # fmt: skip
-    assert "no report matched" in done.stderr
+def test_tables_of_another_set_are_refused(cxrtext: Command, hospital: Path) -> None:
+    command = ("import", hospital / "tree", "--out", hospital / "data")
+    (hospital / "r.csv").write_text("study_id,report\nX-77,Zebulon.\nX-78,Zebulon.\n")
+    done = cxrtext(*command, "--reports", hospital / "r.csv")
+    assert done.returncode == 2
+    line = done.stderr.splitlines()[-1]
+    assert "r.csv: no report matched: none of its 2 has the study_id or accession" in line
+    assert "Zebulon" not in line
+    assert "X-7" not in line
+    assert not (hospital / "data/reports.csv").exists()
+    (hospital / "b.csv").write_text(
+        "image,finding,x,y,w,h,label_text\nother.png,Edema,1,1,2,2,Z.\n"
+    )
+    done = cxrtext(*command, "--boxes", hospital / "b.csv")
+    assert done.returncode == 2
+    assert "b.csv: no box matched: none of its 1 names an image" in done.stderr.splitlines()[-1]
 
 
 def test_reports_alone(cxrtext: Command, hospital: Path) -> None:

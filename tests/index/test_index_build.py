@@ -290,3 +290,13 @@ def test_pooled_in_8_bits_takes_less_room(
         text = whole.state.texts[0]
         best = {hit.image.image for hit in whole.search_text(text, 10)}
         assert len(best & {hit.image.image for hit in small.search_text(text, 20)}) >= 8
+
+
+def test_reports_of_other_studies_are_refused(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    others = tmp_path / "others.csv"
+    others.write_text("study_id,report\nother,Zebulon is well.\n")
+    with pytest.raises(DataError, match=r"others.csv: none of its reports belongs to") as told:
+        build_index(data_folder / "manifest.csv", checkpoint, tmp_path / "new", reports=others)
+    assert "Zebulon" not in str(told.value)

@@ -50,7 +50,7 @@ class Import:
         aside: SetAside,
         tell: Tell,
     ) -> None:
-        self.out, self.options, self.reading = out, options, reading
+        self.root, self.out, self.options, self.reading = root, out, options, reading
         self.ids, self.aside, self.tell = ids, aside, tell
         self.placer = Placer(root, out, ids, copy=options.copy)
         self.studies = Studies()
@@ -84,7 +84,13 @@ class Import:
             )
             if reports_only and not self.reports[0]:
                 raise DataError(f"{self.out}: no report could be read; see {self.aside.path}")
+            if not reports_only and self.options.reports is not None:
+                self._require_some(self.options.reports, "reports", *self.reports)
         if self.boxes is not None:
+            if self.options.boxes is not None:
+                joined = len(self.boxes.joined)
+                others = self.boxes.count - joined
+                self._require_some(self.options.boxes, "boxes", joined, others)
             write_boxes(self.out / "boxes.json", self.boxes.joined)
         self._remove_old()
 
@@ -166,6 +172,20 @@ class Import:
             if age.isdigit() and int(age) > AGE_TOP:
                 values["age"] = str(AGE_TOP + 1)
         return values
+
+    def _require_some(self, path: Path, what: str, joined: int, others: int) -> None:
+        """Refuse a table that the user named and of which nothing belongs to the set."""
+        if joined or not others:
+            return
+        (self.out / f"{what}.csv").unlink(missing_ok=True)
+        one, joined_by = {
+            "reports": ("report", "has the study_id or accession number of a study"),
+            "boxes": ("box", "names an image that was kept"),
+        }[what]
+        raise DataError(
+            f"{path}: no {one} matched: none of its {others} {joined_by} of {self.root}; give the "
+            f"{what} of this data set"
+        )
 
     def _nothing_kept(self) -> str:
         why = "; ".join(f"{kind}: {n}" for kind, n in self.aside.counts.most_common(4))
