@@ -17,6 +17,8 @@ DEMO_PORT ?= 0
 CXRTEXT := $(BIN)/cxrtext
 # Images are decoded once for training, evaluation and indexing.
 CACHE := $(DEMO)/decoded
+# Of the run's two models the one that validation images chose; the last step's may be past its best.
+MODEL := $(DEMO)/run/checkpoint-best
 # Sums are split among threads, so that another number of them trains to other weights: two wherever
 # it runs, or one where the models are so small that a second only costs.
 ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -64,7 +66,7 @@ format: $(INSTALLED)
 # Each stage makes its file once; a stopped demonstration goes on where it was.
 demo: $(DEMO)/index/index.json
 	@echo "serving the page and the API; stop with Ctrl-C"
-	@$(CXRTEXT) serve --model $(DEMO)/run/checkpoint --index $(DEMO)/index \
+	@$(CXRTEXT) serve --model $(MODEL) --index $(DEMO)/index \
 	    --prompts docs/demo-prompts.yaml --port $(DEMO_PORT)
 
 $(DEMO)/data/manifest.csv: | $(INSTALLED)
@@ -91,12 +93,12 @@ $(DEMO)/run/.trained: $(DEMO)/data/sentences.csv docs/demo.yaml
 
 $(DEMO)/evaluation/report.md: $(DEMO)/run/.trained
 	@echo "5/6 evaluation on held-out patients"
-	@$(TWO) $(CXRTEXT) evaluate $(DEMO)/run/checkpoint --data $(DEMO)/data --out $(DEMO)/evaluation \
+	@$(TWO) $(CXRTEXT) evaluate $(MODEL) --data $(DEMO)/data --out $(DEMO)/evaluation \
 	    --prompts docs/demo-prompts.yaml --cache $(CACHE) --calibrate
 
 $(DEMO)/index/index.json: $(DEMO)/evaluation/report.md
 	@echo "6/6 index"
-	@$(TWO) $(CXRTEXT) index $(DEMO)/data/manifest.csv --model $(DEMO)/run/checkpoint --out $(DEMO)/index \
+	@$(TWO) $(CXRTEXT) index $(DEMO)/data/manifest.csv --model $(MODEL) --out $(DEMO)/index \
 	    --prompts docs/demo-prompts.yaml --cache $(CACHE)
 	@touch $@
 
