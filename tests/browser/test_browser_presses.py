@@ -318,6 +318,7 @@ def test_controls_can_be_read_in_every_state(visit: Any, context: Any, theme: st
     session = context.new_cdp_session(page)
     session.send("DOM.enable")
     session.send("CSS.enable")
+    found = {}
     for place, wanted in VIEWS.items():
         page.evaluate("place => { location.hash = place }", place)
         page.wait_for_selector(wanted)
@@ -328,6 +329,8 @@ def test_controls_can_be_read_in_every_state(visit: Any, context: Any, theme: st
             force(page, session, state)
             count, poor = page.evaluate(CONTRAST)
             assert count > 10
-            assert poor == [], (theme, place, name)
+            if poor:
+                found[place, name] = poor
         force(page, session, [])
     session.detach()
+    assert found == {}

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cxrtext.experiments.registry import EXPERIMENTS
-from cxrtext_cli.given import FILE_OR_FOLDER, NEW_FOLDER
+from cxrtext_cli.given import ANY_PATH, NEW_FOLDER
 from cxrtext_cli.options import AsJson, Stages, print_json, say
 
 KNOWN = "; ".join(f"{name}: {what}" for name, (what, _) in EXPERIMENTS.items())
@@ -25,7 +25,7 @@ def experiment(
         typer.Option(
             help="Data folder of table1, drawn phantoms by default; CIFAR-10 or MNIST of others."
         ),
-        FILE_OR_FOLDER,
+        ANY_PATH,
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Trainings a row.")] = 1,
     rows: Annotated[
