@@ -42,6 +42,9 @@ class DataFolder:
     bad_boxes: tuple[BadItem, ...] = ()
 
 
+BOX_ENDINGS = (".json", ".csv", ".parquet")
+
+
 def _existing(
     folder: Path, stem: str, endings: tuple[str, ...] = (".csv", ".parquet")
 ) -> Path | None:
@@ -93,7 +96,7 @@ def _labels(folder: Path, findings: tuple[str, ...]) -> dict[str, dict[str, int 
 
 
 def _boxes(folder: Path, boxes: Path | None) -> tuple[list[Box] | None, tuple[BadItem, ...]]:
-    path = boxes or _existing(folder, "boxes", (".json", ".csv", ".parquet"))
+    path = boxes or _existing(folder, "boxes", BOX_ENDINGS)
     if path is None:
         return None, ()
     if not path.is_file():
@@ -134,11 +137,14 @@ def read_data_folder(
     sentences, labels = sentences_beside(manifest), _labels(folder, findings)
     studies = {record.study_id for record in records}
     said = {sentence.study_id for sentence in sentences or ()}
-    require_match(folder / "reports", "reports", said, studies, "study_id", manifest)
-    require_match(folder / "labels", "labels", labels or {}, studies, "study_id", manifest)
+    told = _existing(folder, "reports") or manifest
+    require_match(told, "reports", said, studies, "study_id", manifest)
+    table = _existing(folder, "labels") or folder
+    require_match(table, "labels", labels or {}, studies, "study_id", manifest)
     images = {record.name for record in records}
     drawn = {box.image for box in good or ()}
-    require_match(boxes or folder / "boxes", "boxes", drawn, images, "image", manifest)
+    file = boxes or _existing(folder, "boxes", BOX_ENDINGS) or folder
+    require_match(file, "boxes", drawn, images, "image", manifest)
     return DataFolder(
         path=folder,
         records=records,

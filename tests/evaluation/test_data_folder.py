@@ -24,7 +24,7 @@ def folder(data_folder: Path, tmp_path: Path) -> Path:
 def test_a_table_of_other_studies_is_refused(folder: Path, name: str) -> None:
     (folder / name).write_text(OTHERS[name])
     what = name.removesuffix(".csv")
-    with pytest.raises(DataError, match=f"{what}: none of its {what} belongs to") as told:
+    with pytest.raises(DataError, match=f"{name}: none of its {what} belongs to") as told:
         read_data_folder(folder)
     assert "and 48 there have none in common" in str(told.value)
     assert "other" not in str(told.value).replace(str(folder), "")

@@ -55,6 +55,7 @@ def test_reports_in_the_manifest_are_found(
 ) -> None:
     folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
     (folder / "reports.csv").unlink()
+    (folder / "labels.csv").unlink()  # of other studies than those of the manifest below
     (folder / "manifest.csv").write_text(
         "image,study_id,split,report\nimages/s00.png,a,test,FINDINGS: The lungs are clear.\n"
         "images/s01.png,b,test,Left pleural effusion.\n"
