@@ -15,8 +15,7 @@ import pytest
 
 from cxrtext.errors import HeldError
 from cxrtext.index import open_index
-from cxrtext.index.catalogue import Catalogue
-from cxrtext.index.layout import CATALOGUE
+from cxrtext.index.catalogue import CATALOGUE, Catalogue
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.disk import FULL, Disk, is_full

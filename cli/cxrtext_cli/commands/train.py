@@ -113,8 +113,11 @@ def _check(config: "Config", resume: bool) -> None:
             "data.cache": (NEW_FOLDER, data.cache),
             "model.text": (LANGUAGE_MODEL, model.text),
             "model.image_weights": (FILE, model.image_weights),
-            "objective.labels": (FILE, objective.labels),
-            "objective.true_probability": (FILE, objective.true_probability),
+            "objective.labels": (FILE, getattr(objective, "labels", None)),
+            "objective.true_probability": (
+                FILE,
+                getattr(objective, "true_probability", None),
+            ),
             "training.prompts": (PROMPTS, training.prompts),
             "training.device": (DEVICE, training.device),
             "out": (NEW_FOLDER, config.out),
