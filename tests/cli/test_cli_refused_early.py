@@ -27,6 +27,9 @@ check-data DATA --reports GONE
 check-data DATA --labels GONE
 check-data DATA --boxes GONE
 check-data DATA --cache c --no-cache
+check-files GONE
+check-files FILE
+check-files DATA --accept
 pretrain-text GONE --out new
 pretrain-text REPORTS --out FILE
 pretrain-text REPORTS --out DATA

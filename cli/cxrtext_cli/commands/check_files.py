@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cxrtext_cli.given import FOLDER
 from cxrtext_cli.options import AsJson, print_json, say
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_files(
-    folder: Annotated[Path, typer.Argument(help="Any folder that cxrtext wrote into.")],
+    folder: Annotated[Path, typer.Argument(help="Any folder that cxrtext wrote into."), FOLDER],
     accept: Annotated[
         bool,
         typer.Option("--accept", help="You changed this data folder's tables: list them anew."),
@@ -60,8 +61,12 @@ def _print(report: "FilesReport") -> None:
         typer.echo(f"{report.unfinished:8,} left by stopped runs; the next run removes them")
     for problem in report.problems:
         typer.echo(f"damaged: {problem}")
-    typer.echo(
-        f"{len(report.problems)} damaged; copy them again from where they came, or make them anew"
-        if report.problems
-        else f"{report.folder}: all is as it was written"
-    )
+    if report.problems:
+        typer.echo(
+            f"{len(report.problems)} damaged; copy them again from where they came, or make them "
+            "anew"
+        )
+    elif report.checked:
+        typer.echo(f"{report.folder}: all that carries a digest is as it was written")
+    else:
+        typer.echo(f"{report.folder}: holds nothing that carries a digest")

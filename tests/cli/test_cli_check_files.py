@@ -1,0 +1,97 @@
+"""``cxrtext check-files`` on whole folders, damaged ones, and tables that their user changed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cxrtext.errors import DataError
+from cxrtext.files import write_sealed, write_sums
+from cxrtext.records import read_table
+from cxrtext_cli.main import app
+
+
+def check(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["check-files", *map(str, arguments)], catch_exceptions=False)
+    return done.exit_code, done.stdout
+
+
+@pytest.fixture
+def everything(run_folder: Path, index_folder: Path, sentences_table: Path, tmp_path: Path) -> Path:
+    """A run, an index and scored sentences, as one folder."""
+    root = tmp_path / "all"
+    shutil.copytree(run_folder, root / "run")
+    shutil.copytree(index_folder, root / "index")
+    shutil.copytree(sentences_table.parent, root / "sentences")
+    return root
+
+
+def test_whole_folders(everything: Path) -> None:
+    code, said = check(everything)
+    assert code == 0, said
+    for kind in ("listed in SHA256SUMS", "training states", "scored sentences", "score caches"):
+        assert kind in said
+    for kind in ("indexes", "decoded caches", "tensors"):
+        assert kind in said
+    found = json.loads(check(everything, "--json")[1])
+    assert found["problems"] == []
+    assert found["checked"]["indexes"] == 1
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "run/checkpoint/model.safetensors",
+        "run/checkpoint/training.json",
+        "run/checkpoint/reference.safetensors",
+        "run/state/step-*.pt",
+        "run/cache/decoded-*.u8",
+        "index/regions.*.vectors",
+        "index/catalogue.sqlite",
+        "sentences/sentences.csv",
+        "sentences/sentences.csv.meta.json",
+        "sentences/scores.sqlite",
+    ],
+)
+def test_a_changed_byte_is_told_by_its_file(everything: Path, pattern: str) -> None:
+    path = next(everything.glob(pattern))
+    content = bytearray(path.read_bytes())
+    # In a row's content where it is SQLite: the last page that holds one.
+    place = max(i for i, byte in enumerate(content) if byte not in (0, 255))
+    content[place] ^= 1
+    path.write_bytes(content)
+    code, said = check(everything)
+    assert code == 1, said
+    assert "1 damaged" in said
+    assert said.count("damaged: ") == 1
+    assert path.parent.name in said
+
+
+def test_a_table_that_was_changed_is_refused_until_that_is_accepted(tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    labels.write_text("study_id,Edema\ns1,1\n")
+    write_sums(tmp_path, ["labels.csv"])
+    labels.write_text("study_id,Edema\ns1,0\n")
+    with pytest.raises(DataError, match="--accept"):
+        read_table(labels)
+    assert check(tmp_path)[0] == 1
+    code, said = check(tmp_path, "--accept")
+    assert code == 0, said
+    assert read_table(labels).rows == [{"study_id": "s1", "Edema": "0"}]
+
+
+def test_a_model_that_was_changed_is_not_accepted(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    write_sums(tmp_path)
+    with pytest.raises(DataError, match="is a model"):
+        check(tmp_path, "--accept")
+
+
+def test_folders_without_digests_and_notes_on_their_own(tmp_path: Path) -> None:
+    (tmp_path / "image.png").write_bytes(b"png")
+    code, said = check(tmp_path)
+    assert (code, "holds nothing that carries a digest" in said) == (0, True)
+    write_sealed(tmp_path / "note.json", {"images": 3})
+    assert "1 notes" in check(tmp_path)[1]
