@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext.models import ImageTextModel
@@ -49,11 +50,11 @@ def score_batch(
     """
     gamma_sq, rank, world = model.gamma_sq, processes.rank, processes.world
     if world == 1:
-        said = texts[batch.text_of]
+        said = _rows(texts, batch.text_of)
         return Scored(gamma_sq * model.scores(regions, said), gamma_sq, said)
     shares = [span(batch.distinct, r, world) for r in range(world)]
     sizes = [share.stop - share.start for share in shares]
-    everyone = gather_shared(texts, sizes, rank)[batch.text_of]
+    everyone = _rows(gather_shared(texts, sizes, rank), batch.text_of)
     columns = gamma_sq * model.scores(regions, everyone)  # [S, b]
     scores = gather_same(columns.T.contiguous(), [len(regions)] * world, rank).T
     # γ² in the loss itself is seen by every process: each answers for its part of the gradient.
@@ -61,8 +62,14 @@ def score_batch(
     return Scored(
         scores,
         constant + (gamma_sq - constant) / world,
-        gather_same(texts, sizes, rank)[batch.text_of],
+        _rows(gather_same(texts, sizes, rank), batch.text_of),
     )
+
+
+def _rows(texts: Tensor, text_of: Tensor) -> Tensor:
+    # A look-up and not an index, whose gradient several threads sum in the order they come in: with
+    # it no run of two threads could be repeated.
+    return F.embedding(text_of, texts)
 
 
 def accuracy(scores: Tensor, image_of: Tensor) -> Tensor:

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from cxrtext.config import Config, load_config
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.image_text import GAMMA_SQ_CAP
 from cxrtext.training.batch import Tokens, span, take
 from cxrtext.training.build import build_head, build_model, build_optimizer
+from cxrtext.training.contrast import score_batch
 from cxrtext.training.data import Examples
 from cxrtext.training.distributed import Processes
 from cxrtext.training.ema import Average
@@ -106,6 +109,40 @@ def test_dropout_is_the_same_in_both_passes(options: list[str]) -> None:
     assert all(torch.equal(a, b) for a, b in zip(first, seen, strict=True))
     learner.model.eval()
     assert not torch.equal(first[0], learner.plain_towers(*parts_of(config))[1][: len(first[0])])
+
+
+class SumsInAnyOrder(TorchDispatchMode):
+    """Counts the sums that threads of a CPU add to in the order they come in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = 0
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function.overloadpacket in (torch.ops.aten.index_put, torch.ops.aten.index_put_):
+            places = torch.stack([place for place in args[1] if place is not None], 1)
+            accumulate = len(args) > 3 and args[3] and args[0].is_floating_point()
+            self.found += accumulate and len(places.unique(dim=0)) < len(places)
+        return function(*args, **(kwargs or {}))
+
+
+def test_a_step_of_several_threads_can_be_repeated(options: list[str]) -> None:
+    config = load_config(None, options)
+    learner = built(config)
+    batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
+    batch = replace(batch, text_of=torch.arange(len(batch.text_of)) % 3)
+    regions = F.normalize(torch.randn(8, 16, 16), dim=-1).requires_grad_()
+    texts = F.normalize(torch.randn(3, 16), dim=-1).requires_grad_()
+    with SumsInAnyOrder() as sums:
+        scored = score_batch(learner.model, regions, texts, batch, Processes())
+        scored.scores.square().sum().backward()
+    assert sums.found == 0
+    assert scored.texts.shape == (16, 16)
+    assert torch.equal(scored.texts[4], texts[1])
+    assert texts.grad is not None
+    assert texts.grad.any()
 
 
 def parts_of(config: Config) -> tuple[torch.Tensor, list[Tokens]]:
