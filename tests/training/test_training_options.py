@@ -48,9 +48,14 @@ def test_options_train(options: list[str], changes: list[str], drawn: None) -> N
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's compiler uses torch.jit
-def test_compiled_encoders_learn_what_plain_ones_learn(options: list[str], tmp_path: Path) -> None:
+def test_compiled_encoders_learn_what_plain_ones_learn(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if shutil.which(os.environ.get("CXX", "g++")) is None:
         pytest.skip("no C++ compiler")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
+    # Dropout by the draws of a plain run, which the compiler's own are not.
+    monkeypatch.setattr("torch._inductor.config.fallback_random", True)
     few = [*options, "training.steps=3", "training.log_every=1", "training.precision=float32"]
     losses = {}
     for compiled in ("false", "true"):
