@@ -115,7 +115,7 @@ class SumsInAnyOrder(TorchDispatchMode):
     """Counts the sums that threads of a CPU add to in the order they come in."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.found = 0
 
     def __torch_dispatch__(
