@@ -22,7 +22,8 @@ def _decimal(value: Any) -> Any:
 
 
 WHOLE = BeforeValidator(_whole)
-"""Takes 10, and neither 10.0 nor 1_0, which Python would take too."""
+"""Takes 10, and neither 10.0 nor 1_0, which Python would take too.  It stands behind bounds, else
+the API's description does not have them."""
 
 DECIMAL = BeforeValidator(_decimal)
 """Takes 0.5, 1 and 5e-1, and neither 1_0 nor infinity."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from annotated_types import Ge, Le
 from fastapi import Depends, Form
 
 from cxrtext.errors import InputError
@@ -62,19 +63,23 @@ async def _search_form(
     ] = [],  # noqa: B006
     image_weight: Annotated[
         float,
+        Ge(0),
+        Le(1),
         DECIMAL,
-        Form(ge=0, le=1, allow_inf_nan=False, description="Weight of an image beside sentences."),
+        Form(description="Weight of an image beside sentences."),
     ] = 0.5,
-    k: Annotated[int, WHOLE, Form(ge=1, le=MAX_RESULTS, description="How many to find.")] = 10,
+    k: Annotated[int, Ge(1), Le(MAX_RESULTS), WHOLE, Form(description="How many to find.")] = 10,
     offset: Annotated[
-        int, WHOLE, Form(ge=0, le=MAX_OFFSET, description="How many of the best to skip.")
+        int, Ge(0), Le(MAX_OFFSET), WHOLE, Form(description="How many of the best to skip.")
     ] = 0,
     target: Annotated[Target, Form(description="What to find.")] = "images",
     where: Annotated[str | None, Form(max_length=MAX_WHERE, description=WHERE)] = None,
     min_score: Annotated[
         float | None,
+        Ge(-2),
+        Le(2),
         DECIMAL,
-        Form(ge=-2, le=2, allow_inf_nan=False, description="Leave out what scores less."),
+        Form(description="Leave out what scores less."),
     ] = None,
     unique: Annotated[
         Unique | None, Form(description="One result a patient, a study or a picture.")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cxrtext.files import write_sums
 from cxrtext.phantom.claims import rho
 from cxrtext.phantom.render import PlacedBox
 from cxrtext.phantom.report_labels import CHEXPERT, labels_from_state, labels_from_statements
@@ -14,7 +13,6 @@ from cxrtext.phantom.studies import PhantomStudy
 from cxrtext.records import CHEX5, Box, write_boxes, write_table
 
 TABLES = (
-    "phantom.json",
     "manifest.csv",
     "reports.csv",
     "labels.csv",
@@ -132,7 +130,7 @@ def write_tables(
     placed: Mapping[str, Sequence[PlacedBox]],
     size: int,
 ) -> PhantomSummary:
-    """Write everything but the images, and the digests of all.
+    """Write everything but the images.
 
     Args:
         out: The folder.
@@ -154,7 +152,6 @@ def write_tables(
     write_boxes(out / "boxes.json", boxes)
     truth = list(truth_rows(studies))
     write_table(out / "truth.csv", TRUTH_COLUMNS, truth)
-    write_sums(out, (*TABLES, *names))
     return PhantomSummary(
         studies=len(studies),
         patients=len({study.patient_id for study in studies}),

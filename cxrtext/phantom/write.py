@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.files import SEAL, SUMS, seal_of, sealed, sha256, write_json
+from cxrtext.files import SEAL, SUMS, seal_of, sealed, sha256, write_json, write_sums
 from cxrtext.phantom.pictures import SUFFIXES, Job, draw_chunk, image_name
 from cxrtext.phantom.render import PlacedBox
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
-from cxrtext.phantom.tables import PhantomSummary, write_tables
+from cxrtext.phantom.tables import TABLES, PhantomSummary, write_tables
 
 ImageFormat = Literal["png", "dicom"]
 VERSION = 3
@@ -254,4 +254,6 @@ def write_phantoms(
     (out / SUMS).unlink(missing_ok=True)  # until the set is whole
     boxes = _draw_missing(job, planned, workers or _cores(), progress)
     names = [image_name(study, image_format) for study in planned]
-    return write_tables(out, planned, names, boxes, size)
+    summary = write_tables(out, planned, names, boxes, size)
+    write_sums(out, (PARAMETERS, *TABLES, *names))
+    return summary

@@ -420,7 +420,7 @@ def test_a_replacement_that_fails_is_whole(
     with monkeypatch.context() as patch:
         patch.setattr(changes if step == "add_images" else summary, step, fail)
         form = {"image_id": "a", "study_id": "n", "replace": True, "report": "No more."}
-        assert add(client, drawn(43), **form).status_code == 500
+        assert add(client, drawn(43), **form).status_code == 507
     after = whole(client, "a")
     shown = drawn(42 if step == "add_images" else 43)
     assert (after == before) == (step == "add_images")

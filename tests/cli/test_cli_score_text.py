@@ -9,6 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from cxrtext.files import read_sealed, sha256
 from cxrtext.language.scoring.scorer import Scorer
 from cxrtext.records import read_sentences
 
@@ -68,7 +69,9 @@ def test_every_option_reaches_the_run(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
-    assert summary == json.loads((tmp_path / "o.parquet.meta.json").read_text())
+    notes = read_sealed(tmp_path / "o.parquet.meta.json")
+    assert notes.pop("table_sha256") == sha256(tmp_path / "o.parquet")
+    assert summary == notes
     for name, value in {
         "a": 0.4, "k": 0.5, "fitted": False, "precision": "bfloat16",
         "variant": "within-word-l2r", "sentences": 2, "from_cache": 0, "rejected": 0,

@@ -14,6 +14,7 @@ from cxrtext.experiments.page import markdown_page
 from cxrtext.experiments.rows import choose_rows
 from cxrtext.experiments.runs import Run
 from cxrtext.experiments.table import Finished, build_table, read_finished
+from cxrtext.files import write_sealed
 
 ROWS = choose_rows(["lse-nl", "dcl-eta-lm", "remove-by-text"])
 
@@ -64,7 +65,7 @@ def finished(folder: Path, name: str, shift: float) -> Finished:
 
 def write(one: Finished) -> Run:
     write_measures(one.run.folder / "resampled.npz", one.measures)
-    (one.run.folder / "metrics.json").write_text(json.dumps(one.metrics))
+    write_sealed(one.run.folder / "metrics.json", one.metrics)
     return one.run
 
 

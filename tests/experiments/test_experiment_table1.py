@@ -17,6 +17,7 @@ import pytest
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome, run_experiment
 from cxrtext.experiments.rows import MEASURES, Row, choose_rows
+from cxrtext.files import read_sealed, write_sealed
 
 ROWS = ("lse-nl", "dcl-eta-lm")
 
@@ -80,9 +81,9 @@ def test_what_an_older_version_measured_is_measured_again_and_not_trained(
 ) -> None:
     out = Path(shutil.copytree(whole[0], tmp_path / "table1"))
     run = out / "runs/lse-nl/seed-0"
-    metrics = json.loads((run / "metrics.json").read_text())
+    metrics = read_sealed(run / "metrics.json")
     del metrics["format"]
-    (run / "metrics.json").write_text(json.dumps(metrics))
+    write_sealed(run / "metrics.json", metrics)
     (run / "resampled.npz").unlink()
     (out / "text/sentences.csv").write_text("study_id,sentence\n")  # training would fail
     before = (run / "trained.json").stat().st_mtime_ns
@@ -147,9 +148,9 @@ def test_a_run_trained_with_another_recipe_is_not_mixed_in(
 ) -> None:
     out = Path(shutil.copytree(whole[0], tmp_path / "table1"))
     path = out / "runs/lse-nl/seed-0/metrics.json"
-    metrics = json.loads(path.read_text())
+    metrics = read_sealed(path)
     metrics["configuration"]["training"]["steps"] = 7
-    path.write_text(json.dumps(metrics))
+    write_sealed(path, metrics)
     outcome = again(out)
     assert "was trained with training.steps 7, not 8; remove the folder" in outcome.failed[0]
     assert outcome.data["rows"][1]["difference"] == {}

@@ -231,6 +231,10 @@ def test_an_older_schema_is_converted_by_the_next_writer(
 def test_a_catalogue_without_kept_files_is_converted(copy: Path, checkpoint: Path) -> None:
     """As the tables were before version 4."""
     with closing(sqlite3.connect(copy / "catalogue.sqlite")) as database, database:
+        triggers = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        for (name,) in triggers.fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        database.execute("DROP TABLE row_sums")
         database.execute("DROP TABLE leftovers")
         database.execute("DROP INDEX images_file")
         for column in ("file", "added_by"):

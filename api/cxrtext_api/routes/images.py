@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated
 
+from annotated_types import Ge, Le
 from fastapi import APIRouter, Query, Response
 
 from cxrtext.client.answers import Column, Columns, ImageDetail, ImagePage
@@ -24,11 +25,13 @@ MAX_OFFSET = 2**40
 
 Side = Annotated[
     int,
+    Ge(MIN_SIDE),
+    Le(MAX_SIDE),
     WHOLE,
-    Query(ge=MIN_SIDE, le=MAX_SIDE, description="Longest side of the picture, in pixels."),
+    Query(description="Longest side of the picture, in pixels."),
 ]
-Offset = Annotated[int, WHOLE, Query(ge=0, le=MAX_OFFSET, description="How many to skip.")]
-Limit = Annotated[int, WHOLE, Query(ge=1, le=MAX_PAGE, description="How many to list.")]
+Offset = Annotated[int, Ge(0), Le(MAX_OFFSET), WHOLE, Query(description="How many to skip.")]
+Limit = Annotated[int, Ge(1), Le(MAX_PAGE), WHOLE, Query(description="How many to list.")]
 Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, examples=["age > 60"])]
 
 
