@@ -2,17 +2,17 @@
 
 from typing import Annotated
 
+from annotated_types import Ge, Le
 from fastapi import Form
 
 from cxrtext_api.numbers import DECIMAL
 
 Threshold = Annotated[
     float | None,
+    Ge(-1),
+    Le(1),
     DECIMAL,
     Form(
-        ge=-1,
-        le=1,
-        allow_inf_nan=False,
         description="From this score on a region counts for the boxes; by default halfway between "
         "the mean and the maximum.",
     ),

@@ -141,3 +141,7 @@ def test_examples_fit_their_schema(model: type[BaseModel]) -> None:
 
 def test_it_says_what_it_is_not(description: dict[str, Any]) -> None:
     assert description["info"]["description"].count("Not a medical device.") == 1
+
+
+def test_bounds_of_numbers_are_those_that_schemas_know(description: dict[str, Any]) -> None:
+    assert not {"ge", "le", "gt", "lt"} & {key for node in nodes(description) for key in node}
