@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cxrtext.errors import CxrTextError, DataError
-from cxrtext.files import SEAL, SUMS, file_problems, is_as_named, read_sealed, write_sums
+from cxrtext.files import (
+    DAMAGED_ARCHIVE,
+    SEAL,
+    SUMS,
+    file_problems,
+    is_as_named,
+    read_sealed,
+    write_sums,
+)
 from cxrtext.files.digests import read_sums
 
 MAX_JSON = 64 * 2**20
@@ -187,7 +195,7 @@ def _archive(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             bad = archive.testzip()
-    except (OSError, zipfile.BadZipFile, EOFError, ValueError) as error:
+    except DAMAGED_ARCHIVE as error:
         return [f"{path}: is damaged ({error})"]
     return [f"{path}: its part '{bad}' is damaged"] if bad else []
 

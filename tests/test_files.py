@@ -302,3 +302,17 @@ def test_sums_of_tables_follow_every_kind_of_change(tmp_path: Path) -> None:
         assert damaged_tables(database, tables) == ["k"]
         database.execute("UPDATE a SET t = 'befort' WHERE id = 0")
         assert damaged_tables(database, tables) == ["a", "k"]
+
+
+def test_a_text_that_is_no_longer_utf_8_is_told_as_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        prepare(database)
+        database.execute("CREATE TABLE a (t TEXT)")
+        keep_sums(database, ["a"])
+        database.execute("INSERT INTO a VALUES ('effusion')")
+    path.write_bytes(path.read_bytes().replace(b"effusion", b"\xe5ffusion"))
+    with closing(sqlite3.connect(path)) as database:
+        prepare(database)
+        with pytest.raises(sqlite3.DatabaseError, match="not UTF-8"):
+            damaged_tables(database, ["a"])

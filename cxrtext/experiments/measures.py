@@ -1,17 +1,15 @@
 """The measures of a run on every resample, in a file, so that rows can be compared."""
 
 import hashlib
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.tasks.resampling import Resampled
 from cxrtext.experiments.runs import METRICS
-from cxrtext.files import replacing
+from cxrtext.files import DAMAGED_ARCHIVE, replacing
 
 Measures = dict[str, Resampled]
 """By name; of those read from a file ``rows`` is the digest of what was resampled."""
@@ -56,7 +54,7 @@ def read_measures(path: Path) -> Measures:
                 str(name): Resampled(float(estimate), values, (str(digest),))
                 for name, estimate, values, digest in zip(*parts, strict=True)
             }
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+    except DAMAGED_ARCHIVE as error:
         raise DataError(
             f"{path}: not readable ({type(error).__name__}); remove its folder's {METRICS}, and "
             "the command measures again"

@@ -5,6 +5,7 @@ folders, and JSON that carries its own.  ``table_sums``: sums of the rows of SQL
 """
 
 from cxrtext.files.digests import (
+    DAMAGED_ARCHIVE,
     SEAL,
     SUMS,
     check_folder,
@@ -32,6 +33,7 @@ from cxrtext.files.writing import (
 )
 
 __all__ = [
+    "DAMAGED_ARCHIVE",
     "SEAL",
     "SUMS",
     "check_folder",

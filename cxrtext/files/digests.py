@@ -7,6 +7,8 @@ which checks it too.  A JSON file that stands alone carries the digest of its ow
 import hashlib
 import json
 import re
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,17 @@ SUMS = "SHA256SUMS"
 
 SEAL = "sha256"
 """Key of a sealed JSON file that holds the digest of all others."""
+
+DAMAGED_ARCHIVE = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What reading a damaged ``.npz`` file can raise; its parts carry checksums of their own."""
 
 DIGITS = 16
 """Of a digest, where a file carries it in its name."""

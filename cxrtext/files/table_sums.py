@@ -80,8 +80,11 @@ def keep_sums(database: sqlite3.Connection, tables: Sequence[str]) -> None:
 
 def _sum_of(database: sqlite3.Connection, table: str, columns: Sequence[str]) -> int:
     expression = _expression(table, columns, table)
-    rows = database.execute(f"SELECT {expression} FROM {table}")  # noqa: S608 - our names
-    return sum(int(row[0]) for row in rows) & _MASK
+    try:
+        rows = database.execute(f"SELECT {expression} FROM {table}")  # noqa: S608 - our names
+        return sum(int(row[0]) for row in rows) & _MASK
+    except UnicodeDecodeError:
+        raise sqlite3.DatabaseError(f"table {table}: a text is not UTF-8") from None
 
 
 def damaged_tables(database: sqlite3.Connection, tables: Sequence[str]) -> list[str]:

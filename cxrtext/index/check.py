@@ -50,7 +50,7 @@ def _check_catalogue(catalogue: Catalogue, cells: bool) -> list[str]:
     database, name = catalogue.database, catalogue.path.name
     state = [str(row[0]) for row in database.execute("PRAGMA integrity_check(3)")]
     if state != ["ok"]:
-        return [f"{name}: {line}" for line in state]
+        return [f"{name}: {line}" for lines in state for line in lines.splitlines()]
     damaged = damaged_tables(database, schema.tables()) if cells else []
     return [f"{name}: table {table}: a row is damaged" for table in damaged]
 

@@ -1,15 +1,15 @@
 """Small images in an .npz file."""
 
-import zlib
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 
 from cxrtext.datasets.small.images import Kind, SmallImages, assemble
 from cxrtext.datasets.small.limits import MOST_BYTES
 from cxrtext.errors import DataError
+from cxrtext.files import DAMAGED_ARCHIVE
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
 
@@ -43,7 +43,7 @@ def read_npz(path: Path, kind: Kind) -> SmallImages:
     """
     try:
         held = _load(path)
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+    except DAMAGED_ARCHIVE as error:
         raise DataError(
             f"{path}: not a readable .npz file ({type(error).__name__}); it wants "
             f"{', '.join(NEEDED)}"

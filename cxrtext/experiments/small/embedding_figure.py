@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from cxrtext.datasets.small.images import CIFAR10
 from cxrtext.datasets.small.subsets import THINNED
-from cxrtext.files import replacing
+from cxrtext.errors import DataError
+from cxrtext.experiments.runs import METRICS
+from cxrtext.files import DAMAGED_ARCHIVE, replacing
 
 ROWS = (("cl-0.1", "CL"), ("dcl-high-0.1", "DCL-η_High"), ("dcl-true-0.1", "DCL-η_True"))
 """The paper's three panels."""
@@ -30,8 +32,14 @@ def _colors() -> dict[str, tuple[float, ...]]:
 def _placed(path: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     from sklearn.manifold import TSNE
 
-    with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:
-        features, classes = held["features"], held["classes"]
+    try:
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:
+            features, classes = held["features"], held["classes"]
+    except DAMAGED_ARCHIVE as error:
+        raise DataError(
+            f"{path}: not readable ({type(error).__name__}); remove its folder's {METRICS}, and "
+            "the command measures again"
+        ) from None
     perplexity = min(30.0, (len(features) - 1) / 3)
     points = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(features)
     return points, classes

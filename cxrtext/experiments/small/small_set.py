@@ -1,16 +1,14 @@
 """A set that trainings share: images, what is known of them, and what the probes ask."""
 
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
-from cxrtext.files import replacing
+from cxrtext.files import DAMAGED_ARCHIVE, replacing
 
 if TYPE_CHECKING:
     from cxrtext.training.metadata import Kind
@@ -110,7 +108,7 @@ def read_set(path: Path) -> SmallSet:
             columns=tuple(str(one) for one in held["columns"]),
             names=tuple(str(one) for one in held["names"]),
         )
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+    except DAMAGED_ARCHIVE as error:
         raise DataError(
             f"{path}: not readable ({type(error).__name__}); remove it, and the command makes it "
             "again"
