@@ -316,3 +316,5 @@ def test_a_text_that_is_no_longer_utf_8_is_told_as_damage(tmp_path: Path) -> Non
         prepare(database)
         with pytest.raises(sqlite3.DatabaseError, match="not UTF-8"):
             damaged_tables(database, ["a"])
+        with pytest.raises(sqlite3.DatabaseError, match="^a text is not UTF-8$"):
+            database.execute("SELECT t FROM a").fetchall()

@@ -22,8 +22,21 @@ def _digest(text: str | None) -> int:
     return int.from_bytes(digest.digest(), "big")
 
 
+def strict_text(data: bytes) -> str:
+    """A text of SQLite; for ``text_factory``, as its own error would quote a text that is damaged.
+
+    Raises:
+        sqlite3.DatabaseError: It is not UTF-8.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise sqlite3.DatabaseError("a text is not UTF-8") from None
+
+
 def prepare(database: sqlite3.Connection) -> None:
     """Give a connection what the sums need; for every connection that changes a table with sums."""
+    database.text_factory = strict_text
     database.create_function("row_digest", 1, _digest, deterministic=True)
     # Else a row that INSERT OR REPLACE removes would stay in its table's sum.
     database.execute("PRAGMA recursive_triggers = ON")
@@ -83,7 +96,9 @@ def _sum_of(database: sqlite3.Connection, table: str, columns: Sequence[str]) ->
     try:
         rows = database.execute(f"SELECT {expression} FROM {table}")  # noqa: S608 - our names
         return sum(int(row[0]) for row in rows) & _MASK
-    except UnicodeDecodeError:
+    except sqlite3.OperationalError as error:
+        if "user-defined function" not in str(error):
+            raise
         raise sqlite3.DatabaseError(f"table {table}: a text is not UTF-8") from None
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from cxrtext.files.table_sums import strict_text
 from cxrtext.images.cache_files import Stamp, name_of
 
 NAME = "decoded.sqlite"
@@ -93,6 +94,7 @@ class Catalogue:
         # SQLite's own files take the rights of this one.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._base = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        self._base.text_factory = strict_text
         self._noted: list[tuple[bytes, int, int, int, bytes]] = []
         try:
             self._prepare()

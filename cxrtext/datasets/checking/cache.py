@@ -11,6 +11,7 @@ from pathlib import Path
 from cxrtext.datasets.checking.image_facts import ImageFacts
 from cxrtext.errors import DataError
 from cxrtext.files import SEAL, seal_of
+from cxrtext.files.table_sums import strict_text
 
 CACHE_NAME = ".check-data.sqlite"
 """The file, beside the manifest."""
@@ -75,6 +76,7 @@ def _facts_of(text: str, path: str, stamp: Stamp) -> ImageFacts | None:
 
 def _open(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=30)
+    database.text_factory = strict_text
     try:
         (application,) = database.execute("PRAGMA application_id").fetchone()
         (version,) = database.execute("PRAGMA user_version").fetchone()

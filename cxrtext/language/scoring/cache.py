@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
+from cxrtext.files.table_sums import strict_text
 
 FORMAT = 2
 """Version of the file."""
@@ -67,6 +68,7 @@ class ScoreCache:
         with self._told():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, timeout=BUSY_SECONDS)
+            self._base.text_factory = strict_text
         try:
             with self._told():
                 self._model = self._opened(identity)
