@@ -174,8 +174,8 @@ MUTANTS = (
     Mutant(
         "texts of the loss gathered as if each process made something else of them",
         "training/contrast.py",
-        "gather_same(texts, sizes, rank)[batch.text_of]",
-        "gather_shared(texts, sizes, rank)[batch.text_of]",
+        "_rows(gather_same(texts, sizes, rank), batch.text_of)",
+        "_rows(gather_shared(texts, sizes, rank), batch.text_of)",
         (TWO,),
     ),
     Mutant(
