@@ -134,7 +134,7 @@ def commands(args: argparse.Namespace) -> dict[str, Command]:
         "evaluate": Command(
             one(
                 *("evaluate", "OUT/checkpoint", "--data", data, "--out", "OUT/report"),
-                *("--calibrate", "--keep-reference", "--resamples", 20, "--split", "all"),
+                *("--calibrate", "--keep-reference", "--resamples", 20),
             ),
             files(
                 "report/metrics.json",
@@ -159,6 +159,7 @@ def commands(args: argparse.Namespace) -> dict[str, Command]:
         "check-data": Command(
             one("check-data", data, "--out", "OUT/k/page.html", "--cache", "OUT/k/facts.sqlite"),
             files("k/page.html"),
+            lambda folder: (folder / "k").mkdir(),
         ),
     }
 
