@@ -311,6 +311,7 @@ def test_a_read_only_index_is_searched(small: Path, model: ImageTextModel) -> No
         if child == 0:
             code = 1
             try:
+                torch.set_num_threads(1)  # those of the parent do not come through a fork
                 if os.getuid() == 0:
                     os.setuid(65534)
                 with open_index(folder, model) as index:

@@ -100,7 +100,8 @@ def commands(args: argparse.Namespace) -> dict[str, Command]:
     def one(*arguments: object) -> Callable[[Path, bool], list[str]]:
         return lambda folder, _: [str(a).replace("OUT", str(folder)) for a in arguments]
 
-    times = rb"\"(seconds|resumed|resumed_from_step|from_cache|sha256|checkpoint)\": [^,}\n]*,?".decode()
+    changing = "seconds|resumed|resumed_from_step|from_cache|sha256|checkpoint"
+    times = rf'"({changing})": [^,}}\n]*,?'
     image = sorted((data / "images").iterdir())[0]
     return {
         "phantom": Command(
