@@ -391,8 +391,10 @@ sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-n", "0", *sys.argv
 
 def run_tests(folder: Path, tests: Sequence[str]) -> tuple[int, str]:
     """Run tests on the source in a folder; the exit status of pytest, and what it said."""
+    # A folder of its own: pytest removes those of all but the last few runs, at work or not.
+    base = f"--basetemp={folder}-of-tests"
     done = subprocess.run(
-        [sys.executable, "-P", "-c", RUN, str(folder), *(f"tests/{test}" for test in tests)],
+        [sys.executable, "-P", "-c", RUN, str(folder), base, *(f"tests/{test}" for test in tests)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
         capture_output=True,
