@@ -334,3 +334,21 @@ def test_controls_can_be_read_in_every_state(visit: Any, context: Any, theme: st
         force(page, session, [])
     session.detach()
     assert found == {}
+
+
+def test_scrolling_to_more_does_not_move_it(visit: Any) -> None:
+    page = visit(ASKED)
+    page.wait_for_selector("#results .pick")
+    page.wait_for_selector("#found[aria-busy=false]")
+    places = page.evaluate("""async () => {
+      const more = document.getElementById("more");
+      const places = [];
+      more.scrollIntoView({ block: "center" });
+      for (let frame = 0; frame < 12; frame++) {
+        places.push(more.getBoundingClientRect().top);
+        await new Promise(requestAnimationFrame);
+      }
+      return places;
+    }""")
+    # Cards out of view have heights that are only supposed; wrong ones move it as they come up.
+    assert max(places) - min(places) < 2

@@ -91,8 +91,17 @@ export function showLoading(target) {
   byId("results").replaceChildren(...skeletons("li", kind, 12));
 }
 
-export const addImages = (hits, sentence) =>
-  byId("results").append(...hits.map((hit) => card(hit, sentence)));
+/** Cards out of view are not laid out: they are taken to be as high as the first one is. */
+const measured = new ResizeObserver(([{ target }]) => {
+  byId("results").style.setProperty("--card-height", `${target.getBoundingClientRect().height}px`);
+});
+
+export function addImages(hits, sentence) {
+  const results = byId("results");
+  results.append(...hits.map((hit) => card(hit, sentence)));
+  measured.disconnect();
+  if (results.firstElementChild) measured.observe(results.firstElementChild, { box: "border-box" });
+}
 
 export function addSentences(hits, onClick) {
   byId("results").append(...hits.map((hit) => element("li", {},
