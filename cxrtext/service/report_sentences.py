@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from cxrtext.errors import InputError
 from cxrtext.text import DESCRIPTIVE_SECTIONS
-from cxrtext.text.characters import without_controls
-from cxrtext.text.headings import HEADLESS
+from cxrtext.text.section_names import HEADLESS
 from cxrtext.text.sections import divide_report
-from cxrtext.text.sentences import divide
+from cxrtext.text.sentences import divide, without_controls
 
 MAX_REPORT_CHARACTERS = 20_000
 MAX_REPORT_SENTENCES = 256

@@ -1,6 +1,6 @@
 """Report sections, sentences and word pieces."""
 
-from cxrtext.text.headings import SECTIONS
+from cxrtext.text.section_names import SECTIONS
 from cxrtext.text.sections import split_sections
 from cxrtext.text.sentences import split_sentences
 from cxrtext.text.studies import DESCRIPTIVE_SECTIONS, check_sections, study_sentences

@@ -1,7 +1,10 @@
-"""Where a sentence of a report ends, and where it only seems to."""
+"""Where a sentence ends: PySBD, cured of its slow patterns, and corrected for reports."""
 
+import functools
 import re
 from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
 
 
 def _words(text: str) -> frozenset[str]:
@@ -81,7 +84,8 @@ def is_end(text: str, end: int) -> bool:
     if small and before.endswith(".."):
         return not before.endswith("...")
     word = _last_word(before)
-    if word in _NEVER_LAST:
+    # "CHF v. pneumonia", but "Stage V. No effusion."
+    if word in _NEVER_LAST or (word == "v" and before.endswith("v.")):
         return False
     if word in _BEFORE_NUMBER and after[0].isdigit():
         # "Is there edema? No. 3 mm nodule." holds an answer and no number.
@@ -91,26 +95,124 @@ def is_end(text: str, end: int) -> bool:
     return not (small and _ORDINAL.search(before))
 
 
-def _open(text: str) -> bool:
-    """Whether a text ends inside parentheses."""
-    return text.rfind("(") > text.rfind(")")
-
-
 def corrected(text: str, proposed: Iterable[int]) -> list[int]:
-    """Return the true ends among those proposed, and those that PySBD is known to miss.
+    """Return the true ends among those proposed, and those that PySBD is known to miss, in order.
 
-    Args:
-        text: A text with single spaces.
-        proposed: Places where a sentence is said to end.
-
-    Returns:
-        The places in order, the length of the text last; what lies between two is a sentence and
-        the space after it.
+    The length of the text comes last; what lies between two ends is a sentence and the space
+    after it.
     """
     missed = (match.start() for match in _MISSED.finditer(text))
     ends = {end for end in proposed if is_end(text, end)}
-    ends |= {end for end in missed if is_end(text, end) and not _open(text[:end])}
+    ends |= {
+        end
+        for end in missed
+        if is_end(text, end) and text.rfind("(", 0, end) <= text.rfind(")", 0, end)
+    }
     ends = {end for end in ends if 0 < end < len(text)} | {len(text)}
     # "No effusion..": the second stop is no part of the sentence.
     ends |= {match.end() for match in _TWO_STOPS.finditer(text) if match.end() + 1 in ends}
     return sorted(ends)
+
+
+CHUNK_LIMIT = 1000
+"""Longest text given to PySBD at once, in characters; some of its rules are quadratic."""
+
+ORIGINAL_PATTERN = (
+    r"(?<=[^\d\s])(\.|∯)((\[(\d{1,3},?\s?-?\s?)*\b\d{1,3}\])+|((\d{1,3}\s?)?\d{1,3}))(\s)(?=[A-Z])"
+)
+"""PySBD 0.3.4's pattern for a sentence that ends in a numbered reference; it is exponential."""
+
+CURED_PATTERN = (
+    r"(?<=[^\d\s])(\.|∯)((\[(\d+(?:,\s?-?\s?|\s-?\s?|-\s?))*\d{1,3}\])+|((\d{1,3}\s?)?\d{1,3}))"
+    r"(\s)(?=[A-Z])"
+)
+"""The same in linear time (nipunsadvilkar/pySBD#79)."""
+
+_INNER_STOP = re.compile(r"[.?!。．！？]\S*\s")
+
+
+@functools.cache
+def _language() -> Any:
+    """PySBD's English with the cured pattern, and without its abbreviations.
+
+    They are American states and ranks ("miss.", "ill.", "pa."); those of reports stand above.
+    """
+    from pysbd.lang.english import English
+
+    names = ("ABBREVIATIONS", "PREPOSITIVE_ABBREVIATIONS", "NUMBER_ABBREVIATIONS")
+    none = type("Abbreviation", (English.Abbreviation,), {name: [] for name in names})
+    changes = {"NUMBERED_REFERENCE_REGEX": CURED_PATTERN, "Abbreviation": none}
+    return type("RadiologyEnglish", (English,), changes)
+
+
+def _sentences(chunk: str) -> list[str]:
+    """The sentences of a short text as PySBD sees them."""
+    from pysbd.processor import Processor
+
+    processor: Any = Processor(chunk, _language())
+    # The steps of process(), but for its lists ("in zone 2. The nodule" is none; list items have
+    # been divided already), and not segment(): that looks every sentence up in the text again, in
+    # quadratic time, and drops those it does not find.
+    processor.replace_abbreviations()
+    processor.replace_numbers()
+    processor.replace_continuous_punctuation()
+    processor.replace_periods_before_numeric_references()
+    return [str(sentence) for sentence in processor.split_into_segments()]
+
+
+def _proposed(chunk: str) -> list[int]:
+    """The ends of PySBD's sentences, or the plain ones where its sentences are not the text."""
+    if not _INNER_STOP.search(chunk):
+        return []
+    ends = []
+    place = 0
+    for sentence in map(str.strip, _sentences(chunk)):
+        while place < len(chunk) and chunk[place].isspace():
+            place += 1
+        if not chunk.startswith(sentence, place):
+            return [match.start() for match in PLAIN_END.finditer(chunk)]
+        place += len(sentence)
+        ends.append(place)
+    return ends
+
+
+def _chunks(text: str) -> list[str]:
+    """Cut a text into chunks of at most CHUNK_LIMIT characters, at sentence ends where possible.
+
+    A word is never cut: one that is longer is a chunk by itself.
+    """
+    chunks = []
+    while len(text) > CHUNK_LIMIT:
+        ends = [match.end() for match in PLAIN_END.finditer(text, 0, CHUNK_LIMIT)]
+        space = text.rfind(" ", 0, CHUNK_LIMIT)
+        if ends:
+            cut = ends[-1]
+        elif space > 0:
+            cut = space + 1
+        else:
+            cut = text.find(" ", CHUNK_LIMIT) + 1 or len(text)
+        chunks.append(text[:cut])
+        text = text[cut:]
+    return [*chunks, text]
+
+
+def segment(text: str) -> list[str]:
+    """Divide one paragraph without line breaks into sentences.
+
+    The sentences are cut from the text itself, so that nothing is lost, repeated or altered
+    whatever PySBD makes of it.
+
+    Args:
+        text: The paragraph, with single spaces.
+
+    Returns:
+        The sentences, stripped, of at most CHUNK_LIMIT characters each, or a single longer word.
+    """
+    sentences = []
+    for chunk in _chunks(text):
+        if len(chunk) > CHUNK_LIMIT:  # one word, which rules for sentences have no say in
+            sentences.append(chunk.strip())
+            continue
+        for start, end in pairwise([0, *corrected(chunk, _proposed(chunk))]):
+            sentences.append(chunk[start:end].strip())
+    return [sentence for sentence in sentences if sentence]

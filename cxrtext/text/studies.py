@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from cxrtext.errors import ConfigError
 from cxrtext.records import Sentence, Study
-from cxrtext.text.headings import HEADLESS, SECTIONS
+from cxrtext.text.section_names import HEADLESS, SECTIONS
 from cxrtext.text.sections import split_sections
 from cxrtext.text.sentences import split_sentences
 
@@ -41,8 +41,7 @@ def study_sentences(study: Study, sections: Sequence[str] | None = None) -> list
 
     Args:
         study: The study, texts possibly empty.
-        sections: Names of the sections wanted; default ``DESCRIPTIVE_SECTIONS``, which leaves out
-            indication, history, comparison, technique and examination.
+        sections: Names of the sections wanted; default ``DESCRIPTIVE_SECTIONS``.
 
     Returns:
         The sentences in order, not yet scored; ``position`` counts from 0 in each section.

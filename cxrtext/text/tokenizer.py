@@ -81,10 +81,10 @@ def _added_tokens(folder: Path, path: Path) -> tuple[Path, dict[str, Any]]:
 
 def _check_added(path: Path, added: dict[str, Any], vocabulary: dict[str, int]) -> None:
     """Refuse added tokens that the vocabulary lacks or has by another id: they would be lost."""
-    strays = [token for token, number in added.items() if vocabulary.get(token) != number]
-    if strays:
+    orphans = [token for token, number in added.items() if vocabulary.get(token) != number]
+    if orphans:
         raise CheckpointError(
-            f"{path}: {len(strays)} added tokens do not stand in the vocabulary by the same id; "
+            f"{path}: {len(orphans)} added tokens do not stand in the vocabulary by the same id; "
             "write them into vocab.txt, each at the line of its id"
         )
 
@@ -97,15 +97,9 @@ def make_tokenizer(vocabulary: dict[str, int], *, lowercase: bool = True) -> Ber
 
 
 def load_tokenizer(folder: Path) -> BertTokenizer:
-    """Load the BERT tokenizer of a model folder.
+    """Load the BERT tokenizer of a folder with ``vocab.txt`` or ``tokenizer.json``.
 
     Only the vocabulary and the lower-casing are read; no class or code that the folder names is.
-
-    Args:
-        folder: A folder with ``tokenizer.json`` or ``vocab.txt``.
-
-    Returns:
-        transformers' own BERT tokenizer.
 
     Raises:
         CheckpointError: There is neither, or it is no WordPiece vocabulary with BERT's special
@@ -180,12 +174,7 @@ def _alphabet(corpus: Iterable[str], normalize: Callable[[str], str]) -> list[st
 
 
 def save_tokenizer(tokenizer: BertTokenizer, folder: Path) -> None:
-    """Write ``vocab.txt``, ``tokenizer.json`` and ``tokenizer_config.json``.
-
-    Args:
-        tokenizer: The tokenizer.
-        folder: An existing folder; transformers' ``BertTokenizer`` loads it from there.
-    """
+    """Write ``vocab.txt``, ``tokenizer.json`` and ``tokenizer_config.json`` into a folder."""
     write_text(folder / "vocab.txt", "\n".join(vocabulary_of(tokenizer)) + "\n")
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
     settings = {"do_lower_case": lowercases(tokenizer), "tokenizer_class": "BertTokenizer"}

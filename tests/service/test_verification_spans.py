@@ -12,7 +12,7 @@ from cxrtext.service.report_sentences import (
     MAX_REPORT_SENTENCES,
     report_sentences,
 )
-from cxrtext.text.characters import normalise
+from cxrtext.text.sentences import normalize
 
 REPORT = """INDICATION: Cough. Rule out pneumonia.
 
@@ -113,7 +113,7 @@ def test_places_are_exact_in_any_text(report: str) -> None:
     done = 0
     for one in found:
         assert done <= one.start < one.end <= len(report)
-        kept = _letters(normalise(report[one.start : one.end]))
+        kept = _letters(normalize(report[one.start : one.end]))
         # Half a field mark may be cut away from the other half.
         assert kept.translate(_MARKS) == _letters(one.sentence).translate(_MARKS)
         done = one.end
@@ -140,6 +140,6 @@ def test_places_are_exact_in_real_reports() -> None:
                 continue
             for one in found:
                 checked += 1
-                text = _letters(normalise(report[one.start : one.end]))
+                text = _letters(normalize(report[one.start : one.end]))
                 assert text == _letters(one.sentence), row["study_id"]
     assert checked > 10_000

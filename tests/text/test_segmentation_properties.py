@@ -7,13 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cxrtext.text import SECTIONS, split_sections, split_sentences
-from cxrtext.text import segmenter as segmenter_module
-from cxrtext.text.characters import normalise, without_controls
-from cxrtext.text.headings import find_headings
-from cxrtext.text.sections import divide_report
-from cxrtext.text.segmenter import PIECE_LIMIT, segment
-from cxrtext.text.sentences import divide
+from cxrtext.text import SECTIONS, boundaries, split_sections, split_sentences
+from cxrtext.text.boundaries import CHUNK_LIMIT, segment
+from cxrtext.text.sections import divide_report, find_headings
+from cxrtext.text.sentences import divide, normalize, without_controls
 
 # What reports are made of, what PySBD marks its own places with, and what once broke it.
 FRAGMENTS = [
@@ -120,7 +117,7 @@ def visible(text: str) -> str:
 @ANY_NUMBER
 def test_sentences_and_what_is_dropped_are_the_text(text: str) -> None:
     pieces = list(divide(text))
-    assert "".join(visible(piece.text) for piece in pieces) == visible(normalise(text))
+    assert "".join(visible(piece.text) for piece in pieces) == visible(normalize(text))
     assert split_sentences(text) == [piece.text for piece in pieces if piece.kept]
 
 
@@ -130,8 +127,8 @@ def test_only_references_control_characters_and_field_marks_are_altered(text: st
     resolved = html.unescape(text)
     unmarked = resolved.replace("[<", "  ").replace(">]", "  ")
     if resolved == unmarked:
-        assert visible(normalise(text)) == visible(resolved)
-    assert len(visible(unmarked)) <= len(visible(normalise(text))) <= len(visible(resolved))
+        assert visible(normalize(text)) == visible(resolved)
+    assert len(visible(unmarked)) <= len(visible(normalize(text))) <= len(visible(resolved))
 
 
 @given(TEXTS)
@@ -180,18 +177,18 @@ def test_only_headings_and_printed_lines_are_dropped_from_a_report(text: str) ->
 def test_a_paragraph_is_cut_and_not_rewritten(paragraph: str) -> None:
     sentences = segment(paragraph)
     assert visible("".join(sentences)) == visible(paragraph)
-    assert all(0 < len(sentence) <= PIECE_LIMIT or " " not in sentence for sentence in sentences)
+    assert all(0 < len(sentence) <= CHUNK_LIMIT or " " not in sentence for sentence in sentences)
 
 
 def test_a_word_is_never_cut() -> None:
-    word = "x" * (5 * PIECE_LIMIT)
+    word = "x" * (5 * CHUNK_LIMIT)
     assert segment(word) == [word]
     assert segment(f"The lungs are clear. {word} No effusion.") == [
         "The lungs are clear.",
         word,
         "No effusion.",
     ]
-    dotted = "a.B" * PIECE_LIMIT
+    dotted = "a.B" * CHUNK_LIMIT
     assert segment(f"{dotted} {dotted}.") == [dotted, f"{dotted}."]
 
 
@@ -207,7 +204,7 @@ def test_a_word_is_never_cut() -> None:
 def test_where_pysbd_garbles_a_text_it_is_cut_at_its_plain_ends(
     garbled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segmenter_module, "_sentences", lambda _: garbled)
+    monkeypatch.setattr(boundaries, "_sentences", lambda _: garbled)
     assert segment("The lungs are clear. No effusion. Stable tube.") == [
         "The lungs are clear.",
         "No effusion.",

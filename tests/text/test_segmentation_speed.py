@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cxrtext.text import split_sections, split_sentences
-from cxrtext.text.segmenter import CURED_PATTERN, ORIGINAL_PATTERN
+from cxrtext.text.boundaries import CURED_PATTERN, ORIGINAL_PATTERN
 
 LENGTH = 20_000
 SECONDS = 1.0
@@ -146,9 +146,9 @@ def test_the_pattern_that_is_replaced_is_still_the_one_that_was_examined() -> No
 def test_the_replacement_is_used_and_the_library_is_left_as_it_is() -> None:
     from pysbd.lang.english import English
 
-    from cxrtext.text import segmenter
+    from cxrtext.text import boundaries
 
     split_sentences("Clear lungs. Normal heart.")
-    assert segmenter._language().NUMBERED_REFERENCE_REGEX == CURED_PATTERN
+    assert boundaries._language().NUMBERED_REFERENCE_REGEX == CURED_PATTERN
     assert English.NUMBERED_REFERENCE_REGEX == ORIGINAL_PATTERN
     assert English.Abbreviation.ABBREVIATIONS

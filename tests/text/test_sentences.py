@@ -6,7 +6,7 @@ import pytest
 from cxrtext.errors import ConfigError
 from cxrtext.records import Study
 from cxrtext.text import split_sentences, study_sentences
-from cxrtext.text.segmenter import PIECE_LIMIT
+from cxrtext.text.boundaries import CHUNK_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,8 @@ from cxrtext.text.segmenter import PIECE_LIMIT
         ),
         ("Seen by Dr. Smith today.", ["Seen by Dr. Smith today."]),
         ("A mass of 5.2 cm vs. 4 cm before.", ["A mass of 5.2 cm vs. 4 cm before."]),
+        ("CHF v. pneumonia. No effusion.", ["CHF v. pneumonia.", "No effusion."]),
+        ("Emphysema, stage V. No effusion.", ["Emphysema, stage V.", "No effusion."]),
         ("Lines, e.g. a PICC, are in place.", ["Lines, e.g. a PICC, are in place."]),
         ("Tube No. 3 is in place.", ["Tube No. 3 is in place."]),
         ("Fracture of T12. Stable.", ["Fracture of T12.", "Stable."]),
@@ -68,6 +70,7 @@ def test_sentences_of_radiology(text: str, sentences: list[str]) -> None:
         "Called at 10:30p.m. by phone.",
         "Called at 10:30 A.M. on ___.",
         "Edema vs. Pneumonia.",
+        "Edema v. Pneumonia.",
         "Lines, i.e. Swan and PICC, in place.",
         "R. lung is clear.",
         "See Fig. 2.",
@@ -189,7 +192,7 @@ def test_control_characters_are_spaces() -> None:
 
 def test_a_long_paragraph_is_cut_at_the_ends_of_sentences() -> None:
     sentence = "The cardiomediastinal silhouette is within normal limits."
-    count = 3 * PIECE_LIMIT // len(sentence)
+    count = 3 * CHUNK_LIMIT // len(sentence)
     assert split_sentences(" ".join([sentence] * count)) == [sentence] * count
 
 
