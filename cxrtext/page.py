@@ -1,0 +1,254 @@
+"""One HTML page that needs nothing beside it and runs no script: what every report is written with.
+
+A page is a list of sections, a section a list of blocks.  Everything is escaped; pictures and
+figures lie in the page as data.  In texts, what stands between backquotes is set in a fixed-width
+face; in tables, what stands in brackets after a figure ("0.81 [0.78, 0.84]") is set small.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup, escape
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+EMPTY = "–"
+RESEARCH = "Research use only; not a medical device."
+COLORS = (
+    "#0072b2", "#d55e00", "#009e73", "#b0447f", "#a67c00", "#3a9bd4", "#5b5b5b", "#8c564b",
+)  # fmt: skip
+"""Of the series of a figure; they can be told apart by the color-blind."""
+
+DENSE = 7
+"""Columns from which on intervals stand below their figures."""
+
+_STYLE: dict[Any, Any] = {
+    "axes.edgecolor": "#d9dee3",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.labelcolor": "#56616c",
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": "#1d2329",
+    "axes.titlelocation": "left",
+    "axes.titlesize": 9.4,
+    "axes.titleweight": "bold",
+    "axes.unicode_minus": True,
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "grid.color": "#d9dee3",
+    "grid.linewidth": 0.75,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "savefig.transparent": True,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "cxrtext",  # else the names inside an SVG differ from run to run
+    "text.parse_math": False,  # a name may hold a dollar sign, which is no mathematics
+    "xtick.color": "#56616c",
+    "xtick.major.size": 0,
+    "ytick.color": "#56616c",
+    "ytick.major.size": 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph; ``kind`` is "", "note" (small), "lead" (large) or "warn" (in a frame)."""
+
+    text: str
+    kind: Literal["", "note", "lead", "warn"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    """A list."""
+
+    items: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A table's cell with small lines below its text; ``kind`` is "", "error" or "warning"."""
+
+    text: str
+    lines: Sequence[str] = ()
+    kind: Literal["", "error", "warning"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: the first row is the header, the first column names the rows.
+
+    ``strong`` are the rows that stand out, the header being row 0.  ``words``: cells are prose.
+    """
+
+    rows: Sequence[Sequence[str | Cell]]
+    caption: str = ""
+    strong: frozenset[int] = frozenset()
+    words: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Its class in the style sheet."""
+        return "words" if self.words else "dense" if len(self.rows[0]) >= DENSE else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Drawings beside each other, SVG or PNG, each with the text that stands for it."""
+
+    drawings: Sequence[tuple[bytes, str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Pictures beside each other (PNG), with lines below; ``mark`` frames a "right" one.
+
+    Of several lines the first stands out.  ``title`` is shown where a pointer rests.
+    """
+
+    pngs: Sequence[bytes]
+    caption: Sequence[str]
+    mark: Literal["", "right", "wrong"] = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """Pictures, as thumbnails where ``small``."""
+
+    title: str
+    note: str
+    pictures: Sequence[Picture]
+    small: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Blocks beside each other where there is room."""
+
+    blocks: Sequence["Block"]
+
+
+Block = Text | Bullets | Table | Figure | Gallery | Columns | Markup
+"""``Markup`` is HTML that was escaped where it was made."""
+
+
+@dataclass(slots=True)
+class Section:
+    """A section, and its title."""
+
+    title: str
+    blocks: list[Block] = field(default_factory=list)
+
+    @property
+    def anchor(self) -> str:
+        """Its name in links."""
+        return "-".join("".join(c if c.isalnum() else " " for c in self.title.lower()).split())
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure in the page's head, with a small line below."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+def html_page(
+    heading: str,
+    sections: Sequence[Section],
+    *,
+    title: str = "",
+    head: Sequence[Block] = (),
+    tiles: Sequence[Tile] = (),
+    links: bool = True,
+    footer: str = RESEARCH,
+) -> str:
+    """A page.
+
+    Args:
+        heading: Its headline, and its title where that is "".
+        sections: What stands in it.
+        title: Of the window.
+        head: Blocks between the headline and the tiles.
+        tiles: The figures that are read first.
+        links: Whether links to the sections stand in the head.
+        footer: A last line.
+    """
+    page = _environment().get_template("page.html.j2")
+    return page.render(
+        heading=heading, title=title or heading, head=head, tiles=tiles, sections=sections,
+        links=links and len(sections) > 1, footer=footer,
+    )  # fmt: skip
+
+
+def _environment() -> Environment:
+    folder = Path(__file__).parent
+    found = Environment(
+        loader=FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    found.filters["code"] = _code
+    found.filters["uri"] = _uri
+    found.filters["bracket"] = _bracket
+    found.tests["block"] = lambda block, name: type(block).__name__ == name
+    return found
+
+
+def _code(text: str) -> Markup:
+    parts = text.split("`")
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
+
+
+def _uri(picture: bytes) -> str:
+    kind = "png" if picture.startswith(b"\x89PNG") else "svg+xml"
+    return f"data:image/{kind};base64,{b64encode(picture).decode('ascii')}"
+
+
+def _bracket(text: str) -> Markup:
+    value, bracket, ends = text.partition(" [")
+    if bracket and ends.endswith("]"):
+        return Markup("{} <small>[{}</small>").format(value, ends)
+    return escape(text)
+
+
+def draw_svg(width: float, height: float, draw: Callable[["Drawing"], None]) -> bytes:
+    """What ``draw`` draws into an empty figure of a size in pixels, in the style of the page.
+
+    The drawing is the same, byte for byte, whenever it is drawn, and matplotlib's own style
+    stays as it is.
+    """
+    import matplotlib as mpl
+    from cycler import cycler
+    from matplotlib.figure import Figure as Drawing
+
+    with mpl.rc_context({**_STYLE, "axes.prop_cycle": cycler(color=COLORS)}):
+        drawing = Drawing(figsize=(width / 96, height / 96), layout="constrained")
+        draw(drawing)
+        file = BytesIO()
+        drawing.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number, or a dash."""
+    return EMPTY if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def with_interval(value: float | None, ends: Sequence[float] | None, digits: int = 3) -> str:
+    """A number as "0.812 [0.780, 0.843]", its interval where there is one."""
+    if value is None or ends is None:
+        return number(value, digits)
+    return f"{number(value, digits)} [{number(ends[0], digits)}, {number(ends[1], digits)}]"
