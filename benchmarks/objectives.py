@@ -110,7 +110,7 @@ def print_cost(step_seconds: float, batch: int, repeat: int) -> None:
     gamma_sq = torch.tensor(14.0)
 
     def logged() -> None:
-        objectives.debiased_floored(scores.float(), objectives.class_probability(log_p), gamma_sq)
+        objectives.debiased_clamped(scores.float(), objectives.class_probability(log_p), gamma_sq)
 
     plain = least_seconds(forward_backward(objectives.info_nce, scores), repeat)
     corrected = least_seconds(

@@ -1,50 +1,69 @@
-"""Contrastive objectives: pure functions of a score matrix, one loss an anchor."""
+"""Contrastive objectives: pure functions of a score matrix, one loss an anchor.
+
+``scores`` is [A, C], anchors in rows and candidates in columns, already multiplied by γ²; an entry
+of −inf is no candidate and is not counted in N.  ``positive`` is [A], int64, the column of each
+row's positive; by default the diagonal.  ``kernel`` is [C, C], a Gram matrix of the candidates'
+metadata or embeddings, as :mod:`~cxrtext.objectives.kernels` makes them.  A loss is [A], in nats,
+unless its docstring says otherwise.  Arguments whose shapes do not fit or whose values are out of
+range, and a positive that is no candidate, raise ``ValueError``.
+"""
 
 from cxrtext.objectives import kernels
 from cxrtext.objectives.cclk import (
+    cclk_clamped,
     cclk_fair,
-    cclk_floored,
     cclk_hard_negative,
     cclk_weakly_supervised,
 )
 from cxrtext.objectives.clustering import Clusters, kmeans
-from cxrtext.objectives.conditional import conditional_alignment, conditional_uniformity, y_aware
-from cxrtext.objectives.contrastive import debiased, debiased_floored, info_nce
-from cxrtext.objectives.false_negatives import (
+from cxrtext.objectives.conditional import (
+    alignment_uniformity,
+    conditional_alignment,
+    conditional_uniformity,
+    y_aware,
+)
+from cxrtext.objectives.contrastive import (
+    fair,
+    info_nce,
     remove_by_text,
     remove_negatives,
     resample_negatives,
     reweight_negatives,
     same_labels,
+    supervised,
+    weakly_supervised,
 )
-from cxrtext.objectives.hard import hard_negative, hard_negative_floored
-from cxrtext.objectives.positive_debias import positive_debiased, positive_debiased_floored
-from cxrtext.objectives.probability import class_probability
-from cxrtext.objectives.rows import without_negatives
-from cxrtext.objectives.supervision import fair, supervised, weakly_supervised
+from cxrtext.objectives.debiasing import (
+    class_probability,
+    debiased,
+    debiased_clamped,
+    hard_negative,
+    hard_negative_clamped,
+)
+from cxrtext.objectives.positive_debiasing import positive_debiased, positive_debiased_clamped
+from cxrtext.objectives.scores import without_negatives
 from cxrtext.objectives.symmetry import symmetric
-from cxrtext.objectives.uniformity import alignment_uniformity
 
 __all__ = [
     "Clusters",
     "alignment_uniformity",
+    "cclk_clamped",
     "cclk_fair",
-    "cclk_floored",
     "cclk_hard_negative",
     "cclk_weakly_supervised",
     "class_probability",
     "conditional_alignment",
     "conditional_uniformity",
     "debiased",
-    "debiased_floored",
+    "debiased_clamped",
     "fair",
     "hard_negative",
-    "hard_negative_floored",
+    "hard_negative_clamped",
     "info_nce",
     "kernels",
     "kmeans",
     "positive_debiased",
-    "positive_debiased_floored",
+    "positive_debiased_clamped",
     "remove_by_text",
     "remove_negatives",
     "resample_negatives",

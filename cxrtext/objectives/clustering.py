@@ -11,30 +11,27 @@ class Clusters(NamedTuple):
 
     Args:
         labels: [n], int64, the cluster of each row.
-        centres: [k, d], the clusters' means.
+        centers: [k, d], the clusters' means.
     """
 
     labels: Tensor
-    centres: Tensor
+    centers: Tensor
 
 
 def kmeans(z: Tensor, clusters: int, generator: torch.Generator, iterations: int = 100) -> Clusters:
     """Cluster rows by k-means++ and Lloyd's iterations.
 
-    A cluster that runs empty takes the row that is farthest from its centre.  With fewer distinct
+    A cluster that runs empty takes the row that is farthest from its center.  With fewer distinct
     rows than clusters, some clusters stay empty.
 
     Args:
         z: [n] or [n, d], without missing values, in comparable units.
         clusters: k, from 1 to n.
-        generator: Draws the first centres; on any device.
+        generator: Draws the first centers; on any device.
         iterations: Most iterations.
 
     Returns:
-        Labels [n] and centres [k, d]; no gradient flows through them.
-
-    Raises:
-        ValueError: z has another shape or a value that is not finite, or k is out of range.
+        No gradient flows through them.
 
     Source: Arthur and Vassilvitskii 2007 (k-means++); Lloyd 1982.
     """
@@ -47,25 +44,25 @@ def kmeans(z: Tensor, clusters: int, generator: torch.Generator, iterations: int
         )
     if not bool(torch.isfinite(points).all()):
         raise ValueError("z has missing or infinite values; leave those rows out, or fill them")
-    centres = _first_centres(points, clusters, generator)
-    labels = _nearest(points, centres)[1]
+    centers = _first_centers(points, clusters, generator)
+    labels = _nearest(points, centers)[1]
     for _ in range(iterations):
-        centres = _means(points, labels, centres)
-        distances, found = _nearest(points, centres)
+        centers = _means(points, labels, centers)
+        distances, found = _nearest(points, centers)
         found = _fill_empty(distances, found, clusters)
         if torch.equal(found, labels):
             break
         labels = found
-    centres = _means(points, labels, centres)
-    return Clusters(labels, centres.to(torch.promote_types(z.dtype, torch.float32)))
+    centers = _means(points, labels, centers)
+    return Clusters(labels, centers.to(torch.promote_types(z.dtype, torch.float32)))
 
 
-def _first_centres(points: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
+def _first_centers(points: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
     """Rows drawn one after another, with probability ∝ squared distance to those drawn before."""
     weights = torch.ones(len(points), dtype=torch.float64, device=points.device)
     chosen = []
     for _ in range(clusters):
-        if not bool(weights.sum() > 0):  # every distinct row is a centre by now
+        if not bool(weights.sum() > 0):  # every distinct row is a center by now
             weights = torch.ones_like(weights)
         drawn = torch.multinomial(weights.to(generator.device), 1, generator=generator)
         chosen.append(int(drawn))
@@ -74,17 +71,17 @@ def _first_centres(points: Tensor, clusters: int, generator: torch.Generator) ->
     return points[chosen]
 
 
-def _nearest(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
-    distances = torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist")
+def _nearest(points: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
+    distances = torch.cdist(points, centers, compute_mode="donot_use_mm_for_euclid_dist")
     nearest = distances.min(dim=1)
     return nearest.values, nearest.indices
 
 
-def _means(points: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
-    """The mean of each cluster; the old centre where a cluster is empty."""
-    sums = torch.zeros_like(centres).index_add(0, labels, points)
-    counts = torch.bincount(labels, minlength=len(centres))[:, None]
-    return torch.where(counts > 0, sums / counts.clamp(min=1), centres)
+def _means(points: Tensor, labels: Tensor, centers: Tensor) -> Tensor:
+    """The mean of each cluster; the old center where a cluster is empty."""
+    sums = torch.zeros_like(centers).index_add(0, labels, points)
+    counts = torch.bincount(labels, minlength=len(centers))[:, None]
+    return torch.where(counts > 0, sums / counts.clamp(min=1), centers)
 
 
 def _fill_empty(distances: Tensor, labels: Tensor, clusters: int) -> Tensor:

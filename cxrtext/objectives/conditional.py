@@ -1,7 +1,10 @@
-"""Contrast with metadata: y-Aware InfoNCE, conditional alignment and conditional uniformity.
+"""Alignment and uniformity, and contrast with metadata.
 
 N is the number of candidates of a row, the positive included, and ``w_i`` is the row of the
 kernel's Gram matrix that belongs to the anchor's positive.
+
+Sources: Dufumier et al. 2021 (conditional alignment and uniformity), eq. 1, 2 and 4; Wang and Isola
+2020 (alignment and uniformity), section 4.
 """
 
 import math
@@ -9,52 +12,47 @@ import math
 import torch
 from torch import Tensor
 
-from cxrtext.objectives.rows import first_row, full_precision, positive_columns, surprisal
+from cxrtext.objectives.scores import first_row, full_precision, positive_columns, surprisal
 
 
 def y_aware(scores: Tensor, kernel: Tensor, positive: Tensor | None = None) -> Tensor:
     """y-Aware InfoNCE, ``−(1/N) Σ_k (w_ik/Ẑ_i) log( e^{s_ik} / ((1/N) Σ_j e^{s_ij}) )``.
 
-    Args:
-        scores: [A, C], anchors in rows, scaled by γ².
-        kernel: [C, C], a Gram matrix of the candidates' metadata, from ``kernels``.
-        positive: [A], the column of each row's positive; by default the diagonal.
-
     Returns:
-        [A], one loss an anchor, in nats; it can be below 0.
+        [A], in nats; it can be below 0.
 
     Raises:
         ValueError: The shapes do not fit, the kernel has a NaN, or a row's weights sum to 0 or
             less.
-
-    Source: Dufumier et al. 2021 (conditional alignment and uniformity), eq. 1.
     """
-    weights, scores = _rows(scores, kernel, positive)
-    shares = _shares(weights).to(scores.dtype)
+    weights = _weights(scores, kernel, positive)
+    check_shares(weights)
+    return y_aware_terms(scores, weights)
+
+
+def y_aware_terms(scores: Tensor, weights: Tensor) -> Tensor:
+    """:func:`y_aware` with the weights [A, C], 0 where there is no candidate, unchecked."""
+    scores = full_precision(scores, "scores")
     count = (~torch.isneginf(scores)).sum(dim=1).to(scores.dtype)
-    return (shares * surprisal(scores)).sum(dim=1) - count.log()
+    return (_shares(weights, scores) * surprisal(scores)).sum(dim=1) - count.log()
 
 
 def conditional_alignment(scores: Tensor, kernel: Tensor, positive: Tensor | None = None) -> Tensor:
-    """Conditional alignment, ``−(1/N) Σ_k (w_ik/Ẑ_i) s_ik``.
-
-    Args:
-        scores: [A, C], anchors in rows, scaled by γ².
-        kernel: [C, C], a Gram matrix of the candidates' metadata, from ``kernels``.
-        positive: [A], the column of each row's positive; by default the diagonal.
-
-    Returns:
-        [A], one loss an anchor.
+    """Conditional alignment, ``−(1/N) Σ_k (w_ik/Ẑ_i) s_ik``, [A].
 
     Raises:
-        ValueError: The shapes do not fit, the kernel has a NaN, or a row's weights sum to 0 or
-            less.
-
-    Source: Dufumier et al. 2021 (conditional alignment and uniformity), eq. 2.
+        ValueError: As :func:`y_aware`.
     """
-    weights, scores = _rows(scores, kernel, positive)
+    weights = _weights(scores, kernel, positive)
+    check_shares(weights)
+    return conditional_alignment_terms(scores, weights)
+
+
+def conditional_alignment_terms(scores: Tensor, weights: Tensor) -> Tensor:
+    """:func:`conditional_alignment` with the weights [A, C], unchecked."""
+    scores = full_precision(scores, "scores")
     known = torch.where(torch.isneginf(scores), 0.0, scores)
-    return -(_shares(weights).to(scores.dtype) * known).sum(dim=1)
+    return -(_shares(weights, scores) * known).sum(dim=1)
 
 
 def conditional_uniformity(
@@ -63,11 +61,11 @@ def conditional_uniformity(
     """Conditional uniformity, ``log (1/N²) Σ_ij ((‖w‖∞ − w_ij)/(‖w‖∞ − Ẑ_i)) e^{s_ij}``.
 
     Args:
-        scores: [A, C], anchors in rows, scaled by γ².
-        kernel: [C, C], a Gram matrix of the candidates' metadata, from ``kernels``.
+        scores: [A, C].
+        kernel: [C, C].
         supremum: ‖w‖∞, the largest value that the kernel can take: 1 for RBF, Laplacian, cosine, δ
             and their products.
-        positive: [A], the column of each row's positive; by default the diagonal.
+        positive: [A].
 
     Returns:
         A scalar, in nats.
@@ -75,12 +73,28 @@ def conditional_uniformity(
     Raises:
         ValueError: The shapes do not fit, the kernel has a NaN or a value above the supremum, or
             all candidates of a row are as like the anchor as can be, so that none is repelled.
-
-    Source: Dufumier et al. 2021 (conditional alignment and uniformity), eq. 4.
     """
-    weights, scores = _rows(scores, kernel, positive)
+    weights = _weights(scores, kernel, positive)
     if not 0 < supremum < math.inf:
         raise ValueError(f"supremum must be above 0 and finite, got {supremum}")
+    check_repulsion(weights, (~torch.isneginf(scores)).sum(dim=1), supremum)
+    return conditional_uniformity_terms(scores, weights, supremum)
+
+
+def conditional_uniformity_terms(scores: Tensor, weights: Tensor, supremum: float = 1.0) -> Tensor:
+    """:func:`conditional_uniformity` with the weights [A, C], unchecked."""
+    scores = full_precision(scores, "scores")
+    present = ~torch.isneginf(scores)
+    count = present.sum(dim=1).to(weights.dtype)
+    room = supremum - weights.sum(dim=1) / count
+    # Cosines may exceed 1 by rounding: such a pair is not repelled.
+    repulsion = torch.where(present, (supremum - weights).clamp(min=0.0), 0.0).log()
+    logits = scores + (repulsion - (room * count).log()[:, None]).to(scores.dtype)
+    return torch.logsumexp(logits.flatten(), dim=0) - math.log(len(scores))
+
+
+def check_repulsion(weights: Tensor, candidates: Tensor | int, supremum: float = 1.0) -> None:
+    """Refuse weights [A, C] above the supremum, or a row whose mean is the supremum."""
     above = weights > supremum * (1 + 1e-5)
     if bool(above.any()):
         row = first_row(above)
@@ -88,28 +102,25 @@ def conditional_uniformity(
             f"the kernel of anchor {row} reaches {float(weights[row].max()):.6g}, above the "
             f"supremum {supremum}; pass supremum= of this kernel"
         )
-    present = ~torch.isneginf(scores)
-    count = present.sum(dim=1).to(weights.dtype)
-    room = supremum - weights.sum(dim=1) / count
-    full = ~(room > 1e-6 * supremum)
+    full = ~(supremum - weights.sum(dim=1) / candidates > 1e-6 * supremum)
     if bool(full.any()):
         raise ValueError(
             f"all candidates of anchor {first_row(full)} have its metadata (the mean kernel is the "
             "supremum), so that none can be repelled; use larger batches or a narrower kernel"
         )
-    # Cosines may exceed 1 by rounding: such a pair is not repelled.
-    repulsion = torch.where(present, (supremum - weights).clamp(min=0.0), 0.0).log()
-    logits = scores + (repulsion - (room * count).log()[:, None]).to(scores.dtype)
-    return torch.logsumexp(logits.flatten(), dim=0) - math.log(len(scores))
 
 
-def gram_rows(scores: Tensor, kernel: Tensor, positive: Tensor | None) -> Tensor:
-    """The Gram matrix's rows of the anchors' positives, [A, C], without gradient, in float64.
+def check_shares(weights: Tensor) -> None:
+    """Refuse weights [A, C] of which a row does not sum to more than 0."""
+    bad = ~(weights.sum(dim=1) > 0)
+    if bool(bad.any()):
+        raise ValueError(
+            f"the kernel's weights of anchor {first_row(bad)} do not sum to more than 0"
+        )
 
-    Raises:
-        ValueError: The shapes do not fit, or the kernel is not finite.
-    """
-    columns = positive_columns(scores, positive)
+
+def check_kernel(scores: Tensor, kernel: Tensor) -> None:
+    """Refuse a kernel that is not [C, C] or not finite."""
     candidates = scores.shape[1]
     if kernel.shape != (candidates, candidates):
         raise ValueError(
@@ -122,22 +133,57 @@ def gram_rows(scores: Tensor, kernel: Tensor, positive: Tensor | None) -> Tensor
             f"kernel is not finite in row {first_row(bad)}; leave out candidates with missing "
             "metadata, or fill them"
         )
-    return kernel.detach().double()[columns]
 
 
-def _rows(scores: Tensor, kernel: Tensor, positive: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The weights [A, C], 0 where there is no candidate, and the scores."""
-    weights = gram_rows(scores, kernel, positive)
-    scores = full_precision(scores, "scores")
-    return weights.masked_fill(torch.isneginf(scores), 0.0), scores
+def _weights(scores: Tensor, kernel: Tensor, positive: Tensor | None) -> Tensor:
+    """Checked weights [A, C] in float64, 0 where there is no candidate."""
+    columns = positive_columns(scores, positive)
+    check_kernel(scores, kernel)
+    return weights_of(kernel, columns).masked_fill(torch.isneginf(scores), 0.0)
 
 
-def _shares(weights: Tensor) -> Tensor:
+def weights_of(kernel: Tensor, column: Tensor) -> Tensor:
+    """The Gram matrix's rows of the anchors' positives, [A, C], without gradient, in float64."""
+    return kernel.detach().double()[column]
+
+
+def _shares(weights: Tensor, scores: Tensor) -> Tensor:
     """``w_ik / (N Ẑ_i)``, rows that sum to 1."""
-    total = weights.sum(dim=1, keepdim=True)
-    bad = ~(total > 0)
-    if bool(bad.any()):
+    return (weights / weights.sum(dim=1, keepdim=True)).to(scores.dtype)
+
+
+def alignment_uniformity(
+    x: Tensor, y: Tensor, alpha: float = 2.0, t: float = 2.0, weight: float = 1.0
+) -> Tensor:
+    """``E‖x − y‖^α + λ log E e^{−t‖x − x'‖²}``, a scalar.
+
+    Uniformity is the mean of that of x and that of y, each over pairs of distinct rows.
+
+    Args:
+        x: [B, D], unit vectors.
+        y: [B, D], unit vectors: the positives of x, row by row.
+        alpha: α, above 0.
+        t: The uniformity's t, above 0.
+        weight: λ, the weight of uniformity.
+    """
+    if x.ndim != 2 or x.shape != y.shape or len(x) < 2:
         raise ValueError(
-            f"the kernel's weights of anchor {first_row(bad)} do not sum to more than 0"
+            f"x and y must be [B, D] alike, with B at least 2, got {tuple(x.shape)} and "
+            f"{tuple(y.shape)}"
         )
-    return weights / total
+    if not (0 < alpha < math.inf and 0 < t < math.inf):
+        raise ValueError(f"alpha and t must be above 0 and finite, got {alpha} and {t}")
+    x, y = full_precision(x, "x"), full_precision(y, "y")
+    alignment: Tensor = (x - y).norm(dim=1).pow(alpha).mean()
+    return alignment + weight * (_uniformity(x, t) + _uniformity(y, t)) / 2
+
+
+def _uniformity(x: Tensor, t: float) -> Tensor:
+    # ‖x‖² + ‖x'‖² − 2⟨x, x'⟩ errs by 1e-7 for near vectors, which e^{−t‖x − x'‖²} does not feel.
+    with torch.autocast(x.device.type, enabled=False):
+        products = x @ x.T
+    norms = products.diagonal()
+    logits = -t * (norms[:, None] + norms - 2 * products)
+    itself = torch.eye(len(x), dtype=torch.bool, device=x.device)
+    pairs = len(x) * (len(x) - 1)
+    return torch.logsumexp(logits.masked_fill(itself, -torch.inf).flatten(), 0) - math.log(pairs)

@@ -1,100 +1,261 @@
-"""InfoNCE and the debiased contrastive loss, one loss an anchor.
+"""InfoNCE, and what it becomes when labels, clusters or texts tell which candidates are alike.
 
-Everything is computed in log space and relative to the positive, so that the losses stay finite and
-accurate for |score| up to 200 in float32.
+Sources: Wang et al. 2023 (sample-specific debiasing), eq. 3 and table 1 for what removes, resamples
+or reweights negatives, with β and R of METHOD section 4; Khosla et al. 2020, eq. 2 (supervised
+contrastive learning); Tsai et al. 2022 (CCL-K), eq. 3 and 4, for clusters of metadata z.
 """
+
+import math
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cxrtext.objectives.correction import Corrected, corrected_negatives
-from cxrtext.objectives.rows import Rows, full_precision, log_sum, split_rows
+from cxrtext.objectives.scores import (
+    Rows,
+    check_mask,
+    first_row,
+    full_precision,
+    log_sum,
+    log_weights,
+    positive_columns,
+    rows_of,
+    split_rows,
+    surprisal,
+    without,
+)
 
 
 def info_nce(scores: Tensor, positive: Tensor | None = None) -> Tensor:
     """InfoNCE, ``−log( pos / (pos + neg) )``.
 
-    Args:
-        scores: [A, C], anchors in rows, scaled by γ².
-        positive: [A], the column of each row's positive; by default the diagonal.
-
     Returns:
-        [A], one loss an anchor, in nats; 0 for a row without negatives
-        (:func:`~cxrtext.objectives.without_negatives` tells which).
-
-    Raises:
-        ValueError: The shapes do not fit, or a positive is −inf.
-
-    Source: Wang et al. 2023 (sample-specific debiasing), eq. 3.
+        [A], in nats; 0 for a row without negatives (:func:`~cxrtext.objectives.without_negatives`
+        tells which).
     """
-    return F.softplus(log_sum(split_rows(scores, positive).negatives))
+    return info_nce_terms(split_rows(scores, positive))
 
 
-def debiased(
-    scores: Tensor,
-    eta: Tensor | float,
-    gamma_sq: Tensor | float,
-    extra: Tensor | None = None,
-    positive: Tensor | None = None,
-) -> Tensor:
-    """Debiased contrastive loss with one class probability an anchor: DCL-η, DCL-η_LM.
+def info_nce_terms(rows: Rows) -> Tensor:
+    """:func:`info_nce` of rows, unchecked."""
+    return F.softplus(log_sum(rows.negatives))
 
-    ``−log( pos / (pos + N g) )``, ``N g = max( (neg − N η pos) / (1 − η), N e^{−γ²} )``.  The floor
-    assumes that no score is below −γ²; no gradient flows through its γ².
+
+def same_labels(labels: Tensor, others: Tensor | None = None) -> Tensor:
+    """Tell whose label sets meet; an empty set meets none, not even itself.
 
     Args:
-        scores: [A, C], anchors in rows, scaled by γ².
-        eta: Class probability of each anchor [A], or one for all; in [0, 1).
-        gamma_sq: γ², the largest possible score.
-        extra: [A, M], scaled scores of extra positives; ``pos`` inside g is then their mean.  −inf
-            is none, but a row must have one.
-        positive: [A], the column of each row's positive; by default the diagonal.
+        labels: [n, F]; 1 where a label holds.  All else (0, uncertain −1, blank NaN) does not.
+        others: [m, F]; by default ``labels`` again.
 
     Returns:
-        [A], one loss an anchor, in nats.
-
-    Raises:
-        ValueError: The shapes do not fit, a positive is −inf, or eta lies outside [0, 1).
-
-    Source: Wang et al. 2023 (sample-specific debiasing), eq. 6-8 and figure 5.
+        [n, m], boolean.
     """
-    return F.softplus(_corrected(split_rows(scores, positive), eta, gamma_sq, extra).log_ratio)
+    others = labels if others is None else others
+    if labels.ndim != 2 or others.ndim != 2 or labels.shape[1] != others.shape[1]:
+        raise ValueError(
+            f"labels must be [n, F] and [m, F], got {tuple(labels.shape)} and {tuple(others.shape)}"
+        )
+    # A sum of ones is above 0 in any precision, so autocast does no harm here.
+    return (labels == 1).float() @ (others == 1).float().T > 0
 
 
-def debiased_floored(
+def remove_by_text(similarity: Tensor, threshold: float) -> Tensor:
+    """Tell which candidates' texts are too near the anchor's, [A, C], for `remove_negatives`.
+
+    Args:
+        similarity: [A, C], cosines of the anchors' and the candidates' texts.
+        threshold: Cosine above which a negative is removed, in [−1, 1].
+    """
+    if not -1 <= threshold <= 1:
+        raise ValueError(f"threshold must lie in [-1, 1], got {threshold}")
+    _check_finite(similarity)
+    return similarity > threshold
+
+
+def remove_negatives(scores: Tensor, same: Tensor, positive: Tensor | None = None) -> Tensor:
+    """InfoNCE without the negatives that ``same`` marks.
+
+    Args:
+        scores: [A, C].
+        same: [A, C], boolean, from :func:`same_labels` or :func:`remove_by_text`; the entry of the
+            positive itself is not read.
+        positive: [A].
+
+    Returns:
+        [A], in nats; 0 for a row of which every negative was removed.
+    """
+    return info_nce(without(scores, same, positive_columns(scores, positive)), positive)
+
+
+def resample_negatives(
     scores: Tensor,
-    eta: Tensor | float,
-    gamma_sq: Tensor | float,
-    extra: Tensor | None = None,
+    similarity: Tensor,
+    keep: int,
+    beta: float,
+    generator: torch.Generator,
     positive: Tensor | None = None,
 ) -> Tensor:
-    """Tell for which anchors the floor of :func:`debiased` holds; its arguments.
+    """InfoNCE on negatives drawn without replacement, probability ``∝ e^{−β·cos}``.
+
+    Args:
+        scores: [A, C].
+        similarity: [A, C], cosines of the anchors' and the candidates' texts.
+        keep: R, how many negatives a row keeps; a row that has fewer keeps all.
+        beta: β, at least 0; 0 draws uniformly.
+        generator: Draws the negatives; on any device.
+        positive: [A].
+    """
+    if keep < 1:
+        raise ValueError(f"keep must be at least 1, got {keep}")
+    columns = positive_columns(scores, positive)
+    _check_similarity(scores, similarity, beta)
+    return info_nce(resampled(scores, similarity, keep, beta, generator, columns), positive)
+
+
+def resampled(
+    scores: Tensor,
+    similarity: Tensor,
+    keep: int,
+    beta: float,
+    generator: torch.Generator,
+    column: Tensor,
+) -> Tensor:
+    """The scores with −inf at the negatives that were not drawn, unchecked."""
+    uniform = torch.rand(scores.shape, generator=generator, device=generator.device)
+    # The largest of logits + Gumbel noise are a draw without replacement ∝ e^logits.
+    noise = -torch.log(-torch.log(uniform.clamp(min=1e-30, max=1 - 1e-7)))
+    keys = _repulsion(similarity, beta) + noise.to(similarity.device)
+    keys = keys.masked_fill(torch.isneginf(scores), -torch.inf)
+    keys = keys.scatter(1, column[:, None], -torch.inf)
+    kept = keys.topk(min(keep, keys.shape[1]), dim=1).indices
+    dropped = torch.ones_like(scores, dtype=torch.bool).scatter(1, kept, value=False)
+    return without(scores, dropped, column)
+
+
+def reweight_negatives(
+    scores: Tensor, similarity: Tensor, beta: float, positive: Tensor | None = None
+) -> Tensor:
+    """InfoNCE with negatives weighted ``∝ e^{−β·cos}``, the weights of a row having mean 1.
+
+    Args:
+        scores: [A, C].
+        similarity: [A, C], cosines of the anchors' and the candidates' texts; no gradient reaches
+            them.
+        beta: β, at least 0; 0 is InfoNCE.
+        positive: [A].
+    """
+    rows = split_rows(scores, positive)
+    _check_similarity(scores, similarity, beta)
+    return reweighted_terms(rows, similarity, beta)
+
+
+def reweighted_terms(rows: Rows, similarity: Tensor, beta: float) -> Tensor:
+    """:func:`reweight_negatives` of rows, unchecked."""
+    logits = _repulsion(similarity, beta).to(rows.negatives.dtype)
+    weights = log_weights(logits, ~torch.isneginf(rows.negatives))
+    return F.softplus(log_sum(rows.negatives + weights))
+
+
+def _repulsion(similarity: Tensor, beta: float) -> Tensor:
+    """``−β·cos``, at least in float32."""
+    return -beta * similarity.detach().to(torch.promote_types(similarity.dtype, torch.float32))
+
+
+def _check_similarity(scores: Tensor, similarity: Tensor, beta: float) -> None:
+    if similarity.shape != scores.shape:
+        raise ValueError(
+            f"similarity must be {tuple(scores.shape)}, got shape {tuple(similarity.shape)}"
+        )
+    if not 0 <= beta < math.inf:
+        raise ValueError(f"beta must be at least 0 and finite, got {beta}")
+    _check_finite(similarity)
+
+
+def _check_finite(similarity: Tensor) -> None:
+    bad = ~torch.isfinite(similarity)
+    if bool(bad.any()):
+        raise ValueError(f"similarity is not finite in row {first_row(bad)}")
+
+
+def supervised(scores: Tensor, same: Tensor, positive: Tensor | None = None) -> Tensor:
+    """Supervised contrastive loss, ``−(1/|P|) Σ_{p∈P} log( e^{s_ip} / Σ_j e^{s_ij} )``.
+
+    P holds the candidates of the anchor's label and its own positive; the sum runs over all
+    candidates, positives included.
+
+    Args:
+        scores: [A, C]; −inf (an anchor's own view) is no candidate.
+        same: [A, C], boolean, where the label is the anchor's.
+        positive: [A].
+
+    Raises:
+        ValueError: The shapes do not fit, or an anchor has no positive at all.
+    """
+    column = positive_columns(scores, positive)
+    scores = full_precision(scores, "scores")
+    check_mask(scores, same)
+    lonely = ~_members(scores, same, column).any(dim=1)
+    if bool(lonely.any()):
+        raise ValueError(f"anchor {first_row(lonely)} has no positive among the candidates")
+    return supervised_terms(scores, same, column)
+
+
+def supervised_terms(scores: Tensor, same: Tensor, column: Tensor) -> Tensor:
+    """:func:`supervised`, unchecked."""
+    scores = full_precision(scores, "scores")
+    members = _members(scores, same, column)
+    return torch.where(members, surprisal(scores), 0.0).sum(dim=1) / members.sum(dim=1)
+
+
+def _members(scores: Tensor, same: Tensor, column: Tensor) -> Tensor:
+    return same.scatter(1, column[:, None], value=True) & ~torch.isneginf(scores)
+
+
+def weakly_supervised(scores: Tensor, clusters: Tensor, positive: Tensor | None = None) -> Tensor:
+    """WeaklySup-InfoNCE: positives drawn within a cluster of z, negatives from everything.
+
+    The expectation over the draw is taken exactly, as the mean over the cluster's candidates.
+
+    Args:
+        scores: [A, C].
+        clusters: [C], integers: the candidates' clusters or values of z; an anchor's is that of
+            its positive.
+        positive: [A].
+    """
+    columns = positive_columns(scores, positive)
+    return supervised(scores, same_cluster(scores, clusters, columns), positive)
+
+
+def fair(scores: Tensor, clusters: Tensor, positive: Tensor | None = None) -> Tensor:
+    """Fair-InfoNCE: negatives from the anchor's own cluster of z alone.
+
+    Args:
+        scores: [A, C].
+        clusters: [C], as :func:`weakly_supervised` takes them.
+        positive: [A].
 
     Returns:
-        [A], boolean; its mean is worth logging, since a floored anchor learns from no negative.
-        An anchor without negatives is not counted as floored.
+        [A], in nats; 0 for an anchor that is alone in its cluster (``without_negatives`` tells
+        which).
     """
-    rows = split_rows(scores.detach(), positive)
-    extra = None if extra is None else extra.detach()
-    return _corrected(rows, eta, gamma_sq, extra).floored
+    columns = positive_columns(scores, positive)
+    others = ~same_cluster(scores, clusters, columns)
+    return info_nce(without(scores, others, columns), positive)
 
 
-def _corrected(
-    rows: Rows, eta: Tensor | float, gamma_sq: Tensor | float, extra: Tensor | None
-) -> Corrected:
-    in_class = _mean_positive(rows.positive, extra)
-    return corrected_negatives(rows, log_sum(rows.negatives), eta, gamma_sq, in_class)
+def same_cluster(scores: Tensor, clusters: Tensor, column: Tensor) -> Tensor:
+    """Where a candidate is of the anchor's cluster, [A, C]."""
+    if clusters.shape != (scores.shape[1],):
+        raise ValueError(
+            f"clusters must be [{scores.shape[1]}], one a candidate, got {tuple(clusters.shape)}"
+        )
+    if clusters.is_floating_point():
+        raise ValueError(f"clusters must be integers, got {clusters.dtype}; see kmeans")
+    return clusters[column][:, None] == clusters
 
 
-def _mean_positive(chosen: Tensor, extra: Tensor | None) -> Tensor | None:
-    """``log`` of the mean of ``e^score`` over the extra positives, minus the positive's score."""
-    if extra is None:
-        return None
-    if extra.ndim != 2 or extra.shape[0] != chosen.shape[0] or extra.shape[1] == 0:
-        raise ValueError(f"extra must be [{chosen.shape[0]}, M], got shape {tuple(extra.shape)}")
-    relative = full_precision(extra, "extra").to(chosen.dtype) - chosen[:, None]
-    count = (~torch.isneginf(relative)).sum(dim=1)
-    if bool((count == 0).any()):
-        raise ValueError("extra has a row of -inf alone; give each anchor a positive")
-    return torch.logsumexp(relative, dim=1) - count.to(relative.dtype).log()
+def removed_terms(scores: Tensor, same: Tensor, column: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`remove_negatives`, unchecked, and which anchors have no negative left; each [A]."""
+    rows = rows_of(without(scores, same, column), column)
+    return info_nce_terms(rows), rows.count == 0

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cxrtext.objectives.rows import positive_columns
+from cxrtext.objectives.scores import positive_columns
 
 _BY_CANDIDATE = ("clusters", "embeddings")
 
@@ -22,14 +22,7 @@ def symmetric(objective: Callable[..., Tensor]) -> Callable[..., Tensor]:
     stays, so that an image takes the η of its paired sentence.  Sentences of the same image are no
     negatives of it.
 
-    Args:
-        objective: A function of scores [A, C] and other arguments, as this package has them.
-
-    Returns:
-        A function of the same arguments; [A], or a scalar where the objective gives one.
-
-    Raises:
-        ValueError: When called with ``extra``, which are scores of one direction.
+    ``extra``, which are scores of one direction, raise a ``ValueError``.
 
     Source: METHOD section 4 (both directions are an option).
     """
@@ -47,21 +40,21 @@ def symmetric(objective: Callable[..., Tensor]) -> Callable[..., Tensor]:
         chosen = {} if positive is None else {"positive": positive}
         forward = objective(scores, *args, **kwargs, **chosen)
 
-        def turn(name: str, value: Any) -> Any:
-            return _turned(name, value, scores, columns)
+        def transpose(name: str, value: Any) -> Any:
+            return _transposed(name, value, scores, columns)
 
-        turned_args = [turn(name, value) for name, value in zip(names, args, strict=False)]
-        turned = {name: turn(name, value) for name, value in kwargs.items()}
+        transposed_args = [transpose(name, value) for name, value in zip(names, args, strict=False)]
+        transposed = {name: transpose(name, value) for name, value in kwargs.items()}
         # An image's other sentences are no candidates: they are its positives too.
         shared = columns[:, None] == columns
         shared = shared & ~torch.eye(len(columns), dtype=torch.bool, device=columns.device)
         back = scores[:, columns].T.masked_fill(shared, -torch.inf)
-        return (forward + objective(back, *turned_args, **turned)) / 2
+        return (forward + objective(back, *transposed_args, **transposed)) / 2
 
     return both
 
 
-def _turned(name: str, value: Any, scores: Tensor, columns: Tensor) -> Any:
+def _transposed(name: str, value: Any, scores: Tensor, columns: Tensor) -> Any:
     """An argument as it is seen from the other side."""
     if not isinstance(value, Tensor):
         return value

@@ -193,7 +193,7 @@ def cluster(
         columns: The metadata; a category enters as one number a value, 1 or 0.
         fit: [n], which rows are training rows.
         clusters: Their number.
-        seed: Draws the first centres.
+        seed: Draws the first centers.
 
     Returns:
         [n, 1], the nearest cluster of each row.
@@ -216,8 +216,8 @@ def cluster(
         dim=1,
     )
     generator = torch.Generator().manual_seed(seed)
-    centres = kmeans(z[torch.from_numpy(fit)], clusters, generator).centres
-    nearest = torch.cdist(z, centres.to(z.dtype)).argmin(dim=1, keepdim=True)
+    centers = kmeans(z[torch.from_numpy(fit)], clusters, generator).centers
+    nearest = torch.cdist(z, centers.to(z.dtype)).argmin(dim=1, keepdim=True)
     return nearest.to(torch.float32).numpy()
 
 

@@ -110,13 +110,13 @@ def _info_nce(_: InfoNce, d: Direction) -> Terms:
 def _debiased(section: DclEta | DclEtaLm | DclEtaTrue, d: Direction) -> Terms:
     eta = section.eta if isinstance(section, DclEta) else d.eta
     losses = objectives.debiased(d.scores, eta, d.gamma_sq, positive=d.positive)
-    floored = objectives.debiased_floored(d.scores, eta, d.gamma_sq, positive=d.positive)
+    floored = objectives.debiased_clamped(d.scores, eta, d.gamma_sq, positive=d.positive)
     return Terms(losses, floored)
 
 
 def _hard_negative(section: HardNegative, d: Direction) -> Terms:
     given = (d.scores, section.tau_plus, section.beta, d.gamma_sq, d.positive)
-    return Terms(objectives.hard_negative(*given), objectives.hard_negative_floored(*given))
+    return Terms(objectives.hard_negative(*given), objectives.hard_negative_clamped(*given))
 
 
 def _positive_debiased(section: PositiveDebiased, d: Direction) -> Terms:
@@ -125,7 +125,7 @@ def _positive_debiased(section: PositiveDebiased, d: Direction) -> Terms:
     negative = d.scores.scatter(1, column, -torch.inf)
     # An anchor scores γ² against itself: embeddings are unit vectors before they are scaled.
     given = (positive, negative, d.gamma_sq, section.tau_plus, d.gamma_sq)
-    return Terms(objectives.positive_debiased(*given), objectives.positive_debiased_floored(*given))
+    return Terms(objectives.positive_debiased(*given), objectives.positive_debiased_clamped(*given))
 
 
 def _removed(section: RemoveByLabels | RemoveByText, d: Direction) -> Terms:
@@ -193,7 +193,7 @@ def _cclk(section: WeaksupCclk | FairCclk | HardnegCclk, d: Direction) -> Terms:
     loss = objectives.cclk_fair
     if section.name == "weaksup-cclk":
         loss = objectives.cclk_weakly_supervised
-    floored = objectives.cclk_floored(d.scores, kernel, section.ridge, d.positive)
+    floored = objectives.cclk_clamped(d.scores, kernel, section.ridge, d.positive)
     return Terms(loss(d.scores, kernel, section.ridge, d.positive), floored)
 
 

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from cxrtext.objectives import (
+    cclk_clamped,
     cclk_fair,
-    cclk_floored,
     cclk_hard_negative,
     cclk_weakly_supervised,
     info_nce,
@@ -81,7 +81,7 @@ def test_no_gradient_reaches_the_embeddings_or_the_kernel() -> None:
     assert scores.grad is not None
 
 
-def floored_by_loop(scores: Tensor, gram: Tensor, ridge: float) -> list[bool]:
+def clamped_by_loop(scores: Tensor, gram: Tensor, ridge: float) -> list[bool]:
     weights = torch.linalg.inv(gram + ridge * torch.eye(len(gram))) @ gram
     return [
         sum(math.exp(s) * float(weights[j, i]) for j, s in enumerate(row)) <= 1e-8
@@ -92,8 +92,8 @@ def floored_by_loop(scores: Tensor, gram: Tensor, ridge: float) -> list[bool]:
 def test_some_anchors_are_floored_at_gamma_14() -> None:
     """The weights have both signs, so the estimate can fall below 0; the floor then holds."""
     scores = draw_scores(9, 14.0)
-    flags = cclk_floored(scores, GRAM, 0.1)
-    assert flags.tolist() == floored_by_loop(scores, GRAM, 0.1)
+    flags = cclk_clamped(scores, GRAM, 0.1)
+    assert flags.tolist() == clamped_by_loop(scores, GRAM, 0.1)
     assert 0 < int(flags.sum()) < 9
     leaf = scores.clone().requires_grad_()
     losses = cclk_fair(leaf, GRAM, 0.1)
@@ -134,7 +134,7 @@ SQUARE = torch.zeros(3, 3)
         (lambda: cclk_fair(SQUARE, torch.eye(3), math.nan), "ridge"),
         (lambda: cclk_fair(SQUARE, torch.eye(2), 0.1), "kernel must be"),
         (lambda: cclk_weakly_supervised(SQUARE, torch.eye(3) * math.nan, 0.1), "not finite"),
-        (lambda: cclk_floored(SQUARE, torch.eye(3) / 0, 0.1), "not finite"),
+        (lambda: cclk_clamped(SQUARE, torch.eye(3) / 0, 0.1), "not finite"),
         (lambda: cclk_hard_negative(SQUARE, SQUARE / 0, 0.1), "z is not finite"),
         (lambda: cclk_hard_negative(SQUARE, torch.zeros(4, 2), 0.1), "kernel must be"),
     ],

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cxrtext.objectives import debiased, debiased_floored, info_nce
+from cxrtext.objectives import debiased, debiased_clamped, info_nce
 from tests.objectives import reference_loops as loops
 
 
@@ -61,7 +61,7 @@ def test_missing_extra_positives_are_not_counted() -> None:
 def test_an_anchor_without_negatives_is_not_counted_as_floored() -> None:
     scores = torch.full((3, 3), -1.0, dtype=torch.float64).fill_diagonal_(3.0)
     scores[1, 0] = scores[1, 2] = -math.inf
-    assert debiased_floored(scores, 0.5, 3.0).tolist() == [True, False, True]
+    assert debiased_clamped(scores, 0.5, 3.0).tolist() == [True, False, True]
     assert debiased(scores, 0.5, 3.0)[1] == 0
 
 
@@ -91,8 +91,8 @@ def test_the_floor_holds_where_the_correction_takes_all_negatives() -> None:
     found = debiased(scores, 0.5, 3.0)
     floor = 2 * math.exp(-3.0)
     assert found.tolist() == pytest.approx([-math.log(math.exp(3) / (math.exp(3) + floor))] * 3)
-    assert debiased_floored(scores, 0.5, 3.0).all()
-    assert not debiased_floored(draw(3, 3, scale=0.1), 0.05, 3.0).any()
+    assert debiased_clamped(scores, 0.5, 3.0).all()
+    assert not debiased_clamped(draw(3, 3, scale=0.1), 0.05, 3.0).any()
 
 
 def test_no_gradient_reaches_gamma_through_the_floor() -> None:

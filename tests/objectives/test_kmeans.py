@@ -22,12 +22,12 @@ def test_clusters_far_apart_are_found() -> None:
     same = found.labels[:, None] == found.labels
     assert torch.equal(same, truth[:, None] == truth)
     for label in range(4):
-        torch.testing.assert_close(found.centres[label], z[found.labels == label].mean(dim=0))
+        torch.testing.assert_close(found.centers[label], z[found.labels == label].mean(dim=0))
 
 
 def test_a_vector_of_ages() -> None:
     found = kmeans(torch.tensor([1.0, 2.0, 50.0, 51.0, 90.0]), 3, seeded())
-    assert found.centres.flatten().sort().values.tolist() == [1.5, 50.5, 90.0]
+    assert found.centers.flatten().sort().values.tolist() == [1.5, 50.5, 90.0]
     assert found.labels.shape == (5,)
 
 
@@ -51,9 +51,9 @@ def test_lloyd_ends_with_every_row_at_its_nearest_centre(
 ) -> None:
     clusters = min(clusters, rows)
     z = torch.randn(rows, 2, generator=seeded(seed), dtype=torch.float64)
-    labels, centres = kmeans(z, clusters, seeded(seed))
+    labels, centers = kmeans(z, clusters, seeded(seed))
     assert labels.unique().numel() == clusters
-    distances = torch.cdist(z, centres)
+    distances = torch.cdist(z, centers)
     own = distances.gather(1, labels[:, None]).squeeze(1)
     assert (own <= distances.amin(dim=1) + 1e-9).all()
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cxrtext.objectives import positive_debiased, positive_debiased_floored
+from cxrtext.objectives import positive_debiased, positive_debiased_clamped
 from tests.objectives import reference_loops as loops
 
 Aggregate = Literal["loss", "group"]
@@ -48,7 +48,7 @@ def test_the_floor_holds_where_all_of_p_is_taken_away() -> None:
     # N τ⁺ P⁻ over τ⁺ e^{−γ²}
     expected = math.log1p(4 * math.exp(2.9 + 3.0))
     assert found.tolist() == pytest.approx([expected] * 2)
-    assert positive_debiased_floored(positive, negative, -3.0, 0.1, 3.0).all()
+    assert positive_debiased_clamped(positive, negative, -3.0, 0.1, 3.0).all()
     leaf = positive.clone().requires_grad_()
     positive_debiased(leaf, negative, -3.0, 0.1, 3.0).sum().backward()
     assert leaf.grad is not None
@@ -57,7 +57,7 @@ def test_the_floor_holds_where_all_of_p_is_taken_away() -> None:
 
 def test_the_floor_cannot_hold_with_many_negatives() -> None:
     positive, negative = torch.full((2, 1), -3.0), torch.full((2, 40), 3.0)
-    assert not positive_debiased_floored(positive, negative, -3.0, 0.1, 3.0).any()
+    assert not positive_debiased_clamped(positive, negative, -3.0, 0.1, 3.0).any()
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES)

@@ -119,7 +119,7 @@ def _by_anchor(
         given = (positive, negative, gamma_sq, section.tau_plus, gamma_sq, settings.aggregate)
         return Terms(
             objectives.positive_debiased(*given),
-            objectives.positive_debiased_floored(*given),
+            objectives.positive_debiased_clamped(*given),
             alone,
         )
     found = []
@@ -143,7 +143,7 @@ def _grouped(section: ObjectiveSection, anchors: Direction, positive: Tensor) ->
     """DCL whose estimate holds the mean of all positives."""
     eta = section.eta if isinstance(section, DclEta) else anchors.eta
     given = (anchors.scores, eta, anchors.gamma_sq, positive, anchors.positive)
-    return Terms(objectives.debiased(*given), objectives.debiased_floored(*given))
+    return Terms(objectives.debiased(*given), objectives.debiased_clamped(*given))
 
 
 def _averaged(found: Sequence[Terms]) -> Terms:

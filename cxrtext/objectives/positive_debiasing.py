@@ -1,4 +1,8 @@
-"""Positive-debiased loss: corrects for positives that are none."""
+"""Positive-debiased loss: corrects for positives that are none.
+
+Source: Troeshestova and Isachenko (distributional biases), eq. 12-14, 16 and section 2.3; the floor
+is METHOD section 4's.
+"""
 
 import math
 from typing import Literal
@@ -7,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cxrtext.objectives.rows import first_row, full_precision, log_sum
+from cxrtext.objectives.scores import first_row, full_precision, log_sum
 
 Aggregate = Literal["loss", "group"]
 
@@ -36,21 +40,14 @@ def positive_debiased(
             "group" puts all M inside P, whose divisor is then N + M + 1 (pos-grouping).
 
     Returns:
-        [A], one loss an anchor, in nats; 0 for an anchor without negatives.
-
-    Raises:
-        ValueError: The shapes do not fit, τ⁺ is out of range, an anchor has no positive, or there
-            is no such aggregation.
-
-    Source: Troeshestova and Isachenko (distributional biases), eq. 12-14, 16 and section 2.3; the
-        floor is METHOD section 4's.
+        [A], in nats; 0 for an anchor without negatives.
     """
-    log_ratio, present, _ = _terms(positive, negative, self_score, tau_plus, gamma_sq, aggregate)
-    losses = torch.where(present, F.softplus(log_ratio), 0.0)
-    return losses.sum(dim=1) / present.sum(dim=1)
+    _check(positive, negative, tau_plus, aggregate)
+    given = (positive, negative, self_score, tau_plus, gamma_sq, aggregate)
+    return positive_debiased_terms(*given)[0]
 
 
-def positive_debiased_floored(
+def positive_debiased_clamped(
     positive: Tensor,
     negative: Tensor,
     self_score: Tensor | float,
@@ -58,28 +55,26 @@ def positive_debiased_floored(
     gamma_sq: Tensor | float,
     aggregate: Aggregate = "loss",
 ) -> Tensor:
-    """Tell for which anchors the floor of :func:`positive_debiased` holds; its arguments.
+    """Tell which anchors :func:`positive_debiased` clamps at its floor; its arguments.
 
     Returns:
-        [A], boolean: whether it holds for any of the anchor's positives, from which the anchor then
-        does not learn.  It cannot hold where ``N τ⁺ >= 2 τ⁻`` (with "group", ``(M + 1) τ⁻``).
+        [A], boolean: whether for any of the anchor's positives, from which the anchor then does
+        not learn.  None can be where ``N τ⁺ >= 2 τ⁻`` (with "group", ``(M + 1) τ⁻``).
     """
-    _, present, floored = _terms(
-        positive.detach(), negative.detach(), self_score, tau_plus, gamma_sq, aggregate
-    )
-    return (floored & present).any(dim=1)
+    _check(positive, negative, tau_plus, aggregate)
+    given = (positive.detach(), negative.detach(), self_score, tau_plus, gamma_sq, aggregate)
+    return positive_debiased_terms(*given)[1]
 
 
-def _terms(
+def positive_debiased_terms(
     positive: Tensor,
     negative: Tensor,
     self_score: Tensor | float,
     tau_plus: float,
     gamma_sq: Tensor | float,
-    aggregate: str,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``log`` of N τ⁺P⁻ over P − τ⁻P⁻, where there is such a term, and where floored; [A, K]."""
-    _check(positive, negative, tau_plus, aggregate)
+    aggregate: Aggregate = "loss",
+) -> tuple[Tensor, Tensor]:
+    """:func:`positive_debiased`, unchecked, and which anchors are clamped; each [A]."""
     positive, negative = full_precision(positive, "positive"), full_precision(negative, "negative")
     own = torch.as_tensor(self_score, dtype=negative.dtype, device=negative.device)
     if own.ndim > 1 or (own.ndim == 1 and len(own) != len(negative)):
@@ -98,14 +93,16 @@ def _terms(
     total = log_sum(negative[:, None] - reference[..., None])  # [A, K]
     least = torch.as_tensor(gamma_sq).detach().to(known).reshape(-1, 1)
     floor = math.log(tau_plus) - least - reference
-    numerator, floored = _numerator(known, total, count, size, tau_plus, floor)
-    return math.log(tau_plus) + total - numerator, present, floored
+    numerator, clamped = _numerator(known, total, count, size, tau_plus, floor)
+    # [A, K]: the loss is the softplus of log( N τ⁺P⁻ / (P − τ⁻P⁻) )
+    losses = torch.where(present, F.softplus(math.log(tau_plus) + total - numerator), 0.0)
+    return losses.sum(dim=1) / present.sum(dim=1), (clamped & present).any(dim=1)
 
 
 def _numerator(
     known: Tensor, total: Tensor, count: Tensor, size: Tensor, tau_plus: float, floor: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """``log( P − τ⁻P⁻ )`` with its floor, and where the floor holds.
+    """``log( P − τ⁻P⁻ )`` with its floor, and where it is clamped there.
 
     The negatives stand in P as well, so they are collected before anything is subtracted:
     ``P − τ⁻P⁻ = e^known + c Σ e^u`` with ``c = (Nτ⁺ − kτ⁻) / (N (N + k))``, k the size of the rest.
@@ -121,8 +118,8 @@ def _numerator(
     left = known + torch.log(-torch.expm1(torch.where(possible, share - known, -1.0)))
     taken = used & (coefficient < 0)
     value = torch.where(taken, torch.where(possible, left, floor), added)
-    floored = taken & ~(value > floor) & ~torch.isnan(value)
-    return torch.where(floored, floor, value), floored
+    clamped = taken & ~(value > floor) & ~torch.isnan(value)
+    return torch.where(clamped, floor, value), clamped
 
 
 def _check(positive: Tensor, negative: Tensor, tau_plus: float, aggregate: str) -> None:

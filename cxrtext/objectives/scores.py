@@ -1,8 +1,9 @@
 """What every objective does first to a score matrix: check it, and find each row's positive.
 
-``scores`` is [A, C]: anchors in rows, candidates in columns, already multiplied by γ².  An entry of
-−inf is no candidate and is not counted.  Half-precision scores, as autocast gives them, are
-converted to float32 here, so that no later exponential or logarithm is taken in half precision.
+Public functions check values, which waits for the device; :func:`rows_of` and the functions whose
+names end in ``_terms`` do not: training calls them with what it knows to be right, and a row that
+is wrong comes out as NaN.  Half-precision scores, as autocast gives them, are converted to float32
+here, so that no later exponential or logarithm is taken in half precision.
 """
 
 from dataclasses import dataclass
@@ -74,32 +75,42 @@ class Rows:
     count: Tensor
 
 
-def split_rows(scores: Tensor, positive: Tensor | None) -> Rows:
-    """Separate each row's positive from its negatives.
-
-    Raises:
-        ValueError: The shapes do not fit, or a positive is −inf.
-    """
-    column = positive_columns(scores, positive)[:, None]
+def rows_of(scores: Tensor, column: Tensor) -> Rows:
+    """Separate each row's positive, at ``column`` [A], from its negatives."""
     scores = full_precision(scores, "scores")
+    column = column[:, None]
     chosen = scores.gather(1, column)
-    missing = torch.isneginf(chosen)
-    if bool(missing.any()):
-        raise ValueError(f"the positive of row {first_row(missing)} is -inf, so no candidate")
     negatives = scores.scatter(1, column, -torch.inf) - chosen
     count = (~torch.isneginf(negatives)).sum(dim=1).to(scores.dtype)
     return Rows(chosen.squeeze(1), negatives, count)
 
 
-def without(scores: Tensor, same: Tensor, positive: Tensor | None = None) -> Tensor:
+def split_rows(scores: Tensor, positive: Tensor | None) -> Rows:
+    """:func:`rows_of` of :func:`candidate_columns`."""
+    return rows_of(scores, candidate_columns(scores, positive))
+
+
+def candidate_columns(scores: Tensor, positive: Tensor | None) -> Tensor:
+    """:func:`positive_columns`, of positives that are candidates.
+
+    Raises:
+        ValueError: The shapes do not fit, or a positive is −inf.
+    """
+    column = positive_columns(scores, positive)
+    missing = torch.isneginf(full_precision(scores, "scores").gather(1, column[:, None]))
+    if bool(missing.any()):
+        raise ValueError(f"the positive of row {first_row(missing)} is -inf, so no candidate")
+    return column
+
+
+def without(scores: Tensor, same: Tensor, column: Tensor) -> Tensor:
     """``scores`` with −inf where ``same`` marks a negative, [A, C]; the positives stay.
 
     Raises:
-        ValueError: The shapes do not fit, or ``same`` is not boolean.
+        ValueError: ``same`` is not boolean or not of the shape of the scores.
     """
-    column = positive_columns(scores, positive)[:, None]
     check_mask(scores, same)
-    return scores.masked_fill(same.scatter(1, column, value=False), -torch.inf)
+    return scores.masked_fill(same.scatter(1, column[:, None], value=False), -torch.inf)
 
 
 def check_mask(scores: Tensor, same: Tensor) -> None:
@@ -116,18 +127,17 @@ def without_negatives(
     """Tell which anchors have no negative: their loss is 0 and teaches nothing.
 
     Args:
-        scores: [A, C]; −inf is no candidate.
-        positive: [A], the column of each row's positive; by default the diagonal.
+        scores: [A, C].
+        positive: [A].
         same: [A, C], boolean, the negatives that are to be removed, as ``remove_negatives`` takes
             them; for ``fair``, where clusters differ.
 
     Returns:
         [A], boolean; a trainer may warn where its mean is not small.
-
-    Raises:
-        ValueError: The shapes do not fit, or a positive is −inf.
     """
-    scores = scores.detach() if same is None else without(scores.detach(), same, positive)
+    scores = scores.detach()
+    if same is not None:
+        scores = without(scores, same, positive_columns(scores, positive))
     return split_rows(scores, positive).count == 0
 
 
