@@ -1,7 +1,6 @@
 """CSV and Parquet tables, read as rows of text and written whole or not at all."""
 
 import csv
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +8,11 @@ from typing import Any
 
 from cxrtext.errors import DataError
 from cxrtext.files import check_listed, replacing
+from cxrtext.records.parquet_process import CELL_LIMIT, cell_text
+from cxrtext.records.parquet_tables import ParquetTable
+from cxrtext.records.text_files import NOT_UTF8, undecoded
 
-CELL_LIMIT = 10_000_000
-"""Longest cell that is read, in characters."""
+__all__ = ["CELL_LIMIT", "Table", "cell_text", "read_table", "require_match", "write_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,6 @@ def require_match(
         )
 
 
-def cell_text(value: Any) -> str:
-    """Return a value of a table as text: "" where it is missing, whole floats without a point."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
-
-
 def _read_csv(path: Path) -> Table:
     csv.field_size_limit(CELL_LIMIT)
     try:
@@ -91,16 +83,13 @@ def _read_csv(path: Path) -> Table:
 
 
 def _read_parquet(path: Path) -> Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{path}: not a readable Parquet file ({reason})") from None
-    columns = tuple(table.column_names)
-    rows = [{name: cell_text(row[name]) for name in columns} for row in table.to_pylist()]
+    with ParquetTable(path) as table:
+        columns = table.columns
+        rows: list[dict[str, str]] = []
+        for cells in table.rows():
+            if any(map(undecoded, cells)):
+                raise DataError(f"{path}: row {len(rows) + 1}: {NOT_UTF8}")
+            rows.append(dict(zip(columns, cells, strict=True)))
     return Table(path, columns, rows)
 
 

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -11,8 +13,9 @@ from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
 from cxrtext.datasets.checking.box_files import read_boxes
 from cxrtext.datasets.checking.report import histogram
 from cxrtext.datasets.checking.rows import BadRow, Rows
+from cxrtext.datasets.importing.table_rows import read_rows
 from cxrtext.errors import DataError
-from cxrtext.records import write_table
+from cxrtext.records import BadItem, parquet_tables, write_table
 
 
 def write_folder(folder: Path, **tables: str) -> Path:
@@ -120,6 +123,28 @@ def test_parquet_rows(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1 damaged")
     with pytest.raises(DataError, match="not a readable Parquet file"):
         Rows(path)
+
+
+def test_parquet_that_comes_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_tables, "TEXT_BYTES", 1 << 20)
+    path = tmp_path / "table.parquet"
+    write_table(path, ["image"], [{"image": "a" * 100_000}] * 200)
+    *good, bad = Rows(path)
+    assert good
+    assert isinstance(bad, BadRow)
+    assert "nor what follows: its rows come to more than 100 times its size" in bad.reason
+    with pytest.raises(DataError, match="more than 100 times its size plus 1 MiB"):
+        list(read_rows(path))
+
+
+def test_imported_parquet_goes_on_past_rows_that_are_no_text(tmp_path: Path) -> None:
+    good = pa.array([b"\xc9.png", b"b.png"], pa.binary())
+    path = tmp_path / "table.parquet"
+    texts = pa.Array.from_buffers(pa.string(), 2, good.buffers())
+    pixels = pa.array([b"x", b"\xff"], pa.binary())
+    pq.write_table(pa.table({"image": texts, "pixels": pixels}), path)
+    assert [type(row) for row in read_rows(path)] == [BadItem, tuple]
+    assert [type(row) for row in Rows(path)] == [BadRow, tuple]
 
 
 def test_csv_goes_on_past_bad_rows(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.files import check_listed
-from cxrtext.records.tables import CELL_LIMIT, cell_text
+from cxrtext.records.parquet_tables import ParquetError, ParquetTable
+from cxrtext.records.tables import CELL_LIMIT
 
 Cells = dict[str, str]
 
@@ -75,15 +76,8 @@ class Rows:
 
     def _columns(self) -> tuple[str, ...]:
         if self._is_parquet():
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-
-            try:
-                return tuple(pq.read_schema(self.path).names)
-            except (pa.ArrowException, OSError):
-                raise DataError(
-                    f"{self.path}: not a readable Parquet file; write it again"
-                ) from None
+            with ParquetTable(self.path) as table:
+                return table.columns
         try:
             with self.path.open(encoding="utf-8-sig", newline="", errors="replace") as handle:
                 return tuple(next(csv.reader(handle), ()))
@@ -111,7 +105,7 @@ class Rows:
                     number += 1
                     yield self._row(number, cells)
 
-    def _row(self, number: int, cells: list[str]) -> tuple[int, Cells] | BadRow:
+    def _row(self, number: int, cells: Sequence[str]) -> tuple[int, Cells] | BadRow:
         if len(cells) != len(self.columns):
             return BadRow(number, f"has {len(cells)} cells, the header {len(self.columns)}")
         if any(not cell.isascii() and _undecoded(cell) for cell in cells):
@@ -119,18 +113,14 @@ class Rows:
         return number, dict(zip(self.columns, map(_blank_nan, cells), strict=True))
 
     def _parquet(self) -> Iterator[tuple[int, Cells] | BadRow]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         number = 0
         try:
-            with pq.ParquetFile(self.path) as file:
-                for batch in file.iter_batches(batch_size=4096):
-                    for row in batch.to_pylist():
-                        number += 1
-                        yield number, {name: _blank_nan(cell_text(v)) for name, v in row.items()}
-        except (pa.ArrowException, OSError):
-            yield BadRow(number + 1, "cannot be read, nor what follows: the file is damaged")
+            with ParquetTable(self.path) as table:
+                for cells in table.rows():
+                    number += 1
+                    yield self._row(number, cells)
+        except ParquetError as error:
+            yield BadRow(number + 1, f"cannot be read, nor what follows: {error.reason}")
 
 
 def _undecoded(cell: str) -> bool:

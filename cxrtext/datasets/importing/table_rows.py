@@ -10,7 +10,8 @@ from pathlib import Path
 from cxrtext.errors import DataError
 from cxrtext.records import BadItem
 from cxrtext.records.csv_recovery import RowLines
-from cxrtext.records.tables import CELL_LIMIT, cell_text
+from cxrtext.records.parquet_tables import ParquetTable
+from cxrtext.records.tables import CELL_LIMIT
 from cxrtext.records.text_files import NOT_UTF8, open_text, read_lines, undecoded
 
 Row = tuple[str, dict[str, str]]
@@ -42,7 +43,8 @@ def columns_of(path: Path) -> tuple[str, ...]:
         DataError: The file cannot be read as text.
     """
     if path.suffix.lower() == ".parquet":
-        return _parquet_columns(path)
+        with ParquetTable(path) as table:
+            return table.columns
     csv.field_size_limit(max(csv.field_size_limit(), CELL_LIMIT))
     try:
         with _open(path) as handle:
@@ -54,22 +56,11 @@ def columns_of(path: Path) -> tuple[str, ...]:
     return tuple(name.strip() for name in header)
 
 
-def _parquet_columns(path: Path) -> tuple[str, ...]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return tuple(pq.read_schema(path).names)
-    except (pa.ArrowException, OSError):
-        raise DataError(f"{path}: not a readable Parquet file; copy it again") from None
-
-
 def count_rows(path: Path) -> int:
     """About how many rows a table has: its lines, of which a quoted cell may hold several."""
     if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
-
-        return int(pq.read_metadata(path).num_rows)
+        with ParquetTable(path) as table:
+            return table.count
     opener = gzip.open if path.suffix.lower() == ".gz" else open
     lines = 0
     try:
@@ -110,16 +101,14 @@ def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | BadIte
         )
 
 
-def _parquet_rows(path: Path) -> Iterator[Row]:
-    import pyarrow.parquet as pq
-
-    number = 0
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=10_000):
-            for row in batch.to_pylist():
-                number += 1
-                cells = {name: cell_text(value).strip() for name, value in row.items()}
-                yield f"{path.name} row {number}", cells
+def _parquet_rows(path: Path) -> Iterator[Row | BadItem]:
+    with ParquetTable(path) as table:
+        for number, cells in enumerate(table.rows(), 1):
+            item = f"{path.name} row {number}"
+            if any(map(undecoded, cells)):
+                yield BadItem(item, NOT_UTF8)
+            else:
+                yield item, dict(zip(table.columns, map(str.strip, cells), strict=True))
 
 
 def _csv_rows(name: str, columns: tuple[str, ...], lines: RowLines) -> Iterator[Row | BadItem]:
