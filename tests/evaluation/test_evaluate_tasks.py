@@ -160,6 +160,19 @@ def test_a_finding_without_a_class_has_no_curve() -> None:
     assert (empty.accuracy, empty.positives, empty.negatives) == (None, 0, 0)
 
 
+def test_a_resample_of_each_image_once_changes_nothing() -> None:
+    fit = fit_validation(np.array([0.0, 2.0]), np.array([False, True]))
+    assert fit is not None
+    assert fit.threshold == 1.0
+    scores = np.array([3.0, 1.0, 1.0, -1.0, 0.5])  # a score at the threshold says absent
+    truth = np.array([True, True, False, False, False])
+    result, resampled = measure_finding(scores, truth, 0, fit, np.ones((2, 5), dtype=np.uint16))
+    assert (result.sensitivity, result.specificity) == (0.5, 1.0)
+    assert resampled.keys() >= {"auc", "sensitivity", "specificity"}
+    for name, values in resampled.items():
+        assert values.tolist() == pytest.approx([getattr(result, name)] * 2), name
+
+
 def test_probes_and_groups(checkpoint: Path, data_folder: Path) -> None:
     settings = Settings(resamples=50, probe=True, slices=("age", "split", "ward"))
     result = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=settings)
