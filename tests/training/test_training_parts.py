@@ -13,7 +13,11 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.models import load_model
 from cxrtext.records import Rejects, read_manifest
 from cxrtext.training.data import Examples, batch_rows, decode_images
+from cxrtext.training.distributed import Processes
 from cxrtext.training.initial import centre_projections
+from cxrtext.training.measures import validate
+from cxrtext.training.objective import build_objective
+from cxrtext.training.recipe import Recipe
 from cxrtext.training.schedule import learning_rate
 
 
@@ -131,3 +135,26 @@ def test_projections_are_centred_and_nothing_else_changes(checkpoint: Path) -> N
         "image_encoder.projection.bias",
         "text_encoder.projection.bias",
     }
+
+
+def test_a_validation_takes_its_loss_from_whole_batches(
+    checkpoint: Path, options: list[str]
+) -> None:
+    model = load_model(checkpoint)
+    objective = build_objective(load_config(None, options).objective)
+    pixels = np.random.default_rng(0).integers(0, 255, (11, 72, 72)).astype(np.uint8)
+    made = replace(examples([[i] for i in range(11)]), pixels=pixels)
+    eleven, eight, three = (
+        validate(
+            model,
+            replace(made, rows=made.rows[:count], sentences=made.sentences[:count]),
+            objective,
+            Recipe(steps=1, batch=4),
+            None,
+            Processes(),
+        )
+        for count in (11, 8, 3)
+    )
+    for name in ("loss", "accuracy", "floored"):
+        assert eleven[name] == pytest.approx(eight[name]), name
+    assert three["loss"] > 0  # that of the one batch there is
