@@ -315,7 +315,7 @@ MUTANTS = (
         "evaluation/tasks/finding.py",
         "above = (scores > threshold).astype(np.float64)",
         "above = (scores >= threshold).astype(np.float64)",
-        ("evaluation/test_evaluate_tasks.py",),
+        ("evaluation/test_evaluate_tasks.py::test_a_resample_of_each_image_once_changes_nothing",),
     ),
     Mutant(
         "ties are won",
@@ -364,7 +364,7 @@ MUTANTS = (
         "training/measures.py",
         "if len(rows) == min(recipe.batch, len(examples)):",
         "if len(rows) > 1:",
-        ("training/test_training_parts.py", "training/test_training_run.py"),
+        ("training/test_training_parts.py::test_a_validation_takes_its_loss_from_whole_batches",),
     ),
 )
 
