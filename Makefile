@@ -91,12 +91,12 @@ $(DEMO)/run/.trained: $(DEMO)/data/sentences.csv docs/demo.yaml
 	    $$(test -d $(DEMO)/run/state && echo --resume $(DEMO)/run)
 	@touch $@
 
-$(DEMO)/evaluation/report.md: $(DEMO)/run/.trained
+$(DEMO)/evaluation/report.html: $(DEMO)/run/.trained
 	@echo "5/6 evaluation on held-out patients"
 	@$(TWO) $(CXRTEXT) evaluate $(MODEL) --data $(DEMO)/data --out $(DEMO)/evaluation \
 	    --prompts docs/demo-prompts.yaml --cache $(CACHE) --calibrate
 
-$(DEMO)/index/index.json: $(DEMO)/evaluation/report.md
+$(DEMO)/index/index.json: $(DEMO)/evaluation/report.html
 	@echo "6/6 index"
 	@$(TWO) $(CXRTEXT) index $(DEMO)/data/manifest.csv --model $(MODEL) --out $(DEMO)/index \
 	    --prompts docs/demo-prompts.yaml --cache $(CACHE)

@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext.evaluation import CHEX5_PROMPTS
-from cxrtext.evaluation.data_folder import read_data_folder
+from cxrtext.evaluation.data import read_data_folder
 from cxrtext.index import Index, Query, open_index
 from cxrtext.index.changes import NewImage, add_images, add_sentences
 from cxrtext.index.derived import packed_rows

@@ -21,8 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cxrtext.errors import ImageError
-from cxrtext.evaluation.classification import area_under_curve
-from cxrtext.evaluation.data_folder import read_data_folder
+from cxrtext.evaluation.data import read_data_folder
+from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.images import Preprocessing, ReaderPool
 from cxrtext.images.augment import centre_crop, jitter, random_crop
 from cxrtext.images.isolated_prepare import Preparation

@@ -298,21 +298,14 @@ MUTANTS = (
     # measures
     Mutant(
         "a difference of 0 says present",
-        "evaluation/classification.py",
-        "((values > 0) == (truth == 1)).mean()",
-        "((values >= 0) == (truth == 1)).mean()",
+        "evaluation/metrics.py",
+        "right = (values > threshold) == truth",
+        "right = (values >= threshold) == truth",
         ("evaluation/test_measures.py",),
     ),
     Mutant(
-        "a score at the threshold says present in resamples",
-        "evaluation/weighted.py",
-        "(values > threshold) == truth",
-        "(values >= threshold) == truth",
-        ("evaluation/test_bootstrap.py",),
-    ),
-    Mutant(
         "a score at the threshold says present in resampled sensitivity",
-        "evaluation/tasks/finding.py",
+        "evaluation/classification.py",
         "above = (scores > threshold).astype(np.float64)",
         "above = (scores >= threshold).astype(np.float64)",
         ("evaluation/test_evaluate_tasks.py::test_a_resample_of_each_image_once_changes_nothing",),
@@ -326,7 +319,7 @@ MUTANTS = (
     ),
     Mutant(
         "ties lose in resampled areas",
-        "evaluation/weighted.py",
+        "evaluation/metrics.py",
         "present * (below - absent / 2)",
         "present * (below - absent)",
         ("evaluation/test_bootstrap.py",),

@@ -24,9 +24,9 @@ def test_packages_import_nothing_heavy_and_names_win_over_modules() -> None:
     code = (
         f"import sys\nfor one in {PACKAGES}: __import__(f'cxrtext.{{one}}')\n"
         "print(sorted({'torch', 'numpy', 'transformers'} & set(sys.modules)))\n"
-        "import cxrtext.evaluation.compare\n"  # a module of the same name as a function
-        "from cxrtext.evaluation import compare\n"
-        "print(callable(compare))\n"
+        "import cxrtext.evaluation.evaluate\n"  # a module of the same name as a function
+        "from cxrtext.evaluation import evaluate\n"
+        "print(callable(evaluate))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == ["[]", "True"], done.stderr

@@ -119,7 +119,7 @@ def _language_model(name: str | Path) -> None:
 
 
 def _data_folder(folder: Path) -> None:
-    from cxrtext.evaluation.data_folder import manifest_of
+    from cxrtext.evaluation.data import manifest_of
 
     manifest_of(folder)
 

@@ -5,73 +5,59 @@ from typing import TYPE_CHECKING
 from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
-    from cxrtext.evaluation.binary import known_labels
     from cxrtext.evaluation.bootstrap import (
+        Comparison,
+        compare,
         interval,
         paired_difference,
         resample_covering,
         resample_patients,
     )
-    from cxrtext.evaluation.box_mask import box_mask
-    from cxrtext.evaluation.box_retrieval import (
-        box_sentence_retrieval,
-        mean_median_rank,
-        mean_recall,
+    from cxrtext.evaluation.box_retrieval import mean_median_rank, mean_recall
+    from cxrtext.evaluation.boxes import box_mask, region_boxes, region_of_interest_align
+    from cxrtext.evaluation.calibration import (
+        Calibration,
+        brier_score,
+        expected_calibration_error,
+        fit_platt,
+        fit_temperature,
+        log_loss,
+        reliability_bins,
     )
-    from cxrtext.evaluation.by_finding import mean_by_finding
-    from cxrtext.evaluation.calibration import Calibration, fit_platt, fit_temperature, log_loss
-    from cxrtext.evaluation.classification import (
-        area_under_curve,
-        prompt_embeddings,
-        score_differences,
-    )
-    from cxrtext.evaluation.cohort_retrieval import embedding_ranks
-    from cxrtext.evaluation.compare import Comparison, compare
-    from cxrtext.evaluation.curves import (
-        accuracy,
-        average_precision,
-        precision_recall_curve,
-        roc_curve,
-        sensitivity_and_specificity,
-        sensitivity_threshold,
-        youden_threshold,
-    )
-    from cxrtext.evaluation.few_labels import few_label_aucs, few_label_rows
+    from cxrtext.evaluation.classification import prompt_embeddings, score_differences
+    from cxrtext.evaluation.evaluate import Evaluation, evaluate
     from cxrtext.evaluation.grounding import (
         COMMON_THRESHOLDS,
         PAPER_THRESHOLDS,
         contrast_to_noise,
-        contrast_to_noise_by_box,
+        heat_map,
         mean_iou,
         overlap_by_threshold,
         pointing_game,
+        smooth_grid,
     )
-    from cxrtext.evaluation.heat_map import heat_map, smooth_grid
-    from cxrtext.evaluation.probe import fit_probe, linear_probe
+    from cxrtext.evaluation.linear_probe import few_label_aucs, fit_probe, linear_probe
+    from cxrtext.evaluation.metrics import (
+        accuracy,
+        area_under_curve,
+        average_precision,
+        known_labels,
+        precision_recall_curve,
+        roc_curve,
+        sensitivity_and_specificity,
+        weighted_mean,
+        weighted_median,
+        youden_threshold,
+    )
     from cxrtext.evaluation.prompts import CHEX5_PROMPTS, Prompts, read_prompts
-    from cxrtext.evaluation.region_align import region_boxes, region_of_interest_align
-    from cxrtext.evaluation.reliability import (
-        brier_score,
-        expected_calibration_error,
-        reliability_bins,
-    )
-    from cxrtext.evaluation.result import Evaluation
     from cxrtext.evaluation.retrieval import (
+        embedding_ranks,
         positive_ranks,
         rank_metrics,
         retrieval_metrics,
     )
-    from cxrtext.evaluation.run import evaluate
     from cxrtext.evaluation.settings import Settings
-    from cxrtext.evaluation.slices import age_bands, slice_aucs
-    from cxrtext.evaluation.weighted import (
-        weighted_accuracy,
-        weighted_auc,
-        weighted_average_precision,
-        weighted_mean,
-        weighted_median,
-        weighted_recall,
-    )
+    from cxrtext.evaluation.subgroups import age_bands, slice_aucs
 
 __all__ = [
     "CHEX5_PROMPTS",
@@ -87,16 +73,13 @@ __all__ = [
     "area_under_curve",
     "average_precision",
     "box_mask",
-    "box_sentence_retrieval",
     "brier_score",
     "compare",
     "contrast_to_noise",
-    "contrast_to_noise_by_box",
     "embedding_ranks",
     "evaluate",
     "expected_calibration_error",
     "few_label_aucs",
-    "few_label_rows",
     "fit_platt",
     "fit_probe",
     "fit_temperature",
@@ -105,7 +88,6 @@ __all__ = [
     "known_labels",
     "linear_probe",
     "log_loss",
-    "mean_by_finding",
     "mean_iou",
     "mean_median_rank",
     "mean_recall",
@@ -126,15 +108,10 @@ __all__ = [
     "roc_curve",
     "score_differences",
     "sensitivity_and_specificity",
-    "sensitivity_threshold",
     "slice_aucs",
     "smooth_grid",
-    "weighted_accuracy",
-    "weighted_auc",
-    "weighted_average_precision",
     "weighted_mean",
     "weighted_median",
-    "weighted_recall",
     "youden_threshold",
 ]
 

@@ -1,80 +1,43 @@
 """Retrieval between boxes and the sentences they illustrate, in both directions."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
 
-from cxrtext.evaluation.retrieval import CUTOFFS, PAPER_CUTOFFS, retrieval_metrics, same
+from cxrtext.evaluation.bootstrap import Resampled, draw, intervals_of
+from cxrtext.evaluation.boxes import (
+    BOXES_AT_ONCE,
+    PlacedBox,
+    region_boxes,
+    region_of_interest_align,
+)
+from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.metrics import weighted_mean, weighted_median
+from cxrtext.evaluation.retrieval import CUTOFFS, PAPER_CUTOFFS, embedding_ranks, rank_metrics
+from cxrtext.evaluation.settings import Settings
+from cxrtext.models import ImageTextModel
 
+BINS = 7
+"""Bins along each side of a box; their mean is the feature of the box."""
 
-def box_sentence_retrieval(
-    scores: ArrayLike,
-    *,
-    sentences: Sequence[Hashable] | None = None,
-    equal_sentences: Literal["wrong", "right"] = "wrong",
-    patients: Sequence[Hashable] | None = None,
-    cutoffs: Sequence[int] = CUTOFFS,
-) -> dict[str, dict[str, float]]:
-    """Measure retrieval where sentence i was written of box i.
+DIRECTIONS = ("sentence to box", "box to sentence")
 
-    Args:
-        scores: [n, n], sentences in rows, boxes in columns.
-        sentences: [n], the sentences or keys of them; wanted where equal ones are right.
-        equal_sentences: Whether another pair with an equal sentence is a wrong answer (strict;
-            its equal score then counts against the model) or a right one.
-        patients: [n]; given, the other pairs of the query's own patient are no candidates.
-        cutoffs: The K of each R@K.
-
-    Returns:
-        ``R@K``, ``MedR`` and ``MRR`` by direction: "sentence to box" and "box to sentence".
-
-    Raises:
-        ValueError: The scores are not square, a list is not [n] or is missing, or see
-            :func:`~cxrtext.evaluation.retrieval.positive_ranks`.
-    """
-    values = np.asarray(scores)
-    if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
-        raise ValueError(f"scores must be [n, n], one box a sentence, got {values.shape}")
-    for name, given in (("sentences", sentences), ("patients", patients)):
-        if given is not None and len(given) != len(values):
-            raise ValueError(f"{name} must be {len(values)}, one a row, got {len(given)}")
-    relevant = left_out = None
-    if equal_sentences == "right":
-        if sentences is None:
-            raise ValueError("give the sentences, to tell which are equal")
-        relevant = same(sentences, sentences)
-    if patients is not None:
-        left_out = same(patients, patients)
-    # Both masks are symmetric, and serve either direction.
-    return {
-        "sentence to box": retrieval_metrics(values, relevant, cutoffs, left_out),
-        "box to sentence": retrieval_metrics(values.T, relevant, cutoffs, left_out),
-    }
+Vectors = NDArray[np.float64]
+Ranks = NDArray[np.int64]
 
 
 def mean_recall(directions: Mapping[str, Mapping[str, float]]) -> float:
-    """The paper's "Recall": mean of R@10, R@50 and R@100 over both directions.
-
-    Args:
-        directions: As :func:`box_sentence_retrieval` returns them, with these three cut-offs.
-
-    Raises:
-        ValueError: A direction lacks one of the three.
-    """
+    """The paper's "Recall": mean of R@10, R@50 and R@100 over both directions."""
     return _mean(directions, [f"R@{k}" for k in PAPER_CUTOFFS])
 
 
 def mean_median_rank(directions: Mapping[str, Mapping[str, float]]) -> float:
-    """The paper's single "MedR": mean of the median ranks of both directions.
-
-    Args:
-        directions: As :func:`box_sentence_retrieval` returns them.
-
-    Raises:
-        ValueError: A direction lacks MedR.
-    """
+    """The paper's single "MedR": mean of the median ranks of both directions."""
     return _mean(directions, ["MedR"])
 
 
@@ -86,3 +49,109 @@ def _mean(directions: Mapping[str, Mapping[str, float]], names: Sequence[str]) -
     if not directions:
         raise ValueError("there is no direction to average over")
     return float(np.mean([metrics[name] for metrics in directions.values() for name in names]))
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRetrieval:
+    """Retrieval between boxes and sentences; ``outside`` counts boxes that lie outside the crop.
+
+    ``summary`` has "Recall", "MedR", each direction, and the variant in which equal sentences are
+    right; with intervals and counts.  ``resampled`` has "Recall" and "MedR".
+    """
+
+    summary: dict[str, Any]
+    outside: int
+    resampled: dict[str, Resampled] = field(default_factory=dict)
+
+
+@torch.inference_mode()
+def box_features(cohort: Cohort, boxes: Sequence[PlacedBox]) -> tuple[Vectors, list[int]]:
+    """Unit vectors of boxes, [n, D], and the places of the boxes that lie in the crop, [n]."""
+    kept: list[int] = []
+    cells = []
+    for number, box in enumerate(boxes):
+        height, width, _ = cohort.grid(box.row).shape
+        cell = region_boxes([box.bbox], cohort.geometry(box.row), (height, width))
+        if (cell[:, 2:] > 0).all():
+            kept.append(number)
+            cells.append(cell)
+    parts = [torch.empty(0, cohort.regions.shape[-1])]
+    for start in range(0, len(kept), BOXES_AT_ONCE):
+        some = slice(start, start + BOXES_AT_ONCE)
+        grids = torch.stack([cohort.grid(boxes[number].row) for number in kept[some]])
+        images = torch.arange(len(grids))
+        # [R, h, w, D] -> [R, D, h, w]
+        aligned = region_of_interest_align(
+            grids.permute(0, 3, 1, 2), torch.cat(cells[some]), BINS, images
+        )
+        parts.append(F.normalize(aligned.mean(dim=(2, 3)), dim=-1))
+    return torch.cat(parts).double().numpy(), kept
+
+
+def _ranks(
+    texts: Vectors, features: Vectors, keys: Sequence[str] | None, groups: Sequence[str] | None
+) -> dict[str, Ranks]:
+    options = {
+        "query_keys": keys,
+        "candidate_keys": keys,
+        "query_groups": groups,
+        "candidate_groups": groups,
+    }
+    return {
+        DIRECTIONS[0]: embedding_ranks(texts, features, **options),
+        DIRECTIONS[1]: embedding_ranks(features, texts, **options),
+    }
+
+
+def _summary(
+    ranks: dict[str, Ranks], counts: NDArray[np.uint16]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Measures of both directions, and "Recall" and "MedR" on every resample."""
+    cutoffs = [k for k in CUTOFFS if k < counts.shape[1]]
+    directions = {name: rank_metrics(some, cutoffs) for name, some in ranks.items()}
+    enough = set(PAPER_CUTOFFS) <= set(cutoffs)
+    resampled: dict[str, Any] = {
+        "MedR": np.mean([weighted_median(some, counts) for some in ranks.values()], axis=0)
+    }
+    if enough:
+        parts = [weighted_mean(some <= k, counts) for some in ranks.values() for k in PAPER_CUTOFFS]
+        resampled["Recall"] = np.mean(parts, axis=0)
+    summary: dict[str, Any] = {
+        "Recall": mean_recall(directions) if enough else None,
+        "MedR": mean_median_rank(directions),
+        "intervals": intervals_of(resampled),
+    }
+    for name, some in ranks.items():
+        ends = {f"R@{k}": weighted_mean(some <= k, counts) for k in cutoffs}
+        ends["MedR"] = weighted_median(some, counts)
+        summary[name] = {**directions[name], "intervals": intervals_of(ends)}
+    return summary, resampled
+
+
+def measure_box_retrieval(
+    model: ImageTextModel, cohort: Cohort, boxes: Sequence[PlacedBox], settings: Settings
+) -> BoxRetrieval | None:
+    """Measure retrieval where box i and its sentence are the one right pair.
+
+    None where no box lies in a crop.
+    """
+    features, kept = box_features(cohort, boxes)
+    if not kept:
+        return None
+    own = [boxes[number] for number in kept]
+    texts = [box.text for box in own]
+    distinct = list(dict.fromkeys(texts))
+    place = {text: row for row, text in enumerate(distinct)}
+    vectors = model.embed_sentences(distinct).double().cpu().numpy()
+    sentences = vectors[[place[text] for text in texts]]
+    patients = [cohort.patients[box.row] for box in own]
+    groups = patients if settings.exclude_same_patient else None
+    counts = draw(patients, settings.resamples, (settings.seed, 3))
+    summary, resampled = _summary(_ranks(sentences, features, None, groups), counts)
+    summary["pairs"] = len(own)
+    summary["equal sentences right"], _ = _summary(
+        _ranks(sentences, features, texts, groups), counts
+    )
+    keys = tuple((box.row, box.text, box.bbox) for box in own)
+    measured = {name: Resampled(summary[name], values, keys) for name, values in resampled.items()}
+    return BoxRetrieval(summary, len(boxes) - len(kept), measured)

@@ -1,20 +1,32 @@
-"""From logits to probabilities that mean what they say, fitted on validation images."""
+"""Probabilities that mean what they say: fitted, measured, and kept with a checkpoint.
 
+Logits [n] are score differences of the validation images, labels [n] are 1 or 0; probabilities
+[n] lie in [0, 1].  What does not fit is a ValueError.
+"""
+
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cxrtext.evaluation.binary import Floats, scores_and_truth
+from cxrtext.errors import CheckpointError
+from cxrtext.evaluation.metrics import Floats, Truth, scores_and_truth
+from cxrtext.evaluation.prompts import Prompts
+from cxrtext.files import read_sealed, write_sealed
+from cxrtext.models import ImageTextModel
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Turns a logit into a probability: the logistic of ``scale · logit + shift``.
 
-    Args:
-        scale: 1 / temperature.
-        shift: 0 for a temperature alone.
+    The scale is 1 / temperature, the shift 0 for a temperature alone.
     """
 
     scale: float = 1.0
@@ -27,8 +39,7 @@ class Calibration:
 
     def probabilities(self, logits: ArrayLike) -> Floats:
         """Probabilities of logits, of the same shape."""
-        z = self.scale * np.asarray(logits, dtype=np.float64) + self.shift
-        return _logistic(z)
+        return _logistic(self.scale * np.asarray(logits, dtype=np.float64) + self.shift)
 
 
 def _logistic(z: Floats) -> Floats:
@@ -41,17 +52,9 @@ def _loss(z: Floats, target: Floats) -> float:
 
 
 def log_loss(logits: ArrayLike, labels: ArrayLike, calibration: Calibration | None = None) -> float:
-    """Mean negative log-likelihood of the labels, in nats.
+    """Mean negative log-likelihood of the labels, in nats, a calibration being applied first.
 
-    Args:
-        logits: [n], before the logistic, so that no probability rounds to 0 or 1.
-        labels: [n], 1 or 0.
-        calibration: Applied first.
-
-    Raises:
-        ValueError: See :func:`~cxrtext.evaluation.binary.scores_and_truth`.
-
-    Source: Good 1952.
+    Taken from logits, so that no probability rounds to 0 or 1.  Source: Good 1952.
     """
     values, truth = scores_and_truth(logits, labels, positive=False, negative=False)
     one = calibration or Calibration()
@@ -66,16 +69,9 @@ def fit_temperature(
     Newton's method on 1 / temperature, in which the loss is convex, kept inside a bracket that
     shrinks at each step: it cannot run away.
 
-    Args:
-        logits: [n], of the validation images.
-        labels: [n], 1 or 0; both must occur.
-        limits: The lowest and highest temperature.  Logits that separate the classes have their
-            best temperature at 0, and logits that rank no better than chance at infinity; then
-            the limit is the answer.
-
-    Raises:
-        ValueError: See :func:`~cxrtext.evaluation.binary.scores_and_truth`; or the limits are not
-            0 < lowest < highest.
+    ``limits`` are the lowest and highest temperature.  Logits that separate the classes have
+    their best temperature at 0, and logits that rank no better than chance at infinity; then the
+    limit is the answer.  Both classes must occur.
 
     Source: Guo et al. 2017 (temperature scaling).
     """
@@ -109,14 +105,7 @@ def fit_platt(logits: ArrayLike, labels: ArrayLike) -> Calibration:
     """Fit a scale and a shift by the log-loss of validation images.
 
     The labels are drawn in a little, so that a best fit exists even where the logits separate the
-    classes.  Newton's method with halved steps.
-
-    Args:
-        logits: [n], of the validation images.
-        labels: [n], 1 or 0; both must occur.
-
-    Raises:
-        ValueError: See :func:`~cxrtext.evaluation.binary.scores_and_truth`.
+    classes.  Newton's method with halved steps.  Both classes must occur.
 
     Source: Platt 1999; Lin, Lin and Weng 2007, algorithm 1.
     """
@@ -147,3 +136,181 @@ def fit_platt(logits: ArrayLike, labels: ArrayLike) -> Calibration:
         best, loss = best + step * direction, new_loss
     scale = float(best[0]) / spread if unit else 0.0
     return Calibration(scale, float(best[1]) - scale * centre)
+
+
+def _probabilities_and_truth(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Floats, Truth]:
+    values, truth = scores_and_truth(probabilities, labels, positive=False, negative=False)
+    if (values < 0).any() or (values > 1).any():
+        raise ValueError("probabilities must lie in [0, 1]; turn scores into probabilities first")
+    return values, truth
+
+
+def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Mean squared difference of probability and label.  Source: Brier 1950."""
+    values, truth = _probabilities_and_truth(probabilities, labels)
+    return float(((values - truth) ** 2).mean())
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityBins:
+    """Rows gathered by their probability, [b] each; bins without rows are left out.
+
+    How many rows, their mean probability, and the share of positives among them.
+    """
+
+    counts: NDArray[np.int64]
+    probability: Floats
+    observed: Floats
+
+
+def reliability_bins(
+    probabilities: ArrayLike, labels: ArrayLike, bins: int = 15
+) -> ReliabilityBins:
+    """Gather rows by their probability: equal parts of [0, 1], each without its upper end.
+
+    The last part has its upper end.  Source: DeGroot and Fienberg 1983.
+    """
+    values, truth = _probabilities_and_truth(probabilities, labels)
+    if bins < 1:
+        raise ValueError(f"bins must be at least 1, not {bins}")
+    place = np.minimum((values * bins).astype(np.int64), bins - 1)
+    counts = np.bincount(place, minlength=bins)
+    kept = counts > 0
+    totals = [np.bincount(place, weights=w, minlength=bins) for w in (values, truth)]
+    probability, observed = (total[kept] / counts[kept] for total in totals)
+    return ReliabilityBins(counts[kept], probability, observed)
+
+
+def expected_calibration_error(
+    probabilities: ArrayLike, labels: ArrayLike, bins: int = 15
+) -> float:
+    """Mean gap between probability and share of positives, over bins, weighed by their rows.
+
+    Source: Naeini, Cooper and Hauskrecht 2015.
+    """
+    found = reliability_bins(probabilities, labels, bins)
+    gaps = np.abs(found.probability - found.observed)
+    return float((found.counts * gaps).sum() / found.counts.sum())
+
+
+CALIBRATION = "calibration.json"
+"""In a checkpoint's folder: for the prompts it was fitted with, and no others."""
+
+_AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --calibrate'"
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class FindingCalibration(BaseModel):
+    """Calibration of a finding: probability is the logistic of ``scale · score + shift``.
+
+    ``prompts`` is the digest of the prompts it was fitted with; ``positives`` and ``negatives``
+    count the validation images.  On the images measured: expected calibration error before and
+    after, and AUC with its 95 % interval; None where they could not be measured.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    scale: Annotated[float, Field(gt=0)]
+    shift: float
+    prompts: str
+    positives: int
+    negatives: int
+    error_before: float | None = None
+    error_after: float | None = None
+    auc: tuple[Share, Share, Share] | None = None
+
+    @property
+    def calibration(self) -> Calibration:
+        """Scale and shift."""
+        return Calibration(self.scale, self.shift)
+
+
+class KeptCalibration(BaseModel):
+    """Calibration of a checkpoint's findings; one that could not be calibrated is not there.
+
+    ``fingerprint`` is the model's, ``data`` the data folder's name without its path, and
+    ``measured`` the split on which errors were measured, and how many images it has.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["cxrtext calibration"] = "cxrtext calibration"
+    version: Literal[1] = 1
+    fingerprint: str
+    data: str
+    measured: tuple[str, int]
+    findings: dict[str, FindingCalibration]
+
+    def of(self, finding: str, prompts: Prompts) -> Calibration | None:
+        """The calibration of a finding asked with some prompts; None where it has none."""
+        found = self.findings.get(finding)
+        if found is None or found.prompts != prompts_digest(prompts):
+            return None
+        return found.calibration
+
+
+def prompts_digest(prompts: Prompts) -> str:
+    """SHA-256 of a finding's prompts, in hexadecimal."""
+    sides = [list(prompts.positive), list(prompts.negative)]
+    return sha256(json.dumps(sides).encode()).hexdigest()
+
+
+def save_calibration(folder: Path, kept: KeptCalibration) -> Path:
+    """Put a calibration into its checkpoint, whose fingerprint stays as it is."""
+    path = folder / CALIBRATION
+    write_sealed(path, kept.model_dump(mode="json"))
+    return path
+
+
+def load_calibration(folder: Path, fingerprint: str) -> KeptCalibration | None:
+    """The calibration of the checkpoint of a model's fingerprint; None where it has none.
+
+    Raises:
+        CheckpointError: The file is damaged, or of another model.
+    """
+    path = folder / CALIBRATION
+    if not path.exists():
+        return None
+    try:
+        values = read_sealed(path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}); {_AGAIN}") from None
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}; {_AGAIN}") from None
+    try:
+        # As JSON: strict, and a list stands for a tuple.
+        kept = KeptCalibration.model_validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        place = error.errors(include_url=False)[0]
+        if place["loc"][:1] in (("format",), ("version",)):
+            raise CheckpointError(
+                f"{path}: not the calibration of a checkpoint; {_AGAIN}"
+            ) from None
+        at = ".".join(map(str, place["loc"]))
+        raise CheckpointError(f"{path}: {at}: {place['msg']}; {_AGAIN}") from None
+    if kept.fingerprint != fingerprint:
+        raise CheckpointError(f"{path}: fitted for another model; {_AGAIN}")
+    return kept
+
+
+def calibration_beside(model: ImageTextModel) -> KeptCalibration | None:
+    """The calibration kept with a model's checkpoint, if there is one.
+
+    Raises:
+        CheckpointError: It is damaged, or of another model.
+    """
+    return None if model.folder is None else load_calibration(model.folder, model.fingerprint)
+
+
+def calibrations_of(
+    model: ImageTextModel, prompts: Mapping[str, Prompts]
+) -> dict[str, Calibration]:
+    """The calibration of each finding whose prompts the model's checkpoint calibrated.
+
+    Raises:
+        CheckpointError: As of :func:`calibration_beside`.
+    """
+    kept = calibration_beside(model)
+    found = {name: kept.of(name, asked) if kept else None for name, asked in prompts.items()}
+    return {name: known for name, known in found.items() if known is not None}

@@ -1,49 +1,46 @@
-"""Zero-shot classification, and its measures."""
+"""Zero-shot classification: scores of prompts, thresholds and calibration, measures, intervals.
 
-from collections.abc import Mapping, Sequence
+A score difference is that of a finding's positive prompt less that of its negative one, times γ²:
+above 0 the positive prompt wins, and its logistic is the probability before calibration.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
+from cxrtext.evaluation.bootstrap import Interval, Resampled, draw, intervals_of
+from cxrtext.evaluation.calibration import (
+    Calibration,
+    brier_score,
+    expected_calibration_error,
+    fit_platt,
+    fit_temperature,
+)
+from cxrtext.evaluation.metrics import (
+    Floats,
+    Truth,
+    accuracy,
+    area_under_curve,
+    average_precision,
+    known_labels,
+    sensitivity_and_specificity,
+    weighted_mean,
+    youden_threshold,
+)
 from cxrtext.evaluation.prompts import Prompts
+from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 
+Labels = Mapping[str, Mapping[str, int | None]]
+"""By study and finding."""
 
-def area_under_curve(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Area under the ROC curve: the chance that a positive scores above a negative.
-
-    Args:
-        scores: [n], finite.
-        labels: [n], 1 or 0; both must occur.
-
-    Returns:
-        In [0, 1]; a tie counts one half.
-
-    Raises:
-        ValueError: The shapes differ, a score is not finite, or one of the classes is missing.
-
-    Source: Mann and Whitney 1947.
-    """
-    values, truth = np.asarray(scores, dtype=np.float64), np.asarray(labels)
-    if values.ndim != 1 or values.shape != truth.shape:
-        raise ValueError(f"scores {values.shape} and labels {truth.shape} must be equally long")
-    if not np.isfinite(values).all():
-        raise ValueError("scores must be finite")
-    if not np.isin(truth, (0, 1)).all():
-        raise ValueError("labels must be 1 or 0")
-    positives, negatives = int((truth == 1).sum()), int((truth == 0).sum())
-    if not positives or not negatives:
-        raise ValueError("the area under the curve wants positives and negatives")
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]  # mid-ranks, from 1
-    return float(
-        (ranks[truth == 1].sum() - positives * (positives + 1) / 2) / (positives * negatives)
-    )
+UNSCALED = Calibration()
+"""Temperature 1."""
 
 
 def prompt_embeddings(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Tensor:
@@ -61,14 +58,8 @@ def prompt_embeddings(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> 
 def score_differences(model: ImageTextModel, regions: Tensor, prompts: Tensor) -> Tensor:
     """Scaled scores of the positive prompt less the negative one.
 
-    Args:
-        model: The model.
-        regions: [B, N, D].
-        prompts: [F, 2, D], from :func:`prompt_embeddings`.
-
-    Returns:
-        [F, B], ``γ² (s_pos − s_neg)``; above 0 says present, and its logistic is the probability
-        before calibration.
+    Regions [B, N, D] and the prompts [F, 2, D] of :func:`prompt_embeddings` give
+    ``γ² (s_pos − s_neg)``, [F, B].
     """
     F_, _, D = prompts.shape
     scores = model.scores(regions, prompts.reshape(2 * F_, D)).view(F_, 2, -1)
@@ -81,13 +72,7 @@ def phrasing_scores(
 ) -> Tensor:
     """:func:`score_differences` where the scores of several phrasings are averaged.
 
-    Args:
-        model: The model.
-        regions: [B, N, D].
-        phrasings: [F], vectors of the positive and of the negative phrasings, [k, D] each.
-
-    Returns:
-        [F, B].
+    Of F findings the vectors of the positive and of the negative phrasings, [k, D] each.
     """
     sides = [side for pair in phrasings for side in pair]
     scores = model.scores(regions, torch.cat(sides)).split([len(side) for side in sides])
@@ -96,28 +81,38 @@ def phrasing_scores(
     return difference
 
 
+def scorer(
+    model: ImageTextModel, prompts: Mapping[str, Prompts], settings: Settings
+) -> Callable[[Tensor], Floats]:
+    """A function from regions [B, N, D] to score differences [F, B], the prompts embedded once."""
+    sides = [
+        (model.embed_sentences(one.positive), model.embed_sentences(one.negative))
+        for one in prompts.values()
+    ]
+    vectors = prompt_embeddings(model, prompts)
+
+    @torch.inference_mode()
+    def score(regions: Tensor) -> Floats:
+        if settings.average == "embeddings":
+            scores = score_differences(model, regions, vectors)
+        else:
+            scores = phrasing_scores(model, regions, sides)
+        numbers: Floats = scores.double().cpu().numpy()
+        return numbers
+
+    return score
+
+
 @dataclass(frozen=True, slots=True)
 class FindingResult:
-    """Zero-shot classification of one finding.
+    """Zero-shot classification of one finding; None where a class or a validation image lacks.
 
-    Args:
-        auc: Area under the ROC curve; None where one class is missing.
-        accuracy: Share of images on the right side of 0; None without a label.
-        positives: Images with the finding.
-        negatives: Images without it.
-        left_out: Images with an unknown label, or an uncertain one that is ignored.
-        average_precision: Likewise.
-        threshold: Of the score difference, chosen on validation images (Youden).
-        sensitivity: At that threshold.
-        specificity: At that threshold.
-        temperature: Fitted to validation images.
-        calibration_error: Of the probabilities at that temperature.
-        calibration_error_before: Of the probabilities at temperature 1.
-        calibration_error_platt: Of the probabilities with a scale and a shift fitted to validation
-            images; where it is far lower, the prompts are shifted, which no temperature mends.
-        brier: Of the probabilities at that temperature, else at 1.
-        intervals: (low, high) of "auc", "accuracy", "average_precision", "sensitivity",
-            "specificity", "brier", as far as measured.
+    ``left_out`` counts images with an unknown label, or an uncertain one that is ignored.  The
+    accuracy is at 0; threshold (Youden) and temperature are chosen on validation images, and the
+    sensitivity and specificity are at that threshold.  Calibration errors are of probabilities at
+    that temperature, at temperature 1, and with a scale and a shift; where the last is far lower,
+    the prompts are shifted, which no temperature mends.  The Brier score is at that temperature,
+    else at 1.  ``intervals`` has (low, high) by measure, as far as measured.
     """
 
     auc: float | None
@@ -134,25 +129,182 @@ class FindingResult:
     calibration_error_before: float | None = None
     calibration_error_platt: float | None = None
     brier: float | None = None
-    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    intervals: dict[str, Interval] = field(default_factory=dict)
 
 
-def evaluate_finding(differences: NDArray[Any], labels: Sequence[int | None]) -> FindingResult:
-    """Measure the AUC and the accuracy of one finding.
+@dataclass(frozen=True, slots=True)
+class ValidationFit:
+    """What the validation images of a finding choose, and how many of them have it or not.
+
+    ``calibration`` is by a temperature alone, ``platt`` by a scale and a shift.
+    """
+
+    threshold: float
+    calibration: Calibration
+    platt: Calibration
+    positives: int
+    negatives: int
+
+
+def fit_validation(scores: Floats, truth: Truth) -> ValidationFit | None:
+    """Choose a threshold and a temperature; None where validation images lack a class."""
+    positives = int(truth.sum())
+    if not positives or positives == len(truth):
+        return None
+    return ValidationFit(
+        youden_threshold(scores, truth),
+        fit_temperature(scores, truth),
+        fit_platt(scores, truth),
+        positives,
+        len(truth) - positives,
+    )
+
+
+def measure_finding(
+    scores: Floats,
+    truth: Truth,
+    left_out: int,
+    fit: ValidationFit | None,
+    counts: NDArray[np.uint16],
+) -> tuple[FindingResult, dict[str, Floats]]:
+    """Measure one finding, and each measure on every resample, [R].
 
     Args:
-        differences: [n], from :func:`score_differences`.
-        labels: [n], 1, 0, −1 (uncertain) or None; the latter two are left out and counted.
+        scores: [n], of the images whose label is known.
+        truth: [n].
+        left_out: Images whose label is not.
+        fit: What validation images chose.
+        counts: [R, n], resamples.
     """
-    known = np.asarray([label in (0, 1) for label in labels], dtype=bool)
-    truth = np.asarray([label for label in labels if label in (0, 1)], dtype=np.int64)
-    values = np.asarray(differences, dtype=np.float64)[known]
     positives = int(truth.sum())
     negatives = len(truth) - positives
-    return FindingResult(
-        auc=area_under_curve(values, truth) if positives and negatives else None,
-        accuracy=float(((values > 0) == (truth == 1)).mean()) if len(truth) else None,
+    if not len(truth):
+        return FindingResult(None, None, 0, 0, left_out), {}
+    both = bool(positives and negatives)
+    calibration = fit.calibration if fit else UNSCALED
+    probabilities = calibration.probabilities(scores)
+    found = (
+        sensitivity_and_specificity(scores, truth, fit.threshold) if fit and both else (None, None)
+    )
+    resampled = _resampled(scores, truth, probabilities, fit.threshold if fit else None, counts)
+    result = FindingResult(
+        auc=area_under_curve(scores, truth) if both else None,
+        accuracy=accuracy(scores, truth),
         positives=positives,
         negatives=negatives,
-        left_out=len(labels) - len(truth),
+        left_out=left_out,
+        average_precision=average_precision(scores, truth) if both else None,
+        threshold=fit.threshold if fit else None,
+        sensitivity=found[0],
+        specificity=found[1],
+        temperature=calibration.temperature if fit else None,
+        calibration_error=expected_calibration_error(probabilities, truth) if fit else None,
+        calibration_error_before=expected_calibration_error(UNSCALED.probabilities(scores), truth),
+        calibration_error_platt=(
+            expected_calibration_error(fit.platt.probabilities(scores), truth) if fit else None
+        ),
+        brier=brier_score(probabilities, truth),
+        intervals=intervals_of(resampled),
     )
+    return result, resampled
+
+
+def _resampled(
+    scores: Floats,
+    truth: Truth,
+    probabilities: Floats,
+    threshold: float | None,
+    counts: NDArray[np.uint16],
+) -> dict[str, Floats]:
+    found = {
+        "accuracy": accuracy(scores, truth, weights=counts),
+        "brier": weighted_mean((probabilities - truth) ** 2, counts),
+    }
+    if truth.all() or not truth.any():
+        return found
+    found["auc"] = area_under_curve(scores, truth, counts)
+    found["average_precision"] = average_precision(scores, truth, counts)
+    if threshold is not None:
+        above = (scores > threshold).astype(np.float64)
+        found["sensitivity"] = weighted_mean(above[truth], counts[:, truth])
+        found["specificity"] = weighted_mean(1 - above[~truth], counts[:, ~truth])
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class FindingScores:
+    """Scores of one finding beside its labels: of the [n] images whose label is known.
+
+    ``rows`` are their places in the cohort, ``fit`` what validation images chose.
+    """
+
+    scores: Floats
+    truth: Truth
+    rows: NDArray[np.intp]
+    fit: ValidationFit | None
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroShot:
+    """Zero-shot classification of a cohort: results and scores by finding.
+
+    ``intervals`` are of the means "mean_auc" and "mean_accuracy", ``resampled`` those means ("AUC"
+    and "ACC") where they are defined.
+    """
+
+    findings: dict[str, FindingResult]
+    intervals: dict[str, Interval] = field(default_factory=dict)
+    scores: dict[str, FindingScores] = field(default_factory=dict)
+    resampled: dict[str, Resampled] = field(default_factory=dict)
+
+
+def label_rows(
+    labels: Labels, studies: Sequence[str], finding: str, settings: Settings
+) -> tuple[NDArray[np.intp], Truth]:
+    """Places of the studies whose label is known, and what it says."""
+    known, truth = known_labels(
+        [labels.get(study, {}).get(finding) for study in studies], settings.uncertain
+    )
+    return np.flatnonzero(known), truth[known]
+
+
+def measure_zero_shot(
+    differences: Floats,
+    studies: Sequence[str],
+    patients: Sequence[str],
+    labels: Labels,
+    findings: Sequence[str],
+    validation: tuple[Floats, Sequence[str]] | None,
+    settings: Settings,
+) -> ZeroShot:
+    """Measure every finding by its score differences, [F, B].
+
+    ``studies`` and ``patients`` are of the [B] images; ``validation`` has the differences [F, V]
+    and studies [V] of the validation images.
+    """
+    counts = draw(patients, settings.resamples, (settings.seed, 0))
+    results: dict[str, FindingResult] = {}
+    scores: dict[str, FindingScores] = {}
+    areas: list[Floats] = []
+    shares: list[Floats] = []
+    for place, finding in enumerate(findings):
+        rows, truth = label_rows(labels, studies, finding, settings)
+        fit = None
+        if validation is not None:
+            seen, said = label_rows(labels, validation[1], finding, settings)
+            fit = fit_validation(validation[0][place][seen], said)
+        one = FindingScores(differences[place][rows], truth, rows, fit)
+        result, resampled = measure_finding(
+            one.scores, truth, len(studies) - len(rows), fit, counts[:, rows]
+        )
+        results[finding], scores[finding] = result, one
+        areas += [resampled["auc"]] if "auc" in resampled else []
+        shares += [resampled["accuracy"]] if "accuracy" in resampled else []
+    means: dict[str, Resampled] = {}
+    for name, values, attribute in (("AUC", areas, "auc"), ("ACC", shares, "accuracy")):
+        if len(values) == len(findings):
+            estimate = float(np.mean([getattr(one, attribute) for one in results.values()]))
+            means[name] = Resampled(estimate, np.mean(values, axis=0), (*studies, *findings))
+    ends = intervals_of({name: one.values for name, one in means.items()})
+    names = {"AUC": "mean_auc", "ACC": "mean_accuracy"}
+    return ZeroShot(results, {names[k]: v for k, v in ends.items()}, scores, means)

@@ -1,18 +1,22 @@
-"""The images of an evaluation, embedded."""
+"""The images of an evaluation, embedded; and reference images for a checkpoint that has none."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isqrt
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from cxrtext.errors import DataError
+from cxrtext.evaluation.data import manifest_of
 from cxrtext.images import Geometry, Preprocessing
 from cxrtext.images.cache import DecodedCache
-from cxrtext.models import ImageTextModel
+from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.embedding import embed_files
-from cxrtext.records import ImageRecord, Rejects
+from cxrtext.models.reference import choose_reference, reference_of, save_reference
+from cxrtext.records import ImageRecord, Rejects, read_manifest
 
 IMAGES_AT_ONCE = 256
 """Images scored at the same time; bounds memory."""
@@ -20,13 +24,10 @@ IMAGES_AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """Embedded images.
+    """Embedded images: those of [B] records that could be read.
 
-    Args:
-        records: [B], the images that could be read.
-        sizes: [B], height and width of the original of each, in pixels.
-        regions: [B, N, D], unit vectors, float16 on the CPU.
-        preprocessing: How the images were prepared.
+    ``sizes`` [B] are height and width of each original in pixels, ``regions`` [B, N, D] unit
+    vectors, float16 on the CPU.
     """
 
     records: list[ImageRecord]
@@ -62,15 +63,9 @@ class Cohort:
 
 @dataclass(slots=True)
 class Embedder:
-    """Embeds images and counts them, over several splits.
+    """Embeds images and counts them, over several splits with ``total`` images in all.
 
-    Args:
-        model: The model.
-        cache: Where decoded images are kept.
-        rejects: Takes images that cannot be read.
-        total: Images of all splits.
-        progress: Called with (done, total).
-        done: Images that have been embedded.
+    Images that cannot be read go to ``rejects``; ``progress`` is called with (done, total).
     """
 
     model: ImageTextModel
@@ -104,3 +99,46 @@ class Embedder:
         regions = torch.cat(parts) if parts else torch.empty(0, 1, self.model.spec.dimension)
         used = [records[row] for row in rows]
         return Cohort(used, sizes, regions, self.model.spec.preprocessing)
+
+
+def keep_reference(
+    checkpoint: Path,
+    data: Path,
+    *,
+    device: str = "cpu",
+    allow_outside: bool = False,
+    cache: DecodedCache | None = None,
+    rejects: Rejects | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Path, int]:
+    """Embed validation images and keep them with a checkpoint, to verify reports against.
+
+    Training keeps them by itself; this is for checkpoints made before it did, and for another
+    archive than the one trained on.
+
+    The checkpoint's fingerprint stays as it is.  Parameters are those of
+    :func:`~cxrtext.evaluation.evaluate`.
+
+    Returns:
+        The file written, and how many images it holds.
+
+    Raises:
+        DataError: There is no validation image that can be read.
+        CheckpointError: The checkpoint is damaged.
+    """
+    manifest = manifest_of(data)
+    records = [r for r in read_manifest(manifest, allow_outside=allow_outside) if r.split == "val"]
+    if not records:
+        raise DataError(
+            f"{manifest}: no image of split 'val'; a reference wants images that the model has "
+            "not learned from: name some in column 'split'"
+        )
+    chosen = choose_reference([r.name for r in records], [r.patient_id for r in records])
+    model = load_model(checkpoint, device)
+    rejects = rejects or Rejects()
+    embedder = Embedder(model, cache, rejects, len(chosen), progress)
+    parts = [regions.float() for _, _, regions in embedder.batches([records[i] for i in chosen])]
+    if not parts:
+        raise DataError(f"{data}: no image of split 'val' can be read: {rejects.rows[-1][1]}")
+    reference = reference_of(parts)
+    return save_reference(checkpoint, reference, model.fingerprint), len(reference)

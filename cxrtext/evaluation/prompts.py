@@ -10,12 +10,7 @@ from cxrtext.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The prompts of one finding; several phrasings are averaged as embeddings.
-
-    Args:
-        positive: Sentences that say that the finding is there.
-        negative: Sentences that say that it is not.
-    """
+    """Sentences that say that a finding is there, and that it is not."""
 
     positive: tuple[str, ...]
     negative: tuple[str, ...]

@@ -1,14 +1,27 @@
-"""Measures of retrieval.
+"""Retrieval, and that between the images of a cohort and the sentences of their reports.
 
 Scores have queries in rows and candidates in columns.  A rank is 1 plus the number of wrong
 candidates that score at least as high as the best right one: nothing is sorted, ties count against
-the model, and a block of rows is looked at at a time, so that memory stays bounded.
+the model, and a block of rows is looked at at a time, so that memory stays bounded.  What does not
+fit, a score that is NaN and a query without a right answer are a ValueError.
 """
 
-from collections.abc import Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from tempfile import TemporaryFile
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+
+from cxrtext.evaluation.bootstrap import Resampled, draw, intervals_of
+from cxrtext.evaluation.cohort import IMAGES_AT_ONCE, Cohort
+from cxrtext.evaluation.metrics import weighted_mean, weighted_median
+from cxrtext.evaluation.settings import Settings
+from cxrtext.models import ImageTextModel
+from cxrtext.records import Sentence
 
 CUTOFFS = (1, 5, 10, 50, 100)
 
@@ -20,6 +33,16 @@ PAPER_CUTOFFS = (10, 50, 100)
 SCORES_AT_ONCE = 1 << 22
 """Scores looked at at the same time; bounds memory."""
 
+ON_DISK = 1 << 27
+"""Scores from which on their matrix lies in a temporary file."""
+
+ROWS_AT_ONCE = 512
+
+Scores = NDArray[np.float32]
+Ranks = NDArray[np.int64]
+
+Answers = dict[int, list[int]]
+
 
 def positive_ranks(
     scores: ArrayLike, relevant: ArrayLike | None = None, left_out: ArrayLike | None = None
@@ -27,16 +50,13 @@ def positive_ranks(
     """Rank of the best right answer of each query, from 1; ties count against the model.
 
     Args:
-        scores: [Q, C], queries in rows.
-        relevant: [Q, C], boolean: the right answers; by default the diagonal.
+        scores: [Q, C], without NaN.
+        relevant: [Q, C], boolean: the right answers, one a query or more; by default the diagonal.
         left_out: [Q, C], boolean: candidates that are not counted, as those of the query's own
-            patient (:func:`same`); a right answer always stays in.
+            patient; a right answer always stays in.
 
     Returns:
         [Q].
-
-    Raises:
-        ValueError: The shapes do not fit, a score is NaN, or a query has no right answer.
     """
     values = np.asarray(scores)
     if values.ndim != 2 or not values.size:
@@ -81,22 +101,7 @@ def _ranks(
     return 1 + counts
 
 
-def same(first: Sequence[Hashable], second: Sequence[Hashable]) -> NDArray[np.bool_]:
-    """Which of two lists' entries are equal, such as sentences or patients.
-
-    Args:
-        first: [Q].
-        second: [C].
-
-    Returns:
-        [Q, C].
-    """
-    rows, columns = numbered(first, second)
-    equal: NDArray[np.bool_] = rows[:, None] == columns
-    return equal
-
-
-def numbered(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[Codes, Codes]:
+def _numbered(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[Codes, Codes]:
     """Number the entries of two lists, equal ones alike, [Q] and [C]."""
     numbers: dict[Hashable, int] = {}
     rows, columns = (
@@ -107,18 +112,7 @@ def numbered(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[Cod
 
 
 def rank_metrics(ranks: ArrayLike, cutoffs: Sequence[int] = CUTOFFS) -> dict[str, float]:
-    """Recall at cut-offs, median rank and mean reciprocal rank.
-
-    Args:
-        ranks: [Q], from 1, as :func:`positive_ranks` gives them.
-        cutoffs: The K of each R@K.
-
-    Returns:
-        ``R@K`` for each cut-off, ``MedR`` and ``MRR``.
-
-    Raises:
-        ValueError: There is no rank, or one is below 1.
-    """
+    """Recall at cut-offs, median rank and mean reciprocal rank of ranks [Q] from 1."""
     values = np.asarray(ranks)
     if values.ndim != 1 or not values.size or (values < 1).any():
         raise ValueError("ranks must be a list of numbers from 1")
@@ -137,16 +131,221 @@ def retrieval_metrics(
     >>> retrieval_metrics([[0.9, 0.1], [0.8, 0.3]], cutoffs=[1])
     {'R@1': 0.5, 'MedR': 1.5, 'MRR': 0.75}
 
-    Args:
-        scores: [Q, C], queries in rows.
-        relevant: [Q, C], boolean: the right answers; by default the diagonal.
-        cutoffs: The K of each R@K.
-        left_out: [Q, C], boolean: candidates that are not counted.
-
-    Returns:
-        ``R@K`` for each cut-off, ``MedR`` and ``MRR``.
-
-    Raises:
-        ValueError: See :func:`positive_ranks`.
+    Returns ``R@K`` for each cut-off, ``MedR`` and ``MRR``; see :func:`positive_ranks`.
     """
     return rank_metrics(positive_ranks(scores, relevant, left_out), cutoffs)
+
+
+def embedding_ranks(
+    queries: ArrayLike,
+    candidates: ArrayLike,
+    *,
+    query_keys: Sequence[Hashable] | None = None,
+    candidate_keys: Sequence[Hashable] | None = None,
+    query_groups: Sequence[Hashable] | None = None,
+    candidate_groups: Sequence[Hashable] | None = None,
+) -> NDArray[np.int64]:
+    """Ranks by inner product, a block of queries at a time.
+
+    Args:
+        queries: [Q, D].
+        candidates: [C, D].
+        query_keys: [Q]; a candidate with an equal key is right.  By default candidate i is the
+            one right answer of query i.
+        candidate_keys: [C].
+        query_groups: [Q]; wrong candidates of an equal group (the same patient's) are not counted.
+        candidate_groups: [C].
+
+    Returns:
+        [Q], as :func:`positive_ranks`.
+    """
+    left, right = (np.asarray(given, dtype=np.float64) for given in (queries, candidates))
+    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1] or not right.size:
+        raise ValueError(f"embeddings {left.shape} and {right.shape} must be [Q, D] and [C, D]")
+    keys = _pair("keys", query_keys, candidate_keys, left, right)
+    groups = _pair("groups", query_groups, candidate_groups, left, right)
+    if keys is None:
+        keys = np.arange(len(left)), np.arange(len(right))
+    rows = max(1, SCORES_AT_ONCE // len(right))
+    ranks = [np.empty(0, dtype=np.int64)]
+    for start in range(0, len(left), rows):
+        block = slice(start, start + rows)
+        relevant = keys[0][block, None] == keys[1]
+        left_out = None if groups is None else groups[0][block, None] == groups[1]
+        ranks.append(positive_ranks(left[block] @ right.T, relevant, left_out))
+    return np.concatenate(ranks)
+
+
+def _pair(
+    name: str,
+    of_queries: Sequence[Hashable] | None,
+    of_candidates: Sequence[Hashable] | None,
+    queries: NDArray[np.float64],
+    candidates: NDArray[np.float64],
+) -> tuple[Codes, Codes] | None:
+    if of_queries is None and of_candidates is None:
+        return None
+    if of_queries is None or of_candidates is None:
+        raise ValueError(f"{name} must be given for queries and candidates, or for neither")
+    if (len(of_queries), len(of_candidates)) != (len(queries), len(candidates)):
+        raise ValueError(f"{name} must be as many as the queries and the candidates")
+    return _numbered(of_queries, of_candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """The distinct sentences of a cohort's reports, [S], and how often each stands in one.
+
+    By sentence the images whose report holds it, and those of every patient with such a report;
+    and [S] the patient of the first report that holds it.
+    """
+
+    texts: list[str]
+    times: list[int]
+    images: Answers
+    related: Answers
+    patients: list[str]
+
+
+def gather_wording(cohort: Cohort, sentences: Sequence[Sentence]) -> Wording:
+    """Distinct sentences, and the images that each is right for."""
+    of_study: dict[str, list[int]] = defaultdict(list)
+    of_patient: dict[str, list[int]] = defaultdict(list)
+    for place, record in enumerate(cohort.records):
+        of_study[record.study_id].append(place)
+        of_patient[record.patient_id].append(place)
+    numbers: dict[str, int] = {}
+    times: list[int] = []
+    patients: list[str] = []
+    images: dict[int, set[int]] = defaultdict(set)
+    related: dict[int, set[int]] = defaultdict(set)
+    for sentence in sentences:
+        places = of_study.get(sentence.study_id)
+        if not places:
+            continue
+        patient = cohort.records[places[0]].patient_id
+        number = numbers.setdefault(sentence.sentence, len(numbers))
+        if number == len(times):
+            times.append(0)
+            patients.append(patient)
+        times[number] += 1
+        images[number].update(places)
+        related[number].update(of_patient[patient])
+    return Wording(list(numbers), times, _sorted(images), _sorted(related), patients)
+
+
+def _sorted(sets: dict[int, set[int]]) -> Answers:
+    return {number: sorted(places) for number, places in sets.items()}
+
+
+def transposed(answers: Answers) -> Answers:
+    """Sentences by image, from images by sentence."""
+    found: Answers = defaultdict(list)
+    for number, places in answers.items():
+        for place in places:
+            found[place].append(number)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """Metrics, intervals and ranks by direction; ``resampled`` has their "R@10", MedR and MRR."""
+
+    metrics: dict[str, dict[str, float]]
+    intervals: dict[str, dict[str, tuple[float, float]]]
+    wording: Wording
+    ranks: dict[str, Ranks]
+    resampled: dict[str, Resampled] = field(default_factory=dict)
+
+
+@torch.inference_mode()
+def score_matrix(model: ImageTextModel, cohort: Cohort, texts: Sequence[str]) -> Scores:
+    """Scores [S, B] in float32; where they are many, in a temporary file mapped into memory."""
+    shape = len(texts), len(cohort.records)
+    if shape[0] * shape[1] < ON_DISK:
+        scores = np.empty(shape, dtype=np.float32)
+    else:
+        with TemporaryFile() as handle:  # the map keeps the file that no longer has a name
+            scores = np.memmap(handle, dtype=np.float32, mode="w+", shape=shape)
+    vectors = model.embed_sentences(texts)
+    for number, part in enumerate(cohort.chunks(model)):
+        start = number * IMAGES_AT_ONCE
+        for begin in range(0, len(texts), 8 * ROWS_AT_ONCE):
+            rows = slice(begin, begin + 8 * ROWS_AT_ONCE)
+            scores[rows, start : start + len(part)] = model.scores(part, vectors[rows]).cpu()
+    return scores
+
+
+def _mask(answers: Answers, rows: Sequence[int], columns: int) -> NDArray[np.bool_]:
+    mask = np.zeros((len(rows), columns), dtype=np.bool_)
+    for place, row in enumerate(rows):
+        mask[place, answers[row]] = True
+    return mask
+
+
+def _ranks_of(
+    block: Callable[[Sequence[int]], Scores],
+    queries: Sequence[int],
+    columns: int,
+    right: Answers,
+    apart: Answers | None,
+) -> Ranks:
+    parts = []
+    for start in range(0, len(queries), ROWS_AT_ONCE):
+        rows = queries[start : start + ROWS_AT_ONCE]
+        left_out = None if apart is None else _mask(apart, rows, columns)
+        parts.append(positive_ranks(block(rows), _mask(right, rows, columns), left_out))
+    return np.concatenate(parts)
+
+
+def measure_retrieval(
+    model: ImageTextModel, cohort: Cohort, sentences: Sequence[Sentence], settings: Settings
+) -> Retrieved:
+    """Measure retrieval of images and the sentences of their reports, at least one, both ways.
+
+    Equal sentences are one, right for every study.
+    """
+    wording = gather_wording(cohort, sentences)
+    scores = score_matrix(model, cohort, wording.texts)
+    right, spoken = transposed(wording.images), sorted(transposed(wording.images))
+    apart = (
+        (wording.related, transposed(wording.related)) if settings.exclude_same_patient else None
+    )
+    S, B = scores.shape
+    ranks = {
+        "sentence to image": _ranks_of(
+            lambda rows: scores[rows], range(S), B, wording.images, apart and apart[0]
+        ),
+        "image to sentence": _ranks_of(
+            lambda rows: scores[:, rows].T, spoken, S, right, apart and apart[1]
+        ),
+    }
+    of_queries = {
+        "sentence to image": (wording.patients, B),
+        "image to sentence": ([cohort.patients[row] for row in spoken], S),
+    }
+    metrics, intervals = {}, {}
+    resampled: dict[str, Resampled] = {}
+    for direction, (patients, candidates) in of_queries.items():
+        metrics[direction], values = _direction(ranks[direction], patients, candidates, settings)
+        intervals[direction] = intervals_of(values)
+        # The patients of the queries alone, so that no sentence is kept for a comparison.
+        keys = (*patients, *cohort.studies)
+        resampled |= {
+            f"{direction} {name}": Resampled(metrics[direction][name], values[name], keys)
+            for name in ("R@10", "MedR", "MRR")
+            if name in values
+        }
+    return Retrieved(metrics, intervals, wording, ranks, resampled)
+
+
+def _direction(
+    ranks: Ranks, patients: Sequence[str], candidates: int, settings: Settings
+) -> tuple[dict[str, float], dict[str, Any]]:
+    cutoffs = [k for k in CUTOFFS if k < candidates]
+    counts = draw(patients, settings.resamples, (settings.seed, 4))
+    values = {f"R@{k}": weighted_mean(ranks <= k, counts) for k in cutoffs}
+    values["MedR"] = weighted_median(ranks, counts)
+    values["MRR"] = weighted_mean(1 / ranks, counts)
+    metrics = rank_metrics(ranks, cutoffs)
+    return {**metrics, "queries": float(len(ranks)), "candidates": float(candidates)}, values

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from cxrtext.errors import ConfigError
-from cxrtext.evaluation.binary import Uncertain
+from cxrtext.evaluation.metrics import Uncertain
 
 Average = Literal["embeddings", "scores"]
 

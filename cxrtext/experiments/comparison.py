@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from cxrtext.evaluation import compare
-from cxrtext.evaluation.compare import SMALLER_IS_BETTER
-from cxrtext.evaluation.tasks.resampling import Resampled, interval_of
+from cxrtext.evaluation.bootstrap import SMALLER_IS_BETTER, Resampled, interval_of
 from cxrtext.experiments.measures import Measures, mean_of_seeds
 from cxrtext.experiments.rows import MEASURES
 

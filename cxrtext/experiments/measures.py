@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation.tasks.resampling import Resampled
+from cxrtext.evaluation.bootstrap import Resampled
 from cxrtext.experiments.runs import METRICS
 from cxrtext.files import DAMAGED_ARCHIVE, replacing
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from cxrtext import __version__
-from cxrtext.evaluation import Evaluation, Settings, evaluate, weighted_auc
-from cxrtext.evaluation.tasks.resampling import Resampled, draw
+from cxrtext.evaluation import Evaluation, Settings, area_under_curve, evaluate
+from cxrtext.evaluation.bootstrap import Resampled, draw
 from cxrtext.experiments.measures import OF_FINDING, Measures, write_measures
 from cxrtext.experiments.rows import MEASURES
 from cxrtext.experiments.runs import FORMAT, METRICS, RESAMPLED
@@ -29,7 +29,7 @@ def _by_finding(evaluation: Evaluation) -> Measures:
     for name, one in details.zero_shot.scores.items():
         area = evaluation.classification[name].auc
         if area is not None:
-            values = weighted_auc(one.scores, one.truth, counts[:, one.rows])
+            values = area_under_curve(one.scores, one.truth, counts[:, one.rows])
             studies = (*(cohort.studies[row] for row in one.rows), *one.truth.tolist())
             found[OF_FINDING + name] = Resampled(area, values, studies)
     return found

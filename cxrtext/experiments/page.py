@@ -3,11 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cxrtext.evaluation.tables import markdown_table
 from cxrtext.experiments.questions import difference_text, figure
 from cxrtext.experiments.rows import BASELINE, MEASURES
 
 EMPTY = "–"
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a Markdown table, the first as its header."""
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines.insert(1, "|" + "---|" * len(rows[0]))
+    return "\n".join(lines)
 
 
 def with_interval(measure: str, cell: Mapping[str, Any] | None) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
-from cxrtext.evaluation.data_folder import sentences_beside
+from cxrtext.evaluation.data import sentences_beside
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index.catalogue import Catalogue
 from cxrtext.index.changes import NewImage, add_images, add_sentences, set_attributes

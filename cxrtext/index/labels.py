@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.evaluation import Prompts, prompt_embeddings
-from cxrtext.evaluation.calibration import Calibration
-from cxrtext.evaluation.kept_calibration import calibrations_of
+from cxrtext.evaluation.calibration import Calibration, calibrations_of
 from cxrtext.index.catalogue import IndexedImage
 from cxrtext.index.changes import set_attributes
 from cxrtext.index.quantised import unpack

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cxrtext.evaluation import Prompts
-from cxrtext.evaluation.kept_calibration import calibrations_of
+from cxrtext.evaluation.calibration import calibrations_of
 from cxrtext.index.catalogue import Catalogue
 from cxrtext.index.labels import labels_as_meta
 from cxrtext.index.language import LANDMARKS, Language

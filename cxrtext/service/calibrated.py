@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cxrtext.evaluation import Prompts
-from cxrtext.evaluation.kept_calibration import KeptCalibration
+from cxrtext.evaluation.calibration import KeptCalibration
 from cxrtext.service.answers import FindingScore
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cxrtext.errors import NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
-from cxrtext.evaluation.kept_calibration import calibration_beside
+from cxrtext.evaluation.calibration import calibration_beside
 from cxrtext.images import ReaderPool
 from cxrtext.index import Index, IndexedImage, Shards
 from cxrtext.models import ImageTextModel

@@ -7,7 +7,7 @@ from heapq import nsmallest
 from pathlib import Path
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation.data_folder import manifest_of, sentences_beside
+from cxrtext.evaluation.data import manifest_of, sentences_beside
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models.embedding import embed_files
 from cxrtext.records import ImageRecord, Rejects, read_manifest

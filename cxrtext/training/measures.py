@@ -9,11 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cxrtext.evaluation.classification import (
-    area_under_curve,
-    prompt_embeddings,
-    score_differences,
-)
+from cxrtext.evaluation.classification import prompt_embeddings, score_differences
+from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.prompts import Prompts
 from cxrtext.evaluation.retrieval import retrieval_metrics
 from cxrtext.images.augment import centre_crop

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cxrtext.evaluation.kept_calibration import (
+from cxrtext.evaluation.calibration import (
     FindingCalibration,
     KeptCalibration,
     prompts_digest,
@@ -40,8 +40,16 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(
 
 def test_what_was_measured_is_shown(visit: Any, service: Service) -> None:
     digest = prompts_digest(service.prompts["Edema"])
-    edema = FindingCalibration(2.0, -1.0, digest, 10, 20, 0.3, 0.062, (0.951, 0.912, 0.981))
-    kept = KeptCalibration(service.model.fingerprint, "data", ("test", 251), {"Edema": edema})
+    edema = FindingCalibration(
+        scale=2.0, shift=-1.0, prompts=digest, positives=10, negatives=20,
+        error_before=0.3, error_after=0.062, auc=(0.951, 0.912, 0.981),
+    )  # fmt: skip
+    kept = KeptCalibration(
+        fingerprint=service.model.fingerprint,
+        data="data",
+        measured=("test", 251),
+        findings={"Edema": edema},
+    )
     service.calibration = kept
     try:
         page = visit("#/about")

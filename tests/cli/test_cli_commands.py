@@ -142,7 +142,7 @@ def test_evaluate_prints_and_writes(checkpoint: Path, data_folder: Path, tmp_pat
     assert done.returncode == 0, done.stderr
     assert "12 images of 12 patients, split 'test'" in done.stdout
     assert json.loads((tmp_path / "out/metrics.json").read_text())["images"] == 12
-    assert (tmp_path / "out/report.md").read_text().startswith("# Evaluation")
+    assert "<h1>Evaluation</h1>" in (tmp_path / "out/report.html").read_text()
 
 
 def test_train_resume_and_init(options: list[str], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from cxrtext.datasets.importing import LAYOUTS, ImportOptions, import_folder
 from cxrtext.datasets.importing.identity import draw_split
 from cxrtext.datasets.importing.views import LATERAL, OTHER, read_view
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.evaluation.data_folder import read_data_folder
+from cxrtext.evaluation.data import read_data_folder
 from cxrtext.files import only_one
 from cxrtext.records import read_boxes, read_table
 

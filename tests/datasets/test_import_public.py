@@ -13,7 +13,7 @@ from PIL import Image
 
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.evaluation.data_folder import read_data_folder
+from cxrtext.evaluation.data import read_data_folder
 from cxrtext.records import Box, read_boxes, read_labels
 
 

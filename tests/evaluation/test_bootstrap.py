@@ -1,24 +1,21 @@
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from cxrtext.evaluation import (
+    accuracy,
     area_under_curve,
     average_precision,
     interval,
     paired_difference,
     resample_covering,
     resample_patients,
-    weighted,
-    weighted_accuracy,
-    weighted_auc,
-    weighted_average_precision,
     weighted_mean,
     weighted_median,
-    weighted_recall,
 )
 
 Floats = NDArray[np.float64]
@@ -48,38 +45,30 @@ def test_patients_are_drawn_whole() -> None:
 def test_measures_by_hand() -> None:
     scores, labels = [3.0, 2.0, 2.0, 1.0], [1, 0, 1, 0]
     weights = [[1, 1, 1, 1], [2, 1, 0, 0], [0, 1, 1, 0], [0, 1, 0, 3], [0, 0, 0, 0]]
-    areas = weighted_auc(scores, labels, weights)
+    areas = area_under_curve(scores, labels, weights)
     # First: pairs 1, 1, one half, 1 of four. Third: one pair, and it is a tie. Then one class.
     np.testing.assert_allclose(areas, [3.5 / 4, 1, 0.5, np.nan, np.nan])
-    precisions = weighted_average_precision(scores, labels, weights)
+    precisions = average_precision(scores, labels, weights)
     np.testing.assert_allclose(precisions, [(1 + 2 / 3) / 2, 1, 0.5, np.nan, np.nan])
-    shares = weighted_accuracy(scores, labels, weights, threshold=2.0)
+    shares = accuracy(scores, labels, 2.0, weights=weights)
     np.testing.assert_allclose(shares, [3 / 4, 1, 1 / 2, 1, np.nan])
     np.testing.assert_allclose(weighted_mean([1, 2, 3, 4], weights)[:3], [2.5, 4 / 3, 2.5])
     np.testing.assert_allclose(weighted_median([4, 9, 1, 2], weights), [3, 4, 5, 2, np.nan])
-    np.testing.assert_allclose(weighted_recall([1, 5, 10, 50], 5, weights)[:2], [0.5, 1])
+    np.testing.assert_allclose(weighted_mean(np.array([1, 5, 10, 50]) <= 5, weights)[:2], [0.5, 1])
 
 
-Measure = Callable[[Floats, NDArray[np.int64]], float]
-MEASURES: list[tuple[Callable[..., Floats], Measure]] = [
-    (weighted_auc, area_under_curve),
-    (weighted_average_precision, average_precision),
-    (weighted_accuracy, lambda scores, labels: float(((scores > 0) == (labels == 1)).mean())),
-]
-
-
-@pytest.mark.parametrize(("many", "one"), MEASURES)
+@pytest.mark.parametrize("measure", [area_under_curve, average_precision, accuracy])
 @pytest.mark.parametrize("seed", range(3))
 def test_all_resamples_equal_each_written_out(
-    many: Callable[..., Floats], one: Measure, seed: int, monkeypatch: pytest.MonkeyPatch
+    measure: Callable[..., Any], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores, labels, patients = drawn(seed)
     counts = resample_patients(patients, 50, np.random.default_rng(seed))
     written_out = [np.repeat(np.arange(60), count) for count in counts]
-    expected = [one(scores[rows], labels[rows]) for rows in written_out]
-    np.testing.assert_allclose(many(scores, labels, counts), expected, atol=1e-12)
-    monkeypatch.setattr(weighted, "WEIGHTS_AT_ONCE", 420)  # seven resamples
-    np.testing.assert_allclose(many(scores, labels, counts), expected, atol=1e-12)
+    expected = [measure(scores[rows], labels[rows]) for rows in written_out]
+    np.testing.assert_allclose(measure(scores, labels, weights=counts), expected, atol=1e-12)
+    monkeypatch.setattr("cxrtext.evaluation.metrics.WEIGHTS_AT_ONCE", 420)  # seven resamples
+    np.testing.assert_allclose(measure(scores, labels, weights=counts), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -93,7 +82,7 @@ def test_means_and_medians_equal_each_written_out(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("many", "name"),
-    [(weighted_auc, "roc_auc_score"), (weighted_average_precision, "average_precision_score")],
+    [(area_under_curve, "roc_auc_score"), (average_precision, "average_precision_score")],
 )
 def test_weights_agree_with_scikit_learn(many: Callable[..., Floats], name: str) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
@@ -108,7 +97,7 @@ def test_resamples_without_both_classes_are_drawn_again_and_counted() -> None:
     needed = [labels == 1, labels == 0]
     drawn_ = resample_covering(list("abcde"), needed, 400, np.random.default_rng(0))
     assert (drawn_.counts[:, 0] > 0).all()
-    assert not np.isnan(weighted_auc([5.0, 1, 2, 3, 4], labels, drawn_.counts)).any()
+    assert not np.isnan(area_under_curve([5.0, 1, 2, 3, 4], labels, drawn_.counts)).any()
     # A draw lacks "a" with a chance of 0.8 to the fifth, and holds nothing else hardly ever.
     chance = 0.8**5 + 0.2**5
     assert drawn_.redrawn == pytest.approx(400 * chance / (1 - chance), rel=0.25)
@@ -168,7 +157,7 @@ def test_equal_models_are_rarely_told_apart() -> None:
         one, other = generator.normal(labels, size=(2, 80))
         patients = list(range(80))
         counts = resample_covering(patients, [labels == 1, labels == 0], 200, generator).counts
-        first, second = (weighted_auc(scores, labels, counts) for scores in (one, other))
+        first, second = (area_under_curve(scores, labels, counts) for scores in (one, other))
         estimate = area_under_curve(one, labels) - area_under_curve(other, labels)
         found += paired_difference(first, second, estimate).p_value < 0.05
     assert found <= 12
@@ -180,14 +169,14 @@ def test_a_thousand_resamples_are_quick() -> None:
     scores, patients = generator.normal(labels), list(range(1000))
     start = time.process_time()
     counts = resample_covering(patients, [labels == 1, labels == 0], 1000, generator).counts
-    assert weighted_auc(scores, labels, counts).shape == (1000,)
+    assert area_under_curve(scores, labels, counts).shape == (1000,)
     assert time.process_time() - start < 5  # measured: well under a second
 
 
 @pytest.mark.parametrize("weights", [[[1.0]], [[-1.0, 1.0]], [1.0, 1.0], [["a", "b"]]])
 def test_wrong_weights(weights: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="weights must"):
-        weighted_auc([1.0, 2.0], [0, 1], weights)
+        area_under_curve([1.0, 2.0], [0, 1], weights)
 
 
 def test_wrong_values() -> None:

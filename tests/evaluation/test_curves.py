@@ -8,7 +8,6 @@ from cxrtext.evaluation import (
     precision_recall_curve,
     roc_curve,
     sensitivity_and_specificity,
-    sensitivity_threshold,
     youden_threshold,
 )
 
@@ -70,9 +69,6 @@ def test_the_area_under_the_points_is_the_area() -> None:
 
 def test_accuracy_and_thresholds_by_hand() -> None:
     assert accuracy([1.0, -1.0, 0.0, 2.0], [1, 0, 0, 0]) == 0.75  # 0 itself says absent
-    # One half of the positives is found by 0.9 alone; both need 0.7.
-    assert sensitivity_threshold(SCORES, LABELS, 0.5) == pytest.approx(0.85)
-    assert sensitivity_threshold(SCORES, LABELS, 0.51) == pytest.approx(0.65)
     assert youden_threshold(SCORES, LABELS) == pytest.approx(0.85)  # the highest of two equal
     assert sensitivity_and_specificity(SCORES, LABELS, 0.85) == (0.5, 1.0)
     assert sensitivity_and_specificity(SCORES, LABELS, 0.65) == (1.0, 0.5)
@@ -89,24 +85,15 @@ def test_the_youden_threshold_is_the_best_of_all(seed: int) -> None:
     assert gain(youden_threshold(scores, labels)) == best
 
 
-@pytest.mark.parametrize("share", [0.05, 0.5, 0.95, 1.0])
-def test_a_wanted_sensitivity_is_reached_and_barely(share: float) -> None:
-    scores, labels = drawn(4)
-    threshold = sensitivity_threshold(scores, labels, share)
-    assert sensitivity_and_specificity(scores, labels, threshold)[0] >= share
-    higher = scores[scores > threshold].min()
-    assert sensitivity_and_specificity(scores, labels, higher)[0] < share
-
-
-def test_a_threshold_stands_between_neighbouring_numbers() -> None:
+def test_a_threshold_stands_between_neighboring_numbers() -> None:
     low = 1.0
     high = float(np.nextafter(low, 2))
-    threshold = sensitivity_threshold([low, high], [0, 1], 1.0)
+    threshold = youden_threshold([low, high], [0, 1])
     assert sensitivity_and_specificity([low, high], [0, 1], threshold) == (1.0, 1.0)
-    below_all = sensitivity_threshold([low, high], [1, 0], 1.0)
-    assert sensitivity_and_specificity([low, high], [1, 0], below_all) == (1.0, 0.0)
+    below_all = youden_threshold([low, high, high], [1, 1, 0])
+    assert sensitivity_and_specificity([low, high, high], [1, 1, 0], below_all) == (1.0, 0.0)
     huge = [-1.7e308, 1.7e308]
-    assert sensitivity_threshold(huge, [0, 1], 1.0) == 0.0
+    assert youden_threshold(huge, [0, 1]) == 0.0
 
 
 def test_uncertain_labels() -> None:
@@ -137,5 +124,3 @@ def test_wrong_arguments() -> None:
             average_precision(scores, labels)
     with pytest.raises(ValueError, match="at least one negative"):
         roc_curve([1.0], [1])
-    with pytest.raises(ValueError, match="sensitivity must"):
-        sensitivity_threshold(SCORES, LABELS, 0.0)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation.data_folder import read_data_folder
+from cxrtext.evaluation.data import read_data_folder
 
 OTHERS = {
     "reports.csv": "study_id,report\nother,Zebulon is well.\n",

@@ -6,7 +6,7 @@ import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, evaluate, read_prompts
-from cxrtext.evaluation.report.markdown import markdown_report
+from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.images.cache import DecodedCache
 from cxrtext.records import Rejects
 
@@ -26,13 +26,17 @@ def test_a_learned_model_beats_chance_on_held_out_patients(
     assert result.retrieval["image to sentence"]["queries"] == 12
 
 
-def test_everything_fits_into_json_and_markdown(checkpoint: Path, data_folder: Path) -> None:
+def test_everything_fits_into_json_and_a_page(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
     result = evaluate(checkpoint, data_folder, split="all")
     assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["images"] == 48
     assert result.classification["Edema"].auc is None  # no such label in this data
     assert result.mean_auc is None
-    report = markdown_report(result)
-    assert "| Edema | – | – | – | 0 | 0 | 48 |" in report
+    write_report(tmp_path, result, ReportOptions(pictures=False))
+    report = (tmp_path / "report.html").read_text()
+    cells = ("Edema", "–", "–", "–", "0", "0", "48")
+    assert "".join(f"<td>{cell}</td>" for cell in cells) in report
     assert "Research use only" in report
 
 

@@ -11,21 +11,21 @@ import torch.nn.functional as F
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation import (
     Settings,
-    box_sentence_retrieval,
     contrast_to_noise,
     evaluate,
     heat_map,
     mean_iou,
     pointing_game,
+    retrieval_metrics,
 )
-from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.tasks.box_retrieval import box_features
-from cxrtext.evaluation.tasks.phrases import (
+from cxrtext.evaluation.box_retrieval import box_features
+from cxrtext.evaluation.boxes import (
     NO_PIXEL,
     NO_SENTENCE,
     NOT_ONE_SIZE,
     place_boxes,
 )
+from cxrtext.evaluation.cohort import Cohort
 from cxrtext.images import Preprocessing
 from cxrtext.models import load_model
 from cxrtext.records import Box, ImageRecord, write_boxes
@@ -98,20 +98,14 @@ def test_box_retrieval_is_that_of_the_matrix(
     assert kept == list(range(32))
     texts = [box.text for box in placed]
     scores = model.embed_sentences(texts).double().numpy() @ features.T
-    for equal, part in (
-        ("wrong", result.box_retrieval),
-        ("right", result.box_retrieval["equal sentences right"]),
+    equal = np.array(texts)[:, None] == np.array(texts)
+    for right, part in (
+        (None, result.box_retrieval),
+        (equal, result.box_retrieval["equal sentences right"]),
     ):
-        expected = box_sentence_retrieval(
-            np.round(scores, 9),
-            sentences=texts,
-            equal_sentences=equal,  # type: ignore[arg-type]
-            cutoffs=[1, 5, 10],
-        )
-        for direction, metrics in expected.items():
-            found = {name: part[direction][name] for name in metrics}
-            if direction == "sentence to box":
-                assert found == pytest.approx(metrics)
+        expected = retrieval_metrics(np.round(scores, 9), right, [1, 5, 10])
+        found = {name: part["sentence to box"][name] for name in expected}
+        assert found == pytest.approx(expected)
     assert result.box_retrieval["pairs"] == 32
 
 
@@ -164,7 +158,7 @@ def test_large_images_are_measured_on_a_smaller_copy(
 ) -> None:
     folder = boxed_folder(data_folder, tmp_path / "set")
     whole = evaluate(checkpoint, folder, settings=QUICK).grounding["mean"]
-    monkeypatch.setattr("cxrtext.evaluation.tasks.grounding.LONGEST_SIDE", 60)
+    monkeypatch.setattr("cxrtext.evaluation.grounding.LONGEST_SIDE", 60)
     small = evaluate(checkpoint, folder, settings=QUICK).grounding["mean"]
     assert small["CNR"] == pytest.approx(whole["CNR"], rel=0.05)
     assert small["mIoU"] == pytest.approx(whole["mIoU"], rel=0.05)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cxrtext.evaluation.report.comparison import model_names
+from cxrtext.evaluation.report.write import model_names
 from cxrtext_cli.main import main
 
 
@@ -37,7 +37,7 @@ def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path
     assert "left out: grounding: the data have no boxes.json" in out
     assert f"written: {tmp_path / 'out/metrics.json'}" in out
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["metrics.json", "report.html", "report.md"]
+    assert names == ["metrics.json", "report.html"]
 
 
 def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
@@ -59,9 +59,9 @@ def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path
     found = json.loads((tmp_path / "out/comparison.json").read_text())
     assert found["models"] == [first, second]
     assert (tmp_path / "out" / second / "report.html").is_file()
-    text = (tmp_path / "out/comparison.md").read_text()
-    assert text.startswith("# Comparison")
-    assert f"| {first} | {second} |" in text
+    text = (tmp_path / "out/comparison.html").read_text()
+    assert "<h1>Comparison</h1>" in text
+    assert f'<th scope="col">{first}</th><th scope="col">{second}</th>' in text
 
 
 def test_wrong_options_are_refused(checkpoint: Path, data_folder: Path) -> None:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from cxrtext.evaluation import (
     area_under_curve,
     few_label_aucs,
-    few_label_rows,
     fit_probe,
     linear_probe,
 )
+from cxrtext.evaluation.linear_probe import few_label_rows
 
 Floats = NDArray[np.float64]
 

@@ -3,17 +3,13 @@ import pytest
 from numpy.typing import NDArray
 
 from cxrtext.evaluation import (
-    box_sentence_retrieval,
-    cohort_retrieval,
     embedding_ranks,
     mean_median_rank,
     mean_recall,
     positive_ranks,
     rank_metrics,
-    retrieval,
     retrieval_metrics,
 )
-from cxrtext.evaluation.retrieval import same
 
 Floats = NDArray[np.float64]
 
@@ -24,6 +20,11 @@ def drawn(seed: int, n: int = 40) -> tuple[Floats, list[str], list[str]]:
     sentences = [f"s{number}" for number in generator.integers(0, 25, n)]
     patients = [f"p{number}" for number in generator.integers(0, 15, n)]
     return np.round(generator.normal(size=(n, n)), 1), sentences, patients
+
+
+def same(first: list[str], second: list[str]) -> NDArray[np.bool_]:
+    equal: NDArray[np.bool_] = np.array(first)[:, None] == np.array(second)
+    return equal
 
 
 def loop_rank(scores: list[float], right: list[bool], apart: list[bool]) -> int:
@@ -50,7 +51,7 @@ def test_blocks_of_rows_equal_the_loop(seed: int, monkeypatch: pytest.MonkeyPatc
     ]
     assert positive_ranks(scores, right, apart).tolist() == expected
     diagonal = positive_ranks(scores)
-    monkeypatch.setattr(retrieval, "SCORES_AT_ONCE", 120)  # three rows
+    monkeypatch.setattr("cxrtext.evaluation.retrieval.SCORES_AT_ONCE", 120)  # three rows
     assert positive_ranks(scores, right, apart).tolist() == expected
     assert positive_ranks(scores).tolist() == diagonal.tolist()
     assert positive_ranks(scores.astype(np.float32)).tolist() == diagonal.tolist()
@@ -64,7 +65,7 @@ def test_ranks_of_embeddings_equal_those_of_their_scores(
     generator = np.random.default_rng(seed)
     queries, candidates = generator.integers(-2, 3, (2, 40, 3)).astype(np.float64)
     scores = queries @ candidates.T
-    monkeypatch.setattr(cohort_retrieval, "SCORES_AT_ONCE", 280)
+    monkeypatch.setattr("cxrtext.evaluation.retrieval.SCORES_AT_ONCE", 280)
     assert embedding_ranks(queries, candidates).tolist() == positive_ranks(scores).tolist()
     found = embedding_ranks(
         queries,
@@ -79,36 +80,20 @@ def test_ranks_of_embeddings_equal_those_of_their_scores(
 
 
 def test_both_directions_by_hand() -> None:
-    scores = [[0.9, 0.8, 0.1], [0.9, 0.2, 0.3], [0.1, 0.1, 0.1]]
-    found = box_sentence_retrieval(scores, cutoffs=[1])
+    scores = np.array([[0.9, 0.8, 0.1], [0.9, 0.2, 0.3], [0.1, 0.1, 0.1]])
     # Down the rows: 1, 3 and, all being equal, 3. Down the columns: 2 by a
     # tie, 2, and 3 by one that is higher and a tie.
-    assert found["sentence to box"] == {
-        "R@1": pytest.approx(1 / 3),
-        "MedR": 3.0,
-        "MRR": pytest.approx((1 + 1 / 3 + 1 / 3) / 3),
-    }
-    assert found["box to sentence"] == {
-        "R@1": 0.0,
-        "MedR": 2.0,
-        "MRR": pytest.approx((1 / 2 + 1 / 2 + 1 / 3) / 3),
-    }
-    assert mean_median_rank(found) == 2.5
-
-
-def test_equal_sentences_are_wrong_or_right() -> None:
-    # Sentences 0 and 1 are equal, so their scores are.
-    scores = [[0.2, 0.7, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]]
-    strict = box_sentence_retrieval(scores, cutoffs=[1])
-    assert strict["sentence to box"]["R@1"] == pytest.approx(2 / 3)
-    assert strict["box to sentence"]["R@1"] == pytest.approx(1 / 3)  # the ties count against it
-    lenient = box_sentence_retrieval(
-        scores, sentences=["a", "a", "b"], equal_sentences="right", cutoffs=[1]
-    )
-    assert lenient["sentence to box"]["R@1"] == 1.0
-    assert lenient["box to sentence"]["R@1"] == 1.0
-    apart = box_sentence_retrieval(scores, patients=["p", "p", "q"], cutoffs=[1])
-    assert apart["sentence to box"]["R@1"] == 1.0
+    assert positive_ranks(scores).tolist() == [1, 3, 3]
+    assert positive_ranks(scores.T).tolist() == [2, 2, 3]
+    # Sentences 0 and 1 are equal, so their scores are; the ties count against it where they are
+    # wrong answers.
+    scores = np.array([[0.2, 0.7, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]])
+    right = same(["a", "a", "b"], ["a", "a", "b"])
+    assert positive_ranks(scores).tolist() == [2, 1, 1]
+    assert positive_ranks(scores.T).tolist() == [2, 2, 1]
+    assert positive_ranks(scores, right).tolist() == [1, 1, 1]
+    assert positive_ranks(scores.T, right).tolist() == [1, 1, 1]
+    assert positive_ranks(scores, None, right).tolist() == [1, 1, 1]  # those of the patient apart
 
 
 def test_the_papers_recall_is_the_mean_of_six() -> None:
@@ -146,12 +131,6 @@ def test_wrong_arguments() -> None:
         positive_ranks([[1.0], [2.0]])
     with pytest.raises(ValueError, match="from 1"):
         rank_metrics([0])
-    with pytest.raises(ValueError, match=r"\[n, n\]"):
-        box_sentence_retrieval([[1.0, 2.0]])
-    with pytest.raises(ValueError, match="patients must be 1"):
-        box_sentence_retrieval([[1.0]], patients=["a", "b"])
-    with pytest.raises(ValueError, match="give the sentences"):
-        box_sentence_retrieval([[1.0]], equal_sentences="right")
     with pytest.raises(ValueError, match="for neither"):
         embedding_ranks([[1.0]], [[1.0]], query_keys=["a"])
     with pytest.raises(ValueError, match="as many"):

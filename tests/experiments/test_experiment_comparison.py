@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cxrtext.evaluation.tasks.resampling import Resampled
+from cxrtext.evaluation.bootstrap import Resampled
 from cxrtext.experiments.comparison import Trainings, compare_rows, estimate, paper_order
 from cxrtext.experiments.measures import Measures, mean_of_seeds
 from cxrtext.experiments.questions import (

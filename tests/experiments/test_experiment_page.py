@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.evaluation.tasks.resampling import Resampled
+from cxrtext.evaluation.bootstrap import Resampled
 from cxrtext.experiments.measures import Measures, read_measures, write_measures
 from cxrtext.experiments.page import markdown_page
 from cxrtext.experiments.rows import choose_rows

@@ -14,7 +14,7 @@ from PIL import Image
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.evaluation import Prompts
-from cxrtext.evaluation.kept_calibration import (
+from cxrtext.evaluation.calibration import (
     FindingCalibration,
     KeptCalibration,
     prompts_digest,
@@ -247,8 +247,16 @@ def test_kept_labels_are_calibrated_all_alike(
         keep_labels(index, EFFUSION)
         plain = kept_labels(index)
         digest = prompts_digest(EFFUSION["Effusion"])
-        fitted = {"Effusion": FindingCalibration(3.0, -0.5, digest, 10, 20)}
-        save_calibration(own, KeptCalibration(index.model.fingerprint, "d", ("test", 3), fitted))
+        fitted = FindingCalibration(
+            scale=3.0, shift=-0.5, prompts=digest, positives=10, negatives=20
+        )
+        kept = KeptCalibration(
+            fingerprint=index.model.fingerprint,
+            data="d",
+            measured=("test", 3),
+            findings={"Effusion": fitted},
+        )
+        save_calibration(own, kept)
         study = next(iter(label_archive(index, EFFUSION))).image.study_id
         delete(out, [study])
     build_index(data_folder / "manifest.csv", own, out)

@@ -169,7 +169,7 @@ def imported() -> None:
     """Import what the commands do, so that a forked child begins its work at once."""
     import cxrtext.datasets.checking
     import cxrtext.datasets.importing
-    import cxrtext.evaluation.run
+    import cxrtext.evaluation.evaluate
     import cxrtext.index
     import cxrtext.language
     import cxrtext.phantom

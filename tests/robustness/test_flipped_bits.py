@@ -115,7 +115,7 @@ def test_reference(checkpoint: Path, tmp_path: Path, chance: random.Random) -> N
 
 @pytest.mark.slow
 def test_calibration(checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
-    from cxrtext.evaluation.kept_calibration import (
+    from cxrtext.evaluation.calibration import (
         FindingCalibration,
         KeptCalibration,
         load_calibration,
@@ -123,8 +123,13 @@ def test_calibration(checkpoint: Path, tmp_path: Path, chance: random.Random) ->
     )
 
     fingerprint = load_model(checkpoint).fingerprint
-    finding = FindingCalibration(3.5, -0.25, "ab" * 32, 12, 40, 0.1, 0.02, (0.9, 0.8, 0.95))
-    kept = KeptCalibration(fingerprint, "data", ("test", 60), {"Edema": finding})
+    finding = FindingCalibration(
+        scale=3.5, shift=-0.25, prompts="ab" * 32, positives=12, negatives=40,
+        error_before=0.1, error_after=0.02, auc=(0.9, 0.8, 0.95),
+    )  # fmt: skip
+    kept = KeptCalibration(
+        fingerprint=fingerprint, data="data", measured=("test", 60), findings={"Edema": finding}
+    )
     path = save_calibration(tmp_path, kept)
     try_flips("calibration", [path], lambda: load_calibration(tmp_path, fingerprint), chance)
 
@@ -434,7 +439,7 @@ def test_cache_of_check_data(data_folder: Path, tmp_path: Path, chance: random.R
 
 @pytest.mark.slow
 def test_notes_of_experiments(tmp_path: Path, chance: random.Random) -> None:
-    from cxrtext.evaluation.tasks.resampling import Resampled
+    from cxrtext.evaluation.bootstrap import Resampled
     from cxrtext.experiments.measures import read_measures, write_measures
     from cxrtext.experiments.stages import claim, read_json, stage
 

@@ -8,17 +8,18 @@ import pytest
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.evaluation import Calibration, Evaluation, Prompts, Settings, evaluate
-from cxrtext.evaluation.kept_calibration import (
+from cxrtext.evaluation.calibration import (
     CALIBRATION,
     FindingCalibration,
     KeptCalibration,
     calibration_beside,
-    calibration_of,
     load_calibration,
     prompts_digest,
     save_calibration,
 )
-from cxrtext.evaluation.tasks.zero_shot import FindingScores
+from cxrtext.evaluation.classification import FindingScores
+from cxrtext.evaluation.evaluate import calibration_of
+from cxrtext.files import SEAL, write_sealed
 from cxrtext.models import load_model
 from cxrtext.service import FindingScore
 from cxrtext.service.calibrated import calibrated
@@ -29,15 +30,16 @@ PROMPTS = {
     "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
 }
 KEPT = KeptCalibration(
-    "f" * 64,
-    "data",
-    ("test", 12),
-    {
+    fingerprint="f" * 64,
+    data="data",
+    measured=("test", 12),
+    findings={
         "Effusion": FindingCalibration(
-            2.0, -1.0, prompts_digest(EFFUSION), 10, 20, 0.3, 0.1, (0.9, 0.8, 0.95)
+            scale=2.0, shift=-1.0, prompts=prompts_digest(EFFUSION), positives=10, negatives=20,
+            error_before=0.3, error_after=0.1, auc=(0.9, 0.8, 0.95),
         )
     },
-)
+)  # fmt: skip
 
 
 def test_probabilities_of_calibrated_prompts_by_hand() -> None:
@@ -87,6 +89,11 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(CheckpointError, match="--calibrate"):
             load_calibration(tmp_path, KEPT.fingerprint)
+        if text.startswith("{") and len(text) > 1:  # what is wrong is found under a seal as well
+            values = {key: value for key, value in json.loads(text).items() if key != SEAL}
+            write_sealed(path, values)
+            with pytest.raises(CheckpointError, match="--calibrate"):
+                load_calibration(tmp_path, KEPT.fingerprint)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def evaluate(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for report.html, report.md and metrics.json."),
+        typer.Option(help="Folder for report.html and metrics.json."),
         NEW_FOLDER,
     ] = None,
     split: Annotated[str, typer.Option(help="train, val, test or all."), SPLIT] = "test",
@@ -195,7 +195,8 @@ def _write(out: Path | None, result: "Evaluation", options: Any, rejects: "Rejec
 
 
 def _keep_calibration(checkpoint: Path, result: "Evaluation") -> Path:
-    from cxrtext.evaluation.kept_calibration import calibration_of, save_calibration
+    from cxrtext.evaluation.calibration import save_calibration
+    from cxrtext.evaluation.evaluate import calibration_of
 
     kept, left_out = calibration_of(result)
     result.left_out.extend(left_out)
@@ -205,7 +206,7 @@ def _keep_calibration(checkpoint: Path, result: "Evaluation") -> Path:
 def _keep_reference(
     checkpoint: Path, data: Path, device: str, allow_outside: bool, cache: "DecodedCache | None"
 ) -> Path:
-    from cxrtext.evaluation.kept_reference import keep_reference
+    from cxrtext.evaluation.cohort import keep_reference
 
     with progress("embedding reference images", "images") as update:
         path, images = keep_reference(
@@ -221,7 +222,7 @@ def _keep_reference(
 
 
 def _show(result: "Evaluation") -> None:
-    from cxrtext.evaluation.tables import (
+    from cxrtext.evaluation.report.tables import (
         box_retrieval_rows,
         classification_rows,
         grounding_rows,
@@ -263,29 +264,20 @@ def _compare(
     as_json: bool,
 ) -> None:
     from cxrtext.evaluation import compare
-    from cxrtext.evaluation.report.comparison import (
-        comparison_report,
-        difference_rows,
-        measure_rows,
-        model_names,
-    )
-    from cxrtext.evaluation.report.markdown import summary_line
-    from cxrtext.files import write_json, write_text
+    from cxrtext.evaluation.report.tables import difference_rows, measure_rows
+    from cxrtext.evaluation.report.write import model_names, summary_line, write_comparison
     from cxrtext.records import Rejects
 
-    names = model_names(checkpoints)
-    measures, lines = {}, []
-    for name, checkpoint in zip(names, checkpoints, strict=True):
+    measures, lines = {}, {}
+    for name, checkpoint in zip(model_names(checkpoints), checkpoints, strict=True):
         rejects = Rejects(max_rejected)
         result = measure(checkpoint, rejects)
         _write(out / name if out else None, result, options, rejects)
         measures[name] = result.details.resampled if result.details else {}
-        lines.append(f"{name}: {summary_line(result)}")
+        lines[name] = summary_line(result)
         result = replace(result, details=None)  # a model and its images go before the next come
     comparison = compare(measures)
-    if out is not None:
-        write_json(out / "comparison.json", comparison.to_dict())
-        write_text(out / "comparison.md", comparison_report(comparison, lines))
+    written = write_comparison(out, comparison, lines) if out is not None else []
     if as_json:
         print_json(comparison.to_dict())
         return
@@ -294,5 +286,5 @@ def _compare(
     print_table(difference_rows(comparison), left=3)
     for line in comparison.left_out:
         typer.echo(f"left out: {line}")
-    if out is not None:
-        typer.echo(f"written: {out / 'comparison.md'}, {out / 'comparison.json'}")
+    if written:
+        typer.echo(f"written: {', '.join(str(path) for path in written)}")

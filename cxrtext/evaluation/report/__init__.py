@@ -1,4 +1,4 @@
-"""An evaluation as files that a person reads: ``report.html``, ``report.md``, ``metrics.json``."""
+"""An evaluation as files that a person reads: ``report.html`` and ``metrics.json``."""
 
 from cxrtext.evaluation.report.write import ReportOptions, write_report
 

@@ -1,60 +1,265 @@
-"""The drawings of a report, by section."""
+"""The figures of an evaluation."""
 
-from cxrtext.evaluation.blocks import Block, Figure
-from cxrtext.evaluation.report.charts import (
-    forest,
-    histogram,
-    legend_names,
-    precision_chart,
-    reliability_charts,
-    roc_chart,
-)
-from cxrtext.evaluation.result import Evaluation
-from cxrtext.evaluation.tasks.grounding import CNR, SIGNED
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cxrtext.evaluation.calibration import reliability_bins
+from cxrtext.evaluation.classification import UNSCALED, FindingScores
+from cxrtext.evaluation.evaluate import Evaluation
+from cxrtext.evaluation.grounding import CNR, SIGNED
+from cxrtext.evaluation.metrics import Floats, precision_recall_curve, roc_curve
+from cxrtext.evaluation.prompts import Prompts
+from cxrtext.evaluation.report.tsne import MOST, embed_neighbors
+from cxrtext.evaluation.retrieval import Wording
+from cxrtext.models import ImageTextModel
+from cxrtext.page import COLORS, Figure, draw_svg
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+BARS = 24
+LEVELS = (1, 2, 4, 8, 16)
+"""The first number of times of each class of frequency."""
+
+LEVEL_COLORS = ("#c3ccd4", "#7fb2d6", "#2f86bf", "#c9730a", "#a32a00")
+FEWEST = 20
+"""Sentences below which a map shows nothing."""
+
+MOST_PROMPTS = 40
+
+Row = tuple[str, float, Sequence[float] | None]
+Scores = Mapping[str, FindingScores]
 
 
-def classification_figures(result: Evaluation) -> list[Block]:
-    """ROC, precision and reliability; none where no finding has both classes."""
-    found = result.details.zero_shot if result.details else None
-    if found is None or not (names := legend_names(found.scores)):
+def _unit(axes: "Axes", x_label: str, y_label: str, ticks: Sequence[float]) -> None:
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel=x_label, ylabel=y_label, xticks=ticks, yticks=ticks)
+
+
+def classification_figures(result: Evaluation) -> list[Figure]:
+    """ROC, precision and reliability of findings with both classes, as many as there are colors."""
+    found = result.details.zero_shot.scores if result.details and result.details.zero_shot else {}
+    both = [name for name, one in found.items() if one.truth.any() and not one.truth.all()]
+    scores = {name: found[name] for name in both[: len(COLORS)]}
+    if not scores:
         return []
-    dots = (
-        "Dots: the thresholds chosen on validation images."
-        if any(one.fit for one in found.scores.values())
-        else ""
-    )
-    kinds = ["before", "with T", "Platt"] if dots else ["before"]
+    fitted = any(one.fit for one in scores.values())
+    names = ", ".join(scores)
     return [
-        Figure([roc_chart(found.scores), precision_chart(found.scores)], dots, names),
         Figure(
-            reliability_charts(found.scores),
+            [(_roc(scores), f"ROC of {names}"), (_precision(scores), "Precision and recall")],
+            "Dots: the thresholds chosen on validation images." if fitted else "",
+        ),
+        Figure(
+            [(_reliability(scores), f"Reliability of {names}")],
             "Reliability: share of images with the finding against the probability, in 15 bins. "
             "A dot's area is its share of the images; on the diagonal a probability means what it "
             "says.",
-            tuple(kinds),
         ),
     ]
 
 
-def grounding_figures(result: Evaluation) -> list[Block]:
+def _roc(scores: Scores) -> bytes:
+    def draw(drawing: "Drawing") -> None:
+        axes = drawing.add_subplot(title="ROC")
+        axes.plot([0, 1], [0, 1], "--", color="0.6", linewidth=0.8)
+        for color, (name, one) in zip(COLORS, scores.items(), strict=False):
+            curve = roc_curve(one.scores, one.truth)
+            rates = curve.false_positive_rate, curve.true_positive_rate
+            axes.plot(*rates, color=color, label=name, clip_on=False)
+            if one.fit is not None:
+                above = one.scores > one.fit.threshold
+                axes.plot(above[~one.truth].mean(), above[one.truth].mean(), "o", color=color)
+        axes.legend(loc="lower right")
+        _unit(axes, "1 − specificity", "sensitivity", (0, 0.25, 0.5, 0.75, 1))
+
+    return draw_svg(430, 360, draw)
+
+
+def _precision(scores: Scores) -> bytes:
+    def draw(drawing: "Drawing") -> None:
+        axes = drawing.add_subplot(title="Precision and recall")
+        for color, one in zip(COLORS, scores.values(), strict=False):
+            curve = precision_recall_curve(one.scores, one.truth)
+            recall = np.concatenate([[0.0], curve.recall])
+            precision = np.concatenate([curve.precision[:1], curve.precision])
+            axes.plot(recall, precision, color=color, clip_on=False)
+        _unit(axes, "recall (sensitivity)", "precision", (0, 0.25, 0.5, 0.75, 1))
+
+    return draw_svg(430, 360, draw)
+
+
+def _reliability(scores: Scores) -> bytes:
+    """Share of positives against mean probability, a panel a finding."""
+    columns = min(len(scores), 4)
+    rows = -(-len(scores) // columns)
+
+    def panel(axes: "Axes", name: str, one: FindingScores) -> None:
+        axes.plot([0, 1], [0, 1], "--", color="0.6", linewidth=0.8)
+        kinds = [("before", UNSCALED)]
+        if one.fit is not None:
+            kinds += [("with T", one.fit.calibration), ("Platt", one.fit.platt)]
+        for color, (kind, calibration) in zip(COLORS, kinds, strict=False):
+            bins = reliability_bins(calibration.probabilities(one.scores), one.truth)
+            sizes = 6 + 60 * bins.counts / bins.counts.sum()
+            points = bins.probability, bins.observed
+            axes.scatter(*points, sizes, color=color, linewidth=0, label=kind, clip_on=False)
+        axes.set_title(name)
+        _unit(axes, "probability", "share with", (0, 0.5, 1))
+
+    def draw(drawing: "Drawing") -> None:
+        grid = drawing.subplots(rows, columns, squeeze=False).ravel()
+        for axes, (name, one) in zip(grid, scores.items(), strict=False):
+            panel(axes, name, one)
+        for axes in grid[len(scores) :]:
+            axes.set_axis_off()
+        fullest = max(grid, key=lambda axes: len(axes.collections))
+        drawing.legend(handles=fullest.collections, loc="outside lower left", ncols=3)
+
+    return draw_svg(215 * columns, 215 * rows + 30, draw)
+
+
+def grounding_figures(result: Evaluation) -> list[Figure]:
     """The distribution of CNR, and its means by finding."""
-    findings = result.grounding["by finding"]
-    rows = [
-        (name, one[CNR], one["intervals"].get(CNR))
-        for name, one in findings.items()
-        if one[CNR] is not None
-    ]
-    drawn = [forest(rows, "CNR by finding", "CNR")] if rows else []
+    drawings = []
     grounded = result.details.grounded if result.details else None
     if grounded is not None:
         signed = grounded.values[SIGNED]
-        known = signed[signed == signed]
+        known = signed[~np.isnan(signed)]
         if len(known):
-            drawn.insert(0, histogram(known, "CNR of all sentences", "signed CNR"))
-    if drawn:
-        caption = (
-            "Signed CNR of every sentence: the orange ones have a map that avoids the boxes, which "
-            "the paper's CNR does not tell apart. CNR by finding: means with 95 % intervals."
-        )
-        return [Figure(drawn, caption)]
-    return []
+            title = "CNR of all sentences"
+            drawings.append((histogram(known, title, "signed CNR"), title))
+    rows = [
+        (name, one[CNR], one["intervals"].get(CNR))
+        for name, one in result.grounding["by finding"].items()
+        if one[CNR] is not None
+    ]
+    if rows:
+        drawings.append((forest(rows, "CNR by finding", "CNR"), "CNR by finding"))
+    caption = (
+        "Signed CNR of every sentence: the orange ones have a map that avoids the boxes, which "
+        "the paper's CNR does not tell apart. CNR by finding: means with 95 % intervals."
+    )
+    return [Figure(drawings, caption)] if drawings else []
+
+
+def histogram(values: Floats, title: str, label: str) -> bytes:
+    """A histogram; what lies below 0 has another color."""
+    low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.1)
+    width = (high - low) / BARS
+    # 0 is an edge, so that no bar is of two colors.
+    edges = (np.arange(BARS + 2) - int(np.ceil(-low / width))) * width
+    counts, _ = np.histogram(values, edges)
+
+    def draw(drawing: "Drawing") -> None:
+        axes = drawing.add_subplot(title=title, xlabel=label, ylabel="sentences")
+        colors = [COLORS[1] if edge <= 1e-9 else COLORS[0] for edge in edges[1:]]
+        axes.bar(edges[:-1], counts, np.diff(edges) * 0.94, align="edge", color=colors)
+        axes.grid(axis="x", visible=False)
+        axes.locator_params(axis="y", integer=True)
+
+    return draw_svg(420, 260, draw)
+
+
+def forest(rows: Sequence[Row], title: str, label: str) -> bytes:
+    """Values with their intervals, one a line, from 0 on."""
+
+    def draw(drawing: "Drawing") -> None:
+        axes = drawing.add_subplot(title=title, xlabel=label)
+        for place, (_, value, ends) in enumerate(rows):
+            if ends is not None:
+                axes.plot(ends, [place, place], color=COLORS[0])
+            axes.plot(value, place, "o", color=COLORS[0])
+        axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+
+    return draw_svg(520, 76 + 20 * len(rows), draw)
+
+
+def _chosen(times: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.intp]:
+    """At most :data:`MOST` sentences: the most frequent half, and others at random."""
+    if len(times) <= MOST:
+        return np.arange(len(times))
+    order = np.argsort(-times, kind="stable")
+    rest = generator.choice(order[MOST // 2 :], size=MOST - MOST // 2, replace=False)
+    return np.concatenate([order[: MOST // 2], rest])
+
+
+def sentence_map(model: ImageTextModel, wording: Wording, seed: int) -> Figure | None:
+    """t-SNE of the distinct sentences of the reports; None where they are few.
+
+    The dots say how often a sentence occurs, and not what it says.
+    """
+    times = np.asarray(wording.times)
+    if len(times) < FEWEST:
+        return None
+    rows = _chosen(times, np.random.default_rng([seed, 7]))
+    vectors = model.embed_sentences([wording.texts[row] for row in rows]).double().cpu().numpy()
+    places = embed_neighbors(vectors)
+    levels = np.searchsorted(LEVELS, times[rows], side="right") - 1
+    title = "Sentence embeddings"
+
+    def draw(drawing: "Drawing") -> None:
+        axes = drawing.add_subplot(title=title, xticks=[], yticks=[])
+        for level, name in enumerate(frequency_names(LEVELS)):  # frequent ones on top
+            x, y = places[levels == level].T
+            if len(x):
+                size, color = 12 + 10 * level, LEVEL_COLORS[level]
+                axes.scatter(x, y, size, color=color, edgecolor="w", linewidth=0.4, label=name)
+        axes.legend(title="times", loc="center left", bbox_to_anchor=(1, 0.5))
+
+    some = "" if len(rows) == len(times) else f" {len(rows)} of"
+    caption = (
+        f"t-SNE of{some} {len(times):,} distinct sentences, colored by how often they stand in "
+        "the reports. Neighbors are alike for the model; distances between groups mean nothing."
+    )
+    return Figure([(draw_svg(700, 430, draw), title)], caption)
+
+
+def frequency_names(first: Sequence[int]) -> list[str]:
+    """Names of classes of frequency: (1, 2, 4) -> "1", "2–3", "4 or more"."""
+    names = [str(a) if b - a == 1 else f"{a}–{b - 1}" for a, b in pairwise(first)]
+    return [*names, f"{first[-1]} or more"]
+
+
+def prompt_matrix(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Figure:
+    """The cosine of every two prompts."""
+    sides = [side for one in prompts.values() for side in (one.positive, one.negative)]
+    texts = [phrase for side in sides for phrase in side]
+    if len(texts) > MOST_PROMPTS:
+        texts = [side[0] for side in sides]
+    texts = texts[:MOST_PROMPTS]
+    with torch.inference_mode():
+        vectors = model.embed_sentences(texts).double()
+        cosines = (vectors @ vectors.T).cpu().numpy()
+    large = len(texts) <= 12
+    side = (34 if large else 17) * len(texts)
+
+    def draw(drawing: "Drawing") -> None:
+        from matplotlib.colors import LinearSegmentedColormap
+
+        axes = drawing.add_subplot()
+        colors = LinearSegmentedColormap.from_list("signed", (COLORS[1], "#ffffff", COLORS[0]))
+        axes.pcolormesh(cosines, cmap=colors, vmin=-1, vmax=1, edgecolors="w", linewidth=1)
+        axes.invert_yaxis()
+        names = [name if len(name) <= 42 else name[:41] + "…" for name in texts]
+        axes.set_yticks(np.arange(len(texts)) + 0.5, names)
+        axes.set_xticks([])
+        axes.grid(visible=False)
+        for (row, column), value in np.ndenumerate(cosines) if large else ():
+            text = f"{value:.2f}".replace("-", "−").replace("0.", ".")
+            place = column + 0.5, row + 0.5
+            axes.text(*place, text, ha="center", va="center", fontsize=7.5)
+
+    return Figure(
+        [(draw_svg(250 + side, side + 16, draw), "Cosine of every two prompts")],
+        "Cosine of every two prompts: above 0 blue, below 0 orange. A model that tells a finding "
+        "from its absence has light or orange cells between a prompt and its denial.",
+    )

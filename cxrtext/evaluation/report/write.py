@@ -1,72 +1,346 @@
-"""Writing the files of a report."""
+"""Writing an evaluation as ``report.html`` and ``metrics.json``, a comparison likewise."""
 
-from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
-from cxrtext.evaluation.blocks import Figure, Gallery
-from cxrtext.evaluation.report.examples import grounding_galleries, retrieval_galleries
-from cxrtext.evaluation.report.markdown import markdown_report
-from cxrtext.evaluation.report.page import html_page
-from cxrtext.evaluation.report.sections import sections
-from cxrtext.evaluation.report.sentence_charts import prompt_matrix, sentence_map
-from cxrtext.evaluation.result import Evaluation
+from cxrtext.evaluation.bootstrap import Comparison
+from cxrtext.evaluation.evaluate import Details, Evaluation
+from cxrtext.evaluation.report import tables
+from cxrtext.evaluation.report.figures import (
+    classification_figures,
+    grounding_figures,
+    prompt_matrix,
+    sentence_map,
+)
+from cxrtext.evaluation.report.pictures import grounding_galleries, retrieval_galleries
 from cxrtext.files import write_json, write_text
+from cxrtext.page import (
+    EMPTY,
+    RESEARCH,
+    Block,
+    Bullets,
+    Gallery,
+    Section,
+    Table,
+    Text,
+    Tile,
+    html_page,
+    number,
+)
 
-Extra = dict[str, list[Figure | Gallery]]
+PROTECTED = (
+    "This page holds pixels of patients' images and sentences of their reports: keep it where you "
+    "keep them. `--no-pictures` leaves both out."
+)
+UNCERTAIN = {
+    "ignore": "too",
+    "positive": "counted as present",
+    "negative": "counted as absent",
+}
+TILES = {
+    "AUC": "zero-shot AUC",
+    "ACC": "zero-shot ACC",
+    "CNR": "grounding CNR",
+    "mIoU": "grounding mIoU",
+    "Recall": "box retrieval Recall",
+    "MedR": "box retrieval MedR",
+}
+DEFINITIONS = {
+    "AUC": "the chance that an image with the finding scores above one without; a tie is one half.",
+    "AP": "average precision: the sum over steps of recall of step times precision, not "
+    "interpolated; of a random order it is the share of images with the finding.",
+    "ACC": "the share of images whose higher-scoring prompt is the label.",
+    "Sensitivity, specificity": "the shares of images with and without the finding on the right "
+    "side of a threshold that validation images chose (the largest sum of both, Youden).",
+    "ECE": "expected calibration error: the gap between mean probability and share of positives, "
+    "averaged over 15 equal bins by their images. The probability is the logistic of the score "
+    "difference (before), of the difference over a temperature (T), or scaled and shifted (Platt).",
+    "Brier": "the mean squared difference of probability and label, at temperature T.",
+    "CNR": "contrast-to-noise ratio |mean inside − mean outside| / √(variance inside + variance "
+    "outside) of the map of region–sentence scores, in original pixels.",
+    "Signed CNR": "the same without the bars: below 0 where the map avoids the boxes.",
+    "mIoU": "mean over thresholds −1, −0.95, …, 1 of the overlap of {map ≥ threshold} and the "
+    "boxes; in the variant the thresholds are 0.1, 0.2, …, 0.5.",
+    "Pointing game": "the share of sentences whose map peaks inside a box.",
+    "R@K": "the share of queries with a right answer among the first K; ties count against the "
+    "model.",
+    "MedR": "the median rank of the first right answer; of both directions, the mean of their "
+    "medians.",
+    "MRR": "the mean of 1 / rank of the first right answer.",
+    "Recall": "the mean of R@10, R@50 and R@100 over both directions between boxes and sentences.",
+    "Gap": "the AUC of the best group less that of the worst; never below 0, and larger by "
+    "chance the smaller the groups.",
+    "Probe": "AUC of a logistic regression on the mean region of frozen features, its ridge chosen "
+    "on validation images.",
+    "Intervals": "in brackets, 95 %: percentiles over resamples of the patients, not of the "
+    "images.",
+}
+"""By name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
     """What a report shows.
 
-    Args:
-        examples: Best and worst grounded sentences, and sentences with what they retrieve, of
-            each so many.
-        pictures: Whether patients' pixels and sentences of reports are shown at all.
+    So many best and worst grounded sentences, and sentences with what they retrieve; or no pixels
+    of patients and no sentences of reports at all.
     """
 
     examples: int = 4
     pictures: bool = True
 
 
-def _extra(result: Evaluation, options: ReportOptions) -> Extra:
-    extra: Extra = defaultdict(list)
-    details = result.details
-    if details is None:
-        return extra
+def summary_line(result: Evaluation) -> str:
+    """What was measured on what."""
+    resamples = result.settings.get("resamples")
+    brackets = f" Brackets: 95 % intervals over {resamples} resamples." if resamples else ""
+    return (
+        f"{result.images} images of {result.patients} patients, split '{result.split}' of "
+        f"`{result.data}`; model `{result.checkpoint}`, fingerprint "
+        f"`{result.fingerprint[:16]}`.{brackets}"
+    )
+
+
+def _paper(result: Evaluation) -> Section:
+    """All three tasks beside the paper's."""
+    return Section("Beside the paper", [Text(tables.BESIDE), tables.table1(result)])
+
+
+def _classification(result: Evaluation) -> Section:
+    """Zero-shot classification."""
+    settings = result.settings
+    section = Section("Zero-shot classification")
+    section.blocks += [
+        Text(
+            "The label is the prompt with the higher image-sentence score; AUC and AP are those "
+            "of the score difference. Several prompts of a side are averaged as "
+            f"{settings.get('average')}. Images with an unknown label are left out, those with an "
+            f"uncertain one {UNCERTAIN.get(str(settings.get('uncertain')), '')}."
+        ),
+        _last_strong(tables.classification_rows(result)),
+    ]
+    rows = tables.threshold_rows(result)
+    if len(rows) > 1:
+        section.blocks += [
+            Text(
+                "Threshold and calibration, both chosen on validation images. Where ECE stays "
+                "high with a temperature T and falls with Platt's scale and shift, the two "
+                "prompts lean to one side: calibrate before a probability is read."
+            ),
+            Table(rows),
+        ]
+    section.blocks += classification_figures(result)
+    section.blocks.append(tables.table3(result))
+    return section
+
+
+def _grounding(result: Evaluation) -> Section:
+    """Grounding."""
+    section = Section("Grounding")
+    sigma = result.settings.get("sigma")
+    smooth = f", smoothed by a Gaussian of {sigma} regions" if sigma else ""
+    section.blocks += [
+        Text(
+            "For every sentence with boxes, the scores of the image's regions are enlarged to "
+            f"original pixels{smooth}; outside the crop that the model sees the map is not "
+            "defined. Several boxes of a sentence are one area."
+        ),
+        _last_strong(tables.grounding_rows(result)),
+    ]
+    section.blocks += grounding_figures(result)
+    section.blocks.append(tables.table4(result))
+    return section
+
+
+def _box(result: Evaluation) -> Section:
+    """Retrieval between boxes and sentences."""
+    apart = result.settings.get("exclude_same_patient")
+    return Section(
+        "Retrieval of boxes and sentences",
+        [
+            Text(
+                f"{result.box_retrieval['pairs']} pairs of a box and its sentence. The feature of "
+                "a box is the mean of its regions (RoIAlign). In the first two rows the one right "
+                "answer is the pair's own, as in the paper; an equal sentence of another box "
+                "counts against the model. In the variant any pair with an equal sentence is "
+                "right." + (" Other pairs of the query's patient are left out." if apart else "")
+            ),
+            Table(tables.box_retrieval_rows(result)),
+            tables.table5(result),
+        ],
+    )
+
+
+def _retrieval(result: Evaluation) -> Section:
+    """Retrieval between images and sentences."""
+    apart = result.settings.get("exclude_same_patient")
+    return Section(
+        "Retrieval of sentences and images",
+        [
+            Text(
+                "Queries and candidates are the images of the split and the distinct sentences of "
+                "their reports; every image whose report holds the sentence is a right answer; "
+                "ties count against the model. A sentence is drawn with the patient of its first "
+                "report."
+                + (" Other candidates of the query's patient are left out." if apart else "")
+            ),
+            Table(tables.retrieval_rows(result)),
+        ],
+    )
+
+
+def _slices(result: Evaluation) -> Section:
+    """AUC by group."""
+    section = Section("Groups of patients")
+    section.blocks.append(
+        Text(
+            "AUC of zero-shot classification within each group with at least 10 images with the "
+            "finding and 10 without. A gap is never below 0 and grows by chance with the number "
+            "of groups: read it beside the intervals of the groups."
+        )
+    )
+    for column in result.slices:
+        name = "age band" if column == "age" else column
+        section.blocks.append(Table(tables.slice_rows(result, column), f"By {name}"))
+    return section
+
+
+def _probe(result: Evaluation) -> Section:
+    """Linear probes."""
+    return Section(
+        "Linear probes",
+        [
+            Text(
+                "Logistic regressions on the mean region of each image, the model frozen. Few "
+                "labels: mean, least and greatest AUC of five draws of so many images with the "
+                "finding and as many without."
+            ),
+            Table(tables.probe_rows(result)),
+        ],
+    )
+
+
+def _last_strong(rows: list[list[str]]) -> Table:
+    return Table(rows, strong=frozenset({len(rows) - 1}))
+
+
+def _pictures(details: Details, options: ReportOptions) -> dict[str, list[Gallery]]:
+    """Galleries by the title of their section."""
     most = options.examples if options.pictures else 0
+    found: dict[str, list[Gallery]] = {}
     if details.grounded is not None and most:
-        extra["Grounding"] += grounding_galleries(details, details.grounded, most)
+        found["Grounding"] = grounding_galleries(details, details.grounded, most)
+    if details.retrieved is not None and most:
+        title = "Retrieval of sentences and images"
+        found[title] = retrieval_galleries(details, details.retrieved, most)
+    return found
+
+
+def _wording(details: Details) -> list[Block]:
+    """Drawings of the embeddings of sentences and prompts."""
+    found: list[Block] = []
     if details.retrieved is not None:
-        if most:
-            extra["Retrieval of sentences and images"] += retrieval_galleries(
-                details, details.retrieved, most
-            )
         drawn = sentence_map(details.model, details.retrieved.wording, details.settings.seed)
-        if drawn is not None:
-            extra["Sentences and prompts"].append(drawn)
+        found += [drawn] if drawn else []
     if details.zero_shot is not None:
-        extra["Sentences and prompts"].append(prompt_matrix(details.model, details.prompts))
-    return extra
+        found.append(prompt_matrix(details.model, details.prompts))
+    return found
+
+
+def _sections(result: Evaluation, options: ReportOptions) -> list[Section]:
+    found = [_paper(result)]
+    for part, make in (
+        (result.classification, _classification),
+        (result.grounding, _grounding),
+        (result.box_retrieval, _box),
+        (result.retrieval, _retrieval),
+        (result.slices, _slices),
+        (result.probe, _probe),
+    ):
+        if part:
+            found.append(make(result))
+    if result.details is not None:
+        pictures = _pictures(result.details, options)
+        for section in found:
+            section.blocks += pictures.get(section.title, [])
+        wording = _wording(result.details)
+        found += [Section("Sentences and prompts", wording)] if wording else []
+    rows = [["measure", "definition"], *([name, text] for name, text in DEFINITIONS.items())]
+    found.append(Section("Definitions", [Table(rows, words=True)]))
+    if result.left_out:
+        found.append(Section("Left out", [Bullets(result.left_out)]))
+    return found
 
 
 def write_report(
     folder: Path, result: Evaluation, options: ReportOptions | None = None
 ) -> list[Path]:
-    """Write ``metrics.json``, ``report.md`` and ``report.html``.
-
-    Args:
-        folder: Where to; made when missing.
-        result: What was measured.
-        options: What the page shows.
-
-    Returns:
-        The files.
-    """
-    files = [folder / name for name in ("metrics.json", "report.md", "report.html")]
+    """Write ``metrics.json`` and ``report.html`` into a folder; returns the files."""
+    files = [folder / "metrics.json", folder / "report.html"]
     write_json(files[0], result.to_dict())
-    write_text(files[1], markdown_report(result))
-    extra = _extra(result, options or ReportOptions())
-    write_text(files[2], html_page(result, sections(result, extra)))
+    sections = _sections(result, options or ReportOptions())
+    head = [Text(summary_line(result))]
+    if any(isinstance(block, Gallery) for one in sections for block in one.blocks):
+        head.append(Text(PROTECTED, "warn"))
+    tiles = [
+        Tile(TILES[name], *text.split(" ", 1))
+        for name, text in tables.headline(result).items()
+        if text != EMPTY
+    ]
+    page = html_page(
+        "Evaluation", sections, title=f"Evaluation: {result.data}", head=head, tiles=tiles,
+        footer=f"{RESEARCH} cxrtext {version('cxrtext')}.",
+    )  # fmt: skip
+    write_text(files[1], page)
+    return files
+
+
+def model_names(checkpoints: Sequence[Path]) -> list[str]:
+    """A short name for each: its folder's, that above "checkpoint", or with a number before it."""
+    names = [
+        path.parent.name if path.name == "checkpoint" and path.parent.name else path.name
+        for path in (one.resolve() for one in checkpoints)
+    ]
+    if len(set(names)) < len(names):
+        names = [f"{number}-{name}" for number, name in enumerate(names, 1)]
+    return names
+
+
+def write_comparison(
+    folder: Path, comparison: Comparison, evaluated: Mapping[str, str]
+) -> list[Path]:
+    """Write ``comparison.html`` and ``comparison.json``, with what each model was evaluated on."""
+    count = len(comparison.differences)
+    sections = [
+        Section(
+            "Measures",
+            [
+                Text(
+                    "Brackets: 95 % intervals over resamples of the patients. CNR, mIoU and the "
+                    "pointing game are means over sentences; Recall and MedR are those of boxes "
+                    "and sentences."
+                ),
+                Table(tables.measure_rows(comparison)),
+            ],
+        ),
+        Section(
+            "Differences",
+            [
+                Text(
+                    "On the same resamples of the same patients. MedR is better when smaller. The "
+                    f"p-values are two-sided and not corrected: of {count} comparisons, "
+                    f"{number(count / 20, 1)} fall below 0.05 by chance alone."
+                ),
+                Table(tables.difference_rows(comparison)),
+            ],
+        ),
+    ]
+    if comparison.left_out:
+        sections.append(Section("Left out", [Bullets(comparison.left_out)]))
+    head = [Bullets([f"{name}: {line}" for name, line in evaluated.items()])]
+    files = [folder / "comparison.html", folder / "comparison.json"]
+    write_text(files[0], html_page("Comparison", sections, head=head))
+    write_json(files[1], comparison.to_dict())
     return files

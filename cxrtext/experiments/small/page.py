@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cxrtext.evaluation.tables import markdown_table
 from cxrtext.experiments.comparison import BETTER, WORSE
+from cxrtext.experiments.page import markdown_table
 
 EMPTY = "–"
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.datasets.small.subsets import THINNED
-from cxrtext.evaluation import weighted_auc
-from cxrtext.evaluation.feature_probe import LinearMap, fit_classes, fit_numbers
-from cxrtext.evaluation.probe import fit_probe
-from cxrtext.evaluation.tasks.resampling import Resampled, draw
-from cxrtext.evaluation.weighted import weighted_mean
+from cxrtext.evaluation import area_under_curve
+from cxrtext.evaluation.bootstrap import Resampled, draw
+from cxrtext.evaluation.linear_probe import fit_probe
+from cxrtext.evaluation.metrics import weighted_mean
 from cxrtext.experiments.measures import Measures
+from cxrtext.experiments.simclr.class_probe import LinearMap, fit_classes, fit_numbers
 from cxrtext.experiments.small.small_set import Part, SmallSet
 
 RIDGE = 1e-2
@@ -149,7 +149,7 @@ def _findings(f: Features) -> Measures:
         if min(len(np.unique(train[:, column])), len(np.unique(test[:, column]))) < 2:
             continue
         scores = fit_probe(design, train[:, column], RIDGE).logits(seen)
-        areas.append(weighted_auc(scores, test[:, column], np.concatenate([ones, f.counts])))
+        areas.append(area_under_curve(scores, test[:, column], np.concatenate([ones, f.counts])))
     if not areas:
         return {}
     mean = np.mean(areas, axis=0)

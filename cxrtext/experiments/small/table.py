@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.evaluation.bootstrap import paired_difference
-from cxrtext.evaluation.tasks.resampling import Resampled
+from cxrtext.evaluation.bootstrap import Resampled, paired_difference
 from cxrtext.experiments.comparison import BETTER, TIED, WORSE, estimate, order_of
 from cxrtext.experiments.measures import Measures, mean_of_seeds, read_measures
 from cxrtext.experiments.runs import METRICS, RESAMPLED

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import WorkError
-from cxrtext.evaluation.tasks.resampling import Resampled
+from cxrtext.evaluation.bootstrap import Resampled
 from cxrtext.experiments.measures import Measures
 from cxrtext.experiments.small.definition import Experiment, Group, Measure, Scale, Trial
 from cxrtext.experiments.small.figures import draw_figures

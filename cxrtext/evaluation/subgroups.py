@@ -2,30 +2,34 @@
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.evaluation.binary import Floats, Truth, scores_and_truth
 from cxrtext.evaluation.bootstrap import interval, resample_covering
-from cxrtext.evaluation.classification import area_under_curve
-from cxrtext.evaluation.weighted import weighted_auc
+from cxrtext.evaluation.classification import FindingScores
+from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.metrics import Floats, Truth, area_under_curve, scores_and_truth
+from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 
 UNKNOWN = "unknown"
+NOT_SAID = "the manifest does not say"
+
+MINIMUM = 10
+"""Fewest images with a finding, and without, with which a group is measured."""
+
+MOST_GROUPS = 12
+"""Groups of a column beyond which it is taken for something that is not a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceResult:
-    """One group.
+    """AUC within a group and its interval, None where it has too few images of a class.
 
-    Args:
-        auc: Area under the ROC curve within the group; None where it has too few of a class.
-        low: Lower end of its interval; None likewise.
-        high: Upper end of its interval; None likewise.
-        positives: Images with the finding.
-        negatives: Images without it.
+    ``positives`` and ``negatives`` count the images with the finding and without it.
     """
 
     auc: float | None
@@ -37,15 +41,10 @@ class SliceResult:
 
 @dataclass(frozen=True, slots=True)
 class SliceReport:
-    """All groups of a column.
+    """All groups of a column by name, in sorted order; those too small to measure among them.
 
-    Args:
-        slices: By name, in sorted order; groups too small to measure are among them.
-        too_small: Names of those.
-        gap: Highest less lowest AUC; None where fewer than two groups can be measured.
-        gap_low: Lower end of its interval; None likewise.
-        gap_high: Upper end of its interval; None likewise.
-        redrawn: Resamples drawn again because a group lacked a class.
+    ``gap`` is highest less lowest AUC, with its interval; None where fewer than two groups can be
+    measured.  ``redrawn`` counts resamples drawn again because a group lacked a class.
     """
 
     slices: dict[str, SliceResult]
@@ -62,12 +61,8 @@ def age_bands(ages: Sequence[str | float | None], edges: Sequence[int] = (40, 60
     >>> age_bands(["39", 40.0, "85", ""])
     ['under 40', '40-59', '80 and over', 'unknown']
 
-    Args:
-        ages: [n], in years; what is blank, no number or below 0 is unknown.
-        edges: First year of each band but the youngest, rising.
-
-    Raises:
-        ValueError: The edges do not rise.
+    Ages are in years; what is blank, no number or below 0 is unknown.  ``edges`` are the first
+    year of each band but the youngest, rising.
     """
     if not edges or any(a >= b for a, b in pairwise(edges)):
         raise ValueError(f"edges must be at least one number, and rise: {list(edges)}")
@@ -104,19 +99,8 @@ def slice_aucs(
     The gap is never below 0 and larger by chance the smaller the groups: read its interval beside
     those of the groups.
 
-    Args:
-        scores: [n], finite.
-        labels: [n], 1 or 0.
-        groups: [n], the cell of the column; "" is called "unknown".
-        patients: [n].
-        generator: Source of randomness.
-        resamples: How many resamples of the patients.
-        level: Of the intervals.
-        minimum: Fewest positives, and fewest negatives, with which a group is measured.
-
-    Raises:
-        ValueError: The lengths differ, ``minimum`` is below 1, or see
-            :func:`~cxrtext.evaluation.bootstrap.resample_covering`.
+    Scores are finite, labels 1 or 0, a group "" is called "unknown"; all are [n], as the patients
+    are.  A group is measured with at least ``minimum`` positives and as many negatives.
     """
     values, truth = scores_and_truth(scores, labels, positive=False, negative=False)
     if not len(values) == len(groups) == len(patients):
@@ -151,7 +135,7 @@ def _areas(
     needed = [at & side for at in groups.values() for side in (truth, ~truth)]
     drawn = resample_covering(patients, needed, resamples, generator)
     areas = {
-        name: weighted_auc(values[at], truth[at], drawn.counts[:, at])
+        name: area_under_curve(values[at], truth[at], drawn.counts[:, at])
         for name, at in groups.items()
     }
     return areas, drawn.redrawn
@@ -165,3 +149,81 @@ def _slice(
         return SliceResult(None, None, None, positives, negatives)
     auc = area_under_curve(values[at], truth[at])
     return SliceResult(auc, *interval(areas, level), positives, negatives)
+
+
+def measure_slices(
+    cohort: Cohort, scores: dict[str, FindingScores], settings: Settings
+) -> tuple[dict[str, Any], list[str]]:
+    """AUC by column and finding.
+
+    Returns:
+        ``column -> finding -> slices, too_small, gap, gap_low, gap_high``, and a line for each
+        column that was asked for and could not be measured.
+    """
+    found: dict[str, Any] = {}
+    lines: list[str] = []
+    for number, column in enumerate(settings.slices):
+        groups = _groups(cohort, column)
+        problem = _problem(groups)
+        if problem == NOT_SAID and settings.slices == SLICE_COLUMNS:
+            continue  # not asked for by name
+        if problem:
+            lines.append(f"slices: {column}: {problem}")
+            continue
+        measured = {}
+        for finding, one in scores.items():
+            report = _finding(cohort, groups, one, settings, number)
+            if report is not None:
+                measured[finding] = report
+        if measured:
+            found[column] = measured
+        else:
+            lines.append(
+                f"slices: {column}: no group has {MINIMUM} images with a finding and {MINIMUM} "
+                "without"
+            )
+    return found, lines
+
+
+def _groups(cohort: Cohort, column: str) -> list[str]:
+    cells = [str(record.metadata.get(column, "")).strip() for record in cohort.records]
+    if column == "age" and any(cells):
+        return age_bands(cells)
+    return [cell or UNKNOWN for cell in cells]
+
+
+def _problem(groups: Sequence[str]) -> str:
+    names = set(groups) - {UNKNOWN}
+    if not names:
+        return NOT_SAID
+    if len(names) > MOST_GROUPS:
+        return f"{len(names)} different values, more than {MOST_GROUPS}; group them first"
+    return ""
+
+
+def _finding(
+    cohort: Cohort, groups: Sequence[str], one: FindingScores, settings: Settings, number: int
+) -> dict[str, Any] | None:
+    if not len(one.rows):
+        return None
+    generator = np.random.default_rng([settings.seed, 5, number])
+    try:
+        report = slice_aucs(
+            one.scores,
+            one.truth,
+            [groups[row] for row in one.rows],
+            [cohort.patients[row] for row in one.rows],
+            generator,
+            resamples=max(settings.resamples, 1),
+            minimum=MINIMUM,
+        )
+    except ValueError:  # a group whose patients hardly ever hold both classes
+        return None
+    if all(group.auc is None for group in report.slices.values()):
+        return None
+    values = asdict(report)
+    if not settings.resamples:  # one resample makes no interval
+        values |= {"gap_low": None, "gap_high": None}
+        for group in values["slices"].values():
+            group |= {"low": None, "high": None}
+    return values

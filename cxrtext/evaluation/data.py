@@ -20,18 +20,15 @@ from cxrtext.records.reports import SECTION_COLUMNS
 from cxrtext.records.tables import read_table
 from cxrtext.text import study_sentences
 
+BOX_ENDINGS = (".json", ".csv", ".parquet")
+
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """What a data folder holds.
+    """What a data folder holds; None where it has no reports, labels of the findings, or boxes.
 
-    Args:
-        path: The folder.
-        records: Every image of the manifest.
-        sentences: The sentences of every report; None where there are no reports.
-        labels: Labels by study and finding; None where there are none of these findings.
-        boxes: Boxes with their sentences; None where there are none.
-        bad_boxes: What was set aside among the boxes: where it stands, and why.
+    ``records`` are all images of the manifest, ``labels`` are by study and finding, ``bad_boxes``
+    what was rejected among the boxes: where it stands, and why.
     """
 
     path: Path
@@ -40,9 +37,6 @@ class DataFolder:
     labels: dict[str, dict[str, int | None]] | None
     boxes: list[Box] | None = None
     bad_boxes: tuple[BadItem, ...] = ()
-
-
-BOX_ENDINGS = (".json", ".csv", ".parquet")
 
 
 def _existing(
@@ -56,15 +50,10 @@ def _existing(
 
 
 def sentences_beside(manifest: Path, reports: Path | None = None) -> list[Sentence] | None:
-    """The sentences of a data set's reports.
+    """The sentences of the sections that describe the image; None where there are no reports.
 
-    Args:
-        manifest: The manifest.
-        reports: A table of reports; by default ``reports.csv`` beside the manifest, else the
-            report columns of the manifest itself.
-
-    Returns:
-        Sentences of the sections that describe the image, or None where there are no reports.
+    Of a table of reports, by default ``reports.csv`` beside the manifest, else the report columns
+    of the manifest itself.
     """
     path = reports or _existing(manifest.parent, "reports")
     if path is None and {"report", *SECTION_COLUMNS} & set(read_table(manifest).columns):
@@ -118,15 +107,11 @@ def read_data_folder(
     findings: tuple[str, ...] = CHEX5,
     boxes: Path | None = None,
 ) -> DataFolder:
-    """Read a data folder.
+    """Read a data folder: ``manifest.csv`` (or ``.parquet``) and what lies beside it.
 
-    Args:
-        folder: Holds ``manifest.csv`` (or ``.parquet``); reports are taken from ``reports.csv`` or
-            from the report columns of the manifest, labels from ``labels.csv``, boxes from
-            ``boxes.json`` (or ``.csv``, ``.parquet``).
-        allow_outside: Whether images may lie outside the folder.
-        findings: The labels wanted.
-        boxes: A box file, instead of the folder's.
+    Reports are taken from ``reports.csv`` or from the report columns of the manifest, labels of
+    the findings from ``labels.csv``, boxes from ``boxes.json`` (or ``.csv``, ``.parquet``), or
+    from the box file that is given.  ``allow_outside``: images may lie outside the folder.
 
     Raises:
         DataError: There is no manifest, or a table is wrong.
@@ -137,8 +122,8 @@ def read_data_folder(
     sentences, labels = sentences_beside(manifest), _labels(folder, findings)
     studies = {record.study_id for record in records}
     said = {sentence.study_id for sentence in sentences or ()}
-    told = _existing(folder, "reports") or manifest
-    require_match(told, "reports", said, studies, "study_id", manifest)
+    table_of_reports = _existing(folder, "reports") or manifest
+    require_match(table_of_reports, "reports", said, studies, "study_id", manifest)
     table = _existing(folder, "labels") or folder
     require_match(table, "labels", labels or {}, studies, "study_id", manifest)
     images = {record.name for record in records}

@@ -17,31 +17,24 @@ EXAGGERATED = 150
 STEPS = 500
 
 
-def squared_distances(points: Floats) -> Floats:
+def _squared_distances(points: Floats) -> Floats:
     """Squared distances of all pairs, [n, D] -> [n, n]."""
     norms = (points**2).sum(axis=1)
-    squares = norms[:, None] + norms - 2 * points @ points.T
-    np.fill_diagonal(squares, 0.0)
-    clipped: Floats = np.maximum(squares, 0.0)
-    return clipped
+    squares: Floats = np.maximum(norms[:, None] + norms - 2 * points @ points.T, 0.0)
+    return squares
 
 
 def affinities(points: Floats, perplexity: float) -> Floats:
     """Symmetric affinities whose rows have a perplexity, [n, D] -> [n, n] with sum 1.
 
-    Args:
-        points: [n, D].
-        perplexity: How many neighbours count, in effect; below n.
-
-    Raises:
-        ValueError: There are fewer than 3 points, or the perplexity is out of range.
+    The perplexity is how many neighbors count, in effect; below n.
 
     Source: van der Maaten and Hinton 2008, equations 1 and 2.
     """
     n = len(points)
     if n < 3 or not 1 <= perplexity < n:
         raise ValueError(f"{n} points cannot have a perplexity of {perplexity}")
-    squares = squared_distances(points)
+    squares = _squared_distances(points)
     np.fill_diagonal(squares, np.inf)
     squares -= squares.min(axis=1, keepdims=True)  # so that no row underflows
     low, high = np.full(n, 0.0), np.full(n, np.inf)
@@ -59,27 +52,20 @@ def affinities(points: Floats, perplexity: float) -> Floats:
     return joint
 
 
-def principal(points: Floats) -> Floats:
+def _principal(points: Floats) -> Floats:
     """The first two principal components, [n, D] -> [n, 2], signs fixed."""
-    centred = points - points.mean(axis=0)
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    centered = points - points.mean(axis=0)
+    _, _, axes = np.linalg.svd(centered, full_matrices=False)
     axes = axes[:2] * np.sign(axes[:2, np.abs(axes[:2]).argmax(axis=1)].diagonal())[:, None]
-    projected: Floats = centred @ axes.T
+    projected: Floats = centered @ axes.T
     return projected
 
 
-def embed_neighbours(points: Floats, perplexity: float = 30.0) -> Floats:
-    """Place points in the plane so that neighbours stay neighbours.
+def embed_neighbors(points: Floats, perplexity: float = 30.0) -> Floats:
+    """Place 3 to :data:`MOST` points in the plane so that neighbors stay neighbors.
 
-    Args:
-        points: [n, D], n from 3 to :data:`MOST`.
-        perplexity: See :func:`affinities`; lowered where there are few points.
-
-    Returns:
-        [n, 2]; the same for the same points, since it starts at the principal components.
-
-    Raises:
-        ValueError: There are too few or too many points.
+    [n, D] -> [n, 2]; the same for the same points, since it starts at the principal components.
+    The perplexity is lowered where there are few points.
 
     Source: van der Maaten and Hinton 2008; Kobak and Berens 2019 (start, learning rate).
     """
@@ -87,7 +73,7 @@ def embed_neighbours(points: Floats, perplexity: float = 30.0) -> Floats:
     if not 3 <= n <= MOST:
         raise ValueError(f"{n} points; from 3 to {MOST} can be placed")
     joint = affinities(points, max(1.0, min(perplexity, (n - 1) / 3)))
-    place = principal(points)
+    place = _principal(points)
     place *= 1e-4 / max(float(place[:, 0].std()), 1e-12)
     exaggerated = 12.0 * joint
     speed, gain = np.zeros_like(place), np.ones_like(place)

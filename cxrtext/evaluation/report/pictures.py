@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -9,15 +10,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cxrtext.errors import ImageError
-from cxrtext.evaluation.blocks import Gallery, Picture, number
-from cxrtext.evaluation.heat_map import heat_map
-from cxrtext.evaluation.result import Details
-from cxrtext.evaluation.tasks.grounding import CNR, MIOU, SIGNED, Grounded, phrase_grid
-from cxrtext.evaluation.tasks.phrases import BoxRow, Phrase
-from cxrtext.evaluation.tasks.retrieval import Retrieved
+from cxrtext.evaluation.boxes import BoxRow, Phrase
+from cxrtext.evaluation.evaluate import Details
+from cxrtext.evaluation.grounding import CNR, MIOU, SIGNED, Grounded, heat_map, phrase_grid
+from cxrtext.evaluation.retrieval import Retrieved
 from cxrtext.images import Geometry
 from cxrtext.images.isolated import ReaderPool
 from cxrtext.images.overlay import encode_png, render_overlay
+from cxrtext.page import Gallery, Picture, number
 
 LARGE, SMALL = 300, 132
 """Longest side of a picture and of a thumbnail, in pixels."""
@@ -138,7 +138,7 @@ def retrieval_galleries(details: Details, retrieved: Retrieved, most: int) -> li
             if image is not None:
                 right = place in wording.images[row]
                 text = f"{rank}. {'its report says so' if right else 'another sentence'}"
-                mark = "right" if right else "wrong"
+                mark: Literal["right", "wrong"] = "right" if right else "wrong"
                 pictures.append(Picture((encode_png(image),), (text,), mark))
         galleries.append(Gallery(wording.texts[row], note, pictures, small=True))
     return galleries

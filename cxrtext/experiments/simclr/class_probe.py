@@ -14,9 +14,6 @@ from torch import Tensor
 
 Solver = Literal["adam", "lbfgs"]
 
-TOP5_FROM = 6
-"""Classes from which on the top-5 accuracy says something."""
-
 
 @dataclass(frozen=True, slots=True)
 class LinearMap:
@@ -33,21 +30,6 @@ class LinearMap:
     def __call__(self, features: Tensor) -> Tensor:
         """Outputs of rows of features, [n, D] -> [n, K], on the map's device and in its type."""
         return features.to(self.weights) @ self.weights + self.bias
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeScore:
-    """How well classes are told.
-
-    Args:
-        top1: Share of rows whose own class has the highest logit.
-        top5: Share of rows whose own class is among the five highest; None below 6 classes.
-        per_class: [K], ``top1`` of each class's rows; NaN for a class without rows.
-    """
-
-    top1: float
-    top5: float | None
-    per_class: tuple[float, ...]
 
 
 def fit_classes(
@@ -181,31 +163,6 @@ def _by_adam(
     return weights[:-1], weights[-1]
 
 
-def score_classes(probe: LinearMap, features: Tensor, labels: Tensor) -> ProbeScore:
-    """Measure how well a probe tells classes.
-
-    Args:
-        probe: From :func:`fit_classes`.
-        features: [n, D].
-        labels: [n], int64.
-
-    Raises:
-        ValueError: The shapes do not fit, or a label is none of the probe's classes.
-    """
-    classes = _checked(features, labels, len(probe.bias))
-    logits = probe(features)
-    labels = labels.to(logits.device)
-    right = logits.argmax(dim=1) == labels
-    count = torch.bincount(labels, minlength=classes)
-    hits = torch.bincount(labels[right], minlength=classes)
-    top5 = None
-    if classes >= TOP5_FROM:
-        among = (logits.topk(5, dim=1).indices == labels[:, None]).any(dim=1)
-        top5 = float(among.double().mean())
-    per_class = (hits.double() / count).tolist()
-    return ProbeScore(float(right.double().mean()), top5, tuple(per_class))
-
-
 def fit_numbers(features: Tensor, targets: Tensor, *, ridge: float = 1e-4) -> LinearMap:
     """Fit a ridge regression of a few numbers, in closed form and float64.
 
@@ -239,28 +196,3 @@ def fit_numbers(features: Tensor, targets: Tensor, *, ridge: float = 1e-4) -> Li
     weights = torch.linalg.solve(gram, design.T @ (wanted - bias) / len(design))
     weights = weights * scale[:, None]
     return LinearMap(weights, bias - centre @ weights)
-
-
-def squared_errors(probe: LinearMap, features: Tensor, targets: Tensor) -> tuple[float, ...]:
-    """Mean squared error of each target, [n, D] and [n, K] -> K numbers."""
-    found = probe(features)
-    return tuple((found - targets.to(found)).square().mean(dim=0).tolist())
-
-
-def linear_regression(
-    train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], *, ridge: float = 1e-4
-) -> tuple[float, ...]:
-    """Mean squared error on test rows of a regression fitted on training rows.
-
-    Args:
-        train: Features [n, D] and targets [n, K].
-        test: Features [m, D] and targets [m, K].
-        ridge: See :func:`fit_numbers`.
-
-    Returns:
-        K numbers, in the targets' squared unit.
-
-    Raises:
-        ValueError: See :func:`fit_numbers`.
-    """
-    return squared_errors(fit_numbers(*train, ridge=ridge), *test)

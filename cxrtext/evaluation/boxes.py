@@ -1,0 +1,302 @@
+"""Boxes: which pixels lie in them, their features (RoIAlign), and those of a cohort.
+
+Boxes are COCO's, (x, y, width, height); a pixel lies in a box when its centre does.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from cxrtext.evaluation.cohort import Cohort
+from cxrtext.images import Geometry
+from cxrtext.records import Box
+
+Map = NDArray[np.floating[Any]]
+Mask = NDArray[np.bool_]
+BoxRow = tuple[float, float, float, float]
+
+BOXES_AT_ONCE = 64
+"""Boxes pooled at the same time; bounds memory."""
+
+ASPECT = 0.02
+"""Share by which the sides of an image may be scaled unevenly before its boxes are left out."""
+
+NO_SENTENCE = "boxes without a sentence"
+NOT_ONE_SIZE = "boxes that count in another image's size"
+NO_PIXEL = "boxes that cover no pixel of their image"
+
+
+def map_and_boxes(heat: ArrayLike, boxes: ArrayLike) -> tuple[Map, NDArray[np.float64]]:
+    """Check a map and its boxes, and give them as arrays, [H, W] and [n, 4].
+
+    Raises:
+        ValueError: The map is not [H, W] of floats, there is no box, or a box has no area.
+    """
+    values, rows = np.asarray(heat), np.atleast_2d(np.asarray(boxes, dtype=np.float64))
+    if values.ndim != 2 or not values.size or values.dtype.kind != "f":
+        raise ValueError(f"a map is [H, W] of floats, not {list(values.shape)} {values.dtype}")
+    if rows.ndim != 2 or rows.shape[1] != 4 or not len(rows):
+        raise ValueError(f"boxes are [n, 4] with n of at least 1, not {list(rows.shape)}")
+    for number, row in enumerate(rows):
+        if not np.isfinite(row).all() or (row[2:] <= 0).any():
+            raise ValueError(
+                f"box {number} is {row.tolist()}; x, y, width and height are numbers, the latter "
+                "two above 0: leave it out or mend it"
+            )
+    return values, rows
+
+
+def _slices(box: NDArray[np.float64], shape: tuple[int, ...]) -> tuple[slice, slice]:
+    """The rows and columns whose centres lie in a box, clipped to the image."""
+    x, y, w, h = box.tolist()
+    ends = np.ceil(np.array([y, y + h, x, x + w]) - 0.5)
+    top, bottom = np.clip(ends[:2], 0, shape[0]).astype(int).tolist()
+    left, right = np.clip(ends[2:], 0, shape[1]).astype(int).tolist()
+    return slice(top, bottom), slice(left, right)
+
+
+def box_mask(boxes: ArrayLike, shape: tuple[int, int]) -> Mask:
+    """The pixels whose centres lie in any of the boxes.
+
+    COCO boxes [n, 4] in pixels, clipped to the image of a shape (H, W) -> [H, W].
+
+    Raises:
+        ValueError: There is no box, a box has no area, or a box covers no pixel of the image.
+    """
+    _, rows = map_and_boxes(np.zeros((1, 1)), boxes)
+    mask: Mask = np.zeros(shape, dtype=np.bool_)
+    for number, row in enumerate(rows):
+        place = _slices(row, shape)
+        if not mask[place].size:
+            raise ValueError(
+                f"box {number} {row.tolist()} covers no pixel of an image of {shape[1]} x "
+                f"{shape[0]}: leave it out or mend it"
+            )
+        mask[place] = True
+    return mask
+
+
+def region_boxes(boxes: ArrayLike, geometry: Geometry, grid: tuple[int, int]) -> Tensor:
+    """Map boxes of the original image onto the region grid.
+
+    Args:
+        boxes: [n, 4], in original pixels.
+        geometry: Where the crop lies in the original.
+        grid: (h, w) of the region grid, which covers the crop evenly.
+
+    Returns:
+        float64 [n, 4], COCO boxes in cells, clipped to the grid; a box that lies wholly outside
+        the crop has no area, and is for the caller to leave out and count.
+    """
+    inside = geometry.boxes_to_crop(boxes, clip=True)
+    height, width = (cells / geometry.preprocessing.crop for cells in grid)
+    return torch.from_numpy(inside * np.array([width, height, width, height]))
+
+
+def region_of_interest_align(
+    features: Tensor,
+    boxes: Tensor,
+    size: int | tuple[int, int],
+    images: Tensor | None = None,
+    *,
+    sampling_ratio: int = 0,
+    aligned: bool = True,
+) -> Tensor:
+    """Pool a region grid over boxes: RoIAlign.
+
+    Each box is divided into ``size`` bins; a bin's value is the mean of samples taken bilinearly
+    at regular points in it.  Bilinear sampling and the mean act on rows and columns apart, so the
+    whole is two matrix products a box.  Gradients flow to the features.
+
+    Args:
+        features: [B, D, h, w], values at the centres of the cells.
+        boxes: [R, 4], COCO boxes (x, y, width, height) in cells (:func:`region_boxes`).
+        size: Bins down and across, or one number for both.
+        images: [R], the row of ``features`` that each box belongs to; may be left out where
+            B = 1.
+        sampling_ratio: Samples along each side of a bin; 0 takes as many as the bin has cells,
+            rounded up.
+        aligned: Cell centres at +0.5, as the geometry has them.  False is the older form, half a
+            cell off, in which a box is at least one cell wide.
+
+    Returns:
+        [R, D, size, size], in the type of the features.
+
+    Raises:
+        ValueError: The shapes do not fit, or a box has no area.
+
+    Source: He et al. 2017, section 3; ``aligned`` as in Detectron2.
+    """
+    bins = (size, size) if isinstance(size, int) else size
+    place = _check(features, boxes, images, bins, sampling_ratio)
+    _, D, h, w = features.shape
+    parts = [features.new_empty(0, D, *bins)]
+    for start in range(0, len(boxes), BOXES_AT_ONCE):
+        some = slice(start, start + BOXES_AT_ONCE)
+        x, y, width, height = boxes[some].detach().to(torch.float64).unbind(dim=1)
+        options = (sampling_ratio, aligned)
+        down = _weights(y, height, bins[0], h, *options).to(features)
+        across = _weights(x, width, bins[1], w, *options).to(features)
+        # [r, p, h], [r, D, h, w], [r, q, w] -> [r, D, p, q]
+        rows = torch.einsum("rph,rdhw->rdpw", down, features[place[some]])
+        parts.append(torch.einsum("rdpw,rqw->rdpq", rows, across))
+    return torch.cat(parts)
+
+
+def _check(
+    features: Tensor, boxes: Tensor, images: Tensor | None, bins: tuple[int, int], ratio: int
+) -> Tensor:
+    if features.ndim != 4 or not features.numel():
+        raise ValueError(f"features must be [B, D, h, w], not {list(features.shape)}")
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise ValueError(f"boxes must be [R, 4], not {list(boxes.shape)}")
+    if min(bins) < 1 or ratio < 0:
+        raise ValueError(f"size must be at least 1 and sampling_ratio 0 or more: {bins}, {ratio}")
+    wrong = (~boxes.isfinite().all(dim=1)) | (boxes[:, 2:] <= 0).any(dim=1)
+    if wrong.any():
+        number = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"box {number} is {boxes[number].tolist()}; x, y, width and height are numbers, the "
+            "latter two above 0: leave out boxes outside the crop"
+        )
+    if images is None:
+        if len(features) != 1:
+            raise ValueError(f"images must say which of {len(features)} images each box is of")
+        images = torch.zeros(len(boxes), dtype=torch.long)
+    if images.shape != (len(boxes),):
+        raise ValueError(f"images must be [{len(boxes)}], not {list(images.shape)}")
+    if len(images) and not 0 <= int(images.min()) <= int(images.max()) < len(features):
+        raise ValueError(f"images must name rows 0 to {len(features) - 1} of the features")
+    return images.to(features.device)
+
+
+def _weights(
+    start: Tensor, extent: Tensor, bins: int, cells: int, sampling_ratio: int, aligned: bool
+) -> Tensor:
+    """How much each cell of an axis adds to each bin, [R], [R] -> [R, bins, cells]."""
+    if aligned:
+        start = start - 0.5
+    else:
+        extent = extent.clamp(min=1.0)
+    wide = extent / bins
+    samples = (
+        torch.full_like(wide, sampling_ratio) if sampling_ratio else wide.ceil().clamp(min=1.0)
+    )
+    steps = torch.arange(int(samples.max()), device=wide.device)
+    share = (steps + 0.5) / samples[:, None]  # [R, s]
+    bin_starts = start[:, None] + wide[:, None] * torch.arange(bins, device=wide.device)
+    at = bin_starts[:, :, None] + (share * wide[:, None])[:, None, :]  # [R, bins, s]
+    # Boxes have different numbers of samples; those beyond a box's own, and those more than one
+    # cell outside the grid, weigh nothing.
+    counts = (steps < samples[:, None])[:, None, :] & (at >= -1) & (at <= cells)
+    at = at.clamp(0, cells - 1)
+    before = at.floor().clamp(max=max(cells - 2, 0))
+    after = (before + 1).clamp(max=cells - 1)
+    part = at - before
+    each = counts / samples[:, None, None]
+    weights = torch.zeros(*wide.shape, bins, cells, dtype=wide.dtype, device=wide.device)
+    weights.scatter_add_(2, before.long(), each * (1 - part))
+    weights.scatter_add_(2, after.long(), each * part)
+    return weights
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBox:
+    """A box, in original pixels, of the image at a row of the cohort, and its sentence."""
+
+    row: int
+    finding: str
+    text: str
+    bbox: BoxRow
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A sentence with all its boxes in one image; of several findings the first."""
+
+    row: int
+    finding: str
+    text: str
+    boxes: tuple[BoxRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The boxes that can be used, in the order of the images, and how many cannot, by reason.
+
+    Boxes of images outside the cohort are not counted, as they belong to another split.
+    """
+
+    boxes: list[PlacedBox]
+    left_out: Counter[str]
+
+    @property
+    def phrases(self) -> list[Phrase]:
+        """The boxes, gathered by image and sentence."""
+        gathered: dict[tuple[int, str], list[PlacedBox]] = defaultdict(list)
+        for box in self.boxes:
+            gathered[box.row, box.text].append(box)
+        return [
+            Phrase(row, some[0].finding, text, tuple(box.bbox for box in some))
+            for (row, text), some in gathered.items()
+        ]
+
+
+def place_boxes(boxes: Iterable[Box], cohort: Cohort) -> Placed:
+    """Bring boxes to the images of a cohort.
+
+    An image is found by its name, else by the stem of its file where only one has it (MS-CXR says
+    ``.jpg``, an archive ``.dcm``).  Boxes drawn on a resized copy are scaled to the image.
+    """
+    find = _finder([record.name for record in cohort.records])
+    placed: list[PlacedBox] = []
+    left_out: Counter[str] = Counter()
+    for box in boxes:
+        row = find(box.image)
+        if row is None:
+            continue
+        bbox = _scaled(box, cohort.sizes[row])
+        if not box.label_text.strip():
+            left_out[NO_SENTENCE] += 1
+        elif bbox is None:
+            left_out[NOT_ONE_SIZE] += 1
+        elif not _covers(bbox, cohort.sizes[row]):
+            left_out[NO_PIXEL] += 1
+        else:
+            placed.append(PlacedBox(row, box.finding, box.label_text.strip(), bbox))
+    return Placed(sorted(placed, key=lambda box: box.row), left_out)
+
+
+def _finder(names: Sequence[str]) -> Callable[[str], int | None]:
+    """Finds the place of an image by its name, or by the stem of its file."""
+    rows = {name: row for row, name in enumerate(names)}
+    stems = [PurePosixPath(name).stem for name in names]
+    counts = Counter(stems)
+    alone = {stem: row for row, stem in enumerate(stems) if counts[stem] == 1}
+    return lambda name: rows.get(name, alone.get(PurePosixPath(name).stem))
+
+
+def _scaled(box: Box, size: tuple[int, int]) -> BoxRow | None:
+    height, width = size
+    if not (box.width and box.height) or (box.width, box.height) == (width, height):
+        return box.bbox
+    across, down = width / box.width, height / box.height
+    if abs(across / down - 1) > ASPECT:
+        return None
+    x, y, w, h = box.bbox
+    return x * across, y * down, w * across, h * down
+
+
+def _covers(bbox: BoxRow, size: tuple[int, int]) -> bool:
+    values = np.array(bbox)
+    if not np.isfinite(values).all() or (values[2:] <= 0).any():
+        return False
+    rows, columns = _slices(values, size)
+    return bool(rows.start < rows.stop and columns.start < columns.stop)

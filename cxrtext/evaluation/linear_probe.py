@@ -1,0 +1,251 @@
+"""What frozen image features hold: linear probes of findings, with all labels and with few."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import ArrayLike, NDArray
+
+from cxrtext.evaluation.bootstrap import draw, interval_of
+from cxrtext.evaluation.calibration import log_loss
+from cxrtext.evaluation.classification import Labels, label_rows
+from cxrtext.evaluation.cohort import Cohort, Embedder
+from cxrtext.evaluation.metrics import Floats, area_under_curve
+from cxrtext.evaluation.settings import Settings
+from cxrtext.records import ImageRecord
+
+SHOTS = (1, 5, 10, 100)
+RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A logistic regression on features: weights [D], a bias, the penalty it was fitted with."""
+
+    weights: Floats
+    bias: float
+    ridge: float
+
+    def logits(self, features: ArrayLike) -> Floats:
+        """Logits of rows of features, [n, D] -> [n]."""
+        values: Floats = np.asarray(features, dtype=np.float64) @ self.weights + self.bias
+        return values
+
+
+def _checked(features: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
+    x, y = np.asarray(features, dtype=np.float64), np.asarray(labels)
+    if x.ndim != 2 or y.shape != x.shape[:1] or not x.size:
+        raise ValueError(f"features must be [n, D] and labels [n], got {x.shape} and {y.shape}")
+    if not np.isfinite(x).all():
+        raise ValueError("features must be finite")
+    if not np.isin(y, (0, 1)).all() or len(np.unique(y)) < 2:
+        raise ValueError("labels must be 1 or 0, and both must occur")
+    return x, y.astype(np.float64)
+
+
+def fit_probe(
+    features: ArrayLike,
+    labels: ArrayLike,
+    ridge: float,
+    *,
+    reference: ArrayLike | None = None,
+    start: Probe | None = None,
+) -> Probe:
+    """Fit a logistic regression: mean log-loss + ridge / 2 · |w|² over standardised features.
+
+    Each feature is brought to mean 0 and deviation 1 first, so that one ridge suits all; the
+    probe returned takes features as they are.  The bias is not penalised.
+
+    Args:
+        features: [n, D], finite.
+        labels: [n], 1 or 0; both must occur.
+        ridge: Above 0, so that a best fit exists where the classes can be separated.
+        reference: [m, D], the features whose mean and deviation standardise, such as all training
+            features where few of them have labels; by default ``features``.
+        start: Where to begin, to save time.
+
+    Source: Alain and Bengio 2017; minimized by L-BFGS (Liu and Nocedal 1989) in float64.
+    """
+    x, y = _checked(features, labels)
+    if not ridge > 0:
+        raise ValueError(f"ridge must be above 0, not {ridge}")
+    every = x if reference is None else np.asarray(reference, dtype=np.float64)
+    centre, spread = every.mean(axis=0), every.std(axis=0)
+    # A feature that is the same everywhere, up to rounding, says nothing.
+    live = spread > 1e-12 * np.abs(every).max(axis=0)
+    scale = np.where(live, 1 / np.where(live, spread, 1), 0)
+    design, target = torch.from_numpy((x - centre) * scale), torch.from_numpy(y)
+    parameters = torch.zeros(x.shape[1] + 1, dtype=torch.float64)
+    parameters[-1] = float(np.log(y.sum() / (1 - y).sum()))
+    if start is not None:
+        parameters[:-1] = torch.from_numpy(np.where(live, start.weights * spread, 0))
+        parameters[-1] = float(start.logits(centre[None])[0])
+    w = _minimize(design, target, ridge, parameters)
+    weights = w[:-1] * scale
+    return Probe(weights, float(w[-1] - weights @ centre), ridge)
+
+
+def _minimize(
+    design: torch.Tensor, target: torch.Tensor, ridge: float, start: torch.Tensor
+) -> Floats:
+    parameters = start.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS(
+        [parameters],
+        max_iter=500,
+        tolerance_grad=1e-8,
+        tolerance_change=1e-15,
+        line_search_fn="strong_wolfe",
+    )
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        logits = design @ parameters[:-1] + parameters[-1]
+        loss = F.binary_cross_entropy_with_logits(logits, target)
+        loss = loss + ridge / 2 * parameters[:-1].square().sum()
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        optimizer.step(closure)
+    found: Floats = parameters.detach().numpy()
+    return found
+
+
+def linear_probe(
+    features: ArrayLike,
+    labels: ArrayLike,
+    validation_features: ArrayLike,
+    validation_labels: ArrayLike,
+    ridges: Sequence[float] = RIDGES,
+    *,
+    reference: ArrayLike | None = None,
+) -> Probe:
+    """Fit a probe, with the ridge that gives validation images the lowest log-loss.
+
+    The largest of several equally good ridges is taken; see :func:`fit_probe`.
+    """
+    if not ridges:
+        raise ValueError("give at least one ridge")
+    seen, truth = _checked(validation_features, validation_labels)
+    fits: list[tuple[float, Probe]] = []
+    probe = None
+    for ridge in sorted(ridges, reverse=True):  # from the stiffest, each beginning at the last
+        probe = fit_probe(features, labels, ridge, reference=reference, start=probe)
+        fits.append((log_loss(probe.logits(seen), truth), probe))
+    return min(fits, key=lambda fit: fit[0])[1]
+
+
+def few_label_rows(
+    labels: ArrayLike, positives: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw as many positives and as many negatives, without replacement -> rising rows."""
+    truth = np.asarray(labels)
+    rows = []
+    for label, name in ((1, "positives"), (0, "negatives")):
+        places = np.flatnonzero(truth == label)
+        if not 1 <= positives <= len(places):
+            raise ValueError(f"{positives} {name} are wanted, of which there are {len(places)}")
+        rows.append(generator.choice(places, size=positives, replace=False))
+    return np.sort(np.concatenate(rows)).astype(np.int64)
+
+
+def few_label_aucs(
+    train: tuple[ArrayLike, ArrayLike],
+    validation: tuple[ArrayLike, ArrayLike],
+    test: tuple[ArrayLike, ArrayLike],
+    *,
+    shots: Sequence[int] = SHOTS,
+    seeds: Sequence[int] = range(5),
+    ridges: Sequence[float] = RIDGES,
+) -> dict[int, list[float]]:
+    """AUC on test images of probes fitted with a few labels.
+
+    Features and labels to draw from, that choose the ridge, and that are measured.  All training
+    features standardise; the same seed draws the same rows for every model.
+
+    Returns:
+        By number of positives, one AUC a seed; a number that the training images cannot fill is
+        an empty list.
+    """
+    features, labels = np.asarray(train[0], dtype=np.float64), np.asarray(train[1])
+    fewest = min(int((labels == 1).sum()), int((labels == 0).sum()))
+    found: dict[int, list[float]] = {}
+    for positives in shots:
+        found[positives] = []
+        for seed in seeds if positives <= fewest else ():
+            rows = few_label_rows(labels, positives, np.random.default_rng([seed, positives]))
+            some = features[rows], labels[rows]
+            probe = linear_probe(*some, *validation, ridges, reference=features)
+            found[positives].append(area_under_curve(probe.logits(test[0]), test[1]))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Mean regions of some images, [n, D], and their studies, [n]."""
+
+    vectors: Floats
+    studies: list[str]
+
+
+def mean_features(embedder: Embedder, records: Sequence[ImageRecord]) -> Features:
+    """Embed images and keep the mean region of each."""
+    parts, studies = [], []
+    for rows, _, regions in embedder.batches(records):
+        parts.append(regions.mean(dim=1).double().cpu().numpy())
+        studies += [records[row].study_id for row in rows]
+    dimension = embedder.model.spec.dimension
+    return Features(np.concatenate(parts) if parts else np.empty((0, dimension)), studies)
+
+
+def features_of(cohort: Cohort) -> Features:
+    """The mean region of each image of a cohort."""
+    parts = [part.float().mean(dim=1).double().numpy() for part in cohort.regions.split(256)]
+    return Features(np.concatenate(parts), cohort.studies)
+
+
+def measure_probes(
+    train: Features,
+    validation: Features,
+    test: Features,
+    labels: Labels,
+    findings: Sequence[str],
+    patients: Sequence[str],
+    settings: Settings,
+) -> tuple[dict[str, Any], list[str]]:
+    """Fit and measure a probe a finding.
+
+    Returns:
+        By finding ``auc``, ``interval``, ``ridge``, ``train`` and ``few_labels``; and a line for
+        each finding that lacks a class in the training, validation or test images.
+    """
+    found: dict[str, Any] = {}
+    lines: list[str] = []
+    for finding in findings:
+        parts = []
+        for features in (train, validation, test):
+            rows, truth = label_rows(labels, features.studies, finding, settings)
+            parts.append((features.vectors[rows], truth.astype(np.int64), rows))
+        if any(len(set(truth.tolist())) < 2 for _, truth, _ in parts):
+            lines.append(f"probe: {finding}: training, validation or test images lack a class")
+            continue
+        found[finding] = _probe(parts, patients, settings)
+    return found, lines
+
+
+def _probe(parts: Sequence[Any], patients: Sequence[str], settings: Settings) -> dict[str, Any]:
+    (x, y, _), (seen, said, _), (test, truth, rows) = parts
+    probe = linear_probe(x, y, seen, said)
+    logits = probe.logits(test)
+    counts = draw([patients[row] for row in rows], settings.resamples, (settings.seed, 6))
+    few = few_label_aucs((x, y), (seen, said), (test, truth))
+    return {
+        "auc": area_under_curve(logits, truth),
+        "interval": interval_of(area_under_curve(logits, truth, counts)),
+        "ridge": probe.ridge,
+        "train": len(y),
+        "few_labels": {str(shots): areas for shots, areas in few.items() if areas},
+    }

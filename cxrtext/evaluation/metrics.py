@@ -1,0 +1,310 @@
+"""Measures of scores [n] beside labels [n], as they are and on resamples of the rows.
+
+Scores are finite, labels 1 or 0; anything else is a ValueError, as is a class that a measure wants
+and the labels lack.  ``weights`` [R, n] say how often each row occurs in each of R resamples
+(:func:`~cxrtext.evaluation.bootstrap.resample_patients`): with them a measure returns [R], NaN for
+a resample that lacks a class.  Rows are sorted once for all resamples, and resamples are taken in
+blocks, so that memory stays bounded.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Truth = NDArray[np.bool_]
+Uncertain = Literal["ignore", "positive", "negative"]
+
+WEIGHTS_AT_ONCE = 1 << 21
+"""Weights looked at at the same time; bounds memory."""
+
+
+def known_labels(
+    labels: Sequence[int | None], uncertain: Uncertain = "ignore"
+) -> tuple[Truth, Truth]:
+    """Which labels are known, and what they say, once the uncertain ones are settled.
+
+    Args:
+        labels: [n], 1, 0, −1 (uncertain) or None (unknown); unknown ones are always left out.
+        uncertain: What −1 counts as: "ignore" leaves it out.
+
+    Returns:
+        (known, truth), both [n]; truth is False where the label is not known.
+
+    Source: Irvin et al. 2019 (U-Ignore, U-Ones, U-Zeros).
+    """
+    if uncertain not in get_args(Uncertain):
+        raise ValueError(f"uncertain must be one of {get_args(Uncertain)}, not {uncertain!r}")
+    for row, label in enumerate(labels):
+        if label not in (1, 0, -1, None):
+            raise ValueError(f"label {row} is {label!r}; a label is 1, 0, -1 or None")
+    counted = (0, 1) if uncertain == "ignore" else (0, 1, -1)
+    positive = (1, -1) if uncertain == "positive" else (1,)
+    known = np.asarray([label in counted for label in labels], dtype=np.bool_)
+    return known, np.asarray([label in positive for label in labels], dtype=np.bool_)
+
+
+def scores_and_truth(
+    scores: ArrayLike, labels: ArrayLike, *, positive: bool = True, negative: bool = True
+) -> tuple[Floats, Truth]:
+    """Check scores and labels, and give them as arrays; by default both classes must occur."""
+    values, given = np.asarray(scores, dtype=np.float64), np.asarray(labels)
+    if values.ndim != 1 or values.shape != given.shape or not values.size:
+        raise ValueError(
+            f"scores {values.shape} and labels {given.shape} must be equally long and not empty"
+        )
+    if not np.isfinite(values).all():
+        raise ValueError("scores must be finite")
+    if not np.isin(given, (0, 1)).all():
+        raise ValueError("labels must be 1 or 0")
+    truth: Truth = given == 1
+    if positive and not truth.any():
+        raise ValueError("no label is 1; this measure wants at least one positive")
+    if negative and truth.all():
+        raise ValueError("no label is 0; this measure wants at least one negative")
+    return values, truth
+
+
+def _blocks(weights: ArrayLike, n: int, measure: Callable[[Floats], Floats]) -> Floats:
+    """Apply a measure of [r, n] weights to blocks of resamples, [R, n] -> [R]."""
+    given = np.asarray(weights)
+    if given.ndim != 2 or given.shape[1] != n or given.dtype.kind not in "iuf":
+        raise ValueError(f"weights must be [R, {n}] numbers, got {list(given.shape)}")
+    if (given < 0).any():
+        raise ValueError("weights must be 0 or more")
+    at_once = max(1, WEIGHTS_AT_ONCE // max(n, 1))
+    parts = [np.empty(0)]
+    for start in range(0, len(given), at_once):
+        parts.append(measure(given[start : start + at_once].astype(np.float64)))
+    return np.concatenate(parts)
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    share: Floats = np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
+    return share
+
+
+def _group_starts(ordered: Floats) -> NDArray[np.intp]:
+    """Where each run of equal values starts."""
+    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+
+
+@overload
+def area_under_curve(scores: ArrayLike, labels: ArrayLike, weights: None = None) -> float: ...
+
+
+@overload
+def area_under_curve(scores: ArrayLike, labels: ArrayLike, weights: ArrayLike) -> Floats: ...
+
+
+def area_under_curve(
+    scores: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None
+) -> float | Floats:
+    """Area under the ROC curve: the chance that a positive scores above a negative.
+
+    In [0, 1]; a tie counts one half.  Both classes must occur.
+
+    Source: Mann and Whitney 1947.
+    """
+    values, truth = scores_and_truth(scores, labels)
+    order = np.argsort(values, kind="stable")
+    ordered = truth[order]
+    starts = _group_starts(values[order])
+
+    def area(block: Floats) -> Floats:
+        block = block[:, order]
+        total = np.add.reduceat(block, starts, axis=1)
+        present = np.add.reduceat(block * ordered, starts, axis=1)
+        absent = total - present
+        below = absent.cumsum(axis=1)
+        wins = (present * (below - absent / 2)).sum(axis=1)
+        return _share(wins, present.sum(axis=1) * below[:, -1])
+
+    if weights is None:
+        return float(area(np.ones((1, len(values))))[0])
+    return _blocks(weights, len(values), area)
+
+
+@overload
+def average_precision(scores: ArrayLike, labels: ArrayLike, weights: None = None) -> float: ...
+
+
+@overload
+def average_precision(scores: ArrayLike, labels: ArrayLike, weights: ArrayLike) -> Floats: ...
+
+
+def average_precision(
+    scores: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None
+) -> float | Floats:
+    """Precision averaged over the steps of recall, without interpolation; in (0, 1].
+
+    Equal scores are one step, so that their order does not matter; the value for a random order
+    is the share of positives.  At least one label is 1.
+
+    Source: Manning, Raghavan and Schütze 2008, section 8.4; ties as in scikit-learn.
+    """
+    if weights is None:
+        curve = precision_recall_curve(scores, labels)
+        return float((np.diff(curve.recall, prepend=0.0) * curve.precision).sum())
+    values, truth = scores_and_truth(scores, labels, negative=False)
+    order = np.argsort(-values, kind="stable")
+    ordered = truth[order]
+    starts = _group_starts(values[order])
+
+    def precision(block: Floats) -> Floats:
+        block = block[:, order]
+        total = np.add.reduceat(block, starts, axis=1).cumsum(axis=1)
+        present = np.add.reduceat(block * ordered, starts, axis=1)
+        found = present.cumsum(axis=1)
+        # Before the first drawn row precision is 0 / 0, but recall makes no step there.
+        steps = present * np.divide(found, total, out=np.zeros_like(found), where=total > 0)
+        return _share(steps.sum(axis=1), found[:, -1])
+
+    return _blocks(weights, len(values), precision)
+
+
+@overload
+def accuracy(
+    scores: ArrayLike, labels: ArrayLike, threshold: float = 0.0, weights: None = None
+) -> float: ...
+
+
+@overload
+def accuracy(
+    scores: ArrayLike, labels: ArrayLike, threshold: float = 0.0, *, weights: ArrayLike
+) -> Floats: ...
+
+
+def accuracy(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    threshold: float = 0.0,
+    weights: ArrayLike | None = None,
+) -> float | Floats:
+    """Share of rows on the right side of a threshold; above it says present.
+
+    0 is the threshold for the difference of two prompts' scores.
+    """
+    values, truth = scores_and_truth(scores, labels, positive=False, negative=False)
+    right = (values > threshold) == truth
+    return float(right.mean()) if weights is None else weighted_mean(right, weights)
+
+
+def weighted_mean(values: ArrayLike, weights: ArrayLike) -> Floats:
+    """Mean of a value a row on each resample, [n] and [R, n] -> [R].
+
+    The values have no NaN: a contrast-to-noise ratio, a reciprocal rank, right or wrong.
+    """
+    numbers = _numbers(values)
+    return _blocks(weights, len(numbers), lambda block: _share(block @ numbers, block.sum(axis=1)))
+
+
+def weighted_median(values: ArrayLike, weights: ArrayLike) -> Floats:
+    """Median of a value a row on each resample, [n] and whole numbers [R, n] -> [R].
+
+    Of an even number of rows it is the mean of the middle two.
+    """
+    numbers = _numbers(values)
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+
+    def median(block: Floats) -> Floats:
+        upto = block[:, order].cumsum(axis=1)
+        total = upto[:, -1:]
+        lower = ordered[(upto > (total - 1) // 2).argmax(axis=1)]
+        upper = ordered[(upto > total // 2).argmax(axis=1)]
+        return np.where(total[:, 0] > 0, (lower + upper) / 2, np.nan)
+
+    return _blocks(weights, len(numbers), median)
+
+
+def _numbers(values: ArrayLike) -> Floats:
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or not numbers.size or np.isnan(numbers).any():
+        raise ValueError("values must be a list of numbers without NaN; leave NaN rows out first")
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class RocCurve:
+    """Points from the strictest threshold to the loosest, [k + 1] each; the first is infinity.
+
+    The others are the distinct scores from the highest; a score at or above one says present.
+    """
+
+    thresholds: Floats
+    false_positive_rate: Floats
+    true_positive_rate: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionRecallCurve:
+    """Points from the strictest threshold to the loosest, [k] each; recall rises to 1."""
+
+    thresholds: Floats
+    precision: Floats
+    recall: Floats
+
+
+def _counts(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Distinct scores from the highest, and true and false positives at or above each."""
+    values, truth = scores_and_truth(scores, labels, negative=False)
+    distinct, place = np.unique(-values, return_inverse=True)
+    true: Floats = np.cumsum(np.bincount(place, weights=truth.astype(np.float64)))
+    false: Floats = np.cumsum(np.bincount(place, weights=(~truth).astype(np.float64)))
+    return -distinct, true, false
+
+
+def roc_curve(scores: ArrayLike, labels: ArrayLike) -> RocCurve:
+    """The points of the ROC curve; equal scores make one point.  Source: Fawcett 2006."""
+    scores_and_truth(scores, labels)
+    thresholds, true, false = _counts(scores, labels)
+    return RocCurve(
+        np.concatenate([[np.inf], thresholds]),
+        np.concatenate([[0.0], false / false[-1]]),
+        np.concatenate([[0.0], true / true[-1]]),
+    )
+
+
+def precision_recall_curve(scores: ArrayLike, labels: ArrayLike) -> PrecisionRecallCurve:
+    """The points of precision and recall; equal scores make one.  Source: Davis, Goadrich 2006."""
+    thresholds, true, false = _counts(scores, labels)
+    return PrecisionRecallCurve(thresholds, true / (true + false), true / true[-1])
+
+
+def sensitivity_and_specificity(
+    scores: ArrayLike, labels: ArrayLike, threshold: float
+) -> tuple[float, float]:
+    """Share of positives above a threshold, and of negatives not above it.
+
+    The threshold is chosen on other rows (:func:`youden_threshold`), or the figures flatter.
+
+    Source: Yerushalmy 1947.
+    """
+    values, truth = scores_and_truth(scores, labels)
+    above = values > threshold
+    return float(above[truth].mean()), float((~above)[~truth].mean())
+
+
+def youden_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
+    """The threshold with the largest sensitivity + specificity − 1, of the validation images.
+
+    Halfway between two scores; above it says present.  The highest of several equally good.
+
+    Source: Youden 1950.
+    """
+    scores_and_truth(scores, labels)
+    thresholds, true, false = _counts(scores, labels)
+    # Whole numbers, so that equally good thresholds are equal.
+    place = int((true * false[-1] - false * true[-1]).argmax())
+    high = float(thresholds[place])
+    if place + 1 == len(thresholds):
+        return float(np.nextafter(high, -np.inf))
+    low = float(thresholds[place + 1])
+    # Halfway suits new rows best.  Each is halved first so that the sum cannot overflow, and
+    # between neighbouring numbers halfway may round up to the upper one.
+    middle = low / 2 + high / 2
+    return middle if low <= middle < high else low

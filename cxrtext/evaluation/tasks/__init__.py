@@ -1,1 +1,0 @@
-"""The three tasks of an evaluation, each from embedded images to numbers with intervals."""

@@ -1,0 +1,1 @@
+"""Training of an encoder on views of images, and probes of what it learned."""
