@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from cxrtext.language.pretraining.pretrain import pretrain_text
     from cxrtext.language.pretraining.settings import SHAPES
     from cxrtext.language.pretraining.summary import PretrainSummary
+    from cxrtext.language.scoring.reports import score_reports
     from cxrtext.language.scoring.score import (
         SentenceScores,
         score_sentences,
         score_sentences_detailed,
     )
-    from cxrtext.language.scoring.score_reports import score_reports
-    from cxrtext.language.scoring.summary import ScoreSummary
+    from cxrtext.language.scoring.settings import ScoreSummary
 
 __all__ = [
     "SHAPES",

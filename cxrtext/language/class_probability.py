@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from transformers import BertTokenizer
 
+from cxrtext.objectives.debiasing import MIN_ETA
 from cxrtext.text.tokenizer import continues_word, vocabulary_of
 
 MOSTLY_UNKNOWN = 0.5
@@ -26,9 +26,6 @@ from many hospitals, full of units and arrows; of text in another script it is m
 
 WITHOUT_ETA = "half of its words or more are not in the language model's vocabulary"
 """Why a sentence has no η."""
-
-LEAST_ETA = float(np.finfo(np.float32).tiny)
-"""So that eta is above 0 in whatever training computes with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +80,14 @@ class WordCounter:
         )
 
 
-def eta_of(log_likelihood: float, words: Words, a: float, k: float) -> float | None:
-    """``η = a · p^k`` of a sentence, at least the least normal float32.
-
-    Args:
-        log_likelihood: Its pseudo-log-likelihood, in nats, at most 0.
-        words: Its words.
-        a: Scale, in (0, 1).
-        k: Exponent, at least 0.
-
-    Returns:
-        η in (0, a]; None for a sentence that is mostly unknown (:data:`WITHOUT_ETA`).
+def class_probability(log_likelihood: float, a: float, k: float) -> float:
+    """``η = a · p^k`` of a log-likelihood in nats, at most 0: in (0, a], at least ``MIN_ETA``.
 
     Source: Wang et al. 2023 (sample-specific debiasing), §2.3; METHOD section 2.
     """
-    if words.mostly_unknown:
-        return None
-    return max(LEAST_ETA, math.exp(max(math.log(a) + k * log_likelihood, -200.0)))
+    return min(a, max(MIN_ETA, math.exp(max(math.log(a) + k * log_likelihood, -200.0))))
+
+
+def eta_of(log_likelihood: float, words: Words, a: float, k: float) -> float | None:
+    """η of a sentence; None for one that is mostly unknown (:data:`WITHOUT_ETA`)."""
+    return None if words.mostly_unknown else class_probability(log_likelihood, a, k)

@@ -23,6 +23,9 @@ DEFAULT_A = 0.2
 DEFAULT_K = 0.35
 """Default exponent on the likelihood."""
 
+MIN_ETA = torch.finfo(torch.float32).tiny
+"""Least class probability, in every type that can hold it: what is scored is trained on."""
+
 
 def class_probability(log_p: Tensor, a: float = DEFAULT_A, k: float = DEFAULT_K) -> Tensor:
     """Estimate class probabilities, ``η = a · p^k``, in log space.
@@ -33,8 +36,7 @@ def class_probability(log_p: Tensor, a: float = DEFAULT_A, k: float = DEFAULT_K)
         k: Exponent, at least 0.
 
     Returns:
-        ``η`` in (0, a], the shape and type of ``log_p``; where it would underflow, the smallest
-        normal number of the type.
+        ``η`` in (0, a], the shape and type of ``log_p``, at least ``MIN_ETA``.
     """
     if not 0.0 < a < 1.0:
         raise ValueError(f"a must lie in (0, 1), got {a}")
@@ -43,7 +45,7 @@ def class_probability(log_p: Tensor, a: float = DEFAULT_A, k: float = DEFAULT_K)
     if not bool((log_p <= 0).all()):
         raise ValueError("log-likelihoods must be numbers of at most 0")
     eta = torch.exp(math.log(a) + k * log_p)
-    return eta.clamp(min=torch.finfo(log_p.dtype).tiny, max=a)
+    return eta.clamp(min=max(MIN_ETA, torch.finfo(log_p.dtype).tiny), max=a)
 
 
 def debiased(

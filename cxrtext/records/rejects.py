@@ -28,11 +28,13 @@ class Rejects:
         limit: How many are borne; one more raises.
         rows: ``(item, reason)`` pairs: a row number, file name or study id, and why.
         name: What the user sets the limit with.
+        where: What the items are of, for the message.
     """
 
     limit: int = 100
     rows: list[tuple[str, str]] = field(default_factory=list)
     name: str = "--max-rejected"
+    where: str = ""
 
     def add(self, item: str, reason: str) -> None:
         """Set one item aside.
@@ -42,8 +44,9 @@ class Rejects:
         """
         self.rows.append((item, reason))
         if len(self.rows) > self.limit:
+            where = f"{self.where}: " if self.where else ""
             raise DataError(
-                f"{len(self.rows)} bad items, more than {self.name} {self.limit}; "
+                f"{where}{len(self.rows)} bad items, more than {self.name} {self.limit}; "
                 f"the last: {item}: {reason}"
             )
 

@@ -113,13 +113,13 @@ def test_a_fit_is_told_and_drawn(cxrtext: Command, language_model: Path, tmp_pat
     ]
     texts = [f"{w} {x} effusion." for w in words for x in ("pleural", "pericardial", "no")]
     texts += texts[:9] * 3
-    path, page = tmp_path / "s.csv", tmp_path / "eta.html"
+    path, figure = tmp_path / "s.csv", tmp_path / "eta.svg"
     path.write_text("sentence\n" + "\n".join(texts) + "\n")
     options = ["--model", language_model, "--device", "cpu", "--fit", "--no-cache"]
-    done = cxrtext("score-text", path, *options, "--out", tmp_path / "o.csv", "--plot", page)
+    done = cxrtext("score-text", path, *options, "--out", tmp_path / "o.csv", "--plot", figure)
     assert done.returncode == 0, done.stderr
-    assert f"drawn: {page}" in done.stdout
-    assert "data:image/svg+xml" in page.read_text()
+    assert f"drawn: {figure}" in done.stdout
+    assert "<svg" in figure.read_text()
     meta = json.loads((tmp_path / "o.csv.meta.json").read_text())
     assert meta["fitted"] is True
     plain = cxrtext("score-text", path, *options, "--out", tmp_path / "o.csv")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cxrtext.language.scoring import allocator
-from cxrtext.language.scoring.batches import MOST, groups_of, plan_groups, ranges, room
+from cxrtext.language.scoring import workers
+from cxrtext.language.scoring.scorer import MAX_GROUP, groups_of, plan_groups, ranges, room
 
 
 def test_room_by_hand() -> None:
@@ -30,8 +30,8 @@ def test_groups_have_one_length_and_keep_the_budget() -> None:
 
 
 def test_a_group_has_at_most_so_many_sentences() -> None:
-    groups = plan_groups([1] * (2 * MOST + 3), window=10, batch_tokens=10**9)
-    assert [len(group) for group in groups] == [MOST, MOST, 3]
+    groups = plan_groups([1] * (2 * MAX_GROUP + 3), window=10, batch_tokens=10**9)
+    assert [len(group) for group in groups] == [MAX_GROUP, MAX_GROUP, 3]
 
 
 @given(
@@ -77,7 +77,7 @@ def test_ranges_cut_without_a_gap() -> None:
 
 def test_memory_is_kept_where_the_system_allows_it() -> None:
     # In a process of its own, for it cannot be undone.
-    code = f"import runpy; print(repr(runpy.run_path({allocator.__file__!r})['keep_memory']()))"
+    code = "from cxrtext.language.scoring import workers; print(workers.keep_memory())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() in ({"True", "False"} if sys.platform == "linux" else {"False"})
 
@@ -87,11 +87,11 @@ def test_other_systems_are_left_alone(platform: str, monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         patch.setattr(sys, "platform", platform)
         patch.setattr(ctypes, "CDLL", None)  # calling it would fail
-        assert allocator.keep_memory() is False
+        assert workers.keep_memory() is False
 
 
 def test_a_system_without_the_call_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "platform", "linux")
         patch.setattr(ctypes, "CDLL", lambda _: object())  # another C library than glibc
-        assert allocator.keep_memory() is False
+        assert workers.keep_memory() is False

@@ -1,6 +1,4 @@
-import builtins
 import math
-import re
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 from pathlib import Path
@@ -8,15 +6,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from cxrtext.errors import ConfigError
+from cxrtext.language.class_probability import Words, eta_of
+from cxrtext.language.eta.figure import write_figure
 from cxrtext.language.eta.fit import fit_class_probability
-from cxrtext.language.eta.page import write_eta_report
-from cxrtext.language.eta.report import EtaReport, class_probabilities, equal_parts
-from cxrtext.language.eta.statistics import eta_statistics
-from cxrtext.language.eta.summary import eta_summary, one_line, shown_number, shown_share
+from cxrtext.language.eta.statistics import (
+    EtaReport,
+    equal_parts,
+    eta_statistics,
+    eta_summary,
+    one_line,
+    shown_number,
+    shown_share,
+)
 from cxrtext.objectives import class_probability
+from cxrtext.objectives.debiasing import MIN_ETA
 
 
 def corpus(sentences: int = 300, **changes: Any) -> EtaReport:
@@ -54,7 +61,7 @@ def test_four_sentences_by_hand() -> None:
     # Sentences are whole: the last two begin deciles 1 and 2, then come 3 and 4 occurrences.
     assert [decile.number for decile in statistics.deciles] == [1, 3, 5, 9]
     assert [decile.sentences for decile in statistics.deciles] == [1, 2, 3, 4]
-    assert statistics.deciles[-1].examples == (0,)
+    assert statistics.deciles[-1].example == 0
     assert statistics.deciles[-1].low == statistics.deciles[-1].high == pytest.approx(-math.log(2))
 
 
@@ -84,10 +91,14 @@ def test_deciles_hold_every_sentence_once_and_a_tenth_of_them_each() -> None:
 
 
 def test_probabilities_are_those_of_the_loss() -> None:
-    torch = pytest.importorskip("torch")
-    log_p = np.array([0.0, -1e-300, -3.0, -700.0, -1e6])
-    theirs = class_probability(torch.from_numpy(log_p), 0.3, 0.7).numpy()
-    np.testing.assert_allclose(class_probabilities(log_p, 0.3, 0.7), theirs, rtol=1e-12)
+    log_p = np.array([0.0, -1e-300, -3.0, -100.0, -150.0, -700.0, -1e6])
+    report = corpus(log_likelihood=log_p, count=np.ones(7, np.int64), a=0.3, k=0.7)
+    written = [eta_of(value, Words(3, 0), 0.3, 0.7) for value in log_p.tolist()]
+    assert report.eta.tolist() == written
+    for dtype in (torch.float64, torch.float32):
+        theirs = class_probability(torch.from_numpy(log_p).to(dtype), 0.3, 0.7)
+        np.testing.assert_allclose(report.eta, theirs.double().numpy(), rtol=1e-5)
+        assert float(theirs.min()) == report.eta.min() == MIN_ETA
 
 
 @pytest.mark.parametrize(
@@ -99,27 +110,9 @@ def test_report_refuses_values_out_of_range(changes: dict[str, Any]) -> None:
         corpus(**changes)
 
 
-def test_page_is_one_file_without_script_and_with_escaped_text(tmp_path: Path) -> None:
-    write_eta_report(tmp_path / "eta.html", corpus())
-    page = (tmp_path / "eta.html").read_text(encoding="utf-8")
-    assert "<script" not in page
-    assert not re.findall(r'(?:src|href)="(?!data:)', page)
-    assert "Sentence &lt;" in page
-    assert "a &lt;model&gt; of $5 &amp; $6" in page
-    assert "\x1b" not in page
-    assert page.count("<img ") == 4
-    assert page.count("<tbody>") == 1
-    assert 'name="viewport"' in page
-    assert "among 63" in page
-    write_eta_report(tmp_path / "again.html", corpus())
-    assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
-    write_eta_report(tmp_path / "bare.html", corpus(example=None, fit=None))
-    assert "Example sentences" not in (tmp_path / "bare.html").read_text(encoding="utf-8")
-
-
 def test_figure_in_each_format(tmp_path: Path) -> None:
     for ending in ("png", "svg", "pdf"):
-        write_eta_report(tmp_path / f"new/eta.{ending}", corpus())
+        write_figure(tmp_path / f"new/eta.{ending}", corpus())
     with Image.open(tmp_path / "new/eta.png") as image:
         assert min(image.size) > 900
         assert len(image.convert("RGB").getcolors(2**24) or []) > 20
@@ -142,38 +135,20 @@ def test_figure_in_each_format(tmp_path: Path) -> None:
     ids=lambda report: report.model,
 )
 def test_odd_corpora_are_drawn_and_summed_up(tmp_path: Path, report: EtaReport) -> None:
-    statistics = write_eta_report(tmp_path / "eta.png", report)
+    statistics = write_figure(tmp_path / "eta.png", report)
     assert (tmp_path / "eta.png").stat().st_size > 10_000
     assert len(eta_summary(report, statistics)) > 5
 
 
 def test_another_ending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"eta\.jpg.*\.html, \.png, \.svg or \.pdf"):
-        write_eta_report(tmp_path / "eta.jpg", corpus())
-
-
-def test_without_matplotlib_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name.partition(".")[0] == "matplotlib":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    for name in ("eta.html", "eta.png"):
-        with pytest.raises(ConfigError, match=r"pip install 'cxrtext\[train\]'"):
-            write_eta_report(tmp_path / name, corpus())
-    assert not list(tmp_path.iterdir())
-    assert eta_summary(corpus(), eta_statistics(corpus()))
+    with pytest.raises(ConfigError, match=r"eta\.jpg.*\.png, \.svg or \.pdf"):
+        write_figure(tmp_path / "eta.jpg", corpus())
 
 
 def test_style_of_matplotlib_is_left_as_it_was(tmp_path: Path) -> None:
     mpl = pytest.importorskip("matplotlib")
     before = dict(mpl.rcParams)
-    write_eta_report(tmp_path / "eta.svg", corpus())
+    write_figure(tmp_path / "eta.svg", corpus())
     assert dict(mpl.rcParams) == before
 
 

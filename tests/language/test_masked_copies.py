@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from cxrtext.language.scoring.masked_copies import (
     MaskedCopies,
     SpecialIds,
-    continuations,
     masked_copies,
 )
 
@@ -39,7 +38,7 @@ def test_worked_example_original(special: SpecialIds) -> None:
 
 
 def test_worked_example_within_word(special: SpecialIds) -> None:
-    flags = continuations(HERE)[None]
+    flags = torch.tensor([piece.startswith("##") for piece in HERE])[None]
     copies = masked_copies(torch.tensor([IDS]), range(5), 8, special, flags)
     assert written_out(copies, special) == [
         ([1, 3, PNEUMO, THOR, AX, STOP, 2], 1, NO),
@@ -51,7 +50,7 @@ def test_worked_example_within_word(special: SpecialIds) -> None:
 
 
 def test_worked_example_where_the_window_cuts_a_word(special: SpecialIds) -> None:
-    flags = continuations(HERE)[None]
+    flags = torch.tensor([piece.startswith("##") for piece in HERE])[None]
     copies = masked_copies(torch.tensor([IDS]), range(5), 3, special, flags)
     assert written_out(copies, special) == [
         ([1, 3, PNEUMO, THOR, 2], 1, NO),
@@ -60,10 +59,6 @@ def test_worked_example_where_the_window_cuts_a_word(special: SpecialIds) -> Non
         ([1, THOR, 3, STOP, 2], 2, AX),
         ([1, THOR, AX, 3, 2], 3, STOP),
     ]
-
-
-def test_continuations_are_told_by_the_hashes() -> None:
-    assert continuations(["no", "##thor", "#", "##"]).tolist() == [False, True, False, True]
 
 
 @st.composite

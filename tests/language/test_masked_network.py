@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 from transformers import BertForMaskedLM
 
 from cxrtext.language.scoring import linear
-from cxrtext.language.scoring.layers import ACTIVATIONS, PlainFeedForward
 from cxrtext.language.scoring.linear import PlainLinear
 from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
-from cxrtext.language.scoring.masked_network import MaskedNetwork, make_network
+from cxrtext.language.scoring.network import (
+    ACTIVATIONS,
+    MaskedNetwork,
+    PlainFeedForward,
+    make_network,
+)
 
 Models = Callable[..., BertForMaskedLM]
 PlainScores = Callable[..., NDArray[np.float64]]

@@ -16,12 +16,11 @@ from transformers import BertForMaskedLM
 
 from cxrtext.errors import ConfigError
 from cxrtext.language import score_sentences_detailed
-from cxrtext.language.scoring import precision
+from cxrtext.language.scoring import quantized
 from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
-from cxrtext.language.scoring.options import VARIANTS
-from cxrtext.language.scoring.precision import build_network
 from cxrtext.language.scoring.quantized import can_quantize
-from cxrtext.language.scoring.scorer import Scorer
+from cxrtext.language.scoring.scorer import Scorer, build_network
+from cxrtext.language.scoring.settings import VARIANTS
 from cxrtext.models.masked_language_model import MaskedLanguageModel
 
 Models = Callable[..., BertForMaskedLM]
@@ -55,7 +54,7 @@ def test_float16_is_refused_on_a_cpu(random_model: Models, special: SpecialIds) 
 def test_int8_is_refused_without_integer_products(
     random_model: Models, special: SpecialIds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precision, "can_quantize", lambda: False)
+    monkeypatch.setattr(quantized, "can_quantize", lambda: False)
     with pytest.raises(ConfigError, match="int8 needs a CPU .* take bfloat16 or float32"):
         build_network(random_model(), special, "int8")
 
@@ -116,7 +115,7 @@ def test_int8_works_without_bfloat16_too(
 ) -> None:
     model = random_model()
     exact = scores(model, "float32", special)
-    monkeypatch.setattr(precision, "can_pack", lambda _: False)
+    monkeypatch.setattr(quantized, "can_pack", lambda _: False)
     assert build_network(model, special, "int8").dtype == torch.float32
     assert np.abs(scores(model, "int8", special) - exact).mean() < 0.1
 

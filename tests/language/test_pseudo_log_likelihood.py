@@ -5,8 +5,8 @@ import torch
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.language import score_sentences, score_sentences_detailed
 from cxrtext.language.scoring.masked_copies import MaskedCopies
-from cxrtext.language.scoring.masked_network import MaskedNetwork
-from cxrtext.language.scoring.options import VARIANTS, Variant
+from cxrtext.language.scoring.network import MaskedNetwork
+from cxrtext.language.scoring.settings import VARIANTS, Variant
 from cxrtext.models.masked_language_model import MaskedLanguageModel
 from cxrtext.pausing import Pausing
 

@@ -11,8 +11,7 @@ from transformers import BertForMaskedLM
 
 from cxrtext.language.scoring import quantized
 from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
-from cxrtext.language.scoring.masked_network import MaskedNetwork
-from cxrtext.language.scoring.precision import build_network
+from cxrtext.language.scoring.network import MaskedNetwork
 from cxrtext.language.scoring.quantized import (
     ZERO,
     IntegerLinear,
@@ -21,6 +20,7 @@ from cxrtext.language.scoring.quantized import (
     Range,
     can_quantize,
 )
+from cxrtext.language.scoring.scorer import build_network
 
 # That it says no for a good reason only: test_precision.py.
 pytestmark = pytest.mark.skipif(

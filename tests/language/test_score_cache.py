@@ -14,7 +14,7 @@ import pytest
 from cxrtext.errors import DataError
 from cxrtext.language import score_reports
 from cxrtext.language.scoring import cache as cache_module
-from cxrtext.language.scoring.cache import ScoreCache, digest_of
+from cxrtext.language.scoring.cache import ScoreCache, damaged_scores, digest_of
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.models.masked_language_model import MaskedLanguageModel
 
@@ -138,6 +138,16 @@ def damage(path: Path) -> None:
     content = path.read_bytes()
     assert len(content) > 3 * 4096
     path.write_bytes(content[:4096] + b"\x5a" * (len(content) - 4096))
+
+
+def test_a_schema_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "scores.sqlite"
+    with ScoreCache(path, "model") as cache:
+        cache.add(scores(range(3)))
+    path.write_bytes(path.read_bytes().replace(b"PRIMARY KEY", b"PRIMARY K\xc5Y"))
+    for read in (lambda: ScoreCache(path, "model"), lambda: damaged_scores(path)):
+        with pytest.raises(DataError, match="the cache of scores is damaged"):
+            read()
 
 
 def foreign(path: Path, version: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from cxrtext.errors import DataError
 from cxrtext.language import score_reports, score_sentences
 from cxrtext.language.eta.fit import fit_class_probability
-from cxrtext.language.eta.report import EtaReport
+from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.models.masked_language_model import MaskedLanguageModel
 from cxrtext.records import Sentence, read_sentences, write_table
 from cxrtext.records.tables import read_table
@@ -149,7 +149,7 @@ def write_corpus(path: Path, reports: int) -> Path:
 def test_a_fit_is_that_of_the_written_table(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
     path, out = write_corpus(tmp_path / "reports.csv", 60), tmp_path / "out.csv"
     judged: list[EtaReport] = []
-    score_reports(path, out, model=tiny, fit=True, a=0.5, k=9.0, judge=judged.append)
+    score_reports(path, out, model=tiny, fit=True, a=0.5, k=9.0, on_scored=judged.append)
     counts: dict[tuple[str, float], int] = {}
     rows = read_sentences(out)
     for row in rows:
@@ -218,7 +218,7 @@ digests by which repeated study_ids are told take about 100 of them."""
 def test_memory_does_not_grow_with_the_corpus(
     tiny: MaskedLanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrtext.language.scoring.work.PAGE", 100)
+    monkeypatch.setattr("cxrtext.language.scoring.store.PAGE", 100)
     peaks = []
     for number in (300, 300, 3000):  # the first fills caches of the interpreter
         path = write_corpus(tmp_path / "reports.csv", number)
@@ -228,3 +228,14 @@ def test_memory_does_not_grow_with_the_corpus(
         tracemalloc.stop()
     assert len(read_sentences(tmp_path / "out.csv")) == 15_000
     assert peaks[2] - peaks[1] < LITTLE, peaks
+
+
+def test_paths_may_be_given_as_text(
+    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out.csv")
+    summary = score_reports(str(reports), out, model=tiny, cache=str(tmp_path / "c.sqlite"))
+    assert summary.sentences == len(read_sentences(Path(out)))
+    assert (tmp_path / "c.sqlite").exists()
+    with pytest.raises(DataError, match=r"-: a table of sentences or tokens ends in"):
+        score_reports(str(reports), "-", model=tmp_path / "no")

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +11,7 @@ import pytest
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import only_one
 from cxrtext.language import score_reports
-from cxrtext.language.scoring import text_reader
-from cxrtext.language.scoring.text_reader import TextReader
-from cxrtext.language.scoring.work import ScoreWork
 from cxrtext.models.masked_language_model import MaskedLanguageModel
-from cxrtext.records import open_source
-from cxrtext.records.text_rows import Item
 
 WORDS = [
     "The",
@@ -56,7 +50,7 @@ import torch
 torch.set_num_threads(1)
 from cxrtext.errors import WorkError
 from cxrtext.language import score_reports
-from cxrtext.language.scoring import output, run, text_reader
+from cxrtext.language.scoring import reports as run
 from cxrtext.language.scoring.scorer import Scorer
 
 reports, whole, folder, model = map(Path, sys.argv[1:5])
@@ -91,10 +85,10 @@ def slow(owner, name, sign, seconds, pipe):
 
 
 def slowed_work(pipe):
-    run.COMMIT_SECONDS = text_reader.COMMIT_SECONDS = 0.01
-    slow(text_reader, "study_sentences", b"r", 0.004, pipe)
+    run.KEEP_SECONDS = 0.01
+    slow(run, "study_sentences", b"r", 0.004, pipe)
     slow(Scorer, "score", b"s", 0.01, pipe)
-    slow(output.SentenceWriter, "add", b"w", 0.004, pipe)
+    slow(run.SentenceWriter, "add", b"w", 0.004, pipe)
     work(folder / "out.csv")
 
 
@@ -168,66 +162,12 @@ def test_a_run_killed_again_and_again_comes_to_the_same_bytes(
         json.loads((p / "out.csv.meta.json").read_text()) for p in (folder, whole.parent)
     )
     for meta in (ours, theirs):
-        del meta["seconds"], meta["resumed"]
+        del meta["seconds"], meta["resumed"], meta["sha256"]
     assert ours == theirs
 
 
 class StopError(Exception):
     pass
-
-
-class Stopping:
-    """A source that breaks off after some items."""
-
-    def __init__(self, path: Path, after: int) -> None:
-        self._source, self._after = open_source(path), after
-        self.description, self.holds = self._source.description, self._source.holds
-        self.identity = self._source.identity
-
-    def __iter__(self) -> Iterator[Item]:
-        for number, item in enumerate(self._source):
-            if number == self._after:
-                raise StopError
-            yield item
-
-
-def read(source: object, work: ScoreWork, tiny: MaskedLanguageModel, most: int = 100) -> None:
-    TextReader(source, work, tiny.tokenizer, None, 500, most).read()  # type: ignore[arg-type]
-
-
-def content(work: ScoreWork) -> tuple[list[str], list[int], list[tuple[str, str]]]:
-    """Every line that the tables of sentences, texts and rejected items have."""
-    lines = [
-        line for line in work._base.iterdump() if line.startswith("INSERT") and "fact" not in line
-    ]
-    facts = [work.fact(name) for name in ("items", "studies", "with_text", "all_read")]
-    return lines, facts, work.rejected()
-
-
-@pytest.mark.parametrize("often", [0.0, 1e9], ids=["every item is kept", "only the end is kept"])
-def test_reading_that_was_stopped_goes_on_with_nothing_twice_or_lost(
-    tiny: MaskedLanguageModel,
-    corpus: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    often: float,
-) -> None:
-    with ScoreWork(tmp_path / "whole", {}) as work:
-        read(open_source(corpus), work, tiny)
-        whole = content(work)
-    assert whole[1] == [40, 39, 39, 1]
-    monkeypatch.setattr(text_reader, "COMMIT_SECONDS", often)
-    for after in (0, 5, 5, 18, 39):
-        with ScoreWork(tmp_path / "w", {}) as work, pytest.raises(StopError):
-            read(Stopping(corpus, after), work, tiny)
-        with ScoreWork(tmp_path / "w", {}) as work:
-            assert work.fact("items") == (0 if often else after)
-            assert work.count("sentence") == (0 if often or not after else work.fact("studies") * 3)
-    with ScoreWork(tmp_path / "w", {}) as work:
-        read(open_source(corpus), work, tiny)
-        assert content(work) == whole
-        read(Stopping(corpus, 0), work, tiny)  # all is there: the source is not opened
-        assert content(work) == whole
 
 
 def test_more_may_be_set_aside_on_the_next_run(
@@ -266,7 +206,7 @@ def test_a_run_stopped_between_the_table_and_the_end_writes_it_again(
 
     out = tmp_path / "out.csv"
     with pytest.raises(StopError):
-        score_reports(corpus, out, model=tiny, judge=stop)
+        score_reports(corpus, out, model=tiny, on_scored=stop)
     written = out.read_bytes()
     out.unlink()
     summary = score_reports(corpus, out, model=tiny)

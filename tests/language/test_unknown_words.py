@@ -8,10 +8,11 @@ import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.language import score_reports, score_sentences_detailed
-from cxrtext.language.class_probability import LEAST_ETA, WordCounter, Words, eta_of
-from cxrtext.language.eta.report import EtaReport
+from cxrtext.language.class_probability import WordCounter, Words, eta_of
+from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.objectives.debiasing import MIN_ETA
 from cxrtext.records import read_sentences
 
 FOREIGN_TEXT = "Легкие чистые."
@@ -44,7 +45,7 @@ def test_half_of_the_words_must_be_known(words: int, unknown: int, none: bool) -
     assert (eta is None) == none
     if eta is not None:
         assert eta == pytest.approx(0.2 * 2.718281828459045 ** (-0.7))
-    assert eta_of(-1e6, Words(3, 0), 0.2, 0.35) == LEAST_ETA
+    assert eta_of(-1e6, Words(3, 0), 0.2, 0.35) == MIN_ETA
 
 
 def test_a_warning_comes_above_the_bound() -> None:
@@ -121,10 +122,10 @@ def test_unknown_sentences_have_no_part_in_a_fit(tiny: MaskedLanguageModel, tmp_
     with reports.open("w", newline="", encoding="utf-8") as handle:
         csv.writer(handle).writerows([["study_id", "findings"], *enumerate(texts)])
 
-    def judge(report: EtaReport) -> None:
+    def look(report: EtaReport) -> None:
         assert report.example is not None
         assert {report.example(i) for i in range(len(report.count))} == set(said)
         assert int(report.count.sum()) == len(texts) - 200
         assert report.fit is not None
 
-    score_reports(reports, out, model=tiny, device="cpu", fit=True, judge=judge)
+    score_reports(reports, out, model=tiny, device="cpu", fit=True, on_scored=look)

@@ -29,7 +29,7 @@ from cxrtext_cli.options import (
 
 if TYPE_CHECKING:
     from cxrtext.language import ScoreSummary
-    from cxrtext.language.eta.report import EtaReport
+    from cxrtext.language.eta.statistics import EtaReport
 
 
 def _target(reports: str, out: str | None) -> Path | TextIO:
@@ -67,14 +67,14 @@ def _tell(summary: "ScoreSummary", target: Path | TextIO, echo: Callable[[str], 
 
 
 def _drawn(report: "EtaReport", plot: Path, batch_size: int) -> list[str]:
-    """Write the page or figure; what the terminal shows of it."""
+    """Draw the figure; what the terminal shows of it."""
     from dataclasses import replace
 
-    from cxrtext.language.eta.page import write_eta_report
-    from cxrtext.language.eta.summary import eta_summary
+    from cxrtext.language.eta.figure import write_figure
+    from cxrtext.language.eta.statistics import eta_summary
 
     report = replace(report, batch_size=batch_size)
-    return [*eta_summary(report, write_eta_report(plot, report)), f"drawn: {plot}"]
+    return [*eta_summary(report, write_figure(plot, report)), f"drawn: {plot}"]
 
 
 def score_text(
@@ -106,7 +106,7 @@ def score_text(
     ] = False,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw what a and k can be judged by: .html, .png, .svg or .pdf."),
+        typer.Option(help="Draw what a and k can be judged by: .png, .svg or .pdf."),
         NEW_FILE,
     ] = None,
     batch_size: Annotated[
@@ -154,13 +154,13 @@ def score_text(
     from dataclasses import asdict
     from typing import cast
 
-    from cxrtext.language.eta.page import check_target
-    from cxrtext.language.scoring.options import Precision, ScoreOptions, Variant, check_paths
+    from cxrtext.language.eta.figure import check_target
+    from cxrtext.language.scoring.settings import Precision, ScoreSettings, Variant, check_paths
 
     target = _target(reports, out)
     if plot is not None:
         check_target(plot)
-    options = ScoreOptions(
+    options = ScoreSettings(
         a=a,
         k=k,
         fit=fit,
@@ -178,13 +178,13 @@ def score_text(
     check_paths(reports, target, tokens)
 
     from cxrtext.language import score_reports
-    from cxrtext.language.eta.summary import fit_line
-    from cxrtext.language.scoring.allocator import keep_memory
+    from cxrtext.language.eta.statistics import fit_line
+    from cxrtext.language.scoring.workers import keep_memory
 
     keep_memory()
     lines: list[str] = []
 
-    def judge(report: "EtaReport") -> None:
+    def on_scored(report: "EtaReport") -> None:
         if plot is not None:
             lines.extend(_drawn(report, plot, batch_size))
         elif report.fit is not None:
@@ -198,7 +198,7 @@ def score_text(
             device=pick_device(device),
             offline=offline,
             **asdict(options),
-            judge=judge,
+            on_scored=on_scored,
             on_read=lambda count: say(f"reading: {count}"),
             progress=update,
         )

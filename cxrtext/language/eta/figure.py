@@ -1,30 +1,257 @@
-"""The figure that shows a class probability over its corpus."""
+"""The figure by which a person can judge a class probability over its corpus."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cxrtext.errors import ConfigError
 from cxrtext.files import replacing
-from cxrtext.language.eta.frequency_panel import draw_frequency
-from cxrtext.language.eta.panels import (
-    GREY,
-    INK,
-    draw_eta,
-    draw_false_negatives,
-    draw_log_likelihood,
+from cxrtext.language.class_probability import class_probability
+from cxrtext.language.eta.statistics import (
+    EtaReport,
+    EtaStatistics,
+    equal_parts,
+    eta_statistics,
+    repeat_frequency,
 )
-from cxrtext.language.eta.report import EtaReport
-from cxrtext.language.eta.statistics import EtaStatistics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.colors import Colormap
+
+    from cxrtext.language.eta.fit import Floats
+
+ENDINGS = (".png", ".svg", ".pdf")
+
+# Okabe and Ito's palette, which color-blind readers can tell apart.
+BLUE, VERMILION, GREEN, GREY, INK = "#0072B2", "#D55E00", "#009E73", "#767676", "#222222"
+
+MIN_EXPECTED = 1e-3
+"""Expected false negatives below which a decile is drawn at the edge of its panel."""
+
+
+def _min_eta(report: EtaReport) -> float:
+    """Return the left end of the η axes: a hundredth of a repeat in the corpus, or all there is."""
+    eta = report.eta
+    least = 0.01 / float(report.count.sum())
+    return float(min(max(float(eta.min()), least), 0.2 * report.a))
+
+
+def _draw_log_likelihood(axes: Axes, report: EtaReport) -> None:
+    """Draw how log p is distributed over sentences and over distinct sentences."""
+    log_p, count = report.log_likelihood, report.count
+    least = min(float(np.quantile(log_p, 0.01)), float(log_p.max()) - 1.0)
+    edges = np.linspace(least, max(float(log_p.max()), least + 1.0), 51).tolist()
+    clipped = np.maximum(log_p, least)
+    axes.hist(
+        clipped,
+        edges,
+        weights=100.0 * count / count.sum(),
+        color=BLUE,
+        alpha=0.55,
+        label="all sentences",
+    )
+    axes.hist(
+        clipped,
+        edges,
+        weights=np.full(len(count), 100.0 / len(count)),
+        histtype="step",
+        color=VERMILION,
+        linewidth=1.8,
+        label="distinct sentences",
+    )
+    axes.set(
+        title="How likely the sentences are",
+        xlabel="log-likelihood log p (nats)",
+        ylabel="share of sentences (%)",
+    )
+    if float(log_p.min()) < least:
+        axes.set_xlabel("log-likelihood log p (nats)\nthe first bar holds all that is lower")
+    axes.legend(loc="upper left")
+
+
+def _draw_eta(axes: Axes, report: EtaReport, median: float) -> None:
+    """Draw the share of sentences whose η is larger than a value."""
+    least, most = _min_eta(report), 1.5 * report.a
+    # On a grid, because a path through millions of sentences makes a huge file.
+    grid = np.geomspace(least, most, 500)
+    eta = report.eta
+    order = np.argsort(eta, kind="stable")
+    above = len(eta) - np.searchsorted(eta[order], grid, side="right")
+    for weight, color, name in (
+        (report.count[order].astype(np.float64), BLUE, "all sentences"),
+        (np.ones(len(order)), VERMILION, "distinct sentences"),
+    ):
+        of_largest = np.r_[0.0, np.cumsum(weight[::-1])]
+        share = 100.0 * of_largest[above] / of_largest[-1]
+        axes.step(grid, share, where="post", color=color, linewidth=1.8, label=name)
+    if median > least:
+        axes.axvline(median, color=GREY, linewidth=1, linestyle=":", label=f"median {median:.2g}")
+    axes.set_xscale("log")
+    axes.set(
+        xlim=(least, most),
+        ylim=(0, 103),
+        title="How large the class probability is",
+        xlabel="class probability η",
+        ylabel="share of sentences with a larger η (%)",
+    )
+    axes.legend(loc="lower left")
+
+
+def _draw_false_negatives(axes: Axes, statistics: EtaStatistics, batch_size: int) -> None:
+    """Draw the false negatives that an anchor of each decile has to expect."""
+    numbers = np.array([decile.number for decile in statistics.deciles])
+    series = (
+        ([d.false_negatives.expected for d in statistics.deciles], BLUE, "-", "by η"),
+        (
+            [d.false_negatives.same_expected for d in statistics.deciles],
+            VERMILION,
+            "--",
+            "the very same sentence (lower bound)",
+        ),
+    )
+    for values, color, line, name in series:
+        expected = np.array(values)
+        drawn = np.maximum(expected, MIN_EXPECTED)
+        axes.plot(numbers, drawn, line, color=color, linewidth=1.4, zorder=2)
+        inside = expected >= MIN_EXPECTED
+        if inside.any():
+            axes.plot(numbers[inside], drawn[inside], "o", color=color, markersize=7, label=name)
+        if not inside.all():  # an empty line that is not clipped would spoil the layout
+            axes.plot(
+                numbers[~inside],
+                drawn[~inside],
+                "v",
+                color=color,
+                markerfacecolor="white",
+                markersize=8,
+                clip_on=False,
+                label=None if inside.any() else name,
+            )
+    axes.axhline(1.0, color=GREY, linewidth=1, linestyle=":")
+    axes.annotate("one in every batch", (0.6, 1.08), color=GREY, fontsize=9.5)
+    axes.set_yscale("log")
+    axes.set(
+        xlim=(0.5, 10.5),
+        ylim=(MIN_EXPECTED, max(20.0, batch_size)),
+        xticks=range(1, 11),
+        title="False negatives an anchor has to expect",
+        xlabel="decile of log p (1 least likely, 10 likeliest)\nopen mark: below the axis",
+        ylabel=f"expected among {batch_size - 1} negatives",
+    )
+    axes.legend(loc="upper left")
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _means(report: EtaReport) -> tuple[Floats, Floats]:
+    """Mean η and mean share of repeats of twenty groups of equal occurrences."""
+    eta = report.eta
+    same = repeat_frequency(report.count)
+    parts = [part for part in equal_parts(report.log_likelihood, report.count, 20) if len(part)]
+    means = [
+        [float(np.average(values[part], weights=report.count[part])) for part in parts]
+        for values in (eta, same)
+    ]
+    return np.array(means[0]), np.array(means[1])
+
+
+def _greys() -> Colormap:
+    """Greys from one that is seen on white, and so is a single sentence, to near black."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("greys", ["#E2E2E2", "#7A7A7A", "#161616"])
+
+
+def _draw_lines(axes: Axes, report: EtaReport, low: float) -> None:
+    a, k, fit = report.a, report.k, report.fit
+    axes.plot(
+        [low, report.a],
+        [low, report.a],
+        color=BLUE,
+        linewidth=1.8,
+        label=f"frequency = η = {_number(a)} p$^{{{_number(k)}}}$",
+    )
+    if fit is None or k == 0.0 or (math.isclose(fit.a, a) and math.isclose(fit.k, k)):
+        return
+    ends = [(math.log(eta) - math.log(a)) / k for eta in (low, a)]
+    axes.plot(
+        [low, report.a],
+        [class_probability(log_p, fit.a, fit.k) for log_p in ends],
+        color=GREEN,
+        linewidth=1.8,
+        linestyle="--",
+        label=f"fitted: {_number(fit.a)} p$^{{{_number(fit.k)}}}$",
+    )
+
+
+def _add_log_likelihood_axis(axes: Axes, report: EtaReport, low: float, high: float) -> None:
+    """Give log p along the top, which is straight in log η."""
+    top = axes.twiny()
+    top.set_xlim(*((math.log(end) - math.log(report.a)) / report.k for end in (low, high)))
+    # There is no log p above 0, but the axis runs on a little for the marks at a.
+    top.set_xticks([tick for tick in top.get_xticks() if tick <= 0.0 and tick >= top.get_xlim()[0]])
+    top.set_xlabel("log p (nats)", fontsize=9.5, color=GREY)
+    top.tick_params(colors=GREY, labelsize=9)
+    top.spines["top"].set_visible(True)
+
+
+def _draw_frequency(axes: Axes, report: EtaReport) -> None:
+    """Draw how often sentences really occur against their η."""
+    total = float(report.count.sum())
+    eta = report.eta
+    frequency = report.count / total
+    low, high = _min_eta(report), 1.5 * report.a
+    shown = eta >= low
+    top = max(float(frequency.max()), 10.0 / total) * 2.0
+    bottom = 0.3 / total
+    cells = axes.hexbin(
+        eta[shown],
+        frequency[shown],
+        gridsize=(36, 18),
+        xscale="log",
+        yscale="log",
+        bins="log",
+        mincnt=1,
+        cmap=_greys(),
+        linewidths=0.2,
+        extent=(math.log10(low), math.log10(high), math.log10(bottom), math.log10(top)),
+    )
+    # From one sentence to at least ten: a scale of a single value has no labels.
+    largest = np.max(np.asarray(cells.get_array()), initial=10.0)
+    cells.set_clim(1.0, float(largest))
+    _draw_lines(axes, report, low)
+    mean_eta, mean_same = _means(report)
+    axes.plot(
+        mean_eta,
+        np.where(mean_same > 0, mean_same, np.nan),
+        "o",
+        color=VERMILION,
+        markeredgecolor="white",
+        markersize=6.5,
+        label="mean rate of repeats, by twentieth",
+    )
+    left_out = float(report.count[~shown].sum()) / total
+    share = f"{100 * left_out:.0f}" if left_out > 0.005 else "<1"
+    note = f"\n{share} % of sentences lie left of the axis" if left_out else ""
+    axes.set(
+        xlim=(low, high),
+        ylim=(bottom, top),
+        title="η against how often sentences occur",
+        xlabel=f"class probability η{note}",
+        ylabel="frequency in the corpus",
+    )
+    axes.legend(loc="upper left", fontsize=8.5, frameon=True, edgecolor="none", framealpha=0.85)
+    if report.k > 0.0:
+        _add_log_likelihood_axis(axes, report, low, high)
+    axes.figure.colorbar(cells, ax=axes, label="distinct sentences", pad=0.02)
+
 
 STYLE: Any = {
     "font.size": 10.5,
@@ -44,25 +271,7 @@ STYLE: Any = {
 }
 
 
-def _panels(report: EtaReport, statistics: EtaStatistics) -> list[Callable[[Axes], None]]:
-    return [
-        partial(draw_log_likelihood, report=report),
-        partial(draw_eta, report=report, median=statistics.median_eta),
-        partial(draw_frequency, report=report),
-        partial(draw_false_negatives, statistics=statistics, batch_size=report.batch_size),
-    ]
-
-
-def caption(report: EtaReport, statistics: EtaStatistics) -> str:
-    """Say in one sentence what is shown: a, k, the corpus's counts, the model, the batch.
-
-    Args:
-        report: The scored corpus, and a and k.
-        statistics: What was computed of it.
-
-    Returns:
-        Plain text.
-    """
+def _caption(report: EtaReport, statistics: EtaStatistics) -> str:
     return (
         f"η = {report.a:.3g} · p^{report.k:.3g} over {statistics.n_sentences:,} sentences "
         f"({statistics.n_distinct:,} distinct, {statistics.repeated:,} of them seen more than "
@@ -70,67 +279,42 @@ def caption(report: EtaReport, statistics: EtaStatistics) -> str:
     )
 
 
-@contextmanager
-def _drawing() -> Iterator[type[Figure]]:
-    """Give matplotlib's figure with our style; nothing of it outlasts the block."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError(
-            "drawing needs matplotlib, which is not installed: pip install 'cxrtext[train]'"
-        ) from error
-    with mpl.rc_context(STYLE):
-        yield Figure
+def check_target(path: Path) -> None:
+    """Raise a ConfigError for a file of another ending."""
+    if path.suffix.lower() not in ENDINGS:
+        raise ConfigError(f"{path}: the figure ends in .png, .svg or .pdf")
 
 
-def _save(figure: Figure, target: Path | io.BytesIO, kind: str) -> None:
-    # Without the date, so that equal input gives equal files; PNG has none, and knows no such key.
-    date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    figure.savefig(target, format=kind, metadata=date.get(kind))
-
-
-def save_figure(path: Path, report: EtaReport, statistics: EtaStatistics) -> None:
-    """Draw all panels with a caption, and write them to a file.
+def write_figure(path: Path, report: EtaReport) -> EtaStatistics:
+    """Draw what a class probability means for a corpus, four panels and a caption.
 
     Args:
         path: Ends in .png, .svg or .pdf; a file that is there is replaced.
         report: The scored corpus, and a and k.
-        statistics: What was computed of it.
-
-    Raises:
-        ConfigError: matplotlib is not installed.
-    """
-    with _drawing() as figure_type:
-        figure = figure_type(figsize=(13.5, 10.5), dpi=120, layout="constrained")
-        for number, draw in enumerate(_panels(report, statistics), start=1):
-            draw(figure.add_subplot(2, 2, number))
-        # A model's name may hold a dollar sign, which is no mathematics.
-        text = caption(report, statistics)
-        figure.supxlabel(text, x=0.01, ha="left", fontsize=10.5, parse_math=False)
-        with replacing(path) as temporary:
-            _save(figure, temporary, path.suffix[1:].lower())
-
-
-def panel_svgs(report: EtaReport, statistics: EtaStatistics) -> list[bytes]:
-    """Draw each panel for itself.
-
-    Args:
-        report: The scored corpus, and a and k.
-        statistics: What was computed of it.
 
     Returns:
-        Four SVG files.
+        What was computed, for ``eta_summary``.
 
     Raises:
-        ConfigError: matplotlib is not installed.
+        ConfigError: The file has another ending.
     """
-    files = []
-    with _drawing() as figure_type:
-        for draw in _panels(report, statistics):
-            figure = figure_type(figsize=(5.7, 4.6), layout="constrained")
-            draw(figure.add_subplot())
-            buffer = io.BytesIO()
-            _save(figure, buffer, "svg")
-            files.append(buffer.getvalue())
-    return files
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    check_target(path)
+    statistics = eta_statistics(report)
+    with mpl.rc_context(STYLE), replacing(path) as temporary:
+        figure = Figure(figsize=(13.5, 10.5), dpi=120, layout="constrained")
+        panels = [figure.add_subplot(2, 2, number) for number in range(1, 5)]
+        _draw_log_likelihood(panels[0], report)
+        _draw_eta(panels[1], report, statistics.median_eta)
+        _draw_frequency(panels[2], report)
+        _draw_false_negatives(panels[3], statistics, report.batch_size)
+        # A model's name may hold a dollar sign, which is no mathematics.
+        text = _caption(report, statistics)
+        figure.supxlabel(text, x=0.01, ha="left", fontsize=10.5, parse_math=False)
+        # Without the date, so that equal input gives equal files; PNG has none, and no such key.
+        kind = path.suffix[1:].lower()
+        date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+        figure.savefig(temporary, format=kind, metadata=date.get(kind))
+    return statistics

@@ -1,23 +1,87 @@
-"""What a class probability means for a corpus: deciles, and false negatives in a batch."""
+"""What a class probability means for a corpus: false negatives in a batch, by decile."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.language.eta.report import (
-    EtaReport,
-    Indices,
-    class_probabilities,
-    equal_parts,
-    repeat_frequency,
-)
-from cxrtext.language.eta.solve import Counts, Floats
+from cxrtext.language.class_probability import class_probability
+from cxrtext.language.eta.fit import Counts, EtaFit, Floats, check_corpus
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class EtaReport:
+    """A scored corpus and the class probability to be judged on it.
+
+    Args:
+        log_likelihood: Natural log-likelihood of each distinct sentence, at most 0, [D].
+        count: How often each occurs, at least 1, [D].
+        a: Scale of the class probability, in (0, 1).
+        k: Exponent on the likelihood, at least 0.
+        model: Name of the language model.
+        batch_size: Image-sentence pairs in a training batch, B; an anchor has B - 1 negatives.
+        example: Gives the text of the distinct sentence of an index in 0 … D - 1; without it the
+            report shows no text.
+        fit: a and k fitted to the same corpus, to be shown beside.
+    """
+
+    log_likelihood: Floats
+    count: Counts
+    a: float
+    k: float
+    model: str
+    batch_size: int = 64
+    example: Callable[[int], str] | None = None
+    fit: EtaFit | None = None
+
+    def __post_init__(self) -> None:
+        check_corpus(self.log_likelihood, self.count)
+        if len(self.count) == 0:
+            raise ValueError("a report needs at least one sentence")
+        if not 0.0 < self.a < 1.0:
+            raise ValueError(f"a must lie in (0, 1), got {self.a}")
+        if not 0.0 <= self.k < math.inf:
+            raise ValueError(f"k must be at least 0 and finite, got {self.k}")
+        if self.batch_size < 2:
+            raise ValueError(f"batch_size must be at least 2, got {self.batch_size}")
+
+    @property
+    def eta(self) -> Floats:
+        """The class probability of each distinct sentence, [D]."""
+        values = self.log_likelihood.tolist()
+        return np.array([class_probability(value, self.a, self.k) for value in values])
+
+
+def repeat_frequency(count: Counts) -> Floats:
+    """Return the share of each sentence among the other occurrences, ``(n - 1) / (N - 1)``, [D].
+
+    Unlike n / N it is an unbiased estimate for a sentence that was met by drawing an occurrence,
+    as an anchor is: a sentence met once is no evidence that it comes back.
+
+    Source: Simpson 1949, the unbiased index of concentration.
+    """
+    others = max(float(count.sum()) - 1.0, 1.0)
+    return (count.astype(np.float64) - 1.0) / others
+
+
+def equal_parts(log_likelihood: Floats, count: Counts, parts: int) -> list[Indices]:
+    """Split sentences, by log-likelihood, into parts of about equal numbers of occurrences.
+
+    Returns:
+        Indices of the sentences of each part in order of log-likelihood; some may have none.
+    """
+    order = np.argsort(log_likelihood, kind="stable")
+    # By the middle of its occurrences, so that a sentence that covers several parts is in one.
+    middle = np.cumsum(count[order]) - 0.5 * count[order]
+    part = np.minimum((middle * parts / count.sum()).astype(np.int64), parts - 1)
+    return np.split(order, np.searchsorted(part, np.arange(1, parts)))
+
 
 DECILES = 10
-EXAMPLES = 3
-"""Example sentences a decile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +117,7 @@ class Decile:
         low: Least log-likelihood, in nats.
         high: Largest log-likelihood, in nats.
         false_negatives: Means over its occurrences.
-        examples: Indices of sentences spread over it, at most ``EXAMPLES``.
+        example: Index of the sentence in its middle.
     """
 
     number: int
@@ -62,7 +126,7 @@ class Decile:
     low: float
     high: float
     false_negatives: FalseNegatives
-    examples: tuple[int, ...]
+    example: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +178,10 @@ def _false_negatives(eta: Floats, same: Floats, count: Counts, batch_size: int) 
     )
 
 
-def _spread(indices: Indices, count: Counts) -> tuple[int, ...]:
-    """Sentences in the middle of equal shares of the occurrences, each once."""
+def _middle(indices: Indices, count: Counts) -> int:
+    """The sentence in the middle of the occurrences."""
     ends = np.cumsum(count[indices])
-    wanted = (np.arange(EXAMPLES) + 0.5) / EXAMPLES * ends[-1]
-    places = np.searchsorted(ends, wanted, side="left")
-    return tuple(dict.fromkeys(int(indices[place]) for place in places))
+    return int(indices[np.searchsorted(ends, 0.5 * ends[-1])])
 
 
 def _ranks(values: NDArray[np.generic]) -> Floats:
@@ -137,16 +199,9 @@ def _correlation(x: Floats, y: Floats) -> float:
 
 
 def eta_statistics(report: EtaReport) -> EtaStatistics:
-    """Compute what a class probability means for a corpus.
-
-    Args:
-        report: The scored corpus, and a and k.
-
-    Returns:
-        Deciles, false negatives in a batch, and correlations.
-    """
+    """Compute what a class probability means for a corpus."""
     log_p, count = report.log_likelihood, report.count
-    eta, same = class_probabilities(log_p, report.a, report.k), repeat_frequency(count)
+    eta, same = report.eta, repeat_frequency(count)
     deciles = []
     parts = equal_parts(log_p, count, DECILES)
     for number, part in enumerate(parts, start=1):
@@ -161,12 +216,10 @@ def eta_statistics(report: EtaReport) -> EtaStatistics:
                     false_negatives=_false_negatives(
                         eta[part], same[part], count[part], report.batch_size
                     ),
-                    examples=_spread(part, count),
+                    example=_middle(part, count),
                 )
             )
-    order = np.argsort(log_p, kind="stable")
-    ends = np.cumsum(count[order])
-    middle = order[np.searchsorted(ends, 0.5 * ends[-1])]
+    middle = _middle(np.argsort(log_p, kind="stable"), count)
     return EtaStatistics(
         n_sentences=int(count.sum()),
         n_distinct=len(count),
@@ -177,3 +230,99 @@ def eta_statistics(report: EtaReport) -> EtaStatistics:
         pearson=_correlation(log_p, np.log(count)),
         spearman=_correlation(_ranks(log_p), _ranks(count)),
     )
+
+
+HEADS = ("decile", "sentences", "log p (nats)", "mean eta", "expected", "any", "same")
+
+
+def shown_number(value: float) -> str:
+    """Write a small number with two digits, and one that hardly is any as such."""
+    if value == 0.0:
+        return "0"
+    if value < 0.001:
+        return "<0.001"
+    return f"{value:#.2g}" if value < 9.95 else f"{value:.1f}"
+
+
+def shown_share(value: float) -> str:
+    """Write a share as a percentage; neither 0 nor 100 % unless it is."""
+    if 0.0 < value < 0.001:
+        return "<0.1 %"
+    if 0.999 < value < 1.0:
+        return ">99.9 %"
+    return f"{100 * value:.1f} %"
+
+
+def one_line(text: str, longest: int) -> str:
+    """Put a sentence on one line without control characters, and shorten it to a length."""
+    visible = "".join(letter if letter.isprintable() else " " for letter in text)
+    line = " ".join(visible.split())
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+def fit_line(fit: EtaFit) -> str:
+    """Say in one line what was fitted and how well."""
+    errors = "" if math.isnan(fit.k_error) else f" (standard error {fit.k_error:.2g})"
+    return (
+        f"fitted to equal sentences: a = {fit.a:.3g}, k = {fit.k:.3g}{errors}; "
+        f"{100 * fit.explained:.0f} % of the deviance explained. "
+        "Paraphrases are not counted, so a is a lower bound"
+    )
+
+
+def _row(name: str, sentences: int, span: str, values: FalseNegatives) -> tuple[str, ...]:
+    return (
+        name,
+        f"{sentences:,}",
+        span,
+        f"{values.eta:#.2g}",
+        shown_number(values.expected),
+        shown_share(values.at_least_one),
+        shown_number(values.same_expected),
+    )
+
+
+def _rows(statistics: EtaStatistics) -> list[tuple[str, ...]]:
+    rows = [
+        _row(
+            str(decile.number),
+            decile.sentences,
+            f"{decile.low:.1f} … {decile.high:.1f}",
+            decile.false_negatives,
+        )
+        for decile in statistics.deciles
+    ]
+    return [*rows, _row("all", statistics.n_sentences, "", statistics.overall)]
+
+
+def eta_summary(report: EtaReport, statistics: EtaStatistics, example_width: int = 40) -> list[str]:
+    """Give the lines that the command line prints: counts, correlations, a table by decile.
+
+    Each decile has one example sentence, of at most ``example_width`` letters.
+    """
+    rows = _rows(statistics)
+    examples = ["example"] if report.example else [""]
+    for decile in statistics.deciles:
+        text = report.example(decile.example) if report.example else ""
+        examples.append(one_line(text, example_width))
+    widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
+    table = [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in (HEADS, *rows)
+    ]
+    table = [f"{line}  {text}".rstrip() for line, text in zip(table, [*examples, ""], strict=True)]
+    negatives = report.batch_size - 1
+    return [
+        f"{statistics.n_sentences:,} sentences, {statistics.n_distinct:,} distinct, "
+        f"{statistics.repeated:,} of them seen more than once; scored by {report.model}",
+        f"eta = {report.a:.3g} p^{report.k:.3g}: mean {statistics.overall.eta:.2g}, "
+        f"median {statistics.median_eta:.2g}",
+        f"log p against log frequency of distinct sentences: Spearman {statistics.spearman:.2f}, "
+        f"Pearson {statistics.pearson:.2f}",
+        *([fit_line(report.fit)] if report.fit else []),
+        "",
+        *table,
+        "",
+        f"expected: false negatives among {negatives} negatives; any: chance of at least one; "
+        "same: expected negatives with the very same sentence, a lower bound",
+    ]

@@ -26,7 +26,8 @@ from cxrtext.language.pretraining.settings import (
 from cxrtext.language.pretraining.setup import prepare
 from cxrtext.language.pretraining.state import PretrainState
 from cxrtext.language.pretraining.summary import PretrainSummary
-from cxrtext.language.scoring.score import Progress, choose_device
+from cxrtext.language.scoring.score import Progress
+from cxrtext.language.scoring.scorer import choose_device
 from cxrtext.models.masked_language_model import (
     fingerprint_of,
     load_masked_language_model,

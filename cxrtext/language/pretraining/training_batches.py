@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cxrtext.language.scoring.batches import SPECIAL
 from cxrtext.language.scoring.score import Pieces
+from cxrtext.language.scoring.scorer import SPECIAL
 
 
 @dataclass(frozen=True, slots=True)

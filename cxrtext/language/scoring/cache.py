@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.errors import DataError
+from cxrtext.errors import CxrTextError, DataError
 from cxrtext.files.table_sums import strict_text
 
 FORMAT = 2
@@ -65,12 +65,12 @@ class ScoreCache:
     def __init__(self, path: Path, identity: str) -> None:
         self.path = path
         self._identity = identity
-        with self._told():
+        with self._sqlite_errors():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, timeout=BUSY_SECONDS)
             self._base.text_factory = strict_text
         try:
-            with self._told():
+            with self._sqlite_errors():
                 self._model = self._opened(identity)
         except BaseException:
             self._base.close()
@@ -96,7 +96,7 @@ class ScoreCache:
     def find(self, sentences: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
         """Return the log-likelihoods that are there, by digest."""
         found: dict[bytes, NDArray[np.float32]] = {}
-        with self._told():
+        with self._sqlite_errors():
             for start in range(0, len(sentences), 500):
                 some = sentences[start : start + 500]
                 places = ",".join("?" * len(some))
@@ -116,11 +116,11 @@ class ScoreCache:
             (self._model, key, value, _checksum(self._identity, key, value))
             for key, value in tokens.items()
         ]
-        with self._told(), self._base:
+        with self._sqlite_errors(), self._base:
             self._base.executemany("INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?)", rows)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _sqlite_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -129,12 +129,21 @@ class ScoreCache:
                 "another file"
             ) from None
         except sqlite3.OperationalError as error:
-            raise DataError(f"{self.path}: the cache of scores cannot be used ({error})") from None
-        except sqlite3.DatabaseError:
+            raise self._unusable(error) from None
+        except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter of SQLite's own message
             raise DataError(
                 f"{self.path}: the cache of scores is damaged, or no cache; remove it or name "
                 "another file"
             ) from None
+
+    def _unusable(self, error: sqlite3.Error) -> CxrTextError:
+        return DataError(f"{self.path}: the cache of scores cannot be used ({error})")
+
+    def remove(self) -> None:
+        """Close the file and remove it."""
+        self._base.close()
+        for name in (self.path.name, f"{self.path.name}-journal"):
+            self.path.with_name(name).unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -166,5 +175,5 @@ def damaged_scores(path: Path) -> int:
             return sum(not _row_is_whole(*row) for row in rows)
         finally:
             base.close()
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
         raise DataError(f"{path}: the cache of scores is damaged, or no cache; remove it") from None

@@ -1,6 +1,5 @@
 """Which word pieces are masked to score a sentence."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -97,8 +96,3 @@ def masked_copies(
     return MaskedCopies(
         _framed(base, special), owner, masked, place - start + 1, ids[sentence, place]
     )
-
-
-def continuations(vocabulary: Sequence[str]) -> Tensor:
-    """Which word pieces continue a word, [V]."""
-    return torch.tensor([piece.startswith("##") for piece in vocabulary])

@@ -1,6 +1,6 @@
 """Scoring sentences: equal ones once, the rest in groups of equal length."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,23 +11,11 @@ from transformers import BertTokenizer
 
 from cxrtext.errors import DataError
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
-from cxrtext.language.scoring.batches import plan_groups
-from cxrtext.language.scoring.options import Precision, Variant
-from cxrtext.language.scoring.scorer import Scorer, choose_device, open_model
+from cxrtext.language.scoring.scorer import Scorer, open_model, plan_groups
+from cxrtext.language.scoring.settings import Precision, Variant
 from cxrtext.models.masked_language_model import DEFAULT_MODEL, MaskedLanguageModel
 from cxrtext.pausing import Pausing, finish
 from cxrtext.text.tokenizer import vocabulary_of
-
-__all__ = [
-    "Pieces",
-    "Progress",
-    "SentenceScores",
-    "choose_device",
-    "distinct",
-    "encode_pieces",
-    "score_sentences",
-    "score_sentences_detailed",
-]
 
 Progress = Callable[[int, int], None]
 """Called with how much is done and how much there is."""
@@ -73,25 +61,15 @@ class SentenceScores:
 
 
 def encode_pieces(tokenizer: BertTokenizer, sentences: Sequence[str]) -> list[Pieces]:
-    """Turn sentences into word pieces, without special tokens and without a limit of length.
+    """Turn sentences into word-piece ids, without special tokens and without a limit of length.
 
-    Args:
-        tokenizer: The tokenizer.
-        sentences: The sentences; equal ones are encoded once and share their tuple.
-
-    Returns:
-        The word-piece ids of each; none where a sentence is empty.
+    Equal sentences share their tuple; that of an empty one is empty.
     """
     texts = list(dict.fromkeys(sentences))
     # The tokenizers library beneath, because transformers warns of lengths above 512.
     encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     pieces = {text: tuple(encoding.ids) for text, encoding in zip(texts, encodings, strict=True)}
     return [pieces[text] for text in sentences]
-
-
-def distinct(pieces: Iterable[Pieces]) -> list[Pieces]:
-    """Return each sentence once, in order of first occurrence."""
-    return list(dict.fromkeys(pieces))
 
 
 def _scored(
@@ -129,8 +107,8 @@ def score_sentences_detailed(
         batch_tokens: Tokens in one forward pass, which bounds the memory; default by device.
         precision: Arithmetic of the network: "float32", "bfloat16", "float16" (GPU) or "int8"
             (CPU).
-        variant: "original" hides one word piece at a time (Salazar et al. 2020);
-            "within-word-l2r" hides the rest of its word with it (Kauf and Ivanova 2023).
+        variant: "original" masks one word piece at a time (Salazar et al. 2020);
+            "within-word-l2r" masks the rest of its word with it (Kauf and Ivanova 2023).
         progress: Called with distinct sentences done and in all.
 
     Returns:
@@ -168,15 +146,10 @@ def score_pausing(
 ) -> Pausing[SentenceScores]:
     """As :func:`score_sentences_detailed`, in pauses, with a scorer that is there already.
 
-    Args:
-        scorer: The scorer.
-        pieces: Word pieces of each sentence, at least one.
-        progress: Called with distinct sentences done and in all.
-
     Raises:
         CheckpointError: The model is damaged.
     """
-    known = yield from _scored(scorer, distinct(pieces), progress)
+    known = yield from _scored(scorer, list(dict.fromkeys(pieces)), progress)
     values = [known[sentence] for sentence in pieces]
     tokenizer = scorer.language.tokenizer
     names, counter = vocabulary_of(tokenizer), WordCounter(tokenizer)

@@ -1,25 +1,89 @@
 """Log-likelihoods of the word pieces of sentences, under a bounded number of tokens at a time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from transformers import BertForMaskedLM
 
 from cxrtext.errors import CheckpointError, ConfigError
-from cxrtext.language.scoring.batches import SPECIAL, ranges
-from cxrtext.language.scoring.masked_copies import (
-    SpecialIds,
-    continuations,
-    masked_copies,
-)
-from cxrtext.language.scoring.options import Precision, Variant, check_variant
-from cxrtext.language.scoring.precision import build_network
+from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
+from cxrtext.language.scoring.network import MaskedNetwork, make_network
+from cxrtext.language.scoring.quantized import make_quantized_network
+from cxrtext.language.scoring.settings import Precision, Variant, check_precision, check_variant
 from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
 from cxrtext.pausing import Pausing, finish
-from cxrtext.text.tokenizer import vocabulary_of
+from cxrtext.text.tokenizer import continues_word
+
+SPECIAL = 2
+"""Special tokens around a sentence: [CLS] and [SEP]."""
+
+MAX_GROUP = 512
+"""Most sentences in a group."""
+
+Item = TypeVar("Item")
+
+
+def room(length: int, window: int, batch_tokens: int) -> int:
+    """How many sentences of a length, in word pieces, make a group under a budget of tokens.
+
+    A sentence of n word pieces takes n copies of n + 2 tokens, or of ``window`` + 2; one that
+    exceeds the budget is a group alone.
+    """
+    cost = length * (min(length, window) + SPECIAL)
+    return min(MAX_GROUP, max(1, batch_tokens // cost))
+
+
+def groups_of(
+    items: Iterable[Item], length: Callable[[Item], int], window: int, batch_tokens: int
+) -> Iterator[list[Item]]:
+    """Divide sentences in order of length into groups of one length each.
+
+    The groups depend on the sentences and their order, shortest first, alone, so that a run that
+    was killed and starts again makes the same groups and gets the same numbers.
+    """
+    group: list[Item] = []
+    for item in items:
+        size = length(item)
+        if group and (length(group[0]) != size or len(group) >= room(size, window, batch_tokens)):
+            yield group
+            group = []
+        group.append(item)
+    if group:
+        yield group
+
+
+def plan_groups(lengths: Sequence[int], window: int, batch_tokens: int) -> list[list[int]]:
+    """Divide sentences into groups of one length each; indices of each group, shortest first."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    return list(groups_of(order, lengths.__getitem__, window, batch_tokens))
+
+
+def ranges(total: int, size: int) -> Iterator[slice]:
+    """Cut ``range(total)`` into slices of at most ``size``."""
+    for start in range(0, total, size):
+        yield slice(start, min(total, start + size))
+
+
+def build_network(
+    model: BertForMaskedLM, special: SpecialIds, precision: Precision
+) -> MaskedNetwork:
+    """Arrange a model for scoring.
+
+    Raises:
+        ConfigError: The precision is unknown, or not to be had on the model's device.
+    """
+    check_precision(precision)
+    if precision == "float16" and model.device.type == "cpu":
+        raise ConfigError("float16 is for GPUs; on a CPU take bfloat16 or int8")
+    if precision == "int8":
+        return make_quantized_network(model, special)
+    return make_network(model, getattr(torch, precision))
+
 
 ENGINE = 2
 """Version of the arithmetic: scores of another one are not taken from a cache."""
@@ -81,7 +145,7 @@ class Scorer:
             tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
         )
         self._network = build_network(language.model, self._special, precision)
-        self._continues = continuations(vocabulary_of(tokenizer)).to(language.model.device)
+        self._continues = torch.tensor(continues_word(tokenizer)).to(language.model.device)
 
     @property
     def identity(self) -> str:
@@ -89,11 +153,9 @@ class Scorer:
         return f"{self.language.fingerprint} {self.precision} {self.variant} engine {ENGINE}"
 
     def multiplications(self, lengths: Iterable[int]) -> int:
-        """Multiplications that scoring sentences takes, at most.
+        """Multiplications that scoring sentences of so many word pieces takes, at most.
 
-        Args:
-            lengths: Word pieces of each.  A sentence of n takes n copies of n + 2 tokens, each of
-                which looks at all the others.
+        A sentence of n takes n copies of n + 2 tokens, each of which looks at all the others.
         """
         return sum(n * self._of_copy(min(n, self.language.window) + SPECIAL) for n in lengths)
 

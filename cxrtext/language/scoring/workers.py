@@ -1,8 +1,10 @@
 """Scoring in this process, or in several at once."""
 
+import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,14 +19,40 @@ import torch
 from numpy.typing import NDArray
 
 from cxrtext.errors import ConfigError, WorkError
-from cxrtext.language.scoring.allocator import keep_memory
-from cxrtext.language.scoring.options import Precision, Variant
+from cxrtext.language.scoring.score import Pieces
 from cxrtext.language.scoring.scorer import Scorer, open_model
-from cxrtext.language.scoring.work import WorkText
+from cxrtext.language.scoring.settings import Precision, Variant
 from cxrtext.models.masked_language_model import MaskedLanguageModel
 
-Scores = dict[int, NDArray[np.float32]]
-"""Word pieces' log-likelihoods by number of the text."""
+TRIM_THRESHOLD, MMAP_MAX = -1, -4
+"""glibc's names for what may be set (malloc.h)."""
+
+
+def keep_memory() -> bool:
+    """Let this process reuse the memory of large tensors instead of giving it back each time.
+
+    By default glibc takes every large block from the system anew and returns it; the pages are
+    then zeroed and mapped again at each product, which was measured to cost a fifth of float32
+    scoring.  The process keeps its peak of memory until it ends, so this is for processes that
+    only score: the command line and its workers call it, the library's functions do not.
+
+    Returns:
+        Whether it was done; other systems than Linux with glibc are left as they are.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(MMAP_MAX, 0)) and bool(mallopt(TRIM_THRESHOLD, 2**31 - 1))
+
+
+Group = Sequence[tuple[bytes, Pieces]]
+"""Sentences of one length: digest and word pieces of each."""
+
+Scores = dict[bytes, NDArray[np.float32]]
+"""Word pieces' log-likelihoods by digest of the sentence."""
 
 AHEAD = 2
 """Groups that wait for each worker."""
@@ -74,27 +102,25 @@ def _begin(plan: ScorerPlan) -> None:
     _scorer = Scorer(language, plan.precision, plan.variant, plan.batch_tokens)
 
 
-def _work(group: Sequence[tuple[int, tuple[int, ...]]]) -> Scores:
+def _scores(scorer: Scorer, group: Group) -> Scores:
+    values = scorer.score([pieces for _, pieces in group])
+    return {digest: value for (digest, _), value in zip(group, values, strict=True)}
+
+
+def _work(group: Group) -> Scores:
     assert _scorer is not None  # noqa: S101 - set when the worker began
-    values = _scorer.score([pieces for _, pieces in group])
-    return {number: value for (number, _), value in zip(group, values, strict=True)}
+    return _scores(_scorer, group)
 
 
-def score_here(scorer: Scorer, groups: Iterable[Sequence[WorkText]]) -> Iterator[Scores]:
+def score_here(scorer: Scorer, groups: Iterable[Group]) -> Iterator[Scores]:
     """Score group after group in this process."""
-    for group in groups:
-        values = scorer.score([text.pieces for text in group])
-        yield {text.id: value for text, value in zip(group, values, strict=True)}
+    return (_scores(scorer, group) for group in groups)
 
 
 def model_for_workers(
     model: str | Path | MaskedLanguageModel, language: MaskedLanguageModel
 ) -> str | Path:
     """Return where workers load the model from.
-
-    Args:
-        model: What the model was asked for by.
-        language: The model, loaded.
 
     Raises:
         ConfigError: It was loaded by the caller, or is not on the CPU.
@@ -104,18 +130,8 @@ def model_for_workers(
     return model
 
 
-def score_in_workers(
-    plan: ScorerPlan, workers: int, groups: Iterable[Sequence[WorkText]]
-) -> Iterator[Scores]:
-    """Score groups in processes of their own; each loads the model.
-
-    Args:
-        plan: How they score.
-        workers: How many.
-        groups: Read as far ahead as the workers need.
-
-    Yields:
-        The scores of each group, in the order of the groups.
+def score_in_workers(plan: ScorerPlan, workers: int, groups: Iterable[Group]) -> Iterator[Scores]:
+    """Score groups in processes of their own, in order, read as far ahead as the workers need.
 
     Raises:
         WorkError: A worker died, most likely for want of memory.
@@ -126,7 +142,7 @@ def score_in_workers(
     waiting: deque[Future[Scores]] = deque()
     try:
         for group in groups:
-            waiting.append(pool.submit(_work, [(text.id, text.pieces) for text in group]))
+            waiting.append(pool.submit(_work, group))
             if len(waiting) >= workers * AHEAD:
                 yield waiting.popleft().result()
         while waiting:

@@ -1,4 +1,7 @@
-"""How a scoring run is to be done."""
+"""What a scoring run can be asked for, and what it reports.
+
+This imports no torch, so that wrong options are refused at once.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +17,7 @@ faster; int8 (CPU only) faster still where the processor has no bfloat16 units."
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 Variant = Literal["original", "within-word-l2r"]
-"""What is hidden beside the word piece that is asked for: nothing (Salazar et al. 2020), or the
+"""What is masked beside the word piece that is asked for: nothing (Salazar et al. 2020), or the
 pieces after it in the same word (Kauf and Ivanova 2023), so that a rare word of several pieces is
 not given away by its own tail."""
 
@@ -25,7 +28,7 @@ LONGEST_SENTENCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreOptions:
+class ScoreSettings:
     """How to score; what each is stands in ``score_reports``."""
 
     a: float
@@ -61,22 +64,65 @@ class ScoreOptions:
             check_sections(self.sections)
 
 
-def check_precision(precision: str) -> None:
-    """Refuse a precision of no such name.
+@dataclass(frozen=True, slots=True)
+class ScoreSummary:
+    """What a run of scoring did; also the content of ``<out>.meta.json``.
 
-    Raises:
-        ConfigError: It is none.
+    Args:
+        model: Hub id or folder name of the language model.
+        fingerprint: SHA-256 of its configuration, weights and vocabulary.
+        a: Largest class probability.
+        k: Exponent on the likelihood.
+        fitted: Whether a and k were fitted to the corpus.
+        precision: Arithmetic of the network.
+        variant: What is masked beside the word piece asked for.
+        reports: Number of reports; of sentences, where sentences were given.
+        with_text: Reports with at least one sentence.
+        without_text: Reports without; empty sections are normal.
+        sentences: Sentences scored.
+        distinct_sentences: Of these, different from each other to the model.
+        tokens: Word pieces of all sentences.
+        words: Words of all sentences, punctuation not counted.
+        unknown_words: Of these, such as the vocabulary lacks.
+        without_eta: Sentences that have no η, because they are mostly unknown.
+        warning: That the text is foreign to the model, or None.
+        from_cache: Distinct sentences whose score a cache knew.
+        resumed: Distinct sentences whose score was there from a run that was stopped.
+        rejected: Rows and sentences rejected, listed in ``<out>.rejected.csv``.
+        seconds: Wall-clock time.
     """
+
+    model: str
+    fingerprint: str
+    a: float
+    k: float
+    fitted: bool
+    precision: str
+    variant: str
+    reports: int
+    with_text: int
+    without_text: int
+    sentences: int
+    distinct_sentences: int
+    tokens: int
+    words: int
+    unknown_words: int
+    without_eta: int
+    warning: str | None
+    from_cache: int
+    resumed: int
+    rejected: int
+    seconds: float
+
+
+def check_precision(precision: str) -> None:
+    """Raise a ConfigError for a precision of no such name."""
     if precision not in PRECISIONS:
         raise ConfigError(f"precision '{precision}' is not one of {', '.join(PRECISIONS)}")
 
 
 def check_variant(variant: str) -> None:
-    """Refuse a variant of no such name.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """Raise a ConfigError for a variant of no such name."""
     if variant not in VARIANTS:
         raise ConfigError(f"variant '{variant}' is not one of {', '.join(VARIANTS)}")
 

@@ -1,0 +1,357 @@
+"""From reports to a table of scored sentences.
+
+The sentences of a run and their scores lie in a temporary SQLite database, of which a kill leaves
+nothing: memory does not grow with the corpus.  What was scored is kept every second in
+``<out>.partial``, a cache of this run alone, without text.  A run that was killed and is started
+again reads the text anew, makes the same groups and scores those that are missing, so that its
+table is the same, byte for byte.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TextIO
+
+import torch
+from transformers import BertTokenizer
+
+from cxrtext.errors import DataError
+from cxrtext.files import only_one
+from cxrtext.language.class_probability import WITHOUT_ETA, WordCounter, Words, eta_of
+from cxrtext.language.eta.statistics import EtaReport
+from cxrtext.language.scoring.cache import ScoreCache
+from cxrtext.language.scoring.score import Progress, encode_pieces
+from cxrtext.language.scoring.scorer import Scorer, open_model
+from cxrtext.language.scoring.settings import (
+    LONGEST_SENTENCE,
+    Precision,
+    ScoreSettings,
+    ScoreSummary,
+    Variant,
+    check_paths,
+)
+from cxrtext.language.scoring.store import PartialScores, SentenceStore, open_store
+from cxrtext.language.scoring.workers import (
+    ScorerPlan,
+    Scores,
+    model_for_workers,
+    score_here,
+    score_in_workers,
+)
+from cxrtext.models.masked_language_model import DEFAULT_MODEL, MaskedLanguageModel
+from cxrtext.records import (
+    BadItem,
+    Rejects,
+    RowWriter,
+    Sentence,
+    SentenceWriter,
+    TextSource,
+    open_source,
+)
+from cxrtext.records.row_writer import Kind
+from cxrtext.records.sentences import META, write_notes
+from cxrtext.text import study_sentences
+from cxrtext.text.tokenizer import vocabulary_of
+
+CACHE_NAME = "scores.sqlite"
+"""The cache beside the output."""
+
+KEEP_SECONDS = 1.0
+"""How often scores are kept; a kill loses no more than this."""
+
+READ_SECONDS = 2.0
+"""How often it is said how much was read."""
+
+TOKEN_COLUMNS: dict[str, Kind] = {
+    "study_id": "text",
+    "section": "text",
+    "position": "whole",
+    "token_index": "whole",
+    "token": "text",
+    "log_likelihood": "real",
+}
+"""The table of word pieces: one row each, ``token_index`` from 0 in the sentence."""
+
+
+def _read(
+    source: TextSource,
+    work: SentenceStore,
+    tokenizer: BertTokenizer,
+    settings: ScoreSettings,
+    rejects: Rejects,
+    on_read: Callable[[int], None] | None,
+) -> tuple[int, int]:
+    """Read the text; how many studies there are, and how many of them have text."""
+    counter = WordCounter(tokenizer)
+    studies = with_text = 0
+    said = time.monotonic()
+    for item in source:
+        if isinstance(item, BadItem):
+            rejects.add(item.item, item.reason)
+            continue
+        sentences = (
+            [item] if isinstance(item, Sentence) else study_sentences(item, settings.sections)
+        )
+        studies += 1
+        with_text += bool(sentences)
+        pieces = encode_pieces(tokenizer, [sentence.sentence for sentence in sentences])
+        for sentence, ids in zip(sentences, pieces, strict=True):
+            if 0 < len(ids) <= settings.longest:
+                work.add(sentence, ids, counter.count(ids))
+            else:
+                rejects.add(
+                    f"study {sentence.study_id}, {sentence.section} {sentence.position}",
+                    f"{len(ids)} word pieces, where a sentence has 1 to {settings.longest}",
+                )
+        if on_read is not None and time.monotonic() - said > READ_SECONDS:
+            on_read(studies)
+            said = time.monotonic()
+    return studies, with_text
+
+
+def _check_text(source: TextSource, work: SentenceStore, studies: int, rejected: int) -> None:
+    """Raise a DataError where there is nothing to score, or no sentence can have an η."""
+    sentences, with_eta = work.numbers("SELECT count(*), total(has_eta) FROM text")
+    if not sentences:
+        why = "there is no sentence in it"
+        if source.holds == "reports":
+            why = (
+                f"none of the {studies} reports has text in the sections wanted; look at its "
+                "columns, or name other sections"
+            )
+        aside = f" ({rejected} items were set aside)" if rejected else ""
+        raise DataError(f"{source.description}: {why}{aside}")
+    if not with_eta:
+        raise DataError(
+            f"{source.description}: the language model knows too few of its words: of every "
+            f"sentence, {WITHOUT_ETA}; take a model of such reports, or train one with "
+            "'cxrtext pretrain-text'"
+        )
+
+
+def _score(
+    work: SentenceStore,
+    scores: Iterator[Scores],
+    caches: Sequence[ScoreCache],
+    progress: Progress | None,
+) -> None:
+    """Keep group after group as it is scored, in the first cache first: a kill may come between."""
+    distinct, done = work.numbers("SELECT count(*), count(tokens) FROM text")
+    unkept: Scores = {}
+
+    def keep() -> None:
+        if unkept:
+            for cache in caches:
+                cache.add(unkept)
+            work.set_scores(unkept)
+            unkept.clear()
+
+    kept = time.monotonic()
+    try:
+        for some in scores:
+            unkept.update(some)
+            done += len(some)
+            if time.monotonic() - kept > KEEP_SECONDS:
+                keep()
+                kept = time.monotonic()
+            if progress is not None:
+                progress(min(done, distinct), distinct)
+    finally:
+        keep()
+
+
+def _write(
+    work: SentenceStore,
+    out: Path | TextIO,
+    tokens: Path | None,
+    tokenizer: BertTokenizer,
+    report: EtaReport,
+) -> None:
+    """Write the table of sentences and, where wanted, that of word pieces."""
+    names = vocabulary_of(tokenizer)
+    with ExitStack() as closing:
+        writer = closing.enter_context(SentenceWriter(out))
+        pieces_writer = None
+        if tokens is not None:
+            pieces_writer = closing.enter_context(RowWriter(tokens, TOKEN_COLUMNS))
+        for sentence, words, pieces, values in work.results():
+            eta = eta_of(sentence.log_likelihood, words, report.a, report.k)
+            writer.add(replace(sentence, eta=eta))
+            if pieces_writer is not None:
+                place = (sentence.study_id, sentence.section, sentence.position)
+                for number, (piece, value) in enumerate(zip(pieces, values, strict=True)):
+                    row = (*place, number, names[piece], float(value))
+                    pieces_writer.write(dict(zip(TOKEN_COLUMNS, row, strict=True)))
+
+
+def score_reports(
+    reports: Path | str,
+    out: Path | str | TextIO,
+    *,
+    model: str | Path | MaskedLanguageModel = DEFAULT_MODEL,
+    a: float = 0.2,
+    k: float = 0.35,
+    fit: bool = False,
+    sections: Sequence[str] | None = None,
+    device: str | torch.device | None = None,
+    offline: bool = False,
+    precision: Precision = "float32",
+    variant: Variant = "original",
+    batch_tokens: int | None = None,
+    workers: int = 1,
+    cache: Path | str | bool = True,
+    tokens: Path | str | None = None,
+    max_rejected: int = 100,
+    longest: int = LONGEST_SENTENCE,
+    on_scored: Callable[[EtaReport], None] | None = None,
+    on_read: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
+) -> ScoreSummary:
+    """Score every sentence of some reports, and write them with their class probability.
+
+    The cache outlives the run: a sentence is scored once for a model, precision and variant,
+    whatever corpus it stands in.
+
+    Args:
+        reports: What ``open_source`` reads: a table of reports or sentences, a folder of text
+            files, or "-" for sentences on standard input.
+        out: The table of sentences to write, CSV or Parquet by its ending; ``<out>.meta.json`` and,
+            where something was rejected, ``<out>.rejected.csv`` are written beside it.  Or a
+            stream, which gets CSV and nothing else; then only the cache lets a run continue.
+        model: A hub id, a model folder, or a loaded model.
+        a: Largest class probability, in (0, 1).
+        k: Exponent on the likelihood.
+        fit: Whether to fit a and k to how often the very same sentences recur, instead.
+        sections: Sections wanted; by default those that describe the image.
+        device: Where to compute; by default the GPU where there is one.
+        offline: Never ask the hub, even for a model that is not here.
+        precision: Arithmetic of the network: "float32", "bfloat16", "float16" (GPU) or "int8"
+            (CPU).
+        variant: "original" or "within-word-l2r"; see ``score_sentences_detailed``.
+        batch_tokens: Tokens in one forward pass; default by device.
+        workers: Processes that score at once, on the CPU; each loads the model and takes its
+            share of the threads.
+        cache: The file of scores that outlives the run; True is ``scores.sqlite`` beside the
+            output, False none.
+        tokens: A table of word pieces with their log-likelihoods to write, CSV or Parquet.
+        max_rejected: How many rows and sentences may be rejected.
+        longest: Word pieces of the longest sentence that is scored; a longer one is rejected.
+        on_scored: Called with all that a and k can be judged by, before the run ends.
+        on_read: Called every few seconds with how many reports or sentences have been read.
+        progress: Called with distinct sentences done and in all.
+
+    Raises:
+        DataError: The text cannot be read, there is none, or too much was rejected.
+        ConfigError: An option is wrong.
+        CheckpointError: The model cannot be loaded.
+        HubError: The model is not here, and the hub cannot be reached.
+        WorkError: Another process makes the same output, a worker died, or the disk is full.
+
+    Source: Wang et al. 2023 (sample-specific debiasing), §2.3; METHOD sections 1 and 2.
+    """
+    started = time.monotonic()
+    settings = ScoreSettings(
+        a, k, fit, None if sections is None else tuple(sections), precision, variant, batch_tokens,
+        workers, max_rejected, longest, Path(cache) if isinstance(cache, str) else cache,
+        Path(tokens) if isinstance(tokens, str) else tokens,
+    )  # fmt: skip
+    target = Path(out) if isinstance(out, str) else out
+    path = target if isinstance(target, Path) else None
+    settings.check()
+    check_paths(reports, target, settings.tokens)
+    with ExitStack() as closing:
+        source = open_source(reports)
+        for made in (settings.tokens, path):
+            if made is not None:
+                closing.enter_context(only_one(made))
+        language = open_model(model, device, offline=offline)
+        loaded_from = model_for_workers(model, language) if workers > 1 else None
+        scorer = Scorer(language, precision, variant, batch_tokens)
+        known, partial = _open_caches(source, scorer, path, settings, closing)
+        caches = [each for each in (partial, known) if each is not None]
+        work = closing.enter_context(open_store())
+        rejects = Rejects(max_rejected, where=source.description)
+        studies, with_text = _read(source, work, language.tokenizer, settings, rejects, on_read)
+        try:
+            _check_text(source, work, studies, len(rejects.rows))
+        except DataError:
+            if partial is not None:
+                partial.remove()
+            raise
+        resumed = work.look_up(partial, known)
+        groups = work.groups(language.window, scorer.batch_tokens)
+        if loaded_from is None:
+            scores = score_here(scorer, groups)
+        else:
+            threads = max(1, torch.get_num_threads() // workers)
+            plan = ScorerPlan(loaded_from, precision, variant, scorer.batch_tokens, threads)
+            scores = score_in_workers(plan, workers, groups)
+        _score(work, scores, caches, progress)
+        report = work.eta_report(settings, language.name)
+        if path is not None:
+            path.with_name(path.name + META).unlink(missing_ok=True)  # of the table before
+        _write(work, target, settings.tokens, language.tokenizer, report)
+        distinct, count, pieces, words, unknown, without_eta, from_cache = work.numbers(
+            "SELECT count(*), total(count), total(length * count), total(words * count), "
+            "total(unknown * count), total((NOT has_eta) * count), total(cached) FROM text"
+        )
+        summary = ScoreSummary(
+            model=language.name,
+            fingerprint=language.fingerprint,
+            a=report.a,
+            k=report.k,
+            fitted=fit,
+            precision=precision,
+            variant=variant,
+            reports=studies,
+            with_text=with_text,
+            without_text=studies - with_text,
+            sentences=count,
+            distinct_sentences=distinct,
+            tokens=pieces,
+            words=words,
+            unknown_words=unknown,
+            without_eta=without_eta,
+            warning=Words(words, unknown).warning(),
+            from_cache=from_cache,
+            resumed=resumed,
+            rejected=len(rejects.rows),
+            seconds=round(time.monotonic() - started, 3),
+        )
+        if path is not None:
+            rejects.write(path)
+            write_notes(path, asdict(summary))
+        if on_scored is not None:
+            on_scored(report)
+        if partial is not None:
+            partial.remove()
+    return summary
+
+
+def _open_caches(
+    source: TextSource,
+    scorer: Scorer,
+    out: Path | None,
+    settings: ScoreSettings,
+    closing: ExitStack,
+) -> tuple[ScoreCache | None, PartialScores | None]:
+    """The cache of scores that outlives the run, and that of this run; ``closing`` closes them."""
+    known = partial = None
+    path = settings.cache
+    if path is True:
+        path = out.with_name(CACHE_NAME) if out else False
+    if isinstance(path, Path):
+        known = closing.enter_context(ScoreCache(path, scorer.identity))
+    if out is not None:
+        identity = {
+            "source": source.identity,
+            "scorer": scorer.identity,
+            "batch_tokens": scorer.batch_tokens,
+            "sections": settings.sections,
+            "longest": settings.longest,
+        }
+        name = out.with_name(out.name + ".partial")
+        partial = closing.enter_context(PartialScores(name, identity))
+    return known, partial
