@@ -16,11 +16,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.phantom.effects import Effect
-from cxrtext.phantom.render import FINDINGS, NORMAL, Sitter, paint
+from cxrtext.phantom.findings import FINDINGS
+from cxrtext.phantom.findings.effect import Effect
+from cxrtext.phantom.render import NORMAL, Patient, paint
 from cxrtext.phantom.studies import draw_studies
 
-AXES = ("cardiomegaly", "pneumothorax", *(axis for axis, _ in FINDINGS.values()))
+AXES = ("cardiomegaly", *(finding.axis for finding in FINDINGS))
 Mask = NDArray[np.bool_]
 Picture = NDArray[np.float32]
 
@@ -46,18 +47,18 @@ def corners(effect: Effect) -> tuple[int, int, int, int]:
 
 
 def compare(
-    sitter: Sitter, axis: str, without: Picture, level: float
+    patient: Patient, axis: str, without: Picture, level: float
 ) -> tuple[str, list[float]] | None:
     """One finding of one study: its name and the figures of the table; None where none is boxed.
 
     Args:
-        sitter: Whom.
+        patient: Whom.
         axis: The finding, as an axis of the state.
         without: The picture without any finding, [size, size].
         level: Grey values of 255 from which a pixel counts as changed.
     """
-    alone = replace(NORMAL, **{axis: getattr(sitter.state, axis)})
-    picture, effects = paint(replace(sitter, state=alone), len(without))
+    alone = replace(NORMAL, **{axis: getattr(patient.state, axis)})
+    picture, effects = paint(replace(patient, state=alone), len(without))
     if not effects:
         return None
     change = np.abs(picture - without)
@@ -91,13 +92,13 @@ def main() -> None:
     options = parser.parse_args()
     found: dict[str, list[list[float]]] = defaultdict(list)
     for study in draw_studies(options.studies, options.seed):
-        sitter = study.sitter
-        shown = [axis for axis in AXES if getattr(sitter.state, axis) != getattr(NORMAL, axis)]
+        patient = study.patient
+        shown = [axis for axis in AXES if getattr(patient.state, axis) != getattr(NORMAL, axis)]
         if not shown:
             continue
-        without, _ = paint(replace(sitter, state=NORMAL), options.size)
+        without, _ = paint(replace(patient, state=NORMAL), options.size)
         for axis in shown:
-            figures = compare(sitter, axis, without, options.level)
+            figures = compare(patient, axis, without, options.level)
             if figures is not None:
                 found[figures[0]].append(figures[1])
     print("| finding | n | box / mask | box / changed pixels | mask outside | change inside |")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cxrtext.phantom.population import State
+from cxrtext.phantom.state import State
 
 
 @dataclass(frozen=True, slots=True)

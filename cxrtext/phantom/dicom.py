@@ -41,13 +41,13 @@ def save_dicom(path: Path, picture: Map, study: PhantomStudy, seed: int) -> None
     from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
     from pydicom.uid import UID, ExplicitVRLittleEndian
 
-    generator = study.sitter.stream(8)
+    generator = study.patient.stream("dicom")
     low, high = int(generator.integers(0, 500)), int(generator.integers(3000, 4096))
     inverted = bool(generator.random() < 0.2)
     bits = (12, 12, 12, 14, 15, 16)[int(generator.integers(6))]
     low, high = low << (bits - 12), high << (bits - 12)
     two_windows = bool(generator.random() < 0.25)
-    modality = "CR" if study.sitter.view == "AP" else "DX"
+    modality = "CR" if study.patient.view == "AP" else "DX"
     meta = FileMetaDataset()
     meta.MediaStorageSOPClassUID = UID(CLASSES[modality])
     meta.MediaStorageSOPInstanceUID = UID(_uid(seed, study.number, "instance"))
@@ -82,7 +82,7 @@ def _describe_study(file: "FileDataset", study: PhantomStudy, seed: int) -> None
     file.PatientName = f"PHANTOM^{number:04d}"
     file.PatientID = f"PHANTOM-{seed}-{number:06d}"
     file.PatientBirthDate = ""
-    file.PatientSex = study.sitter.sex
+    file.PatientSex = study.patient.sex
     file.PatientAge = f"{study.age:03d}Y"
     file.StudyInstanceUID = _uid(seed, study.number, "study")
     file.SeriesInstanceUID = _uid(seed, study.number, "series")
@@ -97,12 +97,12 @@ def _describe_device(file: "FileDataset", study: PhantomStudy, modality: str) ->
     file.Manufacturer = "cxrtext phantom"
     file.ImageType = ["DERIVED", "PRIMARY"]
     file.BodyPartExamined = "CHEST"
-    file.ViewPosition = study.sitter.view
+    file.ViewPosition = study.patient.view
     file.PatientOrientation = ["L", "F"]
     file.Laterality = ""
-    burnt = SCANNERS[site(study.sitter.patient_key)].text
+    burnt = SCANNERS[site(study.patient.patient_key)].text
     file.BurnedInAnnotation = "YES" if burnt else "NO"
-    file.StationName = f"SITE{site(study.sitter.patient_key)}"
+    file.StationName = f"SITE{site(study.patient.patient_key)}"
     file.LossyImageCompression = "00"
     spacing = f"{DETECTOR / file.Rows:.6g}"
     file.ImagerPixelSpacing = [spacing, spacing]

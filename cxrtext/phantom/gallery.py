@@ -8,8 +8,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from cxrtext.errors import DataError
 from cxrtext.files import replacing
-from cxrtext.phantom.population import State
-from cxrtext.phantom.render import Sitter, draw
+from cxrtext.phantom.render import Patient, draw
+from cxrtext.phantom.state import State
 
 ROWS: tuple[tuple[str, tuple[State, ...]], ...] = (
     ("Cardiomegaly", tuple(State(cardiomegaly=g) for g in (1, 2, 3))),
@@ -95,8 +95,8 @@ LABEL = 14
 Tile = Image.Image
 
 
-def _tile(sitter: Sitter, size: int, label: str, *, boxes: bool) -> Tile:
-    picture, placed = draw(sitter, size)
+def _tile(patient: Patient, size: int, label: str, *, boxes: bool) -> Tile:
+    picture, placed = draw(patient, size)
     grey = np.round(picture * 255.0).astype(np.uint8)
     tile = Image.new("RGB", (size, size + LABEL), (24, 24, 24))
     tile.paste(Image.fromarray(grey), (0, LABEL))
@@ -117,11 +117,11 @@ def _row(name: str, states: tuple[State, ...], seed: int, size: int, difficulty:
     for column, state in enumerate(states):
         sex, view = "MF"[column % 2], ("PA", "AP", "PA")[column % 3]
         key = sum(map(ord, name))
-        sitter = Sitter(
+        patient = Patient(
             state, sex, view, (seed, 6, key, column), (seed, 7, key, column), difficulty
         )
-        empty = replace(sitter, state=State())
-        tiles.append(_tile(sitter, size, f"{name} {column + 1}", boxes=True))
+        empty = replace(patient, state=State())
+        tiles.append(_tile(patient, size, f"{name} {column + 1}", boxes=True))
         tiles.append(_tile(empty, size, "same patient without", boxes=False))
     row = Image.new("RGB", (sum(tile.width for tile in tiles), tiles[0].height))
     for column, tile in enumerate(tiles):

@@ -1,179 +1,310 @@
-"""What can be seen in a study: the axes of its state and their values.
+"""How often each finding occurs: the conditional tables of the population.
 
-How often each value occurs is in ``prevalence``.  Right and left are the patient's.
+A study's state is drawn along a small tree, so that every statement about it has an exactly
+computable probability:
+
+    age group → cardiomegaly → edema → effusion → pneumonia
+                               edema → tube → line
+                                       effusion → atelectasis
+                                       effusion, pneumothorax → drain
+    age group → pneumothorax, nodule, diaphragm
+    age group → aorta, spine, granuloma, fibrosis, hernia, fracture, pacemaker, wires
+    age group → emphysema → lung volume
+
+A chest tube lies only where there is air or fluid.  The third and fourth lines, lung volume apart,
+stay with a patient.  Places and severities follow falling, Zipf-like weights, which makes the tail
+of finding × place × severity long.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
-LOBES = (
-    "right lower lobe",
-    "left lower lobe",
-    "right upper lobe",
-    "right middle lobe",
-    "left upper lobe",
-    "lingula",
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.phantom.state import BASES, LOBE_PAIRS, LOBES, RIBS, VALUES, State
+
+Floats = NDArray[np.float64]
+
+GROUPS = ((18, 44), (45, 64), (65, 92))
+"""Age groups in years, both ends included."""
+
+GROUP_SHARE: Floats = np.array([0.30, 0.35, 0.35])
+GRADE_SHARE = (0.46, 0.34, 0.20)
+KEEP = 0.35
+"""Probability that a later study of a patient repeats the findings of the one before."""
+
+STUDY_COUNT: Floats = np.array([0.50, 0.25, 0.15, 0.10])
+"""Probabilities of 1, 2, 3 and 4 studies a patient."""
+
+FRAME = (
+    "aorta",
+    "spine",
+    "granuloma",
+    "emphysema",
+    "fibrosis",
+    "hernia",
+    "fracture",
+    "pacemaker",
+    "wires",
 )
-"""Places of a pneumonia, the commonest first."""
+"""The axes that stay with a patient."""
 
-LOBE_PAIRS = (
-    ("right lower lobe", "left lower lobe"),
-    ("right middle lobe", "right lower lobe"),
-    ("right upper lobe", "right lower lobe"),
-    ("lingula", "left lower lobe"),
-    ("left upper lobe", "left lower lobe"),
-    ("right upper lobe", "right middle lobe"),
-    ("right upper lobe", "left upper lobe"),
-    ("right upper lobe", "left lower lobe"),
-    ("left upper lobe", "lingula"),
+CHANGING = (
+    "cardiomegaly",
+    "edema",
+    "effusion",
+    "pneumonia",
+    "pneumothorax",
+    "atelectasis",
+    "nodule",
+    "diaphragm",
+    "tube",
+    "line",
+    "drain",
 )
-"""Places of a pneumonia in two lobes, the commonest first."""
-
-BASES = ("left base", "right base", "both bases")
-"""Places of an atelectasis, the commonest first."""
-
-RIBS = (6, 7, 5, 8, 4)
-"""Ribs that break, the commonest first."""
+"""The axes that a later study may show otherwise; the lung volume is always drawn anew."""
 
 
-def _pneumonias() -> list[tuple[int, tuple[str, ...]]]:
-    places: list[tuple[str, ...]] = [(lobe,) for lobe in LOBES]
-    places += LOBE_PAIRS
-    return [(grade, place) for place in places for grade in (1, 2, 3)]
+def _row(prevalence: float, weights: Sequence[float]) -> Floats:
+    """Probabilities of "none" and of each other value, the latter in proportion to ``weights``."""
+    share = np.asarray(weights, dtype=np.float64)
+    return np.concatenate([[1.0 - prevalence], prevalence * share / share.sum()])
 
 
-def _pneumothoraces() -> list[tuple[int, str, str]]:
-    values = []
-    for side in ("right", "left"):
-        values += [(1, side, "apical"), (2, side, "apical"), (1, side, "lateral")]
-        values += [(2, side, "lateral"), (1, side, "basilar"), (2, side, "basilar")]
-        values += [(3, side, "apicolateral"), (4, side, "tension")]
-    return [*values, (1, "both", "apical"), (2, "both", "apical")]
+def _edema(cardiomegaly: int) -> Floats:
+    prevalence = (0.12, 0.28, 0.42, 0.58)[cardiomegaly]
+    lean = {"": 0.7, "right": 0.19, "left": 0.11}
+    return _row(prevalence, [GRADE_SHARE[g - 1] * lean[s] for g, s in VALUES["edema"][1:]])
 
 
-VALUES: dict[str, tuple[Any, ...]] = {
-    "cardiomegaly": (0, 1, 2, 3),
-    "edema": ((0, ""), *((grade, lean) for grade in (1, 2, 3) for lean in ("", "right", "left"))),
-    "effusion": tuple((right, left) for right in range(4) for left in range(4)),
-    "pneumonia": ((0, ()), *_pneumonias()),
-    "pneumothorax": ((0, "", ""), *_pneumothoraces()),
-    "aorta": ("normal", "tortuous", "calcified"),
-    "spine": ("straight", "degenerative", "scoliosis right", "scoliosis left"),
-    "volume": ("normal", "low", "high"),
-    "atelectasis": ((0, ""), *((g, b) for b in BASES for g in (1, 2))),
-    "nodule": ((0, ""), *((g, lobe) for lobe in LOBES for g in (1, 2, 3))),
-    "granuloma": ("", *LOBES),
-    "emphysema": (0, 1, 2),
-    "fibrosis": (0, 1, 2),
-    "hernia": (0, 1, 2),
-    "diaphragm": ("", "right", "left"),
-    "fracture": (("", 0), *((side, rib) for side in ("right", "left") for rib in RIBS)),
-    "tube": ("", "good", "low", "high"),
-    "line": ("", "right ij", "left ij", "right picc", "left picc", "right subclavian"),
-    "pacemaker": ("", "left single", "left dual", "right dual"),
-    "drain": ("", "right", "left"),
-    "wires": (False, True),
+def _effusion(cardiomegaly: int, edema: tuple[int, str]) -> Floats:
+    prevalence = min(0.155 + 0.05 * cardiomegaly + 0.12 * edema[0], 0.62)
+    both = 0.45 if edema[0] else 0.16
+    size = (0.0, 0.48, 0.32, 0.20)
+    weights = []
+    for right, left in VALUES["effusion"][1:]:
+        if right and left:
+            nearness = (1.0, 0.28, 0.06)[abs(right - left)]
+            weights.append(both * size[right] * size[left] * nearness * 2.4)
+        else:
+            share = 0.56 if right else 0.44
+            weights.append((1 - both) * share * size[right or left])
+    return _row(prevalence, weights)
+
+
+def _pneumonia(effusion: tuple[int, int]) -> Floats:
+    prevalence = 0.25 if any(effusion) else 0.20
+    places = [(lobe,) for lobe in LOBES], list(LOBE_PAIRS)
+    weight = {place: 0.76 / (rank + 1.4) for rank, place in enumerate(places[0])}
+    pairs = {place: 0.20 / (rank + 1.4) for rank, place in enumerate(places[1])}
+    return _row(
+        prevalence,
+        [
+            (weight | pairs)[place] * GRADE_SHARE[grade - 1]
+            for grade, place in VALUES["pneumonia"][1:]
+        ],
+    )
+
+
+def _pneumothorax(group: int) -> Floats:
+    grade_share = (0.0, 0.44, 0.34, 0.16, 0.06)
+    place_share = {
+        "apical": 0.55,
+        "lateral": 0.27,
+        "basilar": 0.18,
+        "apicolateral": 1,
+        "tension": 1,
+    }
+    side_share = {"right": 0.53, "left": 0.44, "both": 0.06}
+    weights = [
+        grade_share[grade] * place_share[place] * side_share[side]
+        for grade, side, place in VALUES["pneumothorax"][1:]
+    ]
+    return _row((0.18, 0.16, 0.14)[group], weights)
+
+
+def _atelectasis(effusion: tuple[int, int]) -> Floats:
+    """Commoner, and then mostly beside it, where there is fluid."""
+    base = dict(zip(BASES, (0.44, 0.30, 0.26), strict=True))
+    for side, grade in zip(("right", "left"), effusion, strict=True):
+        base[f"{side} base"] *= 2.5 if grade else 1.0
+    grade_share = (0.0, 0.68, 0.32)
+    weights = [base[place] * grade_share[grade] for grade, place in VALUES["atelectasis"][1:]]
+    return _row(0.17 if any(effusion) else 0.075, weights)
+
+
+def _tube(edema: tuple[int, str]) -> Floats:
+    return _row((0.025, 0.05, 0.10, 0.17)[edema[0]], (0.74, 0.15, 0.11))
+
+
+def _line(tube: str) -> Floats:
+    return _row(0.70 if tube else 0.055, (0.34, 0.13, 0.26, 0.10, 0.17))
+
+
+def _drain(effusion: tuple[int, int], pneumothorax: tuple[int, str, str]) -> Floats:
+    """On a side with air or more than a little fluid, on one side at a time."""
+    weights = []
+    for side, grade in zip(("right", "left"), effusion, strict=True):
+        air = pneumothorax[0] if pneumothorax[1] in (side, "both") else 0
+        weights.append(0.07 * (grade > 1) + (0.0, 0.14, 0.26, 0.34, 0.38)[air])
+    return np.array([1.0 - sum(weights), *weights])
+
+
+def _nodule(group: int) -> Floats:
+    place = {lobe: 1.0 / (rank + 1.4) for rank, lobe in enumerate(LOBES)}
+    grade_share = (0.0, 0.55, 0.31, 0.14)
+    weights = [grade_share[grade] * place[lobe] for grade, lobe in VALUES["nodule"][1:]]
+    return _row((0.018, 0.045, 0.065)[group], weights)
+
+
+def _fracture(group: int) -> Floats:
+    rank = {rib: 1.0 / (place + 1.5) for place, rib in enumerate(RIBS)}
+    side_share = {"right": 0.48, "left": 0.52}
+    weights = [side_share[side] * rank[rib] for side, rib in VALUES["fracture"][1:]]
+    return _row((0.02, 0.035, 0.055)[group], weights)
+
+
+def _volume(group: int, emphysema: int) -> Floats:
+    if emphysema:
+        high = (0.0, 0.75, 1.0)[emphysema]
+        return np.array([1.0 - high, 0.0, high])
+    return _row((0.13, 0.19, 0.23)[group], (0.70, 0.30))
+
+
+_BY_GROUP: dict[str, tuple[tuple[float, float, float], tuple[float, ...]]] = {
+    "cardiomegaly": ((0.11, 0.22, 0.31), GRADE_SHARE),
+    "aorta": ((0.02, 0.14, 0.36), (0.6, 0.4)),
+    "spine": ((0.05, 0.15, 0.34), (0.62, 0.25, 0.13)),
+    "granuloma": ((0.025, 0.05, 0.06), tuple(1.0 / (r + 1.6) for r in range(len(LOBES)))),
+    "emphysema": ((0.004, 0.05, 0.10), (0.65, 0.35)),
+    "fibrosis": ((0.006, 0.02, 0.05), (0.66, 0.34)),
+    "hernia": ((0.004, 0.02, 0.055), (0.68, 0.32)),
+    "diaphragm": ((0.015, 0.025, 0.04), (0.66, 0.34)),
+    "pacemaker": ((0.002, 0.018, 0.07), (0.3, 0.6, 0.1)),
+    "wires": ((0.006, 0.045, 0.10), (1.0,)),
 }
-"""Every value that each axis of a study's state can take; the first is the normal one."""
+"""Probability of another value than the normal one by age group, and the others' weights."""
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is to be seen in one study.
+@cache
+def tables() -> dict[str, Floats]:
+    """The conditional tables, by axis.
+
+    Returns:
+        ``edema`` [C, E], ``effusion`` [C, E, F], ``pneumonia`` [F, P], ``atelectasis`` [F, A],
+        ``tube`` [E, T], ``line`` [T, L], ``drain`` [F, X, D], ``volume`` [G, M, V] (M for
+        emphysema) and [G, ·] for the others: G age groups, the rest in the order of ``VALUES``;
+        each sums to 1 over its last axis.
+    """
+    groups = range(len(GROUPS))
+
+    def of(axis: str, row: Callable[[Any], Floats]) -> Floats:
+        return np.stack([row(value) for value in (VALUES[axis] if axis else groups)])
+
+    named = {
+        axis: np.stack([_row(shares[g], weights) for g in groups])
+        for axis, (shares, weights) in _BY_GROUP.items()
+    }
+    return named | {
+        "edema": of("cardiomegaly", _edema),
+        "effusion": of("cardiomegaly", lambda c: of("edema", lambda e: _effusion(c, e))),
+        "pneumonia": of("effusion", _pneumonia),
+        "atelectasis": of("effusion", _atelectasis),
+        "tube": of("edema", _tube),
+        "line": of("tube", _line),
+        "drain": of("effusion", lambda f: of("pneumothorax", lambda x: _drain(f, x))),
+        "pneumothorax": of("", _pneumothorax),
+        "nodule": of("", _nodule),
+        "fracture": of("", _fracture),
+        "volume": of("", lambda g: of("emphysema", lambda m: _volume(g, m))),
+    }
+
+
+_CUMULATIVE: dict[str, Floats] = {}
+
+
+def _draw(generator: np.random.Generator, axis: str, *given: int) -> Any:
+    """A value of an axis; ``given`` are the indices of what it depends on, age group or value."""
+    if axis not in _CUMULATIVE:
+        _CUMULATIVE[axis] = tables()[axis].cumsum(axis=-1)
+    row = _CUMULATIVE[axis][given]
+    place = int(np.searchsorted(row, generator.random(), side="right"))
+    return VALUES[axis][min(place, len(row) - 1)]
+
+
+def draw_findings(generator: np.random.Generator, group: int, emphysema: int = 0) -> State:
+    """Draw what changes between the studies of a patient of an age group, and the lung volume."""
+
+    def index(axis: str, value: Any) -> int:
+        return VALUES[axis].index(value)
+
+    cardiomegaly = _draw(generator, "cardiomegaly", group)
+    edema = _draw(generator, "edema", cardiomegaly)
+    effusion = _draw(generator, "effusion", cardiomegaly, index("edema", edema))
+    pneumothorax = _draw(generator, "pneumothorax", group)
+    tube = _draw(generator, "tube", index("edema", edema))
+    fluid, air = index("effusion", effusion), index("pneumothorax", pneumothorax)
+    return State(
+        cardiomegaly=cardiomegaly,
+        edema=edema,
+        effusion=effusion,
+        pneumonia=_draw(generator, "pneumonia", fluid),
+        pneumothorax=pneumothorax,
+        volume=_draw(generator, "volume", group, emphysema),
+        atelectasis=_draw(generator, "atelectasis", fluid),
+        nodule=_draw(generator, "nodule", group),
+        diaphragm=_draw(generator, "diaphragm", group),
+        tube=tube,
+        line=_draw(generator, "line", index("tube", tube)),
+        drain=_draw(generator, "drain", fluid, air),
+    )
+
+
+def draw_frame(generator: np.random.Generator, group: int) -> dict[str, Any]:
+    """Draw what stays with a patient, by axis."""
+    return {axis: _draw(generator, axis, group) for axis in FRAME}
+
+
+def probability(masks: dict[str, Floats], power: int = 1) -> float:
+    """Probability that a random study's value lies in the mask of every axis.
 
     Args:
-        cardiomegaly: Grade, 0 (none) to 3 (severe).
-        edema: Grade 0 to 3, and the side that is worse ("" where neither).
-        effusion: Grades 0 to 3 of the right and of the left side.
-        pneumonia: Grade 0 to 3, and the lobes.
-        pneumothorax: Grade 0 to 4 (tension), side ("right", "left", "both"), and place.
-        aorta: "normal", "tortuous" or "calcified".
-        spine: "straight", "degenerative", "scoliosis right" or "scoliosis left".
-        volume: "normal", "low" or "high".
-        atelectasis: Grade 0 to 2 (1 linear, 2 a basal opacity), and the base.
-        nodule: Grade 0 to 3 (below 1 cm, 1 to 3 cm, a mass above 3 cm), and the lobe.
-        granuloma: The lobe of a calcified granuloma, "" without.
-        emphysema: Grade 0 to 2; hyperinflated, flat domes, few vessels above.
-        fibrosis: Grade 0 to 2 of basal reticular lines.
-        hernia: Hiatal: 0, small 1, large 2.
-        diaphragm: The side of an elevated hemidiaphragm, "" without.
-        fracture: Side and number of a broken rib.
-        tube: Endotracheal: "", tip in a good place, too low (right main bronchus), too high.
-        line: Central venous: "" or where it enters; its tip is in the superior vena cava.
-        pacemaker: "" or the side of its box, and one or two leads.
-        drain: The side of a chest tube.
-        wires: Sternotomy wires.
+        masks: One vector of 0 and 1 an axis, in the order of ``VALUES``; no vector: any value.
+        power: 2 gives the probability that two independent studies of one patient agree on all
+            that may change between them.
+
+    Returns:
+        The exact probability, summed along the tree.
     """
+    full = {axis: masks.get(axis, np.ones(len(values))) for axis, values in VALUES.items()}
+    table = {
+        axis: values**power if axis in CHANGING else values for axis, values in tables().items()
+    }
+    of_tube = table["line"] @ full["line"]
+    of_edema = table["tube"] @ (full["tube"] * of_tube) * full["edema"]
+    of_effusion = (
+        table["pneumonia"] @ full["pneumonia"] * (table["atelectasis"] @ full["atelectasis"])
+    )
+    # What hangs on effusion: [F, X] for the drain, with X for pneumothorax, becomes [G, F].
+    of_air = full["pneumothorax"] * (table["drain"] @ full["drain"])
+    of_effusion = table["pneumothorax"] @ of_air.T * (full["effusion"] * of_effusion)
+    along_edema = np.einsum("cef,gf->gce", table["effusion"], of_effusion)
+    of_heart = np.einsum("ce,gce,e->gc", table["edema"], along_edema, of_edema)
+    of_group = (table["cardiomegaly"] * of_heart) @ full["cardiomegaly"]
+    of_emphysema = full["emphysema"] * (table["volume"] @ full["volume"])
+    of_group = of_group * (table["emphysema"] * of_emphysema).sum(axis=-1)
+    for axis in ("nodule", "diaphragm", *(axis for axis in FRAME if axis != "emphysema")):
+        of_group = of_group * (table[axis] @ full[axis])
+    return float(GROUP_SHARE @ of_group)
 
-    cardiomegaly: int = 0
-    edema: tuple[int, str] = (0, "")
-    effusion: tuple[int, int] = (0, 0)
-    pneumonia: tuple[int, tuple[str, ...]] = (0, ())
-    pneumothorax: tuple[int, str, str] = (0, "", "")
-    aorta: str = "normal"
-    spine: str = "straight"
-    volume: str = "normal"
-    atelectasis: tuple[int, str] = (0, "")
-    nodule: tuple[int, str] = (0, "")
-    granuloma: str = ""
-    emphysema: int = 0
-    fibrosis: int = 0
-    hernia: int = 0
-    diaphragm: str = ""
-    fracture: tuple[str, int] = ("", 0)
-    tube: str = ""
-    line: str = ""
-    pacemaker: str = ""
-    drain: str = ""
-    wires: bool = False
 
-    def places(self) -> tuple[tuple[str, str], ...]:
-        """Every (finding, part) that is there; the parts are those of the boxes."""
-        places = [("Cardiomegaly", "heart")] if self.cardiomegaly else []
-        if self.edema[0]:
-            places += [("Edema", side) for side in ("right", "left")]
-        for side, grade in zip(("right", "left"), self.effusion, strict=True):
-            places += [("Pleural Effusion", side)] if grade else []
-        places += [("Pneumonia", lobe) for lobe in self.pneumonia[1]]
-        for side in ("right", "left"):
-            if self.pneumothorax[1] in (side, "both"):
-                places.append(("Pneumothorax", side))
-        return tuple(places)
+@cache
+def unchanged_probability() -> float:
+    """Probability that a random study has an earlier one with the same findings.
 
-    def further_places(self) -> tuple[tuple[str, str, str], ...]:
-        """Every (axis, finding, part) beside the five findings; spine and aorta have no place."""
-        base, sides = self.atelectasis[1], ("right", "left")
-        places = [
-            ("atelectasis", "Atelectasis", side)
-            for side in sides
-            if base in (BASES[2], f"{side} base")
-        ]
-        places += [("nodule", "Lung Lesion", self.nodule[1])] if self.nodule[0] else []
-        places += [("granuloma", "Granuloma", self.granuloma)] if self.granuloma else []
-        places += [("emphysema", "Emphysema", side) for side in sides if self.emphysema]
-        places += [("fibrosis", "Fibrosis", side) for side in sides if self.fibrosis]
-        places += [("hernia", "Hiatal Hernia", "hiatus")] if self.hernia else []
-        places += (
-            [("diaphragm", "Elevated Hemidiaphragm", self.diaphragm)] if self.diaphragm else []
-        )
-        places += [("fracture", "Fracture", self.fracture[0])] if self.fracture[1] else []
-        places += [("tube", "Endotracheal Tube", "trachea")] if self.tube else []
-        places += [("line", "Central Line", self.line.split()[0])] if self.line else []
-        places += [("pacemaker", "Pacemaker", self.pacemaker.split()[0])] if self.pacemaker else []
-        places += [("drain", "Chest Tube", self.drain)] if self.drain else []
-        places += [("wires", "Sternotomy Wires", "sternum")] if self.wires else []
-        return tuple(places)
-
-    def labels(self) -> dict[str, int]:
-        """The CheX5 labels, 1 or 0, by finding."""
-        return {
-            "Cardiomegaly": int(self.cardiomegaly > 0),
-            "Edema": int(self.edema[0] > 0),
-            "Pleural Effusion": int(any(self.effusion)),
-            "Pneumonia": int(self.pneumonia[0] > 0),
-            "Pneumothorax": int(self.pneumothorax[0] > 0),
-        }
-
-    def is_normal(self) -> bool:
-        """Whether every axis has its normal value."""
-        return self == State()
+    The lung volume may differ.  The last patient of a set may lack studies; that is not counted.
+    """
+    later = 1.0 - 1.0 / float(STUDY_COUNT @ np.arange(1, len(STUDY_COUNT) + 1))
+    return later * (KEEP + (1.0 - KEEP) * probability({}, power=2))

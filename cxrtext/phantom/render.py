@@ -1,31 +1,49 @@
 """From a study's state to the picture: attenuation, scatter, noise, exposure."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 
 from cxrtext.phantom.anatomy import Anatomy, lay_out
 from cxrtext.phantom.body import Body, sample_body
 from cxrtext.phantom.bones import bones
-from cxrtext.phantom.chronic import CHRONIC, pruned
-from cxrtext.phantom.devices import DEVICES
-from cxrtext.phantom.effects import DROWNING, Effect, soften
-from cxrtext.phantom.findings import edema, effusion, mediastinal_shift, pneumonia, pneumothorax
-from cxrtext.phantom.lesions import LESIONS
-from cxrtext.phantom.population import State
+from cxrtext.phantom.findings import FINDINGS, soften
+from cxrtext.phantom.findings.cardiopulmonary import mediastinal_shift, pneumothorax, pruned
+from cxrtext.phantom.findings.effect import Effect
 from cxrtext.phantom.scanners import SCANNERS, expose, finish, marker, site
 from cxrtext.phantom.shapes import Map
-from cxrtext.phantom.tissue import hila, soft_tissue
-from cxrtext.phantom.vessels import vessels
+from cxrtext.phantom.state import State
+from cxrtext.phantom.tissue import hila, soft_tissue, vessels
 
-FINDINGS: dict[int, tuple[str, Callable[[Anatomy, np.random.Generator], Iterator[Effect]]]] = {
-    3: ("edema", edema),
-    4: ("effusion", effusion),
-    5: ("pneumonia", pneumonia),
-    **dict(enumerate((LESIONS | CHRONIC | DEVICES).items(), start=10)),
+STREAMS = {
+    "body": 0,
+    "vessels": 1,
+    "pneumothorax": 2,
+    "edema": 3,
+    "effusion": 4,
+    "pneumonia": 5,
+    "marker": 6,
+    "exposure": 7,
+    "dicom": 8,
+    "faintness": 9,
+    "atelectasis": 10,
+    "nodule": 11,
+    "granuloma": 12,
+    "hernia": 13,
+    "fracture": 14,
+    "emphysema": 15,
+    "fibrosis": 16,
+    "diaphragm": 17,
+    "tube": 18,
+    "line": 19,
+    "pacemaker": 20,
+    "drain": 21,
+    "wires": 22,
+    "collimator": 23,
+    "soft tissue": 24,
 }
-"""The number of each finding's stream, the axis of the state, and what draws it."""
+"""Numbers of the random streams, so that pictures stay as they are; a new name needs none."""
 
 NORMAL = State()
 
@@ -46,7 +64,7 @@ class PlacedBox:
 
 
 @dataclass(frozen=True, slots=True)
-class Sitter:
+class Patient:
     """Who stands before the detector, and where the randomness of the picture comes from.
 
     Args:
@@ -66,15 +84,16 @@ class Sitter:
     study_key: tuple[int, ...]
     difficulty: float = 1.0
 
-    def stream(self, number: int) -> np.random.Generator:
-        """An own source of randomness for each part of the picture."""
+    def stream(self, name: str) -> np.random.Generator:
+        """The source of randomness of one part of the picture, whatever the others draw."""
+        number = STREAMS.get(name, 1000 + crc32(name.encode()))
         return np.random.default_rng([*self.study_key, number])
 
     def body(self) -> Body:
         """The body."""
         return sample_body(
             np.random.default_rng(self.patient_key),
-            self.stream(0),
+            self.stream("body"),
             self.state,
             sex=self.sex,
             anteroposterior=self.view == "AP",
@@ -98,7 +117,7 @@ class Layers:
     effects: list[Effect]
 
 
-def _effects(sitter: Sitter, anatomy: Anatomy, marks: Map) -> tuple[list[Effect], Map]:
+def _effects(patient: Patient, anatomy: Anatomy, marks: Map) -> tuple[list[Effect], Map]:
     """Every finding, and what is left of the vessels among them.
 
     Every finding has its own stream, so that it is the same whatever else is there.
@@ -106,40 +125,42 @@ def _effects(sitter: Sitter, anatomy: Anatomy, marks: Map) -> tuple[list[Effect]
     effects = [Effect("Cardiomegaly", "heart", np.zeros_like(anatomy.u), anatomy.heart)]
     if not anatomy.body.state.cardiomegaly:
         effects.clear()
-    for effect, kept in pneumothorax(anatomy, sitter.stream(2)):
+    for effect, kept in pneumothorax(anatomy, patient.stream("pneumothorax")):
         effects.append(effect)
         marks = marks * kept
-    # Each axis has its stream, whether the others are normal or not.
-    for number, (axis, finding) in FINDINGS.items():
-        if getattr(anatomy.body.state, axis) != getattr(NORMAL, axis):
-            effects += finding(anatomy, sitter.stream(number))
-    effects = soften(effects, sitter.stream(9), sitter.difficulty)
+    for finding in FINDINGS:
+        axis = finding.axis
+        if finding.draw and getattr(anatomy.body.state, axis) != getattr(NORMAL, axis):
+            effects += finding.draw(anatomy, patient.stream(axis))
+    effects = soften(effects, patient.stream("faintness"), patient.difficulty)
+    hiding = {finding.name for finding in FINDINGS if finding.hides_vessels}
     for effect in effects:
-        if effect.finding in DROWNING:
-            # Vessels drown in what surrounds them.
+        if effect.finding in hiding:
             marks = marks * (1.0 - np.clip(np.float32(1.5) * effect.delta, 0.0, 0.85))
     return effects, marks
 
 
-def attenuation(sitter: Sitter, size: int) -> Layers:
+def attenuation(patient: Patient, size: int) -> Layers:
     """The attenuation seen by each pixel, and the findings in it.
 
     Args:
-        sitter: Who is drawn.
+        patient: Who is drawn.
         size: Pixels along each side.
 
     Returns:
         The picture before its exposure.
     """
-    state, body = sitter.state, sitter.body()
+    state, body = patient.state, patient.body()
     shift = mediastinal_shift(state.effusion, state.pneumothorax)
     anatomy = lay_out(body, size, shift)
     fullness = (0.0, 0.55, 0.8, 1.0)[state.edema[0]]
-    marks = vessels(anatomy, sitter.stream(1), fullness) + hila(anatomy) * (1 + 0.3 * fullness)
+    marks = vessels(anatomy, patient.stream("vessels"), fullness) + hila(anatomy) * (
+        1 + 0.3 * fullness
+    )
     marks = pruned(anatomy, marks * (1.0 - 0.6 * anatomy.heart_depth) * anatomy.open)
-    tissue = soft_tissue(anatomy, sitter.stream(24), shift) + bones(anatomy)
-    effects, kept = _effects(sitter, anatomy, marks)
-    letter = marker(SCANNERS[site(sitter.patient_key)], sitter.stream(6), size)
+    tissue = soft_tissue(anatomy, patient.stream("soft tissue"), shift) + bones(anatomy)
+    effects, kept = _effects(patient, anatomy, marks)
+    letter = marker(SCANNERS[site(patient.patient_key)], patient.stream("marker"), size)
     clean = tissue + marks
     total = tissue + kept
     # Beside the heart an opacity takes its border away; behind it little is seen.
@@ -149,36 +170,36 @@ def attenuation(sitter: Sitter, size: int) -> Layers:
     return Layers(np.maximum(total, 0.0) + letter, clean, effects)
 
 
-def paint(sitter: Sitter, size: int) -> tuple[Map, list[Effect]]:
+def paint(patient: Patient, size: int) -> tuple[Map, list[Effect]]:
     """Draw one radiograph.
 
     Args:
-        sitter: Who is drawn.
+        patient: Who is drawn.
         size: Pixels along each side.
 
     Returns:
         [size, size] in [0, 1], and the findings with the masks of what they changed.
     """
-    layers = attenuation(sitter, size)
-    scanner = SCANNERS[site(sitter.patient_key)]
-    noise = 0.6 + 0.4 * sitter.difficulty
-    if sitter.view == "AP":
+    layers = attenuation(patient, size)
+    scanner = SCANNERS[site(patient.patient_key)]
+    noise = 0.6 + 0.4 * patient.difficulty
+    if patient.view == "AP":
         noise *= 1.25  # portable machines give a lower dose
-    picture = expose(layers.total, layers.clean, scanner, sitter.stream(7), noise)
-    return finish(picture, scanner, sitter.stream(23), sitter.view), layers.effects
+    picture = expose(layers.total, layers.clean, scanner, patient.stream("exposure"), noise)
+    return finish(picture, scanner, patient.stream("collimator"), patient.view), layers.effects
 
 
-def draw(sitter: Sitter, size: int) -> tuple[Map, list[PlacedBox]]:
+def draw(patient: Patient, size: int) -> tuple[Map, list[PlacedBox]]:
     """Draw one radiograph.
 
     Args:
-        sitter: Who is drawn.
+        patient: Who is drawn.
         size: Pixels along each side.
 
     Returns:
         [size, size] in [0, 1], and the findings' boxes.
     """
-    picture, effects = paint(sitter, size)
+    picture, effects = paint(patient, size)
     return picture, placed_boxes(effects)
 
 

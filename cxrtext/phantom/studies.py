@@ -4,11 +4,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cxrtext.phantom.chances import draw_findings, draw_frame
-from cxrtext.phantom.population import VALUES, State
-from cxrtext.phantom.prevalence import CHANGING, GROUP_SHARE, GROUPS, KEEP, STUDY_COUNT
-from cxrtext.phantom.render import Sitter
-from cxrtext.phantom.report import Report, write_report
+from cxrtext.phantom.population import (
+    CHANGING,
+    GROUP_SHARE,
+    GROUPS,
+    KEEP,
+    STUDY_COUNT,
+    draw_findings,
+    draw_frame,
+)
+from cxrtext.phantom.render import Patient
+from cxrtext.phantom.reports import Report, write_report
+from cxrtext.phantom.state import VALUES, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +28,7 @@ class PhantomStudy:
         patient_id: Its patient's id.
         split: "train", "val" or "test".
         age: In years.
-        sitter: Who is drawn: state, sex, view and seeds.
+        patient: Who is drawn: state, sex, view and seeds.
         prior: Whether the patient has an earlier study.
         unchanged: Whether that one showed the same, the lung volume apart.
         report: What is written about it.
@@ -32,7 +39,7 @@ class PhantomStudy:
     patient_id: str
     split: str
     age: int
-    sitter: Sitter
+    patient: Patient
     prior: bool
     unchanged: bool
     report: Report
@@ -75,7 +82,7 @@ def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStud
     emphysema = VALUES["emphysema"].index(frame["emphysema"])
     studies: list[PhantomStudy] = []
     for index in range(first, first + count):
-        before = studies[-1].sitter.state if studies else None
+        before = studies[-1].patient.state if studies else None
         state = draw_findings(generator, group, emphysema)
         if before and generator.random() < KEEP:
             state = replace(before, volume=state.volume)
@@ -97,7 +104,7 @@ def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStud
                 patient_id=f"p{number + 1:06d}",
                 split=split,
                 age=age,
-                sitter=Sitter(state, sex, view, (seed, 3, number), (seed, 4, index)),
+                patient=Patient(state, sex, view, (seed, 3, number), (seed, 4, index)),
                 prior=before is not None,
                 unchanged=unchanged,
                 report=report,

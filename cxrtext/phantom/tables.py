@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.phantom.claims import rho
+from cxrtext.phantom.labels import CHEXPERT, labels_from_state, labels_from_statements
 from cxrtext.phantom.render import PlacedBox
-from cxrtext.phantom.report_labels import CHEXPERT, labels_from_state, labels_from_statements
 from cxrtext.phantom.studies import PhantomStudy
 from cxrtext.records import CHEX5, Box, write_boxes, write_table
 
@@ -71,8 +71,8 @@ def _manifest_row(study: PhantomStudy, name: str) -> dict[str, Any]:
         "study_id": study.study_id,
         "patient_id": study.patient_id,
         "split": study.split,
-        "view": study.sitter.view,
-        "sex": study.sitter.sex,
+        "view": study.patient.view,
+        "sex": study.patient.sex,
         "age": study.age,
     }
 
@@ -115,7 +115,7 @@ def _write_labels(out: Path, studies: Sequence[PhantomStudy]) -> None:
     for study in studies:
         ids = {"study_id": study.study_id, "patient_id": study.patient_id}
         statements = (*study.report.findings, *study.report.impression)
-        shown.append(ids | labels_from_state(study.sitter.state))
+        shown.append(ids | labels_from_state(study.patient.state))
         told = labels_from_statements(statements)
         said.append(ids | told)
     columns = ["study_id", "patient_id", *names]
@@ -146,7 +146,7 @@ def write_tables(
     write_table(out / "manifest.csv", list(manifest[0]), manifest)
     reports = [_report_row(study) for study in studies]
     write_table(out / "reports.csv", list(reports[0]), reports)
-    labels = [study.sitter.state.labels() for study in studies]
+    labels = [study.patient.state.labels() for study in studies]
     _write_labels(out, studies)
     boxes = list(_boxes(studies, names, placed, size))
     write_boxes(out / "boxes.json", boxes)

@@ -6,12 +6,13 @@ import pytest
 from PIL import Image
 
 from cxrtext.errors import DataError
-from cxrtext.phantom.effects import FADING, Effect
+from cxrtext.phantom.findings import FADING
+from cxrtext.phantom.findings.effect import Effect
 from cxrtext.phantom.gallery import ROWS, write_gallery
-from cxrtext.phantom.population import State
-from cxrtext.phantom.render import Sitter, attenuation, paint
+from cxrtext.phantom.render import Patient, attenuation, paint
 from cxrtext.phantom.scanners import SCANNERS, site
 from cxrtext.phantom.shapes import Map
+from cxrtext.phantom.state import State
 
 SIZE = 160
 BODILY = ("Cardiomegaly", "Emphysema", "Elevated Hemidiaphragm")
@@ -27,9 +28,9 @@ LOCAL = [
 ]
 
 
-def sitter(state: State, number: int = 0, difficulty: float = 1.0) -> Sitter:
+def patient(state: State, number: int = 0, difficulty: float = 1.0) -> Patient:
     view = "AP" if number % 2 else "PA"
-    return Sitter(state, "MF"[number % 2], view, (0, 1, number), (0, 2, number), difficulty)
+    return Patient(state, "MF"[number % 2], view, (0, 1, number), (0, 2, number), difficulty)
 
 
 def boxed(effects: list[Effect]) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
@@ -40,7 +41,7 @@ def boxed(effects: list[Effect]) -> np.ndarray[tuple[int, int], np.dtype[np.bool
     return inside
 
 
-def change(who: Sitter) -> tuple[Map, list[Effect]]:
+def change(who: Patient) -> tuple[Map, list[Effect]]:
     """How much each pixel differs from the same patient's without findings."""
     picture, effects = paint(who, SIZE)
     without, _ = paint(replace(who, state=State()), SIZE)
@@ -50,7 +51,7 @@ def change(who: Sitter) -> tuple[Map, list[Effect]]:
 @pytest.mark.parametrize(("name", "state"), ROWS[:-1], ids=[name for name, _ in ROWS[:-1]])
 def test_every_row_shows_its_finding(name: str, state: tuple[State, ...]) -> None:
     for one in state:
-        effects = attenuation(sitter(one), 128).effects
+        effects = attenuation(patient(one), 128).effects
         assert {effect.finding for effect in effects} == {name}
         assert len({effect.part for effect in effects}) == len(effects)
 
@@ -58,7 +59,7 @@ def test_every_row_shows_its_finding(name: str, state: tuple[State, ...]) -> Non
 @pytest.mark.parametrize(("name", "state"), LOCAL)
 @pytest.mark.parametrize("number", [0, 1])
 def test_little_changes_outside_the_boxes(name: str, state: State, number: int) -> None:
-    difference, effects = change(sitter(state, number, difficulty=0.4))
+    difference, effects = change(patient(state, number, difficulty=0.4))
     inside = boxed(effects)
     assert difference[inside].max() > 0.03
     # Scattered light and the edge filter reach a little further than the finding.
@@ -68,7 +69,7 @@ def test_little_changes_outside_the_boxes(name: str, state: State, number: int) 
 
 @pytest.mark.parametrize(("name", "state"), LOCAL)
 def test_boxes_fit_the_pixels_that_change(name: str, state: State) -> None:
-    difference, effects = change(sitter(state, difficulty=0.0))
+    difference, effects = change(patient(state, difficulty=0.0))
     if len(effects) > 1:
         pytest.skip("two boxes share the changed pixels")
     x, y, w, h = effects[0].box()
@@ -84,7 +85,7 @@ def test_boxes_fit_the_pixels_that_change(name: str, state: State) -> None:
 @pytest.mark.parametrize("name", ["Emphysema", "Elevated Hemidiaphragm"])
 def test_findings_of_the_body_change_most_inside_their_boxes(name: str) -> None:
     state = dict(ROWS)[name][1]
-    difference, effects = change(sitter(state))
+    difference, effects = change(patient(state))
     inside = boxed(effects)
     assert difference[inside].mean() > 1.5 * difference[~inside].mean()
 
@@ -96,7 +97,7 @@ def test_difficulty_makes_findings_fainter(name: str) -> None:
     def strength(difficulty: float) -> float:
         amounts = []
         for number in range(8):
-            effects = attenuation(sitter(state, number, difficulty), 96).effects
+            effects = attenuation(patient(state, number, difficulty), 96).effects
             amounts.append(float(sum(np.abs(effect.delta).sum() for effect in effects)))
         return float(np.mean(amounts))
 
@@ -106,9 +107,9 @@ def test_difficulty_makes_findings_fainter(name: str) -> None:
 
 
 def test_findings_do_not_depend_on_each_other() -> None:
-    alone = attenuation(sitter(State(nodule=(3, "left upper lobe"))), 128).effects
+    alone = attenuation(patient(State(nodule=(3, "left upper lobe"))), 128).effects
     both = attenuation(
-        sitter(State(nodule=(3, "left upper lobe"), fibrosis=2, drain="right", wires=True)), 128
+        patient(State(nodule=(3, "left upper lobe"), fibrosis=2, drain="right", wires=True)), 128
     ).effects
     [first] = alone
     [second] = [effect for effect in both if effect.finding == "Lung Lesion"]
@@ -118,7 +119,7 @@ def test_findings_do_not_depend_on_each_other() -> None:
 def test_endotracheal_tube_ends_where_the_state_says() -> None:
     tips = {}
     for place in ("high", "good", "low"):
-        [effect] = attenuation(sitter(State(tube=place)), SIZE).effects
+        [effect] = attenuation(patient(State(tube=place)), SIZE).effects
         _, y, _, h = effect.box()
         tips[place] = y + h
     assert tips["high"] < tips["good"] - 5
@@ -127,10 +128,10 @@ def test_endotracheal_tube_ends_where_the_state_says() -> None:
 
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_raised_dome_lies_higher_than_the_other(side: str) -> None:
-    body = sitter(State(diaphragm=side)).body()
+    body = patient(State(diaphragm=side)).body()
     right, left = body.domes
     assert (right < left - 0.04) if side == "right" else (left < right - 0.02)
-    plain = sitter(State()).body()
+    plain = patient(State()).body()
     assert plain.domes == body.rest
     assert plain.heart == body.heart
 

@@ -4,11 +4,9 @@ from collections import Counter, defaultdict
 import pysbd
 import pytest
 
-from cxrtext.phantom.chances import probability
-from cxrtext.phantom.chest_claims import LUNGS_CLEAR, NORMAL, OTHERWISE_CLEAR
-from cxrtext.phantom.claims import UNCHANGED, Claim, none, rho
-from cxrtext.phantom.population import VALUES
-from cxrtext.phantom.prevalence import tables
+from cxrtext.phantom.claims import LUNGS_CLEAR, NORMAL, OTHERWISE_CLEAR, UNCHANGED, Claim, none, rho
+from cxrtext.phantom.population import probability, tables
+from cxrtext.phantom.state import VALUES
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
 from cxrtext.records import CHEX5
 
@@ -40,7 +38,7 @@ def test_prevalences(studies: list[PhantomStudy]) -> None:
     counts: Counter[str] = Counter()
     normal = 0
     for study in studies:
-        labels = study.sitter.state.labels()
+        labels = study.patient.state.labels()
         counts.update(labels)
         normal += not any(labels.values())
     assert set(counts) == set(CHEX5)
@@ -50,7 +48,7 @@ def test_prevalences(studies: list[PhantomStudy]) -> None:
 
 
 def test_edema_goes_with_cardiomegaly_and_effusion(studies: list[PhantomStudy]) -> None:
-    labels = [study.sitter.state.labels() for study in studies]
+    labels = [study.patient.state.labels() for study in studies]
     for other in ("Cardiomegaly", "Pleural Effusion"):
         with_it = [label["Edema"] for label in labels if label[other]]
         without = [label["Edema"] for label in labels if not label[other]]
@@ -66,7 +64,7 @@ def test_every_sentence_is_true_of_its_study(studies: list[PhantomStudy]) -> Non
                 if statement.claim == UNCHANGED:
                     assert study.unchanged
                 else:
-                    assert statement.claim.holds(study.sitter.state), statement.text
+                    assert statement.claim.holds(study.patient.state), statement.text
     assert checked > 4 * COUNT
 
 
@@ -80,7 +78,7 @@ def test_rho_is_the_frequency_with_which_a_claim_is_true(studies: list[PhantomSt
         if claim == UNCHANGED:
             observed = sum(study.unchanged for study in studies) / COUNT
         else:
-            observed = sum(claim.holds(study.sitter.state) for study in studies) / COUNT
+            observed = sum(claim.holds(study.patient.state) for study in studies) / COUNT
         assert 0.0 < expected < 1.0
         spread = (expected * (1.0 - expected) / independent) ** 0.5
         assert abs(observed - expected) < 4.5 * spread + 1e-3, name
@@ -136,7 +134,7 @@ def test_wording_varies_within_a_class(studies: list[PhantomStudy]) -> None:
 def test_every_finding_is_spoken_of_with_its_side(studies: list[PhantomStudy]) -> None:
     sided = 0
     for study in studies:
-        for finding, part in study.sitter.state.places():
+        for finding, part in study.patient.state.places():
             sentence = study.report.evidence(finding, part)
             words = set(re.findall(r"[a-z]+", sentence.lower()))
             if finding == "Pleural Effusion" and part in ("right", "left"):
@@ -157,7 +155,7 @@ def test_reports_without_findings_deny_them(studies: list[PhantomStudy]) -> None
             for name, _ in statement.shows
             if name in CHEX5
         }
-        present = {name for name, value in study.sitter.state.labels().items() if value}
+        present = {name for name, value in study.patient.state.labels().items() if value}
         assert shown == present
 
 
@@ -198,18 +196,18 @@ def test_splits_are_disjoint_by_patient(count: int) -> None:
 def test_study_does_not_depend_on_the_count() -> None:
     few, many = draw_studies(20, seed=4), draw_studies(60, seed=4)
     for one, other in zip(few, many, strict=False):
-        assert (one.sitter, one.report, one.age) == (other.sitter, other.report, other.age)
+        assert (one.patient, one.report, one.age) == (other.patient, other.report, other.age)
 
 
 def test_seeds_differ() -> None:
-    assert [s.sitter.state for s in draw_studies(40, 0)] != [
-        s.sitter.state for s in draw_studies(40, 1)
+    assert [s.patient.state for s in draw_studies(40, 0)] != [
+        s.patient.state for s in draw_studies(40, 1)
     ]
 
 
 def test_ages_sexes_and_views(studies: list[PhantomStudy]) -> None:
-    assert {study.sitter.sex for study in studies} == {"F", "M"}
-    assert {study.sitter.view for study in studies} == {"AP", "PA"}
+    assert {study.patient.sex for study in studies} == {"F", "M"}
+    assert {study.patient.view for study in studies} == {"AP", "PA"}
     assert all(18 <= study.age <= 92 for study in studies)
     several = Counter(study.patient_id for study in studies)
     assert set(several.values()) == {1, 2, 3, 4}

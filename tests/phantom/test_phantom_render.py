@@ -3,15 +3,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cxrtext.phantom import Sitter, draw_phantom
+from cxrtext.phantom import Patient, draw_phantom
 from cxrtext.phantom.anatomy import lay_out
-from cxrtext.phantom.population import State
-from cxrtext.phantom.render import PlacedBox, attenuation
+from cxrtext.phantom.findings import FINDINGS
+from cxrtext.phantom.render import STREAMS, PlacedBox, attenuation
 from cxrtext.phantom.shapes import Map, blur
+from cxrtext.phantom.state import State
 
 SIZE = 160
 
-FINDINGS = {
+STATES = {
     "edema": State(edema=(2, "")),
     "small effusion": State(effusion=(1, 0)),
     "left effusion": State(effusion=(0, 2)),
@@ -24,8 +25,8 @@ FINDINGS = {
 }
 
 
-def sitter(state: State, number: int = 0, view: str = "PA", sex: str = "M") -> Sitter:
-    return Sitter(state, sex, view, (0, 1, number), (0, 2, number))
+def patient(state: State, number: int = 0, view: str = "PA", sex: str = "M") -> Patient:
+    return Patient(state, sex, view, (0, 1, number), (0, 2, number))
 
 
 def inside(boxes: list[PlacedBox], size: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
@@ -36,7 +37,7 @@ def inside(boxes: list[PlacedBox], size: int) -> np.ndarray[tuple[int, int], np.
     return mask
 
 
-def mean_at(picture: Map, who: Sitter, u: float, v: float) -> float:
+def mean_at(picture: Map, who: Patient, u: float, v: float) -> float:
     """Mean grey value round a point of the body."""
     size = picture.shape[0]
     anatomy = lay_out(who.body(), size)
@@ -45,7 +46,7 @@ def mean_at(picture: Map, who: Sitter, u: float, v: float) -> float:
 
 
 def test_picture_is_in_range_and_repeats() -> None:
-    who = sitter(State(edema=(1, ""), effusion=(1, 2)))
+    who = patient(State(edema=(1, ""), effusion=(1, 2)))
     picture, boxes = draw_phantom(who, SIZE)
     again, boxes_again = draw_phantom(who, SIZE)
     assert picture.shape == (SIZE, SIZE)
@@ -60,7 +61,9 @@ def test_picture_is_in_range_and_repeats() -> None:
 
 @pytest.mark.parametrize("number", range(6))
 def test_lungs_are_dark_and_the_rest_is_bright(number: int) -> None:
-    who = sitter(State(), number, view="AP" if number % 2 else "PA", sex="F" if number > 2 else "M")
+    who = patient(
+        State(), number, view="AP" if number % 2 else "PA", sex="F" if number > 2 else "M"
+    )
     picture, boxes = draw_phantom(who, SIZE)
     assert boxes == []
     lungs = [mean_at(picture, who, u, v) for u in (-0.2, 0.22) for v in (0.3, 0.45, 0.55)]
@@ -72,10 +75,10 @@ def test_lungs_are_dark_and_the_rest_is_bright(number: int) -> None:
     assert picture[:3, :3].mean() < 0.05
 
 
-@pytest.mark.parametrize("name", FINDINGS)
+@pytest.mark.parametrize("name", STATES)
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_boxes_hold_what_the_finding_changes(name: str, number: int) -> None:
-    who = sitter(FINDINGS[name], number)
+    who = patient(STATES[name], number)
     picture, boxes = draw_phantom(who, SIZE)
     without, _ = draw_phantom(replace(who, state=State()), SIZE)
     change = np.abs(blur(picture - without, 1.0))
@@ -91,7 +94,7 @@ def test_boxes_hold_what_the_finding_changes(name: str, number: int) -> None:
 
 
 def test_boxes_are_the_same_at_another_size() -> None:
-    who = sitter(State(cardiomegaly=2, effusion=(2, 0), pneumonia=(2, ("left upper lobe",))))
+    who = patient(State(cardiomegaly=2, effusion=(2, 0), pneumonia=(2, ("left upper lobe",))))
     _, small = draw_phantom(who, 128)
     _, large = draw_phantom(who, 384)
     assert [(box.finding, box.part) for box in small] == [(box.finding, box.part) for box in large]
@@ -111,8 +114,8 @@ def test_boxes_are_the_same_at_another_size() -> None:
     ],
 )
 def test_the_patients_right_is_at_the_images_left(state: State, right: bool) -> None:
-    picture, boxes = draw_phantom(sitter(state), SIZE)
-    without, _ = draw_phantom(sitter(State()), SIZE)
+    picture, boxes = draw_phantom(patient(state), SIZE)
+    without, _ = draw_phantom(patient(State()), SIZE)
     change = np.abs(picture - without)
     in_left_half = change[:, : SIZE // 2].sum() > change[:, SIZE // 2 :].sum()
     assert in_left_half == right
@@ -120,13 +123,13 @@ def test_the_patients_right_is_at_the_images_left(state: State, right: bool) -> 
 
 
 def test_heart_lies_to_the_left_and_the_right_dome_is_higher() -> None:
-    anatomy = lay_out(sitter(State()).body(), SIZE)
+    anatomy = lay_out(patient(State()).body(), SIZE)
     heart = anatomy.heart > 0.5
     assert heart[anatomy.u > 0].sum() > 1.5 * heart[anatomy.u < 0].sum()
     assert anatomy.right.floor.min() < anatomy.left.floor.min()
 
 
-def cardiothoracic_ratio(who: Sitter) -> float:
+def cardiothoracic_ratio(who: Patient) -> float:
     """Widest heart over widest chest, measured on the masks as a reader does."""
     anatomy = lay_out(replace(who.body(), tilt=0.0), 256)
     chest = np.maximum(anatomy.right.chest, anatomy.left.chest)
@@ -138,7 +141,7 @@ def cardiothoracic_ratio(who: Sitter) -> float:
 @pytest.mark.parametrize("view", ["AP", "PA"])
 def test_cardiothoracic_ratio(view: str) -> None:
     def ratios(grade: int, difficulty: float) -> list[float]:
-        bodies = [sitter(State(cardiomegaly=grade), number, view) for number in range(8)]
+        bodies = [patient(State(cardiomegaly=grade), number, view) for number in range(8)]
         return [cardiothoracic_ratio(replace(who, difficulty=difficulty)) for who in bodies]
 
     assert max(ratios(0, 0.0)) < 0.5 < 0.515 < min(ratios(1, 0.0))
@@ -150,7 +153,7 @@ def test_cardiothoracic_ratio(view: str) -> None:
 
 
 def test_cardiomegaly_box_surrounds_the_heart() -> None:
-    who = sitter(State(cardiomegaly=3))
+    who = patient(State(cardiomegaly=3))
     picture, [box] = draw_phantom(who, SIZE)
     assert (box.finding, box.part) == ("Cardiomegaly", "heart")
     anatomy = lay_out(who.body(), SIZE)
@@ -174,7 +177,7 @@ def test_higher_grades_change_more(states: list[State]) -> None:
     def change(state: State) -> float:
         total = 0.0
         for number in range(3):
-            effects = attenuation(sitter(state, number), 128).effects
+            effects = attenuation(patient(state, number), 128).effects
             total += sum(float(np.abs(effect.delta).sum()) for effect in effects)
         return total
 
@@ -186,12 +189,12 @@ def test_higher_grades_change_more(states: list[State]) -> None:
 @pytest.mark.parametrize("place", ["apical", "lateral", "basilar"])
 def test_small_pneumothorax_is_several_pixels_wide(place: str) -> None:
     for number in range(4):
-        _, [box] = draw_phantom(sitter(State(pneumothorax=(1, "left", place)), number), 128)
+        _, [box] = draw_phantom(patient(State(pneumothorax=(1, "left", place)), number), 128)
         assert min(box.bbox[2:]) >= 4
 
 
 def test_no_vessels_are_seen_beyond_the_pleural_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    who = sitter(State(pneumothorax=(3, "right", "apicolateral")))
+    who = patient(State(pneumothorax=(3, "right", "apicolateral")))
     layers = attenuation(who, 256)
     total, [effect] = layers.total, layers.effects
     monkeypatch.setattr(
@@ -207,7 +210,7 @@ def test_no_vessels_are_seen_beyond_the_pleural_line(monkeypatch: pytest.MonkeyP
 
 
 def test_effusion_blunts_the_angle() -> None:
-    who = replace(sitter(State(effusion=(1, 0))), difficulty=0.0)
+    who = replace(patient(State(effusion=(1, 0))), difficulty=0.0)
     body = who.body()
     picture, _ = draw_phantom(who, 256)
     plain, _ = draw_phantom(replace(who, state=State()), 256)
@@ -218,9 +221,9 @@ def test_effusion_blunts_the_angle() -> None:
 
 
 def test_what_stays_with_a_patient_stays() -> None:
-    first = Sitter(State(), "F", "PA", (0, 1, 5), (0, 2, 5)).body()
-    second = Sitter(State(), "F", "PA", (0, 1, 5), (0, 2, 6)).body()
-    other = Sitter(State(), "F", "PA", (0, 1, 6), (0, 2, 7)).body()
+    first = Patient(State(), "F", "PA", (0, 1, 5), (0, 2, 5)).body()
+    second = Patient(State(), "F", "PA", (0, 1, 5), (0, 2, 6)).body()
+    other = Patient(State(), "F", "PA", (0, 1, 6), (0, 2, 7)).body()
     assert (first.chest, first.fat, first.knob) == (second.chest, second.fat, second.knob)
     assert first.chest != other.chest
     assert first.shift != second.shift
@@ -235,3 +238,10 @@ def test_blur_keeps_the_sum_and_spreads() -> None:
     spread = float((soft.sum(axis=1) * rows**2).sum()) ** 0.5
     assert spread == pytest.approx(3.0, rel=0.25)
     assert np.array_equal(blur(spot, 0.3), spot)
+
+
+def test_every_part_of_a_picture_has_a_random_stream_of_its_own() -> None:
+    names = [*STREAMS, *(finding.axis for finding in FINDINGS), "a finding of tomorrow"]
+    numbers = {name: patient(State()).stream(name).integers(2**62) for name in names}
+    assert len(set(numbers.values())) == len(numbers)
+    assert {finding.axis for finding in FINDINGS} <= set(STREAMS)

@@ -6,32 +6,41 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cxrtext.phantom import background, chest_phrases, device_phrases, negation_phrases, phrases
-from cxrtext.phantom.chances import draw_findings, draw_frame, probability, unchanged_probability
-from cxrtext.phantom.chest_claims import (
+from cxrtext.phantom.claims import (
     NOTHING_ACUTE,
+    Claim,
     basal_opacity,
     clear_lung,
     nodule,
+    none,
+    pneumonia,
+    rho,
     some,
+    where,
 )
-from cxrtext.phantom.claims import Claim, none, pneumonia, rho, where
-from cxrtext.phantom.comparing import change
-from cxrtext.phantom.description import OMITTED
-from cxrtext.phantom.grammar import expand, fill, listed, misspell, uncapitalised
-from cxrtext.phantom.pairings import PHRASES
-from cxrtext.phantom.population import VALUES, State
-from cxrtext.phantom.prevalence import CHANGING, FRAME, GROUPS, tables
-from cxrtext.phantom.report_labels import (
+from cxrtext.phantom.labels import (
     CHEXPERT,
     labels_from_state,
     labels_from_statements,
     said,
 )
-from cxrtext.phantom.stock_words import MISSPELLINGS
+from cxrtext.phantom.population import (
+    CHANGING,
+    FRAME,
+    GROUPS,
+    draw_findings,
+    draw_frame,
+    probability,
+    tables,
+    unchanged_probability,
+)
+from cxrtext.phantom.reports import OMITTED
+from cxrtext.phantom.sentences.combined import change
+from cxrtext.phantom.sentences.grammar import PHRASES, expand, fill, listed, misspell, uncapitalised
+from cxrtext.phantom.sentences.present import Statement
+from cxrtext.phantom.state import VALUES, State
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
 from cxrtext.phantom.tables import write_tables
-from cxrtext.phantom.wording import Statement
 from cxrtext.records import CHEX5, read_labels, read_table
 from cxrtext.text import split_sentences
 
@@ -105,18 +114,18 @@ def test_unchanged_is_as_frequent_as_computed(studies: list[PhantomStudy]) -> No
 
 
 def test_chest_tubes_lie_where_there_is_air_or_fluid(studies: list[PhantomStudy]) -> None:
-    sides = Counter(study.sitter.state.drain for study in studies)
+    sides = Counter(study.patient.state.drain for study in studies)
     assert sides["right"] > 20
     assert sides["left"] > 20
     for study in studies:
-        state = study.sitter.state
+        state = study.patient.state
         if state.drain:
             fluid = state.effusion[("right", "left").index(state.drain)]
             assert fluid > 1 or state.pneumothorax[1] in (state.drain, "both")
 
 
 def test_emphysema_is_never_with_low_volumes(studies: list[PhantomStudy]) -> None:
-    volumes = {s.sitter.state.volume for s in studies if s.sitter.state.emphysema}
+    volumes = {s.patient.state.volume for s in studies if s.patient.state.emphysema}
     assert volumes == {"normal", "high"}
 
 
@@ -124,7 +133,7 @@ def test_what_stays_with_a_patient(studies: list[PhantomStudy]) -> None:
     for one, next_one in itertools.pairwise(studies):
         if one.patient_id == next_one.patient_id:
             for axis in FRAME:
-                assert getattr(one.sitter.state, axis) == getattr(next_one.sitter.state, axis)
+                assert getattr(one.patient.state, axis) == getattr(next_one.patient.state, axis)
 
 
 def test_further_prevalences() -> None:
@@ -198,8 +207,8 @@ def test_comparisons_are_true_of_the_patients_history(studies: list[PhantomStudy
             axis, kind = statement.change
             if kind:
                 kinds[kind] += 1
-                then = before.sitter.state if before else None
-                assert change(axis, study.sitter.state, then) == kind
+                then = before.patient.state if before else None
+                assert change(axis, study.patient.state, then) == kind
             else:
                 assert not re.search(
                     r"\b([Ss]table since|worse since|[Ii]ncreased from)", statement.text
@@ -238,7 +247,7 @@ def test_findings_are_left_out_as_often_as_documented(studies: list[PhantomStudy
     for study in studies:
         shown = {place for statement in statements(study) for place in statement.shows}
         axes = {
-            axis: (finding, part) for axis, finding, part in study.sitter.state.further_places()
+            axis: (finding, part) for axis, finding, part in study.patient.state.further_places()
         }
         there.update(list(axes))
         told.update(axis for axis, place in axes.items() if place in shown)
@@ -268,26 +277,12 @@ def test_the_librarys_own_splitter_finds_the_sentences(studies: list[PhantomStud
 def test_every_phrasing_can_be_filled() -> None:
     names = (
         "adj adv side other lobe second place width base mm cm rib line leads degrees first right "
-        "left list"
+        "left list age person complaint"
     )
     slots = dict.fromkeys(re.findall(r"\w+", names), "x")
     generator = np.random.default_rng(0)
-    tables_of_words = (
-        phrases.FINDINGS,
-        phrases.SYNONYMS,
-        PHRASES,
-        chest_phrases.CHEST,
-        chest_phrases.MORE_INCIDENTAL,
-        device_phrases.DEVICES,
-        device_phrases.LINES,
-        negation_phrases.NEGATIONS,
-        negation_phrases.ITEMS,
-        negation_phrases.GONE,
-        {"list": negation_phrases.LISTS},
-        background.INCIDENTAL,
-    )
-    for table in tables_of_words:
-        for templates in table.values():
+    for section in PHRASES.values():
+        for templates in section.values():
             for template in templates:
                 assert template.count("[") == template.count("]"), template
                 for _ in range(10):
@@ -313,7 +308,7 @@ def test_the_pen_slips_rarely() -> None:
     slips = Counter(text for text in texts if text != "Small pleural effusion.")
     assert 60 < sum(slips.values()) < 190
     assert "Small pleural effussion." in slips
-    for word, wrong in MISSPELLINGS.items():
+    for word, wrong in PHRASES["misspellings"].items():
         assert word not in wrong
 
 
@@ -376,7 +371,7 @@ def test_labels_of_a_report() -> None:
 def test_labels_of_reports_agree_with_the_states(studies: list[PhantomStudy]) -> None:
     hedged: Counter[str] = Counter()
     for study in studies:
-        state = study.sitter.state
+        state = study.patient.state
         shown, told = labels_from_state(state), labels_from_statements(statements(study))
         assert {name: shown[name] for name in CHEX5} == state.labels()
         for name in CHEX5:
@@ -402,7 +397,7 @@ def test_tables_of_labels(tmp_path: Path, studies: list[PhantomStudy]) -> None:
     assert {value for row in shown.values() for value in row.values()} == {0, 1}
     assert {value for row in told.values() for value in row.values()} == {0, 1, -1, None}
     assert read_labels(tmp_path / "labels.csv") == {
-        study.study_id: study.sitter.state.labels() for study in few
+        study.study_id: study.patient.state.labels() for study in few
     }
 
 

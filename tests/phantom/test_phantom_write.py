@@ -15,11 +15,11 @@ from pydicom.multival import MultiValue
 
 import cxrtext.phantom
 from cxrtext.errors import DataError
-from cxrtext.phantom import Sitter, write, write_phantoms
-from cxrtext.phantom.effects import Effect
-from cxrtext.phantom.pictures import mask_name
+from cxrtext.phantom import Patient, write, write_phantoms
+from cxrtext.phantom.findings.effect import Effect
 from cxrtext.phantom.render import paint
 from cxrtext.phantom.shapes import Map
+from cxrtext.phantom.write import mask_name
 from cxrtext.records import CHEX5, read_labels, read_manifest, read_reports, read_table
 
 TABLES = (
@@ -47,8 +47,8 @@ def digest(folder: Path) -> dict[str, bytes]:
 
 def test_public_surface() -> None:
     assert cxrtext.phantom.__all__ == [
+        "Patient",
         "PhantomSummary",
-        "Sitter",
         "draw_phantom",
         "write_gallery",
         "write_phantoms",
@@ -158,11 +158,11 @@ def test_second_run_draws_only_what_is_missing(
     log.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:20])
     drawn: list[int] = []
 
-    def counting(sitter: Sitter, size: int) -> tuple[Map, list[Effect]]:
-        drawn.append(sitter.study_key[-1])
-        return paint(sitter, size)
+    def counting(patient: Patient, size: int) -> tuple[Map, list[Effect]]:
+        drawn.append(patient.study_key[-1])
+        return paint(patient, size)
 
-    monkeypatch.setattr("cxrtext.phantom.pictures.paint", counting)
+    monkeypatch.setattr("cxrtext.phantom.write.paint", counting)
     write_phantoms(out, studies=12, size=64, seed=1, workers=1)
     assert drawn == [4, 11]
     assert digest(out) == before

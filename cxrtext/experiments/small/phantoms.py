@@ -11,8 +11,8 @@ from PIL import Image
 from cxrtext.errors import DataError
 from cxrtext.experiments.options import ExperimentListener
 from cxrtext.experiments.small.small_set import Part, SmallSet
-from cxrtext.phantom.population import State
 from cxrtext.phantom.scanners import site
+from cxrtext.phantom.state import State
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
 from cxrtext.phantom.write import write_phantoms
 
@@ -104,13 +104,13 @@ def _metadata(
     if kind == "age-sex":
         ages = np.array([study.age for study in studies], dtype=np.float64)
         ages = (ages - ages.mean()) / ages.std()
-        sexes = np.array([study.sitter.sex == "F" for study in studies], dtype=np.float64)
+        sexes = np.array([study.patient.sex == "F" for study in studies], dtype=np.float64)
         values = np.stack([ages, sexes], axis=1).astype(np.float32)
         return values, (number, category), ("age", "sex")
     if kind == "site":
-        sites = [[site(study.sitter.patient_key)] for study in studies]
+        sites = [[site(study.patient.patient_key)] for study in studies]
         return np.array(sites, dtype=np.float32), (category,), ("site",)
-    rows = [attributes(study.sitter.state) for study in studies]
+    rows = [attributes(study.patient.state) for study in studies]
     columns = tuple(rows[0])
     marks = np.array([list(row.values()) for row in rows], dtype=np.float32)
     # Left as 0 and 1: standardised, the rarest would count for most.
@@ -118,13 +118,13 @@ def _metadata(
 
 
 def _part(folder: Path, studies: Sequence[PhantomStudy], side: int) -> Part:
-    states = [study.sitter.state for study in studies]
+    states = [study.patient.state for study in studies]
     return Part(
         read_images(folder, studies, side),
         np.array([int(study.patient_id[1:]) for study in studies], dtype=np.int64),
         {
             "findings": np.array([list(s.labels().values()) for s in states], dtype=np.int64),
-            "site": np.array([site(study.sitter.patient_key) for study in studies], np.int64),
+            "site": np.array([site(study.patient.patient_key) for study in studies], np.int64),
             "kind": np.array([finding_kind(state) for state in states], dtype=np.int64),
         },
     )

@@ -16,7 +16,7 @@ from cxrtext.experiments.small.phantoms import (
     phantom_set,
 )
 from cxrtext.experiments.small.small_set import read_set, write_set
-from cxrtext.phantom.population import State
+from cxrtext.phantom.state import State
 from cxrtext.phantom.studies import draw_studies
 
 STUDIES = 60
@@ -56,13 +56,13 @@ def test_a_set(drawn: Path, kind: str, columns: int, tmp_path: Path) -> None:
     assert held.metadata is not None
     assert held.metadata.shape == (len(held.train.images), columns)
     train = [study for study in draw_studies(STUDIES, 0) if study.split == "train"]
-    edema = [study.sitter.state.edema[0] > 0 for study in train]
+    edema = [study.patient.state.edema[0] > 0 for study in train]
     assert held.train.targets["findings"][:, 1].tolist() == edema
     if kind == "age-sex":
         ages = np.array([study.age for study in train])
         assert np.corrcoef(held.metadata[:, 0], ages)[0, 1] == pytest.approx(1)
         assert held.metadata[:, 0].std() == pytest.approx(1, abs=1e-5)
-        assert held.metadata[:, 1].tolist() == [study.sitter.sex == "F" for study in train]
+        assert held.metadata[:, 1].tolist() == [study.patient.sex == "F" for study in train]
     if kind == "site":
         assert held.metadata[:, 0].tolist() == held.train.targets["site"].tolist()
     write_set(tmp_path / "set.npz", held)

@@ -2,25 +2,22 @@
 
 from collections.abc import Sequence
 
-from cxrtext.phantom import chest_claims, claims
-from cxrtext.phantom.background import INCIDENTAL
-from cxrtext.phantom.chest_phrases import CHEST, MORE_INCIDENTAL
+from cxrtext.phantom import claims
 from cxrtext.phantom.claims import Claim
-from cxrtext.phantom.grammar import choose, expand, fill, listed
-from cxrtext.phantom.negation_phrases import ITEMS, LISTS, NEGATIONS
-from cxrtext.phantom.population import State
-from cxrtext.phantom.wording import Statement, Voice
+from cxrtext.phantom.sentences.grammar import PHRASES, choose, expand, fill, listed
+from cxrtext.phantom.sentences.present import Statement, Voice
+from cxrtext.phantom.state import State
 
 WHOLE: dict[str, Claim] = {
-    "clear": chest_claims.LUNGS_CLEAR,
-    "otherwise clear": chest_claims.OTHERWISE_CLEAR,
-    "acute": chest_claims.NOTHING_ACUTE,
-    "normal": chest_claims.NORMAL,
-    "mediastinum": chest_claims.MEDIASTINUM,
-    "heart mediastinum": chest_claims.HEART_AND_MEDIASTINUM,
-    "bones": chest_claims.BONES,
-    "devices": chest_claims.NO_DEVICES,
-    "large effusion": chest_claims.no_large_effusion(),
+    "clear": claims.LUNGS_CLEAR,
+    "otherwise clear": claims.OTHERWISE_CLEAR,
+    "acute": claims.NOTHING_ACUTE,
+    "normal": claims.NORMAL,
+    "mediastinum": claims.MEDIASTINUM,
+    "heart mediastinum": claims.HEART_AND_MEDIASTINUM,
+    "bones": claims.BONES,
+    "devices": claims.NO_DEVICES,
+    "large effusion": claims.no_large_effusion(),
 }
 """Statements on more, or less, than that one axis has its normal value."""
 
@@ -32,7 +29,7 @@ def denial(kind: str) -> Claim:
 
 def deny(voice: Voice, kind: str) -> Statement:
     """That something is not there: an axis' finding, or what a key of ``WHOLE`` names."""
-    return Statement(voice.say(NEGATIONS, kind), denial(kind))
+    return Statement(voice.say("negations", kind), denial(kind))
 
 
 def deny_side(voice: Voice, kind: str, side: str) -> Statement:
@@ -40,10 +37,10 @@ def deny_side(voice: Voice, kind: str, side: str) -> Statement:
     claim = {
         "effusion": claims.no_effusion,
         "pneumothorax": claims.no_pneumothorax,
-        "pneumonia": chest_claims.no_pneumonia_on,
-        "lung": chest_claims.clear_lung,
+        "pneumonia": claims.no_pneumonia_on,
+        "lung": claims.clear_lung,
     }[kind](side)
-    return Statement(voice.say(NEGATIONS, f"{kind} side", side=side), claim)
+    return Statement(voice.say("negations", f"{kind} side", side=side), claim)
 
 
 def deny_all(voice: Voice, kinds: Sequence[str]) -> Statement:
@@ -51,9 +48,9 @@ def deny_all(voice: Voice, kinds: Sequence[str]) -> Statement:
     if len(kinds) == 1:
         return deny(voice, kinds[0])
     generator = voice.generator
-    items = [expand(generator, choose(generator, ITEMS[kind])) for kind in kinds]
+    items = [expand(generator, choose(generator, PHRASES["items"][kind])) for kind in kinds]
     word = "or" if voice.chance(0.94) else "and"
-    template = choose(generator, LISTS)
+    template = choose(generator, PHRASES["lists"][""])
     text = fill(generator, template, list=listed(generator, items, word))
     return Statement(text, claims.all_of(map(denial, kinds)))
 
@@ -62,18 +59,16 @@ def incidental(voice: Voice, axis: str, value: str) -> Statement:
     """What the aorta, the spine or the lung volume is like."""
     kind = f"{axis} {value}"
     if value.startswith("scoliosis") and voice.chance(0.15):
-        return Statement(voice.say(CHEST, "scoliosis"), chest_claims.scoliosis())
+        return Statement(voice.say("chest", "scoliosis"), claims.scoliosis())
     if kind == "aorta normal":
         return deny(voice, "mediastinum")
-    phrases = INCIDENTAL[kind] + MORE_INCIDENTAL[kind]
-    text = voice.say({kind: phrases}, kind, degrees=voice.number(8, 28))
+    text = voice.say("incidental", kind, degrees=voice.number(8, 28))
     return Statement(text, claims.exactly(axis, value))
 
 
 def unchanged(voice: Voice) -> Statement:
     """That the findings are those of the study before."""
-    phrases = INCIDENTAL["unchanged"] + MORE_INCIDENTAL["unchanged"]
-    return Statement(voice.say({"unchanged": phrases}, "unchanged"), claims.UNCHANGED)
+    return Statement(voice.say("incidental", "unchanged"), claims.UNCHANGED)
 
 
 def lungs(voice: Voice, state: State) -> Statement | None:

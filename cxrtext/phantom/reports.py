@@ -1,15 +1,134 @@
-"""FINDINGS: lungs, pleura, heart, bones and devices, in one of the usual orders."""
+"""Whole reports: which statements stand in which section."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from cxrtext.phantom.chest_claims import LUNGS_CLEAR
-from cxrtext.phantom.chest_wording import further
-from cxrtext.phantom.claims import lobe_side
-from cxrtext.phantom.comparing import compare, gone
-from cxrtext.phantom.negation import denial, deny, deny_all, deny_side, incidental, lungs
-from cxrtext.phantom.pairings import clear_and_volume, heart_and_aorta
-from cxrtext.phantom.population import State
-from cxrtext.phantom.wording import Statement, Voice
+import numpy as np
+
+from cxrtext.phantom.claims import LUNGS_CLEAR, lobe_side
+from cxrtext.phantom.sentences.absent import (
+    denial,
+    deny,
+    deny_all,
+    deny_side,
+    incidental,
+    lungs,
+    unchanged,
+)
+from cxrtext.phantom.sentences.combined import (
+    clear_and_volume,
+    compare,
+    heart_and_aorta,
+    join_some,
+    pairings,
+    resolved,
+)
+from cxrtext.phantom.sentences.grammar import PHRASES, choose, fill, misspell
+from cxrtext.phantom.sentences.present import Statement, Voice, further, positions
+from cxrtext.phantom.state import State
+
+AXES = {
+    "Pneumonia": "pneumonia",
+    "Edema": "edema",
+    "Pleural Effusion": "effusion",
+    "Pneumothorax": "pneumothorax",
+    "Cardiomegaly": "cardiomegaly",
+}
+"""The state's axis of each CheX5 finding, in the order of a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report in sentences.
+
+    Args:
+        indication: Why the examination was made.
+        comparison: What it was compared with.
+        findings: The sentences of FINDINGS; empty where there is no such section.
+        impression: The sentences of IMPRESSION.
+    """
+
+    indication: str
+    comparison: str
+    findings: tuple[Statement, ...]
+    impression: tuple[Statement, ...]
+
+    def sections(self) -> Iterator[tuple[str, tuple[Statement, ...]]]:
+        """The two sections that speak of the image, with their names."""
+        yield "findings", self.findings
+        yield "impression", self.impression
+
+    def evidence(self, finding: str, part: str) -> str:
+        """The sentence that tells most of a finding at a place.
+
+        Raises:
+            LookupError: No sentence speaks of it.
+        """
+        for _, statements in self.sections():
+            for statement in statements:
+                if (finding, part) in statement.shows:
+                    return statement.text
+        raise LookupError(f"no sentence speaks of {finding}, {part}")
+
+
+def _finish(voice: Voice, said: list[Statement]) -> tuple[Statement, ...]:
+    """Join some sentences, drop repetitions, and let the pen slip."""
+    texts: set[str] = set()
+    kept = []
+    for statement in join_some(voice, said):
+        if statement.text not in texts:
+            texts.add(statement.text)
+            kept.append(replace(statement, text=misspell(voice.generator, statement.text)))
+    return tuple(kept)
+
+
+def write_report(
+    generator: np.random.Generator,
+    state: State,
+    *,
+    age: int,
+    sex: str,
+    before: State | None,
+    same: bool,
+) -> Report:
+    """Write the report of a study.
+
+    Args:
+        generator: The source of randomness.
+        state: What is to be seen.
+        age: In years.
+        sex: "F" or "M".
+        before: The state of the patient's study before, if there is one.
+        same: Whether that one showed the same findings, the lung volume apart.
+
+    Returns:
+        The report; each of the five findings that is present is spoken of at least once, every
+        other finding unless it is left out, with the probabilities of ``description.OMITTED``.
+    """
+    voice = Voice(generator)
+    shape = generator.random()
+    present = [axis for name, axis in AXES.items() if state.labels()[name]]
+    others = further_axes(voice, state, OMITTED)
+    findings = description(voice, state, before, present, others) if shape > 0.12 else []
+    # A report without IMPRESSION says everything under FINDINGS, and the other way round.
+    brief: list[Statement] = []
+    if shape < 0.86:
+        brief = impression(voice, state, before, present, others, not findings)
+        if same and voice.chance(0.35):
+            brief.append(unchanged(voice))
+    if not findings and not brief:
+        brief = [deny(voice, "pneumothorax")]
+    behind = [name for name, value in state.labels().items() if value and voice.chance(0.7)]
+    complaint = choose(generator, PHRASES["complaints"][behind[0] if behind else ""])
+    person = {"F": "woman", "M": "man"}[sex]
+    slots = {"age": str(age), "person": person, "complaint": complaint}
+    return Report(
+        indication=fill(generator, choose(generator, PHRASES["indications"][""]), **slots),
+        comparison=choose(generator, PHRASES["comparisons"]["prior" if before else "no prior"]),
+        findings=_finish(voice, findings),
+        impression=_finish(voice, brief),
+    )
+
 
 OMITTED: dict[str, float] = {
     "tube": 0.04,
@@ -35,7 +154,7 @@ and a lung volume that is not with 0.9, in a report that has FINDINGS.
 LUNG = ("atelectasis", "nodule", "granuloma", "emphysema", "fibrosis")
 DEVICES = ("tube", "line", "drain", "pacemaker", "wires")
 
-GONE_AXES = (
+PASSING = (
     "pneumonia",
     "edema",
     "effusion",
@@ -87,7 +206,7 @@ def description(
     devices = teller.further(DEVICES)
     if not devices and denial("devices").holds(state) and voice.chance(0.02):
         devices = [deny(voice, "devices")]
-    said += gone(voice, GONE_AXES, state, before)
+    said += resolved(voice, PASSING, state, before)
     said = [*devices, *said] if voice.chance(0.6) else [*said, *devices]
     return said or [deny(voice, "cardiomegaly")]
 
@@ -214,3 +333,80 @@ def _clear_sides(state: State) -> Iterator[tuple[str, str]]:
         yield "effusion", "left" if right else "right"
     if state.pneumothorax[1] in ("right", "left"):
         yield "pneumothorax", "left" if state.pneumothorax[1] == "right" else "right"
+
+
+URGENT = ("nodule", "atelectasis", "fracture", "tube", "fibrosis", "emphysema")
+"""Further findings that an impression likes to repeat."""
+
+
+def further_axes(voice: Voice, state: State, omitted: dict[str, float]) -> list[str]:
+    """The axes beside the five findings that a report speaks of, in the order of a report."""
+    return [
+        axis
+        for axis, share in omitted.items()
+        if any(axis == of for of, _, _ in state.further_places()) and not voice.chance(share)
+    ]
+
+
+def _five(
+    voice: Voice, state: State, before: State | None, present: list[str], alone: bool
+) -> list[Statement]:
+    """The five findings, two at once where it suits."""
+    said: list[Statement] = []
+    options = list(pairings(voice, state))
+    left = present
+    if options and voice.chance(0.5):
+        pairing = options[int(voice.generator.integers(len(options)))]
+        said.append(pairing.statement)
+        left = [axis for axis in present if axis not in pairing.axes]
+    for axis in left:
+        if alone or voice.chance(0.8):
+            told = voice.present(axis, state, voice.chance(0.75 if alone else 0.4))
+            said += compare(voice, told, axis, state, before)
+    return said
+
+
+def _denials(voice: Voice, present: list[str]) -> list[Statement]:
+    """What the reader may have feared and is not there."""
+    absent = [a for a in ("pneumonia", "effusion", "pneumothorax", "edema") if a not in present]
+    if len(absent) > 1 and voice.chance(0.1):
+        voice.generator.shuffle(absent)
+        return [deny_all(voice, absent[: 2 + int(voice.chance(0.3))])]
+    return [deny(voice, axis) for axis in absent if axis != "effusion" and voice.chance(0.09)]
+
+
+def impression(
+    voice: Voice,
+    state: State,
+    before: State | None,
+    present: list[str],
+    others: list[str],
+    alone: bool,
+) -> list[Statement]:
+    """The section's sentences.
+
+    Args:
+        voice: Who speaks.
+        state: The study's state.
+        before: The state of the patient's study before.
+        present: Axes of the five findings that are there.
+        others: Further axes that the report speaks of.
+        alone: Whether there is no other section.
+
+    Returns:
+        One sentence at least, unless ``present`` and ``others`` stand under FINDINGS.
+    """
+    said = _five(voice, state, before, present, alone) if present else []
+    repeated = [axis for axis in others if alone or voice.chance(0.6 if axis in URGENT else 0.12)]
+    if {"tube", "line"} <= set(repeated) and state.tube == "good" and voice.chance(0.4):
+        said.append(positions(voice, state))
+        repeated = [axis for axis in repeated if axis not in ("tube", "line")]
+    for axis in repeated:
+        told = further(voice, axis, state, voice.chance(0.75 if alone else 0.35))
+        said += compare(voice, [told], axis, state, before)
+    if state.is_normal() and voice.chance(0.35):
+        said.append(deny(voice, "normal"))
+    elif denial("acute").holds(state) and voice.chance(0.75 if said else 1.0):
+        said.insert(0 if voice.chance(0.4) else len(said), deny(voice, "acute"))
+    said += _denials(voice, present)
+    return said

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cxrtext.phantom.claims import Claim
-from cxrtext.phantom.population import VALUES, State
-from cxrtext.phantom.wording import Statement
+from cxrtext.phantom.sentences.present import Statement
+from cxrtext.phantom.state import VALUES, State
 
 Test = Callable[[Any], bool]
 

@@ -4,20 +4,20 @@ Words of comparison carry no class: they are true of the patient's history, not 
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-from cxrtext.phantom.claims import none
-from cxrtext.phantom.grammar import expand, mend, uncapitalised
-from cxrtext.phantom.negation_phrases import GONE
-from cxrtext.phantom.population import VALUES, State
-from cxrtext.phantom.wording import Statement, Voice
+from cxrtext.phantom import claims
+from cxrtext.phantom.claims import LUNGS_CLEAR, none
+from cxrtext.phantom.sentences.grammar import expand, polish, uncapitalised
+from cxrtext.phantom.sentences.present import Statement, Voice
+from cxrtext.phantom.state import VALUES, State
 
-TOLD = 0.5
+COMPARED = 0.5
 """Probability that a sentence on a finding compares it with the study before, where it can."""
 
-GONE_TOLD = 0.25
+MENTIONED = 0.25
 """Probability that a report tells of what is no longer there, by axis."""
 
 _SINCE = (
@@ -94,18 +94,20 @@ def compare(
     # A sentence on one of several places may not be what has grown.
     if not kind or (kind in ("more", "less") and len(said) > 1):
         return said
-    return [_compared(voice, one, axis, kind) if voice.chance(TOLD) else one for one in said]
+    return [_compared(voice, one, axis, kind) if voice.chance(COMPARED) else one for one in said]
 
 
-def gone(voice: Voice, axes: Iterable[str], state: State, before: State | None) -> list[Statement]:
+def resolved(
+    voice: Voice, axes: Iterable[str], state: State, before: State | None
+) -> list[Statement]:
     """Now and then tell of what the study before showed and this one does not."""
     said = []
     for axis in axes:
-        if before is not None and change(axis, state, before) == "gone" and voice.chance(GONE_TOLD):
+        if before is not None and change(axis, state, before) == "gone" and voice.chance(MENTIONED):
             value = getattr(before, axis)
             side = value[1] if axis == "pneumothorax" else value
             side = side if side in ("right", "left") else ""
-            text = voice.say(GONE, axis, side=side)
+            text = voice.say("resolved", axis, side=side)
             said.append(Statement(text, none(axis), change=(axis, "gone")))
     return said
 
@@ -122,7 +124,7 @@ def _compared(voice: Voice, statement: Statement, axis: str, kind: str) -> State
         text += expand(voice.generator, BEHIND[kind])
     else:
         return statement
-    return replace(statement, text=mend(text + "."), change=(axis, kind))
+    return replace(statement, text=polish(text + "."), change=(axis, kind))
 
 
 JOINED = 0.2
@@ -152,3 +154,110 @@ def _join(voice: Voice, first: Statement, second: Statement) -> Statement:
     link = expand(voice.generator, "[, |, with | and |; ]" if bare else "[, and | and |; ]")
     text = first.text[:-1] + link + uncapitalised(second.text)
     return Statement(text, first.claim & second.claim, parts=(first, second))
+
+
+NAMES = {
+    "cardiomegaly": "Cardiomegaly",
+    "edema": "Edema",
+    "effusion": "Pleural Effusion",
+    "pneumonia": "Pneumonia",
+    "pneumothorax": "Pneumothorax",
+}
+"""CheX5 names by axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """A sentence and the axes that it settles."""
+
+    axes: frozenset[str]
+    statement: Statement
+
+
+def _pairing(
+    voice: Voice, kind: str, claim: claims.Claim, axes: set[str], state: State, **slots: str
+) -> Pairing:
+    shows = tuple(place for place in state.places() if place[0] in {NAMES[axis] for axis in axes})
+    return Pairing(frozenset(axes), Statement(voice.say("together", kind, **slots), claim, shows))
+
+
+def pairings(voice: Voice, state: State) -> Iterator[Pairing]:
+    """The sentences on several findings that are true of a state and settle all of each finding."""
+    heart, wet = state.cardiomegaly, state.edema[0]
+    if heart and wet:
+        adj = voice.word(f"edema {wet}")
+        axes = {"cardiomegaly", "edema"}
+        claim = claims.cardiomegaly(None) & claims.edema(wet)
+        yield _pairing(voice, "heart failure", claim, axes, state, adj=adj)
+        claim = claims.cardiomegaly(heart) & claims.edema(wet)
+        first = voice.word(f"heart {heart}")
+        yield _pairing(voice, "heart failure graded", claim, axes, state, first=first, adj=adj)
+    if wet and not any(state.effusion):
+        claim = claims.edema(wet) & claims.none("effusion")
+        first = voice.word(f"edema {wet}")
+        yield _pairing(voice, "edema alone", claim, {"edema"}, state, first=first)
+    yield from _with_effusion(voice, state)
+    yield from _of_pneumonia(voice, state)
+
+
+def _with_effusion(voice: Voice, state: State) -> Iterator[Pairing]:
+    right, left = state.effusion
+    heart, wet = state.cardiomegaly, state.edema[0]
+    if right and left and right != left:
+        sizes = {"right": voice.word(f"fluid {right}"), "left": voice.word(f"fluid {left}")}
+        claim = claims.effusion("right", right) & claims.effusion("left", left)
+        yield _pairing(voice, "effusions graded", claim, {"effusion"}, state, **sizes)
+        return
+    grade = max(right, left)
+    if not grade:
+        return
+    adj = voice.word(f"fluid {grade}")
+    side = "both" if right == left else "right" if right else "left"
+    claim = claims.effusion(side, grade)
+    if heart:
+        first, kind = voice.word(f"heart {heart}"), "effusions" if side == "both" else "effusion"
+        together = claims.cardiomegaly(heart) & claim
+        slots = {"first": first, "adj": adj, "side": side}
+        yield _pairing(
+            voice, f"heart {kind}", together, {"cardiomegaly", "effusion"}, state, **slots
+        )
+    if wet and side == "both":
+        first = voice.word(f"edema {wet}")
+        axes = {"edema", "effusion"}
+        together = claims.edema(wet) & claim
+        yield _pairing(voice, "edema effusions", together, axes, state, first=first, adj=adj)
+    if side != "both" and state.pneumothorax[1] == side and state.pneumothorax[0] < 4:
+        together = claims.pneumothorax(side) & claims.effusion(side, None)
+        axes = {"pneumothorax", "effusion"}
+        yield _pairing(voice, "hydropneumothorax", together, axes, state, side=side)
+    lobes = state.pneumonia[1]
+    if len(lobes) == 1 and claims.lobe_side(lobes[0]) == side:
+        together = claim & claims.pneumonia(lobes, None)
+        slots = {"adj": adj, "side": side, "lobe": voice.word(f"base {lobes[0]}")}
+        axes = {"pneumonia", "effusion"}
+        yield _pairing(voice, "effusion pneumonia", together, axes, state, **slots)
+
+
+def _of_pneumonia(voice: Voice, state: State) -> Iterator[Pairing]:
+    grade, lobes = state.pneumonia
+    sides = {claims.lobe_side(lobe) for lobe in lobes}
+    if len(sides) == 2:
+        claim = claims.pneumonia_on("right") & claims.pneumonia_on("left")
+        yield _pairing(voice, "pneumonia bilateral", claim, {"pneumonia"}, state)
+    elif sides:
+        side = sides.pop()
+        claim = claims.pneumonia_on(side, grade)
+        slots = {"adj": voice.word(f"dense {grade}"), "side": side}
+        yield _pairing(voice, "pneumonia side", claim, {"pneumonia"}, state, **slots)
+
+
+def heart_and_aorta(voice: Voice, state: State) -> Statement:
+    """That the heart is not enlarged, and what the aorta, which is not normal, is like."""
+    claim = claims.none("cardiomegaly") & claims.exactly("aorta", state.aorta)
+    return Statement(voice.say("together", f"heart {state.aorta}"), claim)
+
+
+def clear_and_volume(voice: Voice, state: State) -> Statement:
+    """That the lungs are clear, and how well expanded they are."""
+    claim = LUNGS_CLEAR & claims.exactly("volume", state.volume)
+    return Statement(voice.say("together", f"volume clear {state.volume}"), claim)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cxrtext.phantom.anatomy import Anatomy
-from cxrtext.phantom.effects import Effect, Path, body_path, grown, pick
+from cxrtext.phantom.findings.effect import Effect, Path, body_path, grown, pick
 from cxrtext.phantom.shapes import Map, polygons, strokes
 from cxrtext.phantom.tissue import CARINA
 
@@ -178,7 +178,3 @@ def wires(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
         twist = [(u + 0.001, v + 0.007), (u + 0.003, v + 0.017)]
         lines.append((body_path(anatomy, twist), 0.0048 * pixels, 1.0))
     yield _device(anatomy, "Sternotomy Wires", "sternum", [(strokes(anatomy.size, lines), 0.30)])
-
-
-DEVICES = {"tube": tube, "line": line, "pacemaker": pacemaker, "drain": drain, "wires": wires}
-"""What draws each axis of a state."""

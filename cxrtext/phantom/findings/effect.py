@@ -6,7 +6,7 @@ the shift of the mediastinum by much fluid or a tension pneumothorax.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,65 +49,6 @@ class Effect:
         columns, rows = np.flatnonzero(inside.any(axis=0)), np.flatnonzero(inside.any(axis=1))
         x, y = int(columns[0]), int(rows[0])
         return float(x), float(y), float(columns[-1] + 1 - x), float(rows[-1] + 1 - y)
-
-
-FADING = (
-    "Pneumothorax",
-    "Edema",
-    "Pleural Effusion",
-    "Pneumonia",
-    "Atelectasis",
-    "Lung Lesion",
-    "Granuloma",
-    "Emphysema",
-    "Fibrosis",
-    "Hiatal Hernia",
-    "Fracture",
-)
-"""What the difficulty makes fainter; devices are as dense as ever."""
-
-FAINTNESS = {
-    "Pleural Effusion": 1.1,
-    "Edema": 1.3,
-    "Pneumonia": 0.8,
-    "Pneumothorax": 0.7,
-    "Hiatal Hernia": 0.45,
-    "Fracture": 0.45,
-}
-"""How much more or less than others some findings are made fainter."""
-
-MEAN, SPREAD, SPARED = -1.0, 0.45, 0.75
-"""Logarithm of the strength that a difficulty of 1 leaves of a mild finding, its spread, and the
-share of both that the severest are spared."""
-
-DROWNING = ("Edema", "Pleural Effusion", "Pneumonia", "Atelectasis", "Lung Lesion")
-"""Opacities in which vessels are lost."""
-
-
-def soften(
-    effects: Sequence[Effect], generator: np.random.Generator, difficulty: float
-) -> list[Effect]:
-    """Make findings fainter, and spread how faint they are.
-
-    Args:
-        effects: As drawn at difficulty 0.
-        generator: The source of randomness; each finding uses its own number.
-        difficulty: 0 leaves them as they are.
-
-    Returns:
-        The same, with other strengths.
-    """
-    spread = np.clip(generator.standard_normal(len(FADING)), -1.6, 1.6)
-    softened = []
-    for effect in effects:
-        if difficulty and effect.finding in FADING:
-            luck = float(spread[FADING.index(effect.finding)])
-            scale = difficulty * FAINTNESS.get(effect.finding, 1.0)
-            scale *= 1.0 - SPARED * effect.severity
-            gain = float(np.exp(scale * (MEAN + SPREAD * luck)))
-            effect = replace(effect, delta=effect.delta * np.float32(gain))
-        softened.append(effect)
-    return softened
 
 
 def pick(generator: np.random.Generator, *ranges: tuple[float, float]) -> list[float]:

@@ -6,8 +6,8 @@ import numpy as np
 
 from cxrtext.phantom.anatomy import Anatomy, Lung
 from cxrtext.phantom.bones import rib_path, rib_polygons
-from cxrtext.phantom.effects import Effect, grown, pick, pixel_path
-from cxrtext.phantom.findings import LOBE_PLACES
+from cxrtext.phantom.findings.cardiopulmonary import LOBE_PLACES
+from cxrtext.phantom.findings.effect import Effect, grown, pick, pixel_path
 from cxrtext.phantom.shapes import Map, polygons, ramp, strokes, window
 from cxrtext.phantom.tissue import lung_of
 
@@ -156,13 +156,3 @@ def fracture(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effec
     delta = np.asarray(np.float32(0.19) * (after - before) + bright, np.float32)
     extent = np.maximum(before, after)
     yield Effect("Fracture", side, delta, extent, over_all=True)
-
-
-LESIONS = {
-    "atelectasis": atelectasis,
-    "nodule": nodule,
-    "granuloma": granuloma,
-    "hernia": hernia,
-    "fracture": fracture,
-}
-"""What draws each axis of a state."""
