@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from cxrtext.language import PretrainSummary, pretrain_text
-from cxrtext.language.pretraining import run as pretrain_run
-from cxrtext.language.pretraining.history import History
-from cxrtext.language.pretraining.masked_training import Step
+from cxrtext.language.pretraining import train as pretrain_run
+from cxrtext.language.pretraining.state import History
+from cxrtext.language.pretraining.train import Step
 from cxrtext.models.masked_language_model import fingerprint_of, load_masked_language_model
 
 LOSSES = [3.0, 2.0, 2.5, 2.0, 2.2, 1.0, 0.5]

@@ -10,10 +10,9 @@ from cxrtext.language import (
     read_corpus,
     score_sentences_detailed,
 )
-from cxrtext.language.pretraining.coverage import measure_coverage
-from cxrtext.language.pretraining.data import hold_out
-from cxrtext.language.pretraining.fill_mask import TEMPLATES, fill_masks
-from cxrtext.language.pretraining.setup import perplexity_sample
+from cxrtext.language.pretraining.batches import hold_out
+from cxrtext.language.pretraining.pretrain import perplexity_sample
+from cxrtext.language.pretraining.report import TEMPLATES, fill_masks, measure_coverage
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
 from cxrtext.text.tokenizer import make_tokenizer

@@ -6,10 +6,11 @@ import pytest
 import torch
 from transformers import BertForMaskedLM
 
-from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
+from cxrtext.files import only_one
 from cxrtext.language import pretrain_text, score_sentences
-from cxrtext.language.pretraining.masked_training import Recipe, learning_rate
-from cxrtext.language.pretraining.training_batches import cut_to_window, epoch_batches
+from cxrtext.language.pretraining.batches import cut_to_window, epoch_batches
+from cxrtext.language.pretraining.train import Recipe, learning_rate
 from cxrtext.models.masked_language_model import load_masked_language_model
 
 COMMON = "The lungs are clear."
@@ -199,3 +200,11 @@ def test_the_learning_rate_rises_and_falls() -> None:
     assert rates[10:] == sorted(rates[10:], reverse=True)
     assert rates[99] < 0.001
     assert rates[55] == pytest.approx(0.5)
+
+
+def test_a_model_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
+    reports, out = tmp_path / "reports.csv", tmp_path / "model"
+    reports.write_text("study_id,report\ns1,The lungs are clear.\ns2,No pneumothorax.\n")
+    with only_one(out), pytest.raises(WorkError, match="model: another process is making this"):
+        pretrain_text(reports, out, size="demo")
+    assert [path.name for path in tmp_path.iterdir()] == ["reports.csv"]

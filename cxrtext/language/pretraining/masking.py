@@ -1,4 +1,4 @@
-"""Which words or word pieces a masked language model has to guess."""
+"""Which words or word pieces are masked."""
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ def choose_words(
     """Choose whole words in random order until a share of the word pieces is reached.
 
     The word that reaches the share is the last one taken, even where it goes beyond: a long word
-    has its chance in a short sentence, and a short sentence always has something to guess.
+    has its chance in a short sentence, and a short sentence always has something masked.
 
     Args:
         word: The number of the word that each place belongs to, from 0 in each row, [B, T].
@@ -28,7 +28,7 @@ def choose_words(
         Which words are chosen, by their number, [B, T].
 
     Source: Cui et al. 2021, §3.1 (whole-word masking).  Its code passes over a word that goes
-        beyond the share, which would never hide a long word of a short sentence.
+        beyond the share, which would never mask a long word of a short sentence.
     """
     rows, width = eligible.shape
     pieces = torch.zeros(rows, width).scatter_add_(1, word, eligible.float())
@@ -52,7 +52,7 @@ def mask_words(
     share: float,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Choose words at random and hide all their pieces.
+    """Choose words at random and mask all their pieces.
 
     Args:
         input_ids: Word pieces with special tokens and padding, [B, T], on the CPU.
@@ -65,7 +65,7 @@ def mask_words(
         generator: The source of randomness.
 
     Returns:
-        The input with chosen pieces hidden, [B, T], and where they were chosen, [B, T].
+        The input with chosen pieces masked, [B, T], and where they were chosen, [B, T].
 
     Source: Devlin et al. 2019, §3.1 (80 % masked, 10 % random, 10 % unchanged), decided once a
         word as in its authors' later whole-word release.
@@ -75,6 +75,6 @@ def mask_words(
     chosen = words.gather(1, word) & eligible
     way = torch.rand(input_ids.shape, generator=generator).gather(1, word)
     anything = torch.randint(vocabulary_size, input_ids.shape, generator=generator)
-    hidden = input_ids.masked_fill(chosen & (way < MASKED), mask_id)
+    masked = input_ids.masked_fill(chosen & (way < MASKED), mask_id)
     at_random = chosen & (way >= MASKED) & (way < MASKED + RANDOM)
-    return torch.where(at_random, anything, hidden), chosen
+    return torch.where(at_random, anything, masked), chosen

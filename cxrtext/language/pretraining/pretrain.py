@@ -6,33 +6,145 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from torch import nn
+from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
-from cxrtext.files import replacing_folder, write_json
+from cxrtext.files import only_one, replacing_folder, write_json
 from cxrtext.language.corpus import Corpus, read_corpus
-from cxrtext.language.pretraining.coverage import measure_coverage
-from cxrtext.language.pretraining.data import HeldOutSplit, hold_out
-from cxrtext.language.pretraining.fill_mask import fill_masks
-from cxrtext.language.pretraining.report import write_report
-from cxrtext.language.pretraining.run import PretrainRun, pseudo_perplexity, train_to_end
+from cxrtext.language.pretraining.batches import HeldOutSplit, cut_to_window, hold_out
+from cxrtext.language.pretraining.report import (
+    PretrainSummary,
+    fill_masks,
+    measure_coverage,
+    write_report,
+)
 from cxrtext.language.pretraining.settings import (
+    INITIAL_SCALE,
     KIND,
     WHOLE_WORD,
+    PretrainSettings,
+    Shape,
     check_masking_and_patience,
     check_numbers,
     check_output,
     choose_settings,
     choose_shape,
 )
-from cxrtext.language.pretraining.setup import prepare
 from cxrtext.language.pretraining.state import PretrainState
-from cxrtext.language.pretraining.summary import PretrainSummary
-from cxrtext.language.scoring.score import Progress
+from cxrtext.language.pretraining.train import (
+    PretrainRun,
+    Recipe,
+    batches_per_epoch,
+    pseudo_perplexity,
+    train_to_end,
+)
+from cxrtext.language.scoring.score import Pieces, Progress, encode_pieces
 from cxrtext.language.scoring.scorer import choose_device
 from cxrtext.models.masked_language_model import (
+    MaskedLanguageModel,
     fingerprint_of,
     load_masked_language_model,
     save_masked_language_model,
 )
+from cxrtext.text import train_tokenizer
+
+WINDOW = 512
+"""Positions of a new network, special tokens counted."""
+
+SAMPLE_COST = 0.1
+"""Tokens to score after each epoch, a part of those of the epoch: about a thirtieth of its time,
+because a token that is only scored costs a third of one that is trained on."""
+
+
+def new_model(shape: Shape, tokenizer: BertTokenizer, seed: int) -> BertForMaskedLM:
+    """Build a network with random weights."""
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        intermediate_size=4 * shape.hidden,
+        max_position_embeddings=WINDOW,
+        initializer_range=INITIAL_SCALE,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        return BertForMaskedLM(config)
+
+
+def count_steps(pieces: Sequence[Pieces], settings: PretrainSettings) -> int:
+    """Return the steps of the epochs wanted, or of as many as the tokens ask for, at least 3."""
+    tokens = sum(len(sentence) + 2 for sentence in pieces)
+    epochs = settings.epochs or max(3, round(settings.tokens / tokens))
+    return epochs * batches_per_epoch(pieces, settings.batch_tokens)
+
+
+def perplexity_sample(
+    sentences: Sequence[str], pieces: Sequence[Pieces], window: int, budget: float
+) -> list[str]:
+    """Return the first sentences that can be scored within a budget of tokens, one at least."""
+    seen: set[str] = set()
+    sample: list[str] = []
+    spent = 0
+    for sentence, ids in zip(sentences, pieces, strict=True):
+        if sentence not in seen:
+            # One masked copy a word piece; equal sentences are scored once.
+            spent += len(ids) * (min(len(ids), window) + 2)
+            if sample and spent > budget:
+                break
+            seen.add(sentence)
+        sample.append(sentence)
+    return sample
+
+
+def prepare(
+    split: HeldOutSplit,
+    settings: PretrainSettings,
+    base: MaskedLanguageModel | None,
+    state: PretrainState,
+    device: torch.device,
+) -> PretrainRun:
+    """Prepare a run; ``state`` keeps the vocabulary, or has it already."""
+    tokenizer = state.tokenizer()
+    if tokenizer is None:
+        if base is None:
+            assert settings.shape is not None  # noqa: S101 - without a base there is a shape
+            tokenizer = train_tokenizer(split.training, settings.shape.vocabulary_size)
+        else:
+            tokenizer = base.tokenizer
+        state.begin(tokenizer)
+    if base is not None:
+        model = base.model
+    else:
+        assert settings.shape is not None  # noqa: S101
+        model = new_model(settings.shape, tokenizer, settings.seed)
+    window = int(model.config.max_position_embeddings) - 2
+    training = cut_to_window(encode_pieces(tokenizer, split.training), window)
+    validation = encode_pieces(tokenizer, split.validation)
+    recipe = Recipe(
+        steps=count_steps(training, settings),
+        learning_rate=settings.learning_rate,
+        warmup=settings.warmup,
+        batch_tokens=settings.batch_tokens,
+        mask_share=settings.mask_share,
+        weight_decay=settings.weight_decay,
+        seed=settings.seed,
+    )
+    nn.Module.to(model, device)
+    return PretrainRun(
+        model,
+        tokenizer,
+        recipe,
+        masking=settings.masking,
+        patience=settings.patience,
+        training=training,
+        validation=cut_to_window(validation, window),
+        sample=perplexity_sample(
+            split.validation, validation, window, SAMPLE_COST * sum(map(len, training))
+        ),
+    )
+
 
 PERPLEXITY_SENTENCES = 500
 """Most sentences that the result's perplexity is measured on."""
@@ -125,7 +237,7 @@ def pretrain_text(
             least.
         learning_rate: At the peak; default by size, or 5e-5 with ``base``.
         batch_tokens: Most tokens in a batch; default 512, or 2048 with ``base``.
-        masking: "whole-word" hides all pieces of a word together, "piece" each for itself.
+        masking: "whole-word" masks all pieces of a word together, "piece" each for itself.
         patience: Stop after so many epochs without a lower held-out loss.  0, the default, never
             stops: the learning rate falls to nothing over all epochs, and most is gained late.
         seed: Of everything random.
@@ -142,7 +254,7 @@ def pretrain_text(
         ConfigError: A number or name is out of range.
         CheckpointError: The base, or the state of a stopped run, cannot be loaded.
         HubError: The base is not here, and the hub cannot be reached.
-        WorkError: Training diverged.
+        WorkError: Training diverged, or another process makes the same model.
 
     Source: Devlin et al. 2019, §3.1; Liu et al. 2019 (dynamic masking); Cui et al. 2021
         (whole-word masking).
@@ -154,23 +266,24 @@ def pretrain_text(
     )
     check_numbers(epochs=epochs, learning_rate=learning_rate, batch_tokens=batch_tokens)
     check_masking_and_patience(masking, patience)
-    corpus = read_corpus(reports, sections)
-    split = hold_out(reports, corpus, seed)
-    model = None if base is None else load_masked_language_model(base, offline=offline)
-    settings = choose_settings(
-        shape,
-        base=None if model is None else model.fingerprint,
-        epochs=epochs,
-        learning_rate=learning_rate,
-        batch_tokens=batch_tokens,
-        seed=seed,
-        masking=masking,
-        patience=patience,
-    )
-    identity = settings.as_json() | {"corpus": split.digest()}
-    state = PretrainState(out.with_name(out.name + ".partial"), identity)
-    run = prepare(split, settings, model, state, choose_device(device))
-    train_to_end(run, state, progress)
-    summary = _summary(run, settings.base, corpus, split, started)
-    _write(out, run, summary, state)
-    return summary
+    with only_one(out):
+        corpus = read_corpus(reports, sections)
+        split = hold_out(reports, corpus, seed)
+        model = None if base is None else load_masked_language_model(base, offline=offline)
+        settings = choose_settings(
+            shape,
+            base=None if model is None else model.fingerprint,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            batch_tokens=batch_tokens,
+            seed=seed,
+            masking=masking,
+            patience=patience,
+        )
+        identity = asdict(settings) | {"corpus": split.digest()}
+        state = PretrainState(out.with_name(out.name + ".partial"), identity)
+        run = prepare(split, settings, model, state, choose_device(device))
+        train_to_end(run, state, progress)
+        summary = _summary(run, settings.base, corpus, split, started)
+        _write(out, run, summary, state)
+        return summary

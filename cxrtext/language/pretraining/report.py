@@ -1,14 +1,192 @@
-"""The report of a pre-training run: ``report.md`` for people, ``report.json`` for programs."""
+"""What a run of pre-training measured: ``report.md`` for people, ``report.json`` for programs."""
 
 import math
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from transformers import BertForMaskedLM, BertTokenizer
+
 from cxrtext.files import write_json, write_text
-from cxrtext.language.pretraining.coverage import Coverage
-from cxrtext.language.pretraining.fill_mask import FillMask
-from cxrtext.language.pretraining.summary import PretrainSummary
+from cxrtext.language.class_probability import Words
+from cxrtext.language.pretraining.batches import collate, special_ids
+from cxrtext.language.scoring.score import Pieces
+from cxrtext.text.tokenizer import continues_word, vocabulary_of
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How the words of some sentences fall into pieces; a punctuation mark counts as a word.
+
+    Args:
+        words: Number of words, repeated ones counted.
+        pieces_per_word: Mean number of pieces a word.
+        whole: Share of the words that are one piece and not [UNK].
+        unknown: Share of the words that are [UNK].
+    """
+
+    words: int
+    pieces_per_word: float
+    whole: float
+    unknown: float
+
+
+def measure_coverage(tokenizer: BertTokenizer, sentences: Sequence[Pieces]) -> Coverage:
+    """Count words and their pieces; all 0 where there is no word."""
+    continues = continues_word(tokenizer)
+    words = pieces = split = unknown = 0
+    for sentence in sentences:
+        pieces += len(sentence)
+        inside = False
+        for place, piece in enumerate(sentence):
+            if place and continues[piece]:
+                split += not inside
+                inside = True
+            else:
+                words += 1
+                unknown += piece == tokenizer.unk_token_id
+                inside = False
+    if not words:
+        return Coverage(0, 0.0, 0.0, 0.0)
+    return Coverage(
+        words,
+        round(pieces / words, 4),
+        round((words - split - unknown) / words, 4),
+        round(unknown / words, 6),
+    )
+
+
+TEMPLATES = (
+    "the lungs are [MASK] .",
+    "no pleural [MASK] or pneumothorax .",
+    "the heart size is [MASK] .",
+    "there is a small left pleural [MASK] .",
+    "no focal [MASK] is seen .",
+    "right lower lobe [MASK] .",
+    "mild pulmonary [MASK] .",
+    "the cardiac silhouette is [MASK] .",
+)
+"""Sentences with one gap each, this project's own; the answers are single words of the vocabulary,
+so that a report of them tells nothing that the vocabulary does not."""
+
+WORDS = 5
+"""Words shown for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word, and its probability among all word pieces."""
+
+    word: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class FillMask:
+    """A sentence with a gap, and the likeliest words in it, best first."""
+
+    template: str
+    words: list[Word]
+
+
+def _is_word(piece: str) -> bool:
+    return piece[0].isalnum()  # neither a continuation, a punctuation mark nor a special token
+
+
+@torch.inference_mode()
+def fill_masks(
+    model: BertForMaskedLM, tokenizer: BertTokenizer, templates: tuple[str, ...] = TEMPLATES
+) -> list[FillMask]:
+    """Fill the gap of each template, a sentence with one [MASK], with the likeliest whole words.
+
+    The network is in evaluation mode.  Pieces that continue a word are left out, and so are
+    templates longer than the network's window.
+    """
+    vocabulary = vocabulary_of(tokenizer)
+    candidates = torch.tensor([i for i, piece in enumerate(vocabulary) if _is_word(piece)])
+    special = special_ids(tokenizer)
+    window = int(model.config.max_position_embeddings) - 2
+    filled: list[FillMask] = []
+    for template in templates:
+        pieces = tuple(tokenizer.encode(template, add_special_tokens=False))
+        if len(pieces) > window:
+            continue
+        ids, _, _ = collate([pieces], special)
+        place = pieces.index(special.mask) + 1
+        states = model.bert(input_ids=ids.to(model.device)).last_hidden_state[:, place]
+        shares = torch.softmax(model.cls(states)[0].float(), dim=-1).cpu()[candidates]
+        best = shares.topk(min(WORDS, len(candidates)))
+        words = [
+            Word(vocabulary[int(candidates[index])], round(float(share), 4))
+            for share, index in zip(best.values, best.indices, strict=True)
+        ]
+        filled.append(FillMask(template, words))
+    return filled
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainSummary:
+    """What a run of pre-training did; also in ``training.json``, but for ``fill_mask``.
+
+    Args:
+        kind: ``KIND``.
+        fingerprint: SHA-256 of the result's configuration, weights and vocabulary.
+        base: Fingerprint of the model that was fine-tuned, or None.
+        reports: Number of reports.
+        with_text: Reports with at least one sentence.
+        training_sentences: Sentences trained on, repeated ones counted.
+        validation_sentences: Sentences of the studies held out.
+        tokens: Word pieces of the training sentences.
+        vocabulary_size: Word pieces in the vocabulary.
+        parameters: Numbers in the network.
+        masking: "whole-word" or "piece".
+        steps: Optimizer steps.
+        epochs: Passes through the training sentences.
+        kept_epoch: The epoch of the lowest held-out loss, from 1; its weights are the result.
+        stopped_early: Whether patience ended the training.
+        validation_loss: Mean cross-entropy of masked word pieces of held-out sentences after each
+            epoch, in nats.
+        pseudo_perplexity: Pseudo-perplexity, a word piece, of a small sample of held-out sentences
+            after each epoch.
+        perplexity: Pseudo-perplexity of held-out sentences, a word piece, of the result.
+        coverage: How the training sentences' words fall into pieces.
+        held_out_coverage: The same of the sentences held out.
+        fill_mask: What the result puts into the gaps of a few sentences of our own.
+        resumed_from_step: Steps that a run that was stopped had done; 0 otherwise.
+        seconds: Wall-clock time of this run.
+    """
+
+    kind: str
+    fingerprint: str
+    base: str | None
+    reports: int
+    with_text: int
+    training_sentences: int
+    validation_sentences: int
+    tokens: int
+    vocabulary_size: int
+    parameters: int
+    masking: str
+    steps: int
+    epochs: int
+    kept_epoch: int
+    stopped_early: bool
+    validation_loss: list[float]
+    pseudo_perplexity: list[float]
+    perplexity: float
+    coverage: Coverage
+    held_out_coverage: Coverage
+    fill_mask: list[FillMask]
+    resumed_from_step: int
+    seconds: float
+
+    @property
+    def warning(self) -> str | None:
+        """A line that says that the corpus is foreign to the vocabulary, or None."""
+        words = self.coverage.words
+        return Words(words, round(words * self.coverage.unknown)).warning()
 
 
 def report_json(summary: PretrainSummary) -> dict[str, Any]:
@@ -68,8 +246,8 @@ def report_text(summary: PretrainSummary) -> str:
         "",
         "## Held-out sentences after each epoch",
         "",
-        "Cross-entropy in nats and its exponential are of the hidden pieces; pseudo-perplexity, "
-        "with one piece hidden at a time, is of a small fixed sample.",
+        "Cross-entropy in nats and its exponential are of the masked pieces; pseudo-perplexity, "
+        "with one piece masked at a time, is of a small fixed sample.",
         "",
         "| epoch | masked cross-entropy | masked perplexity | pseudo-perplexity (sample) |",
         "|---:|---:|---:|---:|",

@@ -3,7 +3,6 @@
 import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from cxrtext.errors import ConfigError, DataError
 
@@ -46,7 +45,7 @@ INITIAL_SCALE = 0.05
 
 WHOLE_WORD, PIECE = "whole-word", "piece"
 MASKINGS = (WHOLE_WORD, PIECE)
-"""What is hidden together: all pieces of a word, or each word piece for itself."""
+"""What is masked together: all pieces of a word, or each word piece for itself."""
 
 FINE_TUNING_TOKENS, FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS = 2_000_000, 5e-5, 2048
 """Defaults for a given model: tokens in all, peak of the learning rate, tokens in a batch."""
@@ -65,7 +64,7 @@ class PretrainSettings:
         seed: Of everything random.
         masking: One of ``MASKINGS``.
         patience: Epochs without a lower held-out loss after which training stops; 0 is off.
-        mask_share: Share of the word pieces to guess.
+        mask_share: Share of the word pieces to mask.
         warmup: Share of the steps over which the learning rate rises.
         weight_decay: On matrices.
     """
@@ -81,10 +80,6 @@ class PretrainSettings:
     mask_share: float = 0.15
     warmup: float = 0.06
     weight_decay: float = 0.01
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the settings as JSON has them."""
-        return asdict(self)
 
     @property
     def tokens(self) -> int:
@@ -154,22 +149,14 @@ def choose_settings(
 
 
 def check_numbers(**numbers: float | None) -> None:
-    """Refuse numbers that are given and not above 0.
-
-    Raises:
-        ConfigError: One is not.
-    """
+    """Raise a ConfigError for a number that is given and not above 0."""
     for name, value in numbers.items():
         if value is not None and not 0 < value < math.inf:
             raise ConfigError(f"{name} is {value:g}; it must be above 0")
 
 
 def check_masking_and_patience(masking: str, patience: int) -> None:
-    """Refuse a masking without such a name, and a patience below 0.
-
-    Raises:
-        ConfigError: One is wrong.
-    """
+    """Raise a ConfigError for a masking without such a name, and a patience below 0."""
     if masking not in MASKINGS:
         raise ConfigError(f"masking '{masking}' is not one of {', '.join(MASKINGS)}")
     if patience < 0:
@@ -177,21 +164,14 @@ def check_masking_and_patience(masking: str, patience: int) -> None:
 
 
 def check_output(out: Path) -> None:
-    """Refuse to replace a folder that holds no model of this kind.
-
-    Raises:
-        DataError: It holds something else.
-    """
-    made_here = out.is_dir() and f'"kind": "{KIND}"' in _text(out / "training.json")
+    """Raise a DataError for a folder that holds something else than a model of this kind."""
+    try:
+        training = (out / "training.json").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        training = ""
+    made_here = f'"kind": "{KIND}"' in training
     empty = out.is_dir() and not any(out.iterdir())
     if out.exists() and not (made_here or empty):
         raise DataError(
             f"{out}: exists and is no language model that was trained here; name another folder"
         )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""

@@ -1,13 +1,14 @@
-"""The state of a pre-training run on disk, so that one that was stopped goes on."""
+"""The state of a pre-training run, in memory and on disk, so that one that was stopped goes on."""
 
 import json
 import pickle
 import shutil
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.errors import CheckpointError
@@ -19,8 +20,45 @@ from cxrtext.files import (
     write_sealed,
     write_sums,
 )
-from cxrtext.language.pretraining.history import History
 from cxrtext.text import load_tokenizer, save_tokenizer
+
+
+@dataclass(slots=True)
+class History:
+    """Measurements on held-out sentences after each epoch, and the best epoch's weights.
+
+    Args:
+        validation_loss: Mean cross-entropy of masked word pieces, in nats.
+        pseudo_perplexity: Pseudo-perplexity a word piece, on a small sample.
+        best: Weights of the epoch of the lowest loss, on the CPU; empty before the first epoch.
+    """
+
+    validation_loss: list[float] = field(default_factory=list)
+    pseudo_perplexity: list[float] = field(default_factory=list)
+    best: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def epochs(self) -> int:
+        """Epochs that are done."""
+        return len(self.validation_loss)
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch of the lowest loss, from 1, the earliest of equal ones; 0 before the first."""
+        if not self.validation_loss:
+            return 0
+        return self.validation_loss.index(min(self.validation_loss)) + 1
+
+    def add(self, model: nn.Module, loss: float, perplexity: float) -> None:
+        """Note an epoch; its weights are kept when none before was better."""
+        self.validation_loss.append(loss)
+        self.pseudo_perplexity.append(perplexity)
+        if self.best_epoch == self.epochs:
+            self.best = {name: value.cpu().clone() for name, value in model.state_dict().items()}
+
+    def exhausted(self, patience: int) -> bool:
+        """Return whether so many epochs in a row were no better; never with patience 0."""
+        return 0 < patience <= self.epochs - self.best_epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +102,7 @@ class PretrainState:
         step: int,
         history: History,
     ) -> None:
-        """Keep the weights, the optimiser and what was measured after a step."""
+        """Keep the weights, the optimizer and what was measured after a step."""
         content = {
             "model": model.state_dict(),
             "optimizer": optimizer.state_dict(),
@@ -80,7 +118,7 @@ class PretrainState:
     def restore(
         self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, history: History
     ) -> int:
-        """Put the saved state into the model, the optimiser and the history.
+        """Put the saved state into the model, the optimizer and the history.
 
         Returns:
             Steps that are done; 0 where nothing was saved.

@@ -1,13 +1,54 @@
-"""Batches of sentences for masked-language-model training, a function of the seed and the epoch."""
+"""Sentences to train a masked language model on: held-out studies, batches, padding."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
+from transformers import BertTokenizer
 
+from cxrtext.errors import DataError
+from cxrtext.language.corpus import Corpus
 from cxrtext.language.scoring.score import Pieces
 from cxrtext.language.scoring.scorer import SPECIAL
+from cxrtext.text.tokenizer import continues_word
+
+HELD_OUT_SHARE, HELD_OUT_MOST = 0.05, 1000
+"""Studies held out for validation: this share, and at most so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutSplit:
+    """Sentences to train on, and sentences of other studies; repeated ones are kept."""
+
+    training: list[str]
+    validation: list[str]
+
+    def digest(self) -> str:
+        """Return the SHA-256 of both parts."""
+        text = "\x00".join([*self.training, "\x01", *self.validation])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def hold_out(reports: Path, corpus: Corpus, seed: int) -> HeldOutSplit:
+    """Hold out some studies at random.
+
+    Raises:
+        DataError: There are fewer than two reports with text.
+    """
+    studies = [[sentence.sentence for sentence in study] for study in corpus.studies if study]
+    if len(studies) < 2:
+        raise DataError(f"{reports}: one report with text is too little to train on")
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(studies), generator=generator).tolist()
+    count = min(HELD_OUT_MOST, max(1, round(HELD_OUT_SHARE * len(studies))))
+    held = set(order[:count])
+    return HeldOutSplit(
+        [text for number, study in enumerate(studies) if number not in held for text in study],
+        [text for number, study in enumerate(studies) if number in held for text in study],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +70,24 @@ class SpecialIds:
     continues: Tensor | None = None
 
 
+def special_ids(tokenizer: BertTokenizer, *, whole_words: bool = False) -> SpecialIds:
+    """What the ids of a tokenizer's vocabulary mean."""
+    return SpecialIds(
+        pad=tokenizer.pad_token_id,
+        begin=tokenizer.cls_token_id,
+        end=tokenizer.sep_token_id,
+        mask=tokenizer.mask_token_id,
+        continues=torch.tensor(continues_word(tokenizer)) if whole_words else None,
+    )
+
+
 def epoch_batches(
     lengths: Sequence[int], batch_tokens: int, generator: torch.Generator
 ) -> list[list[int]]:
-    """Divide an epoch into batches of like length, in random order.
+    """Divide an epoch into batches of like length, in random order; indices of each batch.
 
-    Args:
-        lengths: Word pieces of each sentence.
-        batch_tokens: Most tokens in a batch, special tokens and padding counted.
-        generator: Orders sentences of like length, and the batches.
-
-    Returns:
-        Indices of each batch.  Their number is the same in every epoch.
+    ``batch_tokens`` counts special tokens and padding.  The generator orders sentences of like
+    length, and the batches; their number is the same in every epoch.
     """
     shuffled = torch.randperm(len(lengths), generator=generator).tolist()
     order = sorted(shuffled, key=lengths.__getitem__)

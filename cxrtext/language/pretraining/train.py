@@ -1,21 +1,26 @@
-"""The training loop of a masked language model.
+"""The training loop of a masked language model, from its first or a saved step to its best epoch.
 
 Everything random in a step (order, masking, dropout) is a function of the seed and the step's
 number, so a run that continues from a saved step goes on exactly as it would have.
 """
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from transformers import BertForMaskedLM
+from transformers import BertForMaskedLM, BertTokenizer
 
+from cxrtext.errors import WorkError
+from cxrtext.language.pretraining.batches import SpecialIds, collate, epoch_batches, special_ids
 from cxrtext.language.pretraining.masking import mask_words
-from cxrtext.language.pretraining.training_batches import SpecialIds, collate, epoch_batches
-from cxrtext.language.scoring.score import Pieces
+from cxrtext.language.pretraining.settings import WHOLE_WORD
+from cxrtext.language.pretraining.state import History, PretrainState
+from cxrtext.language.scoring.score import Pieces, Progress, score_sentences_detailed
+from cxrtext.models.masked_language_model import MaskedLanguageModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class Recipe:
         learning_rate: At the peak.
         warmup: Share of the steps over which the rate rises.
         batch_tokens: Most tokens in a batch.
-        mask_share: Share of the word pieces to guess.
+        mask_share: Share of the word pieces to mask.
         weight_decay: On matrices; not on biases and norms.
         seed: Of everything random.
     """
@@ -47,7 +52,7 @@ class Step:
 
     Args:
         number: Steps done, from 1.
-        loss: Mean cross-entropy of the guessed pieces, in nats.
+        loss: Mean cross-entropy of the masked pieces, in nats.
         ends_epoch: Whether an epoch ended with it.
     """
 
@@ -104,10 +109,10 @@ def masked_loss(
     share: float,
     generator: torch.Generator,
 ) -> Tensor:
-    """Mean cross-entropy of a batch's hidden word pieces, the only ones decoded, in nats."""
+    """Mean cross-entropy of a batch's masked word pieces, the only ones decoded, in nats."""
     device = model.device
     ids, eligible, starts = collate(sentences, special)
-    hidden_ids, chosen = mask_words(
+    masked_ids, chosen = mask_words(
         ids,
         eligible,
         starts,
@@ -118,7 +123,7 @@ def masked_loss(
     )
     attention = (ids != special.pad).to(device)
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        states = model.bert(input_ids=hidden_ids.to(device), attention_mask=attention)
+        states = model.bert(input_ids=masked_ids.to(device), attention_mask=attention)
         logits = model.cls(states.last_hidden_state[chosen.to(device)])
     return nn.functional.cross_entropy(logits.float(), ids[chosen].to(device))
 
@@ -131,18 +136,9 @@ def train(
     recipe: Recipe,
     first: int = 0,
 ) -> Iterator[Step]:
-    """Train step by step.
+    """Train step by step, and report each after the weights have changed.
 
-    Args:
-        model: The network, on its device.
-        optimizer: Its optimiser.
-        sentences: Word pieces, none empty and none longer than the window.
-        special: Ids of the special tokens.
-        recipe: How to train.
-        first: Steps that are done already.
-
-    Yields:
-        One report a step, after the weights have changed.
+    No sentence is empty, and none longer than the window; ``first`` steps are done already.
     """
     lengths = [len(sentence) for sentence in sentences]
     length_of_epoch = batches_per_epoch(sentences, recipe.batch_tokens)
@@ -184,3 +180,98 @@ def validation_loss(
         total += float(loss) * sum(map(len, batch))
         weight += sum(map(len, batch))
     return total / weight
+
+
+SAVE_SECONDS = 60.0
+"""How often the state of a run is kept."""
+
+
+@dataclass(slots=True)
+class PretrainRun:
+    """What a run works on, and what it has measured.
+
+    Args:
+        model: The network, on its device.
+        tokenizer: Its tokenizer.
+        recipe: How to train.
+        masking: "whole-word" or "piece".
+        patience: Epochs without a lower held-out loss after which the run stops; 0 is off.
+        training: Sentences to train on.
+        validation: Sentences held out.
+        sample: Held-out sentences whose perplexity is measured after each epoch.
+        history: What was measured.
+        first: The step that the run went on from.
+        done: Steps that are done.
+    """
+
+    model: BertForMaskedLM
+    tokenizer: BertTokenizer
+    recipe: Recipe
+    masking: str
+    patience: int
+    training: list[Pieces]
+    validation: list[Pieces]
+    sample: list[str]
+    history: History = field(default_factory=History)
+    first: int = 0
+    done: int = 0
+
+
+def pseudo_perplexity(run: PretrainRun, sentences: Sequence[str]) -> float:
+    """Return the pseudo-perplexity a word piece of the model as it is now.
+
+    Source: Salazar et al. 2020, eq. 3.
+    """
+    run.model.eval()
+    language = MaskedLanguageModel(run.model, run.tokenizer, "", "")
+    scores = score_sentences_detailed(sentences, language)
+    return float(math.exp(-scores.log_likelihood.sum() / scores.n_tokens.sum()))
+
+
+def _check(number: int, loss: float) -> None:
+    if not math.isfinite(loss):
+        raise WorkError(f"the loss is not finite at step {number}; lower the learning rate")
+
+
+def _measure(run: PretrainRun, special: SpecialIds, step: Step) -> None:
+    _check(step.number, step.loss)
+    run.done = step.number
+    if step.ends_epoch:
+        loss = validation_loss(run.model, run.validation, special, run.recipe)
+        _check(step.number, loss)
+        run.history.add(run.model, loss, pseudo_perplexity(run, run.sample))
+
+
+def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | None) -> None:
+    """Train, keeping the state every minute and when ``progress`` stops the run by raising.
+
+    Args:
+        run: The run; its model is trained in place and ends with the best epoch's weights.
+        state: Where the state is kept, and gone on from where there is one.
+        progress: Called with steps done and in all.
+
+    Raises:
+        WorkError: The loss is not finite.
+        CheckpointError: The state is damaged.
+    """
+    optimizer = make_optimizer(run.model, run.recipe)
+    run.first = run.done = state.restore(run.model, optimizer, run.history)
+    special = special_ids(run.tokenizer, whole_words=run.masking == WHOLE_WORD)
+    saved = time.monotonic()
+    # A run may have been stopped just after its patience had ended.
+    first = run.recipe.steps if run.history.exhausted(run.patience) else run.first
+    for step in train(run.model, optimizer, run.training, special, run.recipe, first=first):
+        _measure(run, special, step)
+        try:
+            if progress is not None:
+                progress(step.number, run.recipe.steps)
+        except BaseException:
+            state.save(run.model, optimizer, step.number, run.history)
+            raise
+        if run.history.exhausted(run.patience):
+            break
+        if time.monotonic() - saved > SAVE_SECONDS:
+            state.save(run.model, optimizer, step.number, run.history)
+            saved = time.monotonic()
+    run.model.load_state_dict(run.history.best)
+    run.model.eval()
