@@ -4,9 +4,9 @@ The names below are the public surface; they are imported when they are first us
 ``import cxrtext`` is quick.
 """
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from cxrtext import objectives
     from cxrtext.index import open_index
     from cxrtext.language import score_sentences
@@ -32,7 +32,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name == "objectives":

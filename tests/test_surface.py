@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+import cxrtext
+
 PACKAGES = ("evaluation", "index", "language", "models", "service", "training")
 
 
@@ -30,3 +32,13 @@ def test_packages_import_nothing_heavy_and_names_win_over_modules() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == ["[]", "True"], done.stderr
+
+
+def test_the_library_shows_its_public_names_and_no_others() -> None:
+    code = "import cxrtext, sys; print(*dir(cxrtext)); print('torch' in sys.modules); help(cxrtext)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    names, torch, *shown = done.stdout.splitlines()
+    assert (names.split(), torch) == (sorted(cxrtext.__all__), "False")
+    functions = "\n".join(shown).split("FUNCTIONS")[1]
+    for name in ("load_model", "load_service", "open_index", "score_sentences"):
+        assert f"\n    {name}(" in functions

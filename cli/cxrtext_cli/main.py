@@ -38,7 +38,7 @@ STOPPED = 130
 
 app = typer.Typer(
     name="cxrtext",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

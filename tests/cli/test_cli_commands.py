@@ -1,5 +1,6 @@
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -67,6 +68,27 @@ def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
     assert "HEAVY []" in done.stdout
     for name in ("phantom", "score-text", "train", "evaluate", "index", "search", "serve"):
         assert name in done.stdout
+
+
+def test_short_help_and_shell_completion() -> None:
+    for command in ((), ("keys",), ("keys", "add"), ("train",)):
+        assert run(*command, "-h").stdout == run(*command, "--help").stdout
+    for shell in ("bash", "zsh", "fish"):
+        shown = subprocess.run(
+            [Path(sys.executable).with_name("cxrtext"), "--show-completion", shell],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+        )
+        assert "_CXRTEXT_COMPLETE" in shown.stdout, shown.stderr
+    typed = {"_CXRTEXT_COMPLETE": "complete_bash", "COMP_WORDS": "cxrtext sc", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("cxrtext")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **typed},
+    )
+    assert done.stdout.split() == ["score-text"], done.stderr
 
 
 def test_classify_a_file_and_a_manifest(
