@@ -61,7 +61,7 @@ def _report(path: Path) -> None:
 
 
 def _source(path: str | Path) -> None:
-    from cxrtext.records.sources import check_source
+    from cxrtext.records.report_sources import check_source
 
     check_source(path)
 

@@ -16,8 +16,8 @@ from cxrtext.records import (
     read_reports,
     require_match,
 )
-from cxrtext.records.reports import SECTION_COLUMNS
 from cxrtext.records.tables import read_table
+from cxrtext.records.text_source import SECTION_COLUMNS
 from cxrtext.text import study_sentences
 
 BOX_ENDINGS = (".json", ".csv", ".parquet")

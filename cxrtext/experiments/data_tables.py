@@ -5,8 +5,8 @@ from pathlib import Path
 from cxrtext.errors import DataError
 from cxrtext.files import sha256
 from cxrtext.records import read_manifest
-from cxrtext.records.reports import SECTION_COLUMNS
 from cxrtext.records.tables import read_table, write_table
+from cxrtext.records.text_source import SECTION_COLUMNS
 
 STEMS = ("manifest", "reports", "labels", "boxes", "truth")
 """The tables of a data folder."""

@@ -29,7 +29,7 @@ from cxrtext.index.writer import writing
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.embedding import embed_files
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, require_match
-from cxrtext.records.reports import SECTION_COLUMNS
+from cxrtext.records.text_source import SECTION_COLUMNS
 
 REPORT_COLUMNS = {"report", *SECTION_COLUMNS}
 """Columns of a manifest that are text of the report: kept as sentences, not as metadata."""

@@ -3,16 +3,17 @@
 from cxrtext.records.boxes import Box, iter_boxes, read_boxes, write_boxes
 from cxrtext.records.labels import CHEX5, read_labels
 from cxrtext.records.manifest import read_manifest
-from cxrtext.records.rejects import BadItem, Rejects
-from cxrtext.records.reports import read_reports
-from cxrtext.records.row_writer import RowWriter
+from cxrtext.records.rejects import Rejects
+from cxrtext.records.report_sources import open_source, read_reports
+from cxrtext.records.rows import TableRows
 from cxrtext.records.sentences import SentenceWriter, read_sentences, write_sentences
-from cxrtext.records.sources import TextSource, open_source
-from cxrtext.records.study import ImageRecord, Sentence, Study
-from cxrtext.records.tables import Table, read_table, require_match, write_table
+from cxrtext.records.study import BadItem, ImageRecord, Sentence, Study
+from cxrtext.records.tables import RowWriter, Table, read_table, require_match, write_table
+from cxrtext.records.text_source import SECTION_COLUMNS, TextSource
 
 __all__ = [
     "CHEX5",
+    "SECTION_COLUMNS",
     "BadItem",
     "Box",
     "ImageRecord",
@@ -22,6 +23,7 @@ __all__ = [
     "SentenceWriter",
     "Study",
     "Table",
+    "TableRows",
     "TextSource",
     "iter_boxes",
     "open_source",

@@ -9,7 +9,7 @@ from typing import Any
 
 from cxrtext.errors import DataError
 from cxrtext.files import check_listed, write_json
-from cxrtext.records.rejects import BadItem
+from cxrtext.records.study import BadItem
 from cxrtext.records.tables import read_table
 
 FILE_LIMIT = 2**28

@@ -22,14 +22,18 @@ def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict
         ``labels[study_id][finding]``: 1, 0, -1, or None where unknown.
 
     Raises:
-        DataError: There is no ``study_id``, none of the findings has a column, or a cell holds
-            something else.
+        DataError: There is no ``study_id``, none of the findings has a column, a cell holds
+            something else, or two rows of a study contradict each other.
     """
     table = read_table(path, required=["study_id"])
     if not set(findings) & set(table.columns):
         raise DataError(f"{path}: no label column: expected any of {', '.join(findings)}")
     labels: dict[str, dict[str, int | None]] = {}
+    rows: dict[str, int] = {}
     for number, row in enumerate(table.rows, 1):
+        study_id = row["study_id"].strip()
+        if not study_id:
+            raise DataError(f"{path}: row {number} has an empty study_id")
         values: dict[str, int | None] = {}
         for finding in findings:
             cell = row.get(finding, "").strip()
@@ -38,5 +42,10 @@ def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict
                     f"{path}: row {number}: {finding} is '{cell}'; a label is 1, 0, -1 or blank"
                 )
             values[finding] = VALUES[cell]
-        labels[row["study_id"]] = values
+        first = rows.setdefault(study_id, number)
+        if labels.setdefault(study_id, values) != values:
+            raise DataError(
+                f"{path}: study_id '{study_id}' has two different rows of labels, {first} and "
+                f"{number}; keep one row for each study"
+            )
     return labels

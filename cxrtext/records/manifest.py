@@ -1,5 +1,6 @@
 """Manifests: a table with one row an image."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,12 +12,28 @@ SPLITS = ("train", "val", "test")
 """The values of the ``split`` column."""
 
 
-def _inside(folder: Path, name: str, allow_outside: bool) -> Path | None:
-    """The image's path, or None where it leaves the manifest's folder."""
-    path = (folder / name).resolve()
-    if allow_outside or path.is_relative_to(folder.resolve()):
-        return path
-    return None
+class _Places:
+    """Where the images of a folder lie, links followed; each folder is looked at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._root = os.path.realpath(folder)
+        self._prefix = self._root.rstrip("/") + "/"
+        self._folders = {"": self._root}
+
+    def _real(self, name: str) -> str:
+        head, tail = os.path.split(name)
+        if tail in ("", ".", ".."):
+            return os.path.realpath(os.path.join(self._root, name))  # noqa: PTH118
+        if head not in self._folders:
+            self._folders[head] = self._real(head)
+        place = f"{self._folders[head]}/{tail}"
+        return os.path.realpath(place) if os.path.islink(place) else place  # noqa: PTH114
+
+    def find(self, name: str, allow_outside: bool) -> Path | None:
+        """The image's path, or None where it leaves the folder."""
+        place = self._real(name)
+        inside = place == self._root or place.startswith(self._prefix)
+        return Path(place) if inside or allow_outside else None
 
 
 def read_manifest(path: Path, *, allow_outside: bool = False) -> list[ImageRecord]:
@@ -38,6 +55,7 @@ def read_manifest(path: Path, *, allow_outside: bool = False) -> list[ImageRecor
     table = read_table(path, required=["image", "study_id"])
     records = []
     seen: dict[str, int] = {}
+    places = _Places(path.parent)
     for number, row in enumerate(table.rows, 1):
         name, study_id = row.pop("image").strip(), row.pop("study_id").strip()
         patient_id = row.pop("patient_id", "").strip() or study_id
@@ -52,7 +70,7 @@ def read_manifest(path: Path, *, allow_outside: bool = False) -> list[ImageRecor
         if name in seen:
             raise DataError(f"{path}: image '{name}' occurs in rows {seen[name]} and {number}")
         seen[name] = number
-        image = _inside(path.parent, name, allow_outside)
+        image = places.find(name, allow_outside)
         if image is None:
             raise DataError(
                 f"{path}: row {number}: image '{name}' lies outside the manifest's folder; move "

@@ -1,4 +1,4 @@
-"""Bad rows of a large input, set aside with the reason."""
+"""Bad rows of a large input, rejected with the reason."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,22 +7,9 @@ from cxrtext.errors import DataError
 from cxrtext.records.tables import write_table
 
 
-@dataclass(frozen=True, slots=True)
-class BadItem:
-    """Something of an input that is set aside.
-
-    Args:
-        item: Where it stands: "row 17", or the relative path of a file; never report text.
-        reason: One line: what is wrong, and what to do.
-    """
-
-    item: str
-    reason: str
-
-
 @dataclass(slots=True)
 class Rejects:
-    """Collects what was set aside, up to a limit.
+    """Collects what was rejected, up to a limit.
 
     Args:
         limit: How many are borne; one more raises.
@@ -37,10 +24,10 @@ class Rejects:
     where: str = ""
 
     def add(self, item: str, reason: str) -> None:
-        """Set one item aside.
+        """Reject one item.
 
         Raises:
-            DataError: More than ``limit`` items have been set aside.
+            DataError: More than ``limit`` items have been rejected.
         """
         self.rows.append((item, reason))
         if len(self.rows) > self.limit:

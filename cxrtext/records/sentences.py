@@ -8,9 +8,8 @@ from typing import Any, TextIO
 
 from cxrtext.errors import DataError
 from cxrtext.files import read_sealed, sha256, write_sealed
-from cxrtext.records.row_writer import Kind, RowWriter
 from cxrtext.records.study import Sentence
-from cxrtext.records.tables import read_table
+from cxrtext.records.tables import Kind, RowWriter, read_table
 
 META = ".meta.json"
 """What a table's notes are called, behind its name: how it was made, and its digest."""
@@ -107,14 +106,23 @@ def check_notes(path: Path) -> None:
 
 
 def _number(path: Path, row: int, name: str, text: str) -> float:
+    """A number of a cell, within what the column may hold."""
+    again = "write the table again with 'cxrtext score-text'"
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
+        raise DataError(f"{path}: row {row}: {name} '{text}' is not a number; {again}")
+    if name == "eta":
+        if not 0.0 < value < 1.0:
+            raise DataError(f"{path}: row {row}: eta {value:g} is not between 0 and 1")
+    elif name == "log_likelihood":
+        if value > 0.0:
+            raise DataError(f"{path}: row {row}: log_likelihood {value:g} is above 0; {again}")
+    elif value < 0.0 or not value.is_integer():
         raise DataError(
-            f"{path}: row {row}: {name} '{text}' is not a number; write the table again with "
-            "'cxrtext score-text'"
+            f"{path}: row {row}: {name} '{text}' is not a whole number of at least 0; {again}"
         )
     return value
 
@@ -129,8 +137,8 @@ def read_sentences(path: Path) -> list[Sentence]:
         One sentence a row, in the order of the table; one with unknown words may lack its η.
 
     Raises:
-        DataError: A column is missing, a number is none, eta lies outside (0, 1), or the table is
-            not the one that its notes were written for.
+        DataError: A column is missing, a number is none or out of range, or the table is not the
+            one that its notes were written for.
     """
     table = read_table(path, required=COLUMNS)
     check_notes(path)
@@ -138,8 +146,6 @@ def read_sentences(path: Path) -> list[Sentence]:
     for number, row in enumerate(table.rows, 1):
         unknown = int(_number(path, number, "unknown", row.get("unknown") or "0"))
         eta = None if unknown and not row["eta"] else _number(path, number, "eta", row["eta"])
-        if eta is not None and not 0.0 < eta < 1.0:
-            raise DataError(f"{path}: row {number}: eta {eta:g} is not between 0 and 1")
         sentences.append(
             Sentence(
                 study_id=row["study_id"],

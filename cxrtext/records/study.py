@@ -70,3 +70,16 @@ class ImageRecord:
     split: str = "train"
     metadata: Mapping[str, str] = field(default_factory=dict)
     row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BadItem:
+    """Something of an input that is rejected.
+
+    Args:
+        item: Where it stands: "row 17", or the relative path of a file; never report text.
+        reason: One line: what is wrong, and what to do.
+    """
+
+    item: str
+    reason: str

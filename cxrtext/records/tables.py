@@ -1,18 +1,17 @@
-"""CSV and Parquet tables, read as rows of text and written whole or not at all."""
+"""CSV and Parquet tables, read whole, and written whole or not at all."""
 
 import csv
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Literal, Self, TextIO
 
 from cxrtext.errors import DataError
-from cxrtext.files import check_listed, replacing
-from cxrtext.records.parquet_process import CELL_LIMIT, cell_text
-from cxrtext.records.parquet_tables import ParquetTable
-from cxrtext.records.text_files import NOT_UTF8, undecoded
-
-__all__ = ["CELL_LIMIT", "Table", "cell_text", "read_table", "require_match", "write_table"]
+from cxrtext.files import replacing
+from cxrtext.records.rows import TableRows
+from cxrtext.records.study import BadItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +56,6 @@ def require_match(
         )
 
 
-def _read_csv(path: Path) -> Table:
-    csv.field_size_limit(CELL_LIMIT)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as handle:
-            reader = csv.reader(handle, strict=True)
-            columns = tuple(next(reader, ()))
-            rows: list[dict[str, str]] = []
-            for cells in reader:
-                if not cells:
-                    continue
-                if len(cells) != len(columns):
-                    raise DataError(
-                        f"{path}: row {len(rows) + 1} has {len(cells)} cells, the header has "
-                        f"{len(columns)}; quote cells that hold a comma or a line break"
-                    )
-                rows.append(dict(zip(columns, cells, strict=True)))
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: not UTF-8 text at byte {error.start}; save the table as UTF-8"
-        ) from None
-    except csv.Error as error:
-        raise DataError(f"{path}: not a readable CSV file ({error})") from None
-    return Table(path, columns, rows)
-
-
-def _read_parquet(path: Path) -> Table:
-    with ParquetTable(path) as table:
-        columns = table.columns
-        rows: list[dict[str, str]] = []
-        for cells in table.rows():
-            if any(map(undecoded, cells)):
-                raise DataError(f"{path}: row {len(rows) + 1}: {NOT_UTF8}")
-            rows.append(dict(zip(columns, cells, strict=True)))
-    return Table(path, columns, rows)
-
-
 def read_table(path: Path, required: Iterable[str] = ()) -> Table:
     """Read a CSV or Parquet table; every cell comes as text.
 
@@ -106,35 +69,19 @@ def read_table(path: Path, required: Iterable[str] = ()) -> Table:
         The table, with at least one row.
 
     Raises:
-        DataError: The file is missing, unreadable, empty, has a column twice, lacks one, or is not
-            what its folder's list of digests says.
+        DataError: The file is missing, unreadable, empty, has a column twice, lacks one, has a row
+            that cannot be read, or is not what its folder's list of digests says.
     """
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    check_listed(path, DataError)
-    match path.suffix.lower():
-        case ".csv":
-            table = _read_csv(path)
-        case ".parquet":
-            table = _read_parquet(path)
-        case other:
-            raise DataError(
-                f"{path}: a table ends in .csv or .parquet, not in {other or 'nothing'}"
-            )
-    for name in required:
-        if name not in table.columns:
-            found = ", ".join(table.columns) or "none"
-            raise DataError(f"{path}: column '{name}' is missing (columns found: {found})")
-    twice = {name for name in table.columns if table.columns.count(name) > 1}
-    if twice:
-        raise DataError(f"{path}: column '{min(twice)}' occurs more than once")
-    if not table.rows:
+    table = TableRows(path)
+    table.require(*required)
+    rows = []
+    for entry in table:
+        if isinstance(entry, BadItem):
+            raise DataError(f"{path}: {entry.item}: {entry.reason}")
+        rows.append(entry[1])
+    if not rows:
         raise DataError(f"{path}: the table has no rows")
-    for row in table.rows:
-        for name, value in row.items():
-            if value in ("nan", "NaN"):
-                row[name] = ""
-    return table
+    return Table(path, table.columns, rows)
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -164,3 +111,102 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
             writer = csv.DictWriter(handle, columns, restval="", extrasaction="ignore")
             writer.writeheader()
             writer.writerows(rows)
+
+
+Kind = Literal["text", "whole", "real"]
+"""What a column holds."""
+
+ROW_GROUP = 10_000
+"""Rows that a Parquet file keeps together, and that its writer holds."""
+
+
+def _csv_rows(stream: TextIO, columns: Mapping[str, Kind]) -> Callable[[Mapping[str, Any]], None]:
+    """Write the header, and return what writes a row."""
+    writer = csv.DictWriter(stream, list(columns))
+    writer.writeheader()
+
+    def write(row: Mapping[str, Any]) -> None:
+        writer.writerow(row)
+
+    return write
+
+
+class _ParquetRows:
+    """Writes rows in groups."""
+
+    def __init__(self, path: Path, columns: Mapping[str, Kind], closing: ExitStack) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        kinds = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64()}
+        self._schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+        self._rows: list[Mapping[str, Any]] = []
+        self._writer = closing.enter_context(pq.ParquetWriter(path, self._schema))
+        closing.callback(self.flush)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= ROW_GROUP:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the rows held as one group."""
+        import pyarrow as pa
+
+        if self._rows:
+            self._writer.write_table(pa.Table.from_pylist(self._rows, self._schema))
+            self._rows.clear()
+
+
+class RowWriter:
+    """Writes rows one by one; a file appears whole at the end or not at all.
+
+    Args:
+        target: A path ending in ``.csv`` or ``.parquet``, or an open text stream, which gets CSV.
+        columns: The columns in order, and what each holds.
+
+    Raises:
+        DataError: The path ends in something else.
+    """
+
+    def __init__(self, target: Path | TextIO, columns: Mapping[str, Kind]) -> None:
+        if isinstance(target, Path) and target.suffix.lower() not in (".csv", ".parquet"):
+            raise DataError(f"{target}: a table ends in .csv or .parquet")
+        self._target, self._columns = target, columns
+        self._closing = ExitStack()
+        self._write: Callable[[Mapping[str, Any]], None] | None = None
+
+    def __enter__(self) -> Self:
+        target = self._target
+        with ExitStack() as closing:
+            if not isinstance(target, Path):
+                self._write = _csv_rows(target, self._columns)
+                closing.callback(target.flush)
+            else:
+                temporary = closing.enter_context(replacing(target))
+                if target.suffix.lower() == ".parquet":
+                    self._write = _ParquetRows(temporary, self._columns, closing).add
+                else:
+                    stream = temporary.open("w", encoding="utf-8", newline="")
+                    self._write = _csv_rows(closing.enter_context(stream), self._columns)
+            self._closing = closing.pop_all()
+        return self
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Write one row, by column.
+
+        Raises:
+            ValueError: The writer is not open: use it in a ``with`` statement.
+        """
+        if self._write is None:
+            raise ValueError("the writer is not open")
+        self._write(row)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._write = None
+        self._closing.__exit__(kind, error, trace)

@@ -1,11 +1,164 @@
-"""What every source of text offers to those who score it."""
+"""What sources of text give: studies, sentences, or rows that were rejected."""
 
-from collections.abc import Callable, Iterator
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol
 
 from cxrtext.errors import DataError
-from cxrtext.records.text_rows import Holds, Item
+from cxrtext.records.rows import Row
+from cxrtext.records.study import BadItem, Sentence, Study
+
+SECTION_COLUMNS = ("findings", "impression", "indication", "comparison")
+"""Columns that hold one section of a report each."""
+
+Holds = Literal["reports", "sentences"]
+"""Reports are split into sections and sentences; sentences are taken as they are."""
+
+Item = Study | Sentence | BadItem
+REPORT_COLUMNS = ("study_id", "report", *SECTION_COLUMNS)
+SENTENCE_COLUMNS = ("study_id", "section", "position", "sentence")
+
+ACCEPTED = (
+    f"'study_id' with 'report' or any of {', '.join(SECTION_COLUMNS)} for reports; 'sentence', "
+    "and if wanted study_id, section, position, for sentences"
+)
+
+_NAME = re.compile(r"[A-Za-z_]\w{0,39}")
+_WHOLE_NUMBER = re.compile(r"\d{1,15}(\.0*)?", re.ASCII)
+
+
+def _found(columns: Sequence[str]) -> str:
+    # A table without a header has report text where the names should be.
+    if all(map(_NAME.fullmatch, columns)):
+        return f"columns found: {', '.join(columns)}"
+    return f"{len(columns)} found, not all of them names; is the header missing?"
+
+
+def choose_columns(name: str, columns: Sequence[str]) -> tuple[Holds, tuple[str, ...]]:
+    """Say what a table holds and which of its columns are read.
+
+    Raises:
+        DataError: There is no text, no study_id where reports need one, or a column twice.
+    """
+    for column in (*REPORT_COLUMNS, *SENTENCE_COLUMNS):
+        if columns.count(column) > 1:
+            raise DataError(f"{name}: column '{column}' occurs more than once; keep one of them")
+    if not set(REPORT_COLUMNS[1:]).isdisjoint(columns):
+        if "study_id" not in columns:
+            raise DataError(
+                f"{name}: column 'study_id' is missing; every report needs one ({_found(columns)})"
+            )
+        return "reports", tuple(column for column in REPORT_COLUMNS if column in columns)
+    if "sentence" in columns:
+        return "sentences", tuple(column for column in SENTENCE_COLUMNS if column in columns)
+    raise DataError(f"{name}: no text to score; columns are {ACCEPTED} ({_found(columns)})")
+
+
+def _digest(*texts: str) -> int:
+    digest = hashlib.blake2b(digest_size=8)
+    for text in texts:
+        data = text.encode()
+        digest.update(len(data).to_bytes(8))
+        digest.update(data)
+    return int.from_bytes(digest.digest())
+
+
+class SeenReports:
+    """Tells a repeated report from a second one, with about 130 bytes for each study seen."""
+
+    def __init__(self) -> None:
+        # The number of the row and the digest of the text share one integer.
+        self._seen: dict[int, int] = {}
+
+    def check(self, study: Study) -> int | None:
+        """Look whether the study's id was seen before.
+
+        Returns:
+            None for a new study, 0 for the same report again, and otherwise the row of the
+            different report that came first.
+        """
+        text = _digest(study.report, *(part for pair in study.sections.items() for part in pair))
+        first = self._seen.setdefault(_digest(study.study_id), study.row << 64 | text)
+        row, first_text = first >> 64, first & (1 << 64) - 1
+        if row == study.row:
+            return None
+        return 0 if first_text == text else row
+
+
+def distinct_studies(
+    studies: Iterable[tuple[str, Study] | BadItem], unit: str
+) -> Iterator[Study | BadItem]:
+    """Give each study once, and reject a second, different report of one study.
+
+    A study comes with the name of its row or file; rows are numbered from 1, and ``unit`` is what
+    a number counts: "row", "line" or "file".
+    """
+    seen = SeenReports()
+    for entry in studies:
+        if isinstance(entry, BadItem):
+            yield entry
+            continue
+        item, study = entry
+        first = seen.check(study)
+        if first is None:
+            yield study
+        elif first:
+            yield BadItem(
+                item,
+                f"a second, different report for the study_id of {unit} {first}, which is used; "
+                "give every report a study_id of its own",
+            )
+
+
+def _study(row: int, cells: Mapping[str, str], item: str) -> tuple[str, Study] | BadItem:
+    study_id = cells.get("study_id", "").strip()
+    if not study_id:
+        return BadItem(item, "empty study_id; give every report one")
+    sections = {name: cells[name] for name in SECTION_COLUMNS if name in cells}
+    return item, Study(study_id, cells.get("report", ""), sections, row)
+
+
+def _sentences(rows: Iterable[Row | BadItem], unit: str) -> Iterator[Sentence | BadItem]:
+    places = Counter[int]()
+    for entry in rows:
+        if isinstance(entry, BadItem):
+            yield entry
+            continue
+        row, cells = entry
+        if not cells.get("sentence", "").strip():
+            continue
+        study_id = cells.get("study_id", "").strip() or str(row)
+        section = cells.get("section", "").strip() or "sentence"
+        place = 0
+        if cells.get("study_id", "").strip():
+            key = _digest(study_id, section)
+            place = places[key]
+            places[key] += 1
+        position = cells.get("position", "").strip() or str(place)
+        if _WHOLE_NUMBER.fullmatch(position):
+            number = int(position.partition(".")[0])
+            yield Sentence(study_id, section, number, cells["sentence"])
+        else:
+            yield BadItem(f"{unit} {row}", "position is not a whole number; fix or empty it")
+
+
+def read_items(holds: Holds, rows: Iterable[Row | BadItem], unit: str = "row") -> Iterator[Item]:
+    """Turn the rows of a table into studies or sentences.
+
+    A sentence without a study_id has the number of its row, without a section "sentence", without
+    a position its place among the rows of the same study and section before it.  Rows whose
+    sentence is empty are passed over; a study may be without text.
+
+    ``unit`` is what a row is called: "row" or "line".
+    """
+    if holds == "sentences":
+        return _sentences(rows, unit)
+    return distinct_studies(
+        (e if isinstance(e, BadItem) else _study(*e, item=f"{unit} {e[0]}") for e in rows), unit
+    )
 
 
 class TextSource(Protocol):
@@ -24,7 +177,7 @@ class TextSource(Protocol):
         """A digest of the content: of the bytes of a file, of names, sizes, times of a folder."""
 
     def __iter__(self) -> Iterator[Item]:
-        """Give the studies or sentences, and what was set aside, in the same order every time."""
+        """Give the studies or sentences, and what was rejected, in the same order every time."""
 
 
 class StreamedSource:

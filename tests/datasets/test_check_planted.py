@@ -227,7 +227,7 @@ def find(report: CheckReport) -> Find:
 
 
 PLANTED = {
-    "manifest-row": (3, "row 43 has 2 cells"),
+    "manifest-row": (3, "row 43: 2 cells"),
     "empty-image": (1, "row 36"),
     "empty-study": (1, "row 37"),
     "image-listed-twice": (1, "images/clean00.png (rows 1 and 38)"),

@@ -52,7 +52,7 @@ def check(folder: Path) -> tuple[CheckReport, dict[str, list[str]]]:
         ({"labels_csv": "study,Edema\ns1,1"}, "labels-unusable", "'study_id' is missing"),
         ({"labels_csv": "study_id,Gout\ns1,1\ns2,0"}, "no-known-finding", "labels.csv"),
         ({"labels_csv": "study_id,Edema\nz,1\ny,0"}, "no-label-joined", "2 rows"),
-        ({"labels_csv": "study_id,Edema\ns1,1,1"}, "label-row", "has 3 cells"),
+        ({"labels_csv": "study_id,Edema\ns1,1,1"}, "label-row", "row 1: 3 cells"),
         ({"boxes_json": "{"}, "boxes-unusable", "not readable JSON"),
         ({"boxes_json": "[]"}, "boxes-unusable", "no list 'images'"),
         ({"boxes_csv": "image,x,y,w\na,1,1,1"}, "boxes-unusable", "'h' is missing"),
@@ -96,7 +96,7 @@ def test_reports_in_the_manifest_and_empty_splits(tmp_path: Path) -> None:
         ("image,study\na,b\n", "column 'study_id' is missing"),
         ("image,study_id\n", "has no rows"),
         ("image,study_id,image\na,b,c\n", "occurs more than once"),
-        ("", "column 'image' is missing"),
+        ("", "the file is empty"),
         ("a/b.png,s1,Clear lungs.\n", "3 columns found, not all of them names"),
     ],
 )

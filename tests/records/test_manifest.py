@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,37 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
 def test_wrong_manifests(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(DataError, match=says):
         read_manifest(write(tmp_path, text))
+
+
+def test_links_are_followed_and_may_not_lead_out(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    (inside / "a" / "b").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "x.png").touch()
+    (inside / "a" / "up").symlink_to("..")
+    (inside / "a" / "b" / "far.png").symlink_to(outside / "x.png")
+    (inside / "a" / "b" / "near.png").symlink_to("c.png")
+    names = ["a/b/c.png", "a/up/d.png", "a/b/../e.png", "a/b/near.png", "./f.png", "a//g.png"]
+    path = write(inside, "image,study_id\n" + "".join(f"{name},s\n" for name in names))
+    assert [r.path for r in read_manifest(path)] == [(inside / n).resolve() for n in names]
+    for name in ("a/b/far.png", "a/up/../out/x.png", "a/up/../../out/x.png", ".."):
+        path = write(inside, f"image,study_id\n{name},s\n")
+        (record,) = read_manifest(path, allow_outside=True)
+        assert record.path == (inside / name).resolve()
+        if not record.path.is_relative_to(inside):
+            with pytest.raises(DataError, match="outside the manifest's folder"):
+                read_manifest(path)
+
+
+def test_each_folder_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    plain = os.path.islink
+
+    def islink(path: str) -> bool:
+        looked.append(path)
+        return plain(path)
+
+    monkeypatch.setattr(os.path, "islink", islink)
+    rows = "".join(f"a/b/{number}.png,s\n" for number in range(50))
+    assert len(read_manifest(write(tmp_path, "image,study_id\n" + rows))) == 50
+    assert len(looked) == 52  # 50 images, a, and a/b

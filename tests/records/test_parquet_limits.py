@@ -88,7 +88,7 @@ def test_text_that_is_not_utf8_names_its_row(tmp_path: Path) -> None:
     broken = pa.Array.from_buffers(pa.string(), 2, good.buffers())
     path = tmp_path / "r.parquet"
     pq.write_table(pa.table({"report": broken}), path)
-    with pytest.raises(DataError, match="row 2: not UTF-8 text"):
+    with pytest.raises(DataError, match="row 2: report: not UTF-8 text"):
         read_table(path)
 
 

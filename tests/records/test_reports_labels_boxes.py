@@ -14,6 +14,7 @@ from cxrtext.records import (
     read_table,
     write_boxes,
     write_sentences,
+    write_table,
 )
 
 
@@ -86,6 +87,39 @@ def test_labels(tmp_path: Path) -> None:
     path.write_text("study_id,Other\ns1,1\n")
     with pytest.raises(DataError, match="no label column"):
         read_labels(path)
+
+
+def test_labels_of_a_study_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text("study_id,Edema,other\n s1 ,1,a\ns1,1.0,b\ns2,0,c\n")
+    assert list(read_labels(path, ("Edema",))) == ["s1", "s2"]
+    path.write_text("study_id,Edema\ns1,1\ns2,0\ns1,0\n")
+    with pytest.raises(DataError, match="'s1' has two different rows of labels, 1 and 3; keep"):
+        read_labels(path)
+    path.write_text("study_id,Edema\ns1,1\n ,0\n")
+    with pytest.raises(DataError, match="row 2 has an empty study_id"):
+        read_labels(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("log_likelihood", "5.0", "log_likelihood 5 is above 0"),
+        ("n_tokens", "-3", "n_tokens '-3' is not a whole number of at least 0"),
+        ("n_tokens", "2.5", "n_tokens '2.5' is not a whole number"),
+        ("position", "-1", "position '-1' is not a whole number"),
+        ("unknown", "-1", "unknown '-1' is not a whole number"),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused(
+    tmp_path: Path, column: str, value: str, says: str
+) -> None:
+    path = tmp_path / "s.csv"
+    write_sentences(path, [Sentence("s1", "findings", 0, "Clear.", 3, -1.5, 0.1)])
+    table = read_table(path)
+    write_table(path, table.columns, [{**table.rows[0], column: value}])
+    with pytest.raises(DataError, match=f"row 1: {says}"):
+        read_sentences(path)
 
 
 def test_boxes_are_coco(tmp_path: Path) -> None:

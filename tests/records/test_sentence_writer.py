@@ -7,8 +7,8 @@ import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.records import Sentence, SentenceWriter, read_sentences, read_table, write_sentences
-from cxrtext.records.row_writer import ROW_GROUP
 from cxrtext.records.sentences import COLUMNS
+from cxrtext.records.tables import ROW_GROUP
 
 SENTENCES = [
     Sentence("s1", "findings", 0, 'Clear, "as"\r\nseen.', 8, -7.1, 0.1 + 0.2 - 0.1),

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from cxrtext.errors import DataError
 from cxrtext.records import BadItem, Sentence, Study, open_source, read_reports, write_sentences
-from cxrtext.records.csv_recovery import ROW_LIMIT
-from cxrtext.records.streamed_csv import PASSED_OVER
+from cxrtext.records.rows import PASSED_OVER, ROW_LIMIT
 
 CANARY = "zebrafish"
 
@@ -192,7 +191,7 @@ def test_sentences_of_a_table(tmp_path: Path) -> None:
         Sentence("4", "sentence", 7, "d"),
         Sentence("2", "findings", 2, "e"),
     ]
-    assert found[-1] == BadItem("row 8", "position is not a whole number; mend or empty it")
+    assert found[-1] == BadItem("row 8", "position is not a whole number; fix or empty it")
     assert items(path, "sentence\na\na\n") == [
         Sentence("1", "sentence", 0, "a"),
         Sentence("2", "sentence", 0, "a"),
@@ -282,3 +281,10 @@ def test_twenty_thousand_rows_need_little_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert count == 20_000
     assert peak < 6e6 < path.stat().st_size
+
+
+def test_sentences_count_within_their_study_and_section(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text("study_id,sentence\nA,One.\nB,Two.\nA,Three.\nA,Four.\nB,Five.\n,Six.\n")
+    found = [(s.study_id, s.position) for s in open_source(path) if isinstance(s, Sentence)]
+    assert found == [("A", 0), ("B", 0), ("A", 1), ("A", 2), ("B", 1), ("6", 0)]

@@ -8,7 +8,7 @@ import pytest
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.records import BadItem, Sentence, Study, open_source
-from cxrtext.records.report_files import FILE_LIMIT, study_id_of
+from cxrtext.records.report_folder import FILE_LIMIT, study_id_of
 
 CANARY = "zebrafish"
 

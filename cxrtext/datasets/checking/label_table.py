@@ -39,7 +39,7 @@ CONTRADICT = Kind(
     "labels-contradict",
     Severity.ERROR,
     "studies with two different rows of labels",
-    "keep one row for each study: the last one would be taken",
+    "keep one row for each study; such a table stops training and evaluation",
 )
 TWICE = Kind(
     "labels-twice",
@@ -149,7 +149,7 @@ def _count(
     seen: dict[str, tuple[int, int]] = {}
     for item in rows:
         if isinstance(item, BadRow):
-            problems.add(BAD, f"row {item.row} {item.reason}")
+            problems.add(BAD, f"row {item.row}: {item.reason}")
             continue
         number, cells = item
         study = cells["study_id"].strip()

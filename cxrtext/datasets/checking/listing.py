@@ -150,7 +150,7 @@ def _good(rows: Rows, listing: Listing, problems: Problems) -> Iterator[tuple[in
     for item in rows:
         listing.rows += 1
         if isinstance(item, BadRow):
-            problems.add(BAD_ROW, f"row {item.row} {item.reason}")
+            problems.add(BAD_ROW, f"row {item.row}: {item.reason}")
             continue
         number, cells = item
         listing.blanks.update(name for name in metadata if not cells[name].strip())

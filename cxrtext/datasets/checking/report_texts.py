@@ -13,7 +13,7 @@ from cxrtext.datasets.checking.processes import Lost, answers
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
 from cxrtext.records import BadItem, Study, open_source
-from cxrtext.records.text_rows import Item
+from cxrtext.records.text_source import Item
 from cxrtext.text import split_sections, study_sentences
 
 UNUSABLE = Kind(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cxrtext.datasets.checking.rows import Rows
 from cxrtext.errors import DataError
-from cxrtext.records.reports import SECTION_COLUMNS
+from cxrtext.records.text_source import SECTION_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)

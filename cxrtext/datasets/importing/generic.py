@@ -16,7 +16,7 @@ from cxrtext.datasets.importing.views import LATERAL, OTHER, read_view
 from cxrtext.datasets.importing.walk import inside
 from cxrtext.errors import DataError
 from cxrtext.records import BadItem, Study, iter_boxes, open_source
-from cxrtext.records.reports import SECTION_COLUMNS
+from cxrtext.records.text_source import SECTION_COLUMNS
 
 SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),

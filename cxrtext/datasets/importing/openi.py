@@ -11,8 +11,7 @@ from cxrtext.datasets.importing.views import LATERAL, OTHER, read_view
 from cxrtext.datasets.importing.walk import inside, pictures_by_name
 from cxrtext.errors import DataError
 from cxrtext.records import BadItem, Study
-from cxrtext.records.reports import SECTION_COLUMNS
-from cxrtext.records.text_rows import distinct_studies
+from cxrtext.records.text_source import SECTION_COLUMNS, distinct_studies
 
 
 def _images(root: Path, out: Path, table: Path) -> Iterator[Entry]:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.records import BadItem
-from cxrtext.records.csv_recovery import RowLines
+from cxrtext.records.decoding import NOT_UTF8, open_text, read_lines, undecoded
+from cxrtext.records.parquet_process import CELL_LIMIT
 from cxrtext.records.parquet_tables import ParquetTable
-from cxrtext.records.tables import CELL_LIMIT
-from cxrtext.records.text_files import NOT_UTF8, open_text, read_lines, undecoded
+from cxrtext.records.rows import RowLines
 
 Row = tuple[str, dict[str, str]]
 """Where a row stands ("train.csv row 17"), and its cells by column, without space around them."""

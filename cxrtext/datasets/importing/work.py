@@ -18,7 +18,7 @@ from cxrtext.datasets.importing.summary import ImportSummary
 from cxrtext.datasets.importing.views import NO_VIEW
 from cxrtext.errors import DataError
 from cxrtext.records import BadItem, RowWriter, iter_boxes, write_boxes
-from cxrtext.records.row_writer import Kind
+from cxrtext.records.tables import Kind
 
 COLUMNS = ("image", "study_id", "patient_id", "split", "view")
 

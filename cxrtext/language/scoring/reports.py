@@ -50,8 +50,8 @@ from cxrtext.records import (
     TextSource,
     open_source,
 )
-from cxrtext.records.row_writer import Kind
 from cxrtext.records.sentences import META, write_notes
+from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
 from cxrtext.text.tokenizer import vocabulary_of
 

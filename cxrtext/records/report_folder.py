@@ -9,11 +9,9 @@ from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.files import sha256
-from cxrtext.records.rejects import BadItem
-from cxrtext.records.study import Study
-from cxrtext.records.text_files import NOT_UTF8, decode, unreadable
-from cxrtext.records.text_rows import distinct_studies
-from cxrtext.records.text_source import StreamedSource
+from cxrtext.records.decoding import NOT_UTF8, decode, unreadable
+from cxrtext.records.study import BadItem, Study
+from cxrtext.records.text_source import StreamedSource, distinct_studies
 
 FILE_LIMIT = 10_000_000
 """Largest file that is read, in bytes."""

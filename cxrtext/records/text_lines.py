@@ -1,19 +1,98 @@
-"""Standard input as sentences, one a line, kept in a file so that it can be read again."""
+"""Text line by line: JSON Lines, and standard input as one sentence a line."""
 
 import hashlib
 import io
+import json
 import os
 import sys
 import tempfile
 import weakref
 from collections.abc import Iterator
-from typing import IO
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.records.rejects import BadItem
-from cxrtext.records.study import Sentence
-from cxrtext.records.text_files import LINE_LIMIT, NOT_UTF8, open_text, read_lines, undecoded
-from cxrtext.records.text_source import StreamedSource
+from cxrtext.files import sha256
+from cxrtext.records.decoding import LINE_LIMIT, NOT_UTF8, open_text, read_lines, undecoded
+from cxrtext.records.parquet_process import cell_text
+from cxrtext.records.rows import Row, clean_row
+from cxrtext.records.study import BadItem, Sentence
+from cxrtext.records.text_source import (
+    REPORT_COLUMNS,
+    SENTENCE_COLUMNS,
+    StreamedSource,
+    choose_columns,
+    read_items,
+)
+
+LOOKED_AT = 100
+"""Lines that are read to learn the keys: writers leave out the keys of missing values."""
+
+_KEYS = frozenset((*REPORT_COLUMNS, *SENTENCE_COLUMNS))
+
+
+def _parse(line: str) -> dict[str, Any] | str:
+    """The object of a line, or what is wrong with it."""
+    if len(line) > LINE_LIMIT:
+        return f"longer than {LINE_LIMIT:,} characters; write one report a line"
+    if undecoded(line):
+        return NOT_UTF8
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        return f"not JSON at character {error.colno}; write one JSON object a line"
+    except (ValueError, RecursionError):
+        return "not JSON that can be read; write one JSON object a line"
+    if not isinstance(value, dict):
+        return 'not a JSON object; write one object a line, such as {"study_id": ...}'
+    for key in _KEYS & value.keys():
+        if isinstance(value[key], dict | list | bool):
+            return f"{key} is no text; write it as a string"
+    return value
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    with path.open("rb") as raw, open_text(raw, str(path)) as handle:
+        for number, line in enumerate(read_lines(handle), 1):
+            if line.strip():
+                yield number, _parse(line)
+
+
+def _rows(path: Path) -> Iterator[Row | BadItem]:
+    for number, value in _objects(path):
+        if isinstance(value, str):
+            yield BadItem(f"line {number}", value)
+            continue
+        names = [key for key in dict.fromkeys((*REPORT_COLUMNS, *SENTENCE_COLUMNS)) if key in value]
+        row = clean_row(f"line {number}", names, [cell_text(value[key]) for key in names])
+        yield row if isinstance(row, BadItem) else (number, row)
+
+
+def open_jsonl(path: Path) -> StreamedSource:
+    """Open a file of JSON Lines with reports or sentences.
+
+    Raises:
+        DataError: The file is empty, or its first lines hold no object with accepted keys.
+    """
+    keys: dict[str, None] = {}
+    wrong = ""
+    for number, value in islice(_objects(path), LOOKED_AT):
+        if isinstance(value, str):
+            wrong = wrong or f"line {number}: {value}"
+        else:
+            keys.update(dict.fromkeys(value))
+    if not keys:
+        raise DataError(f"{path}: {wrong or 'the file is empty'}")
+    holds, _ = choose_columns(str(path), list(keys))
+    return StreamedSource(
+        str(path),
+        holds,
+        digest=partial(sha256, path),
+        items=lambda: read_items(holds, _rows(path), unit="line"),
+    )
+
 
 NAME = "standard input"
 

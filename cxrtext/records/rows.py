@@ -1,0 +1,274 @@
+"""Rows of CSV and Parquet tables, one at a time, going on past the bad ones.
+
+One verdict on one file, whoever reads it: UTF-8, or UTF-16 with its mark; a row whose bytes are no
+text, whose cells are too many or too few, or whose quotes are broken is rejected and does not take
+others along.
+"""
+
+import csv
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from cxrtext.errors import DataError
+from cxrtext.files import check_listed
+from cxrtext.records.decoding import NOT_UTF8, open_text, read_lines, undecoded
+from cxrtext.records.parquet_process import CELL_LIMIT
+from cxrtext.records.parquet_tables import ParquetTable
+from cxrtext.records.study import BadItem
+
+Row = tuple[int, dict[str, str]]
+"""The number of a row, the first after the header being 1, and its text by column."""
+
+ROW_LIMIT = 1_000_000
+"""Longest row, in characters: a quote that is never closed makes one row of the rest of a file."""
+
+PASSED_OVER = 1_000
+"""Most lines that one message accounts for after a broken row."""
+
+_DIGIT = re.compile(r"\d")
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+class RowLines:
+    """The lines of a file for ``csv.reader``, with a way back to the start of a broken row."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self.number = 0
+        """The line given last, the first of the file being 1."""
+        self._lines = lines
+        self._again: deque[str] = deque()
+        self._row: list[str] = []
+        self._size = 0
+
+    def __iter__(self) -> "RowLines":
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else next(self._lines)
+        self.number += 1
+        self._row.append(line)
+        self._size += len(line)
+        if self._size > ROW_LIMIT:
+            raise csv.Error("the row is too long")
+        return line
+
+    def begin_row(self) -> None:
+        """Forget the lines of the row before."""
+        self._row.clear()
+        self._size = 0
+
+    def go_back(self) -> None:
+        """Give the lines of this row again, all but its first."""
+        self._again.extendleft(reversed(self._row[1:]))
+        self.number -= len(self._row) - 1
+
+
+class _StudyIds:
+    """What the study_ids of a table look like, to tell one from the first words of report text."""
+
+    def __init__(self) -> None:
+        self._characters: set[str] = set()
+        self._all_have_digits = True
+        self._shortest, self._longest = 1_000, 0
+
+    def learn(self, study_id: str) -> None:
+        """Take note of the study_id of a good row."""
+        self._characters.update(study_id)
+        self._all_have_digits = self._all_have_digits and _DIGIT.search(study_id) is not None
+        self._shortest = min(self._shortest, len(study_id))
+        self._longest = max(self._longest, len(study_id))
+
+    def fits(self, study_id: str) -> bool:
+        """Whether it has the kinds of character that others had, and about their length."""
+        kinds, usual = self._kinds(study_id), self._kinds(self._characters) or set("9a-_.")
+        if not kinds <= usual or (self._all_have_digits and "9" not in kinds):
+            return False
+        # Numbers that are counted up get longer by one digit.
+        return not self._longest or self._shortest <= len(study_id) <= self._longest + 1
+
+    @staticmethod
+    def _kinds(characters: Iterable[str]) -> set[str]:
+        return {"9" if c.isdigit() else "a" if c.isalpha() else c for c in characters}
+
+
+def _broken(row: int, first: int, last: int) -> BadItem:
+    lines = f"line {first} was" if first == last else f"lines {first} to {last} were"
+    return BadItem(
+        f"row {row}",
+        f"a quote is not closed or not doubled, or the row is longer than {ROW_LIMIT:,} "
+        f"characters; {lines} passed over: quote the cell and double every quote in it",
+    )
+
+
+def _csv_cells(
+    lines: RowLines, columns: Sequence[str]
+) -> Iterator[tuple[int, list[str]] | BadItem]:
+    """The rows after the header, or what was rejected instead of them.
+
+    After broken quotes reading goes on at the next line that can begin a row: one with as many
+    cells as the header and a study_id that looks like those before it.
+    """
+    width = len(columns)
+    place = columns.index("study_id") if "study_id" in columns else None
+    ids = _StudyIds()
+    row, broken = 0, 0  # broken: the line where a broken row begins
+    reader = csv.reader(lines, strict=True)
+    while True:
+        lines.begin_row()
+        first = lines.number + 1
+        try:
+            cells: list[str] | None = next(reader)
+        except StopIteration:
+            break
+        except csv.Error:
+            cells = None
+        if cells == []:
+            continue
+        plausible = cells is not None
+        if broken and cells is not None:
+            # A line within a broken row may be report text.
+            plausible = len(cells) == width and (place is None or ids.fits(cells[place].strip()))
+        if cells is None or not plausible:
+            lines.go_back()
+            if not broken:
+                row, broken = row + 1, first
+            elif first - broken >= PASSED_OVER:
+                yield _broken(row, broken, first - 1)
+                row, broken = row + 1, first
+            continue
+        if broken:
+            yield _broken(row, broken, first - 1)
+            broken = 0
+        row += 1
+        if not any(map(str.strip, cells)):
+            continue  # spreadsheets leave rows of nothing but commas
+        if len(cells) == width:
+            if place is not None and (study_id := cells[place].strip()):
+                ids.learn(study_id)
+            yield row, cells
+        else:
+            yield BadItem(
+                f"row {row}",
+                f"{len(cells)} cells where the header has {width} (line {first}); quote "
+                "cells that hold a comma or a line break",
+            )
+    if broken:
+        yield _broken(row, broken, lines.number)
+
+
+def _header(path: Path, lines: RowLines) -> tuple[str, ...]:
+    try:
+        columns = next(csv.reader(lines, strict=True), [])
+    except csv.Error:
+        raise DataError(
+            f"{path}: the header is not readable: a quote in it is not closed, or it is longer "
+            f"than {ROW_LIMIT:,} characters"
+        ) from None
+    if not columns:
+        raise DataError(f"{path}: the first line is empty; a table begins with column names")
+    if any(map(undecoded, columns)):
+        raise DataError(f"{path}: the header is {NOT_UTF8}")
+    if len(columns) == 1:
+        for separator, name in _SEPARATORS.items():
+            if separator in columns[0]:
+                raise DataError(
+                    f"{path}: the columns are separated by {name}; save the table separated by "
+                    "commas (CSV in UTF-8)"
+                )
+    return tuple(columns)
+
+
+def clean_row(item: str, names: Sequence[str], cells: Sequence[str]) -> dict[str, str] | BadItem:
+    """The cells by column, those that say "nan" empty; or that one of them is no text."""
+    if undecoded("".join(cells)):
+        name = next(name for name, text in zip(names, cells, strict=True) if undecoded(text))
+        return BadItem(item, f"{name}: {NOT_UTF8}")
+    return {
+        name: "" if text in ("nan", "NaN") else text
+        for name, text in zip(names, cells, strict=True)
+    }
+
+
+class TableRows:
+    """A table whose rows are read anew by each loop, holding little of it in memory.
+
+    Rows of nothing but blanks are passed over.  ``columns`` are the names in the header, and
+    ``no_text`` the types of those columns of a Parquet table that hold lists, structs or dates.
+
+    Args:
+        path: A file ending in ``.csv`` or ``.parquet``.
+
+    Raises:
+        DataError: The file is missing, empty, unreadable, of another kind, or not what its
+            folder's list of digests says.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.no_text: dict[str, str] = {}
+        if not path.is_file():
+            raise DataError(f"{path}: no such file")
+        check_listed(path, DataError)
+        match path.suffix.lower():
+            case ".csv":
+                self.columns = self._csv_columns()
+            case ".parquet":
+                with ParquetTable(path) as table:
+                    self.columns, self.no_text = table.columns, table.no_text
+            case other:
+                raise DataError(
+                    f"{path}: a table ends in .csv or .parquet, not in {other or 'nothing'}"
+                )
+
+    def _csv_columns(self) -> tuple[str, ...]:
+        csv.field_size_limit(max(csv.field_size_limit(), CELL_LIMIT))
+        try:
+            if not self.path.stat().st_size:
+                raise DataError(f"{self.path}: the file is empty")
+            with self.path.open("rb") as raw, open_text(raw, str(self.path)) as handle:
+                return _header(self.path, RowLines(read_lines(handle)))
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be read ({error.strerror})") from None
+
+    def require(self, *columns: str) -> None:
+        """Raise a DataError for a column that is missing, or occurs more than once."""
+        for name in columns:
+            if name not in self.columns:
+                found = ", ".join(self.columns) or "none"
+                raise DataError(f"{self.path}: column '{name}' is missing (columns found: {found})")
+        twice = {name for name in self.columns if self.columns.count(name) > 1}
+        if twice:
+            raise DataError(f"{self.path}: column '{min(twice)}' occurs more than once")
+
+    def read(self, wanted: Sequence[str] | None = None) -> Iterator[Row | BadItem]:
+        """Give the rows with some of their columns, by default all, and what was rejected.
+
+        Raises:
+            DataError: A Parquet table is damaged, or needs too much memory.
+        """
+        if self.path.suffix.lower() == ".parquet":
+            names = self.columns if wanted is None else tuple(wanted)
+            with ParquetTable(self.path) as table:
+                for number, values in enumerate(table.rows(wanted), 1):
+                    row = clean_row(f"row {number}", names, values)
+                    yield row if isinstance(row, BadItem) else (number, row)
+            return
+        places = [self.columns.index(name) for name in wanted or ()]
+        names = self.columns if wanted is None else tuple(wanted)
+        with self.path.open("rb") as raw, open_text(raw, str(self.path)) as handle:
+            lines = RowLines(read_lines(handle))
+            _header(self.path, lines)
+            for entry in _csv_cells(lines, self.columns):
+                if isinstance(entry, BadItem):
+                    yield entry
+                    continue
+                number, cells = entry
+                if wanted is not None:
+                    cells = [cells[place] for place in places]
+                row = clean_row(f"row {number}", names, cells)
+                yield row if isinstance(row, BadItem) else (number, row)
+
+    def __iter__(self) -> Iterator[Row | BadItem]:
+        return self.read()
