@@ -25,8 +25,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 from cxrtext.images import Preprocessing
-from cxrtext.images.cache import DecodedCache, Squares
-from cxrtext.images.cache_files import digest_of
+from cxrtext.images.cache import DecodedCache, Squares, digest_of
 from cxrtext.phantom.write import write_phantoms
 
 BATCH = 32

@@ -24,7 +24,7 @@ from PIL import Image
 
 from cxrtext.errors import CxrTextError
 from cxrtext.images import ReaderPool
-from cxrtext.images.dicom_file import ALLOWED
+from cxrtext.images.dicom.file import ALLOWED
 
 SLACK_SECONDS = 10.0
 _TELLING = [0, 1, 2, 3, 7, 8, 9, 12, 15, 16, 17, 32, 64, 127, 128, 255, 256, 1024, 4096, 9999]

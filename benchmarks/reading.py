@@ -35,12 +35,11 @@ from pydicom.uid import UID, ExplicitVRLittleEndian, JPEG2000Lossless, JPEGLossl
 
 from cxrtext.errors import ImageError
 from cxrtext.images import Preprocessing, ReaderPool, read_image
-from cxrtext.images.dicom_file import transfer_syntax, uid_name
-from cxrtext.images.isolated_prepare import Preparation, ReadImage
+from cxrtext.images.dicom.file import transfer_syntax, uid_name
+from cxrtext.images.reader_pool import ReadImage
 
 Floats = npt.NDArray[np.float32]
 SIZES = Preprocessing(resize=512, crop=480)
-SQUARE = Preparation("square", SIZES)
 Read = Callable[[Sequence[Path]], object]
 ROWS, COLUMNS = 2500, 2000
 
@@ -126,7 +125,7 @@ def plainly(path: Path) -> Floats:
 def ours(path: Path) -> Floats:
     """Read and prepare in this process."""
     with ReaderPool(0) as here:
-        (image,) = here.map([path], preparation=SQUARE)
+        (image,) = here.map([path], square=SIZES)
     if isinstance(image, ImageError):
         raise image
     return SIZES.normalise(image.pixels)
@@ -157,7 +156,7 @@ def both_ways(
     with ReaderPool(processes) as pool, ProcessPoolExecutor(processes, context) as others:
 
         def our_pool(paths: Sequence[Path]) -> None:
-            for image in pool.map(paths, preparation=SQUARE):
+            for image in pool.map(paths, square=SIZES):
                 assert isinstance(image, ReadImage), image
                 SIZES.normalise(image.pixels)
 

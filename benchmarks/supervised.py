@@ -25,7 +25,6 @@ from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.images import Preprocessing, ReaderPool
 from cxrtext.images.augment import centre_crop, jitter, random_crop
-from cxrtext.images.isolated_prepare import Preparation
 from cxrtext.models.image_encoder import ARCHITECTURES, ImageEncoder
 from cxrtext.records import ImageRecord
 
@@ -50,10 +49,10 @@ class Classifier(nn.Module):
 
 def read_pixels(records: Sequence[ImageRecord], size: int) -> Tensor:
     """The images as 8-bit squares, [n, 1, size, size]."""
-    square = Preparation("square", Preprocessing(resize=size, crop=size))
+    square = Preprocessing(resize=size, crop=size)
     pixels = []
     with ReaderPool() as pool:
-        for image in pool.map([record.path for record in records], preparation=square):
+        for image in pool.map([record.path for record in records], square=square):
             if isinstance(image, ImageError):
                 raise SystemExit(str(image))
             pixels.append(image.pixels)

@@ -11,8 +11,7 @@ from weakref import WeakValueDictionary
 from PIL import Image
 
 from cxrtext.errors import ImageError
-from cxrtext.images.isolated import ReaderPool
-from cxrtext.images.isolated_prepare import Preparation, ReadImage
+from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext_api.batch import Batch
 from cxrtext_api.engine import Engine
 from cxrtext_api.workers import Workers
@@ -117,7 +116,7 @@ class Uploads:
 
         leave = self._model.enter()  # before it is decoded for nothing
         try:
-            square = Preparation("square", service.model.spec.preprocessing)
+            square = service.model.spec.preprocessing
             read: ReadImage = await self._decoded(
                 lambda: self._decoders.prepare_bytes(data, UPLOAD, square)
             )

@@ -14,21 +14,13 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """How each of B images is to be seen.
+    """How each of B images is to be seen."""
 
-    Args:
-        top: [B], first row of the window, in pixels.
-        left: [B], first column of the window.
-        angle: [B], turn about the window's centre, in radians.
-        brightness: [B], what is added.
-        contrast: [B], relative change.
-    """
-
-    top: Tensor
-    left: Tensor
-    angle: Tensor
-    brightness: Tensor
-    contrast: Tensor
+    top: Tensor  # [B], first row of the window, in pixels
+    left: Tensor  # [B], first column of the window
+    angle: Tensor  # [B], turn about the window's centre, in radians
+    brightness: Tensor  # [B], what is added
+    contrast: Tensor  # [B], relative change
 
     def __getitem__(self, rows: slice) -> "Views":
         """The views of some of the images."""
@@ -48,13 +40,7 @@ def draw_views(
     """Draw places and amounts, each uniform.
 
     Args:
-        count: B.
-        size: Side of the images.
         crop: Side of the window, at most ``size``.
-        generator: Source of the draws, on the CPU.
-        brightness: Largest shift.
-        contrast: Largest relative change of contrast.
-        rotation: Largest turn to either side, in degrees.
     """
     places = torch.randint(size - crop + 1, (2, count), generator=generator)
     amounts = torch.rand(3, count, generator=generator) * 2 - 1
@@ -73,7 +59,6 @@ def augment(images: Tensor, views: Views, crop: int) -> Tensor:
     Args:
         images: [B, 1, R, R], 8-bit grey.
         views: How to see each; on the CPU.
-        crop: Side of the window.
 
     Returns:
         [B, 1, crop, crop], float32 in [0, 1].
@@ -101,8 +86,6 @@ def rotated_crop(images: Tensor, views: Views, crop: int) -> Tensor:
 
     Args:
         images: [B, 1, R, R], 8-bit grey; beyond its edge an image goes on as at the edge.
-        views: How to see each.
-        crop: Side of the window.
 
     Returns:
         [B, 1, crop, crop], float32, in the units of ``images``.
@@ -128,7 +111,6 @@ def change_grey(images: Tensor, views: Views) -> Tensor:
 
     Args:
         images: [B, C, H, W], in [0, 1]; changed.
-        views: c is ``contrast``, b is ``brightness``.
     """
     amounts = torch.stack([1 + views.contrast, views.brightness]).to(images.device)
     gain, shift = amounts.view(2, -1, 1, 1, 1)

@@ -1,41 +1,52 @@
 """Decoded images, kept in a folder that training, indexing and evaluation share."""
 
+import hashlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
 from cxrtext.errors import ImageError
-from cxrtext.images.cache_catalogue import NAME, Catalogue, Kept, UnusableError
-from cxrtext.images.cache_files import told
-from cxrtext.images.cache_pixels import PixelFile, Pixels, checksum, map_squares
-from cxrtext.images.cache_visit import Visit
-from cxrtext.images.isolated_prepare import ReadImage
+from cxrtext.images.cache_store import (
+    NAME,
+    Catalogue,
+    Kept,
+    PixelFile,
+    Pixels,
+    SquareStore,
+    Stamp,
+    UnusableError,
+    checksum,
+    disk_errors,
+    map_squares,
+    stamp_of,
+)
 from cxrtext.images.preprocessing import Preprocessing
+from cxrtext.images.reader_pool import ReaderPool, ReadImage
+from cxrtext.images.source import ImageMemoryError, shown
+
+AHEAD = 4
+"""Images hashed and decoded before they are asked for, for each process."""
+
+Found = tuple[ReadImage, int] | ImageError
+"""A square and the slot where it is kept, or why there is none."""
+
+Attempt = tuple[ReadImage | ImageError, bool]
+"""What decoding came to, and whether it failed for want of memory or time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Squares:
-    """Decoded images in memory-mapped storage.
+    """Decoded images in memory-mapped storage."""
 
-    Args:
-        pixels: [slots, R, R], 8-bit grey, to be read only; other images may lie between.
-        slots: [n], the place in ``pixels`` of each image asked for; -1 where it cannot be read.
-    """
-
-    pixels: Pixels
+    pixels: Pixels  # [slots, R, R], 8-bit grey, to be read only; other images may lie between
+    # [n], the place in ``pixels`` of each image asked for; -1 where it cannot be read.
     slots: np.ndarray[tuple[int], np.dtype[np.int64]]
-
-
-def _is_whole(file: PixelFile | None, digest: bytes, kept: Kept | str | None) -> bool:
-    if kept is None or isinstance(kept, str):
-        return kept is not None
-    pixels = None if file is None else file.read(kept.slot)
-    return pixels is not None and (
-        checksum(digest, kept.height, kept.width, pixels) == kept.checksum
-    )
 
 
 class DecodedCache:
@@ -66,10 +77,7 @@ class DecodedCache:
         """Give the squares of image files; decode, and keep, what is not there.
 
         Args:
-            paths: The images.
-            preprocessing: Gives the size of the square.
             processes: Processes that decode; None for one a core, 0 to decode in this one.
-            ahead: Images hashed, and images decoded, before they are asked for.
 
         Yields:
             For each path, in order, its square [1, R, R] uint8, or why there is none.
@@ -78,7 +86,7 @@ class DecodedCache:
             DataError: The folder cannot be written.
             WorkError: The disk is full, or another process adds to the cache.
         """
-        with Visit(self.folder, preprocessing, processes, ahead, self._say) as visit:
+        with _Visit(self.folder, preprocessing, processes, ahead, self._say) as visit:
             for image in visit.images(paths):
                 yield image if isinstance(image, ImageError) else image[0]
 
@@ -89,7 +97,7 @@ class DecodedCache:
             DataError: The folder cannot be read.
         """
         with ExitStack() as stack:
-            stack.enter_context(told(self.folder))
+            stack.enter_context(disk_errors(self.folder))
             try:
                 catalogue = stack.enter_context(Catalogue(self.folder))
             except UnusableError:
@@ -120,22 +128,16 @@ class DecodedCache:
         Every square is compared with its checksum on the way, which reads it once.
 
         Args:
-            paths: The images.
-            preprocessing: Gives the size of the square.
-            processes: As in :meth:`read`.
-            reject: Takes the place in ``paths`` and the reason of each image that cannot be
-                read, as it is met; what it raises ends the work.
+            reject: Takes the place in ``paths`` and the reason of each image that cannot be read,
+                as it is met; what it raises ends the work.
             progress: Called with (done, total).
-
-        Returns:
-            The squares.
 
         Raises:
             DataError: As :meth:`read`.
             WorkError: As :meth:`read`.
         """
         slots = np.full(len(paths), -1, dtype=np.int64)
-        with Visit(self.folder, preprocessing, processes, None, self._say) as visit:
+        with _Visit(self.folder, preprocessing, processes, None, self._say) as visit:
             for row, image in enumerate(visit.images(paths)):
                 if isinstance(image, ImageError):
                     if reject:
@@ -145,6 +147,159 @@ class DecodedCache:
                 if progress:
                     progress(row + 1, len(paths))
             count = int(slots.max(initial=-1)) + 1
-            with told(self.folder):
+            with disk_errors(self.folder):
                 pixels = map_squares(visit.store.path, count, preprocessing.resize)
         return Squares(pixels, slots)
+
+
+def _is_whole(file: PixelFile | None, digest: bytes, kept: Kept | str | None) -> bool:
+    if kept is None or isinstance(kept, str):
+        return kept is not None
+    pixels = None if file is None else file.read(kept.slot)
+    return pixels is not None and (
+        checksum(digest, kept.height, kept.width, pixels) == kept.checksum
+    )
+
+
+def digest_of(path: Path) -> bytes | None:
+    """Give the SHA-256 of a file's bytes; None where it cannot be read."""
+    try:
+        with path.open("rb") as handle:
+            return hashlib.file_digest(handle, "sha256").digest()
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file and the digest of its bytes, None where it could not be read."""
+
+    path: Path
+    stamp: Stamp | None
+    digest: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A file with what is known of it, or the decoding that is under way."""
+
+    file: _File
+    found: Found | None
+    attempt: Future[Attempt] | None
+
+
+class _Visit:
+    """A pass over files: what the cache has is given, the rest is decoded and kept."""
+
+    def __init__(
+        self,
+        folder: Path,
+        preprocessing: Preprocessing,
+        processes: int | None,
+        ahead: int | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self._folder = folder
+        self._preprocessing = preprocessing
+        self._pool = ReaderPool(processes)
+        self.store = SquareStore(folder, preprocessing.resize, say)
+        self._open = ExitStack()
+        self._open.callback(self.store.close)
+        workers = max(1, self._pool.workers)
+        # Twice as many, so that no reader is idle while files are hashed; but one where this
+        # process decodes.
+        threads = 2 * self._pool.workers or 1
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="cache")
+        self._open.callback(self._threads.shutdown, wait=True, cancel_futures=True)
+        self._open.push(self._pool)  # closed first, so that no thread waits for a reader
+        self._ahead = workers * AHEAD if ahead is None else max(1, ahead)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def images(self, paths: Sequence[Path]) -> Iterator[Found]:
+        """Give for each path, in order, its square and slot, or why there is none."""
+        planned: deque[_Planned] = deque()
+        under_way: set[bytes] = set()
+        for file in self._files(paths):
+            planned.append(self._plan(file, under_way))
+            if len(planned) > self._ahead:
+                yield self._finish(planned.popleft(), under_way)
+        while planned:
+            yield self._finish(planned.popleft(), under_way)
+        with disk_errors(self._folder):
+            self.store.catalogue.flush()
+
+    def _files(self, paths: Sequence[Path]) -> Iterator[_File]:
+        """Give the digests of files, in order, hashed only where they changed."""
+        hashing: deque[tuple[_File, Future[bytes | None] | None]] = deque()
+        for path in paths:
+            stamp = stamp_of(path)
+            with disk_errors(self._folder):
+                known = None if stamp is None else self.store.catalogue.digest(path, stamp)
+            future = None if stamp is None or known else self._threads.submit(digest_of, path)
+            hashing.append((_File(path, stamp, known), future))
+            if len(hashing) > self._ahead:
+                yield self._hashed(*hashing.popleft())
+        while hashing:
+            yield self._hashed(*hashing.popleft())
+
+    def _hashed(self, file: _File, future: Future[bytes | None] | None) -> _File:
+        if future is None or file.stamp is None:
+            return file
+        digest = future.result()
+        if digest is None or stamp_of(file.path) != file.stamp:
+            return file
+        if file.stamp.settled:
+            with disk_errors(self._folder):
+                self.store.catalogue.note(file.path, file.stamp, digest)
+        return replace(file, digest=digest)
+
+    def _plan(self, file: _File, under_way: set[bytes]) -> _Planned:
+        if file.digest in under_way:
+            return _Planned(file, None, None)
+        found = self._find(file)
+        if found is None:
+            self.store.begin_filling()
+            found = self._find(file)  # the process before may have added it
+        if found is not None:
+            return _Planned(file, found, None)
+        if file.digest is not None:
+            under_way.add(file.digest)
+        return _Planned(file, None, self._threads.submit(self._decode, file.path))
+
+    def _find(self, file: _File) -> Found | None:
+        found = self.store.find(file.digest) if file.digest is not None else None
+        return ImageError(f"{shown(file.path)}: {found}") if isinstance(found, str) else found
+
+    def _decode(self, path: Path) -> Attempt:
+        lost = self._pool.lost.total()
+        (image,) = self._pool.map([path], square=self._preprocessing)
+        return image, isinstance(image, ImageMemoryError) or self._pool.lost.total() > lost
+
+    def _finish(self, planned: _Planned, under_way: set[bytes]) -> Found:
+        file = planned.file
+        if planned.found is not None:
+            return planned.found
+        # An equal file was decoded meanwhile; what that came to is kept unless it may yet change.
+        attempt = planned.attempt
+        if attempt is None:
+            found = self._find(file)
+            if found is not None:
+                return found
+        image, passing = attempt.result() if attempt else self._decode(file.path)
+        if file.digest is not None:
+            under_way.discard(file.digest)
+        if isinstance(image, ImageError):
+            if file.digest is not None and not passing:
+                reason = str(image).removeprefix(f"{shown(file.path)}: ")
+                self.store.add(file.digest, reason)
+            return image
+        if file.digest is None or stamp_of(file.path) != file.stamp:
+            return ImageError(
+                f"{shown(file.path)}: changed while it was read; run again when it is complete"
+            )
+        return image, self.store.add(file.digest, image)

@@ -5,37 +5,53 @@ of them is worked out once for each entry, and then looked up.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cxrtext.errors import ImageError
-from cxrtext.images.arrays import Floats, Samples
 
+Floats = npt.NDArray[np.float32]
+Samples = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Doubles = npt.NDArray[np.float64]
 
-_LOW, _HIGH = 0.005, 0.995
+MAX_PIXELS = 100_000_000
 
+_LOW, _HIGH = 0.005, 0.995
 # Places are widened before they are looked up; pieces of this many stay within a core's cache.
 _PIECE = 2**15
 
 
+def check_size(height: int, width: int) -> None:
+    """Refuse an empty image and one of more than 100 million pixels, before it is decoded."""
+    if height < 1 or width < 1:
+        raise ImageError(f"is {width} x {height} pixels; send an image that is not empty")
+    if height * width > MAX_PIXELS:
+        raise ImageError(
+            f"is {width} x {height} pixels, more than {MAX_PIXELS // 1_000_000} million; "
+            "make the image smaller"
+        )
+
+
+def luma(rgb: Samples) -> Floats:
+    """Weigh red, green and blue into grey, [..., 3] -> [...], in the units given.
+
+    Source: ITU-R BT.601, the Y of YCbCr.
+    """
+    weights = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    return np.asarray(rgb.astype(np.float32) @ weights, dtype=np.float32)
+
+
 @dataclass(frozen=True, slots=True)
 class Grey:
-    """A decoded picture, black 0 and white 1.
+    """A decoded picture, black 0 and white 1."""
 
-    Args:
-        pixels: [H, W].  With a table, places in it; without one, uint8 that stand for x/255, or
-            float32 grey values.
-        table: [n] float32 grey values.
-
-    Raises:
-        ImageError: When a value is no number.
-    """
-
+    # [H, W].  With a table, places in it; without one, uint8 that stand for x/255, or float32 grey
+    # values.
     pixels: Samples
-    table: Floats | None = None
+    table: Floats | None = None  # [n] float32 grey values
 
     def __post_init__(self) -> None:
         levels = self.pixels if self.table is None else self.table

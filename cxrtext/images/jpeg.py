@@ -1,9 +1,9 @@
-"""The scans of a JPEG, and whether they hold the whole picture.
+"""JPEG, JPEG-LS and JPEG 2000: what they say of their size, and whether JPEG holds the picture.
 
-libjpeg fills what is missing with grey and only counts a warning, which neither Pillow nor
-imagecodecs passes on.  So a picture is decoded from data that end without their end marker, or
-twice, the second time with other bytes where the data of each scan end: they are passed over
-where a scan is whole, and become picture where it is not.
+Sizes are read before any decoder sees the data.  libjpeg fills what is missing with grey and only
+counts a warning, which neither Pillow nor imagecodecs passes on.  So a JPEG is decoded from data
+that end without their end marker, or twice, the second time with other bytes where the data of
+each scan end: they are passed over where a scan is whole, and become picture where it is not.
 
 Source: ITU-T T.81, annexes B, F, G and H.
 """
@@ -17,10 +17,16 @@ from io import BytesIO
 import numpy as np
 
 from cxrtext.errors import ImageError
-from cxrtext.images.arrays import Samples
+from cxrtext.images.grey import Samples
 
 CUT = "the compressed image is cut off; copy or export the file again"
 DAMAGED = "the compressed image is damaged; copy or export the file again"
+
+_NO_LENGTH = {0x01, *range(0xD0, 0xD9)}
+_NOT_A_FRAME = {0xC4, 0xC8, 0xCC}
+_ALWAYS_DECODED = 2**24
+_MAX_PIXELS_A_BYTE = 4096
+_J2K_START = b"\xff\x4f\xff\x51"
 
 _SEQUENTIAL, _PROGRESSIVE, _LOSSLESS = (0xC0, 0xC1), 0xC2, 0xC3
 _FRAMES = {*_SEQUENTIAL, _PROGRESSIVE, _LOSSLESS}
@@ -28,8 +34,8 @@ _OTHER_FRAMES = {*range(0xC5, 0xC8), *range(0xC9, 0xCC), *range(0xCD, 0xD0)}
 # That each starts with one plain byte makes them twenty times as quick.
 _NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 _RESTART = re.compile(rb"\xff[\xd0-\xd7]")
-_MOST_PASSES = 32
-_LONGEST_RUN = 32767
+_MAX_PASSES = 32
+_MAX_RUN = 32767
 """Blocks that one code of a progressive scan may leave as they are."""
 
 _SAME_DIFFERENCES = 16
@@ -40,43 +46,119 @@ _LAST_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
-    """One scan.
+class Codestream:
+    """Size and kind of samples of one compressed image."""
 
-    Args:
-        components: Places of its components in the frame.
-        first: Its first coefficient; of a lossless JPEG the predictor.
-        last: Its last coefficient.
-        low: The bit down to which coefficients are known after it.
-        interval: MCUs from one restart marker to the next; 0 without.
-        pieces: (start, stop) of its entropy-coded data, parted by restart markers.
+    height: int
+    width: int
+    components: int
+    precision: int
+    signed: bool = False  # whether samples are signed (JPEG 2000 only)
+    # true and False where a JPEG itself tells YCbCr from RGB; None where not.
+    luma_first: bool | None = None
+
+
+def check_end(data: bytes) -> None:
+    """Refuse a JPEG, JPEG-LS or JPEG 2000 stream that lacks its end marker.
+
+    Decoders fill what is missing with grey and say nothing.  Padding after the marker is allowed.
     """
+    if not data.rstrip(b"\x00\xff").endswith(b"\xff\xd9"):
+        raise ImageError(CUT)
 
-    components: tuple[int, ...]
-    first: int
+
+def check_density(height: int, width: int, size: int) -> None:
+    """Refuse a large picture in a few bytes: a blank one, made to keep a decoder busy.
+
+    JPEG-LS and JPEG 2000 have no least size.  Pictures as large as a detector's pass: they are
+    decoded within a second whatever they hold.
+    """
+    if height * width > max(_ALWAYS_DECODED, _MAX_PIXELS_A_BYTE * size):
+        raise ImageError(
+            f"holds {width} x {height} pixels in {size} bytes, which can be no radiograph; "
+            "export the file uncompressed"
+        )
+
+
+def read_jpeg(data: bytes) -> Codestream:
+    """Find the frame header (SOF) of a JPEG or JPEG-LS stream."""
+    jfif = False
+    place = 2
+    if data[:2] != b"\xff\xd8":
+        raise ImageError(DAMAGED)
+    while place + 4 <= len(data) and data[place] == 0xFF:
+        marker = data[place + 1]
+        if marker == 0xFF or marker in _NO_LENGTH:
+            place += 1 if marker == 0xFF else 2
+            continue
+        length = int.from_bytes(data[place + 2 : place + 4], "big")
+        segment = data[place + 4 : place + 2 + length]
+        if marker == 0xE0 and segment.startswith(b"JFIF"):
+            jfif = True
+        if marker == 0xF7 or (0xC0 <= marker <= 0xCF and marker not in _NOT_A_FRAME):
+            return _frame_header(segment, jfif)
+        if marker in (0xDA, 0xD9) or length < 2:
+            break
+        place += 2 + length
+    raise ImageError(DAMAGED)
+
+
+def _frame_header(segment: bytes, jfif: bool) -> Codestream:
+    if len(segment) < 6 or len(segment) < 6 + 3 * segment[5]:
+        raise ImageError(DAMAGED)
+    precision, height, width, components = struct.unpack(">BHHB", segment[:6])
+    names = segment[6 : 6 + 3 * components : 3]
+    luma_first = False if names in (b"RGB", b"rgb") else (True if jfif else None)
+    return Codestream(height, width, components, precision, luma_first=luma_first)
+
+
+def bare_jpeg2000(data: bytes) -> bytes:
+    """Cut away the JP2 boxes that some writers put around a codestream, against the standard."""
+    start = data.find(_J2K_START, 0, 4096)
+    if start < 0:
+        raise ImageError(DAMAGED)
+    return data[start:]
+
+
+def read_jpeg2000(data: bytes) -> Codestream:
+    """Read the SIZ segment of a bare JPEG 2000 codestream."""
+    if not data.startswith(_J2K_START) or len(data) < 42:
+        raise ImageError(DAMAGED)
+    x1, y1, x0, y0 = struct.unpack(">4I", data[8:24])
+    components = int.from_bytes(data[40:42], "big")
+    described = data[42 : 42 + 3 * components]
+    if not 1 <= components <= 4 or len(described) < 3 * components:
+        raise ImageError(DAMAGED)
+    first = described[:3]
+    if described != first * components or first[1:] != b"\x01\x01":
+        raise ImageError("its colour channels differ in size; export the file uncompressed")
+    return Codestream(
+        y1 - y0, x1 - x0, components, (first[0] & 0x7F) + 1, signed=bool(first[0] & 0x80)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One scan."""
+
+    components: tuple[int, ...]  # places of its components in the frame
+    first: int  # its first coefficient; of a lossless JPEG the predictor
     last: int
-    low: int
-    interval: int
+    low: int  # the bit down to which coefficients are known after it
+    interval: int  # MCUs from one restart marker to the next; 0 without
+    # (start, stop) of its entropy-coded data, parted by restart markers.
     pieces: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Scans:
-    """What a JPEG is made of.
+    """What a JPEG is made of."""
 
-    Args:
-        frame: Marker of its frame header: its process.
-        height: Rows.
-        width: Columns.
-        precision: Bits a sample.
-        sampling: (horizontal, vertical) sampling factors of each component.
-        scans: Its scans, in order.
-    """
-
-    frame: int
+    frame: int  # marker of its frame header: its process
     height: int
     width: int
     precision: int
+    # (horizontal, vertical) sampling factors of each component.
     sampling: tuple[tuple[int, int], ...]
     scans: tuple[Scan, ...]
 
@@ -100,12 +182,7 @@ class Scans:
 
 
 def read_scans(data: bytes) -> Scans:
-    """Read the markers of a JPEG from its start to its end, and check that they make a picture.
-
-    Raises:
-        ImageError: A marker is damaged, a scan is missing, its data are too few for its size or
-            it has more scans than a picture needs.
-    """
+    """Read the markers of a JPEG from its start to its end, and check that they make a picture."""
     place, interval = 2, 0
     frame: tuple[int, bytes] | None = None
     found: list[Scan] = []
@@ -195,7 +272,7 @@ def _checked(frame: int, header: bytes, scans: tuple[Scan, ...]) -> Scans:
     for scan in scans:
         mcus, blocks = found.units(scan.components)
         visited += blocks
-        if visited > _MOST_PASSES * whole + 1000:
+        if visited > _MAX_PASSES * whole + 1000:
             raise ImageError("is a JPEG of far too many scans; save it as a baseline JPEG or a PNG")
         size = sum(stop - start for start, stop in scan.pieces)
         if 8 * size < _least_bits(frame, scan, blocks):
@@ -214,7 +291,7 @@ def _least_bits(frame: int, scan: Scan, blocks: int) -> int:
     if frame in _SEQUENTIAL:
         return 2 * blocks
     if frame == _PROGRESSIVE and scan.first > 0:
-        return blocks // _LONGEST_RUN
+        return blocks // _MAX_RUN
     return blocks
 
 
@@ -240,13 +317,7 @@ def check_whole(
     always.
 
     Args:
-        data: The JPEG.
-        scans: Its scans.
         samples: What it decodes to, [H, W] or [H, W, C].
-        decode: Its decoder.
-
-    Raises:
-        ImageError: When it is cut off.
     """
     if scans.plain and not _ends_filled(scans, samples.reshape(*samples.shape[:2], -1)[..., 0]):
         return
@@ -276,10 +347,6 @@ class FedJpeg(BytesIO):
 
     The last bytes are given alone: a picture that is done before them has data left over.  Then
     ones follow, which are no code, and the end marker, at which libjpeg would fill, does not.
-
-    Args:
-        data: The JPEG.
-        scans: Its scans.
     """
 
     def __init__(self, data: bytes, scans: Scans) -> None:

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from cxrtext.images.arrays import Floats
-from cxrtext.images.grey import eight_bit
+from cxrtext.images.grey import Floats, eight_bit
 
 Box = Sequence[float]
 
@@ -74,8 +73,8 @@ def render_overlay(
     Args:
         image: [1, H, W] in [0, 1].
         heat: [H, W], NaN where undefined.
-        limits: Heat that is drawn fully transparent, and heat that is drawn at full opacity.
-            None takes the least and the greatest; constant heat is then not drawn.
+        limits: Heat that is drawn fully transparent, and heat that is drawn at full opacity. None
+            takes the least and the greatest; constant heat is then not drawn.
         opacity: Greatest share of colour, in [0, 1].
         boxes: (x, y, width, height) each, in original pixels.
         peak: (x, y) in original pixels, marked by a ring.

@@ -8,10 +8,16 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from cxrtext.errors import ImageError
-from cxrtext.images.arrays import Floats, Samples, check_size, luma
-from cxrtext.images.codestream import read_jpeg
-from cxrtext.images.grey import Grey, count, stretched
-from cxrtext.images.jpeg import DAMAGED, FedJpeg, check_whole, read_scans
+from cxrtext.images.grey import (
+    Floats,
+    Grey,
+    Samples,
+    check_size,
+    count,
+    luma,
+    stretched,
+)
+from cxrtext.images.jpeg import DAMAGED, FedJpeg, check_whole, read_jpeg, read_scans
 
 PNG_START = b"\x89PNG\r\n\x1a\n"
 JPEG_START = b"\xff\xd8\xff"
@@ -34,15 +40,9 @@ def decode_raster(data: bytes) -> Grey:
 
     Transparent parts are black.  The orientation that a camera noted is applied.
 
-    Args:
-        data: The whole file.
-
     Returns:
         8-bit values over 255; 16-bit values, of which a PNG does not tell the range that its
         writer used, from the 0.5th to the 99.5th percentile, as DICOM without a window.
-
-    Raises:
-        ImageError: When the file is damaged, cut off or too large.
     """
     height, width = _size(data)
     check_size(height, width)
@@ -66,11 +66,7 @@ def _upright(source: BytesIO, kind: str) -> Image.Image:
 
 
 def _jpeg(data: bytes) -> Image.Image:
-    """Decode a JPEG, of which no part may be missing.
-
-    Raises:
-        ImageError: When its scans are damaged, cut off, or hold more than the picture.
-    """
+    """Decode a JPEG, of which no part may be missing."""
     scans = read_scans(data)
     if not scans.plain:
         image = _upright(BytesIO(data), "JPEG")
@@ -115,6 +111,8 @@ def _by_libpng(data: bytes, height: int, width: int) -> Grey | None:
     try:
         values = np.asarray(imagecodecs.png_decode(data))
     except (RuntimeError, ValueError):
+        if not plain and colour:  # of which Pillow would keep 8 bits, and so another contrast
+            raise ImageError(_UNREADABLE) from None
         return None
     if values.shape[:2] != (height, width) or values.dtype != (np.uint8 if plain else np.uint16):
         return None
@@ -131,20 +129,19 @@ def _opaque_grey(values: Samples) -> Samples:
 
 
 def _check_image_data(data: bytes) -> None:
-    """Refuse a PNG whose rows are missing or damaged, which Pillow leaves black.
-
-    Raises:
-        ImageError: When they are.
-    """
+    """Refuse a PNG whose rows are missing or damaged, which Pillow leaves black."""
     inflater = zlib.decompressobj()
     wanted = _image_bytes(data)
-    place, found = len(PNG_START), 0
+    place, found, sound = len(PNG_START), 0, True
     while found <= wanted and not inflater.eof and place + 8 <= len(data):
         length = int.from_bytes(data[place : place + 4], "big")
         if data[place + 4 : place + 8] == b"IDAT":
             found += _inflated_bytes(inflater, data[place + 8 : place + 8 + length], wanted - found)
+            end = place + 8 + length
+            sound &= zlib.crc32(data[place + 4 : end]) == int.from_bytes(data[end : end + 4], "big")
         place += 12 + length
-    if found < wanted or (found == wanted and not inflater.eof):
+    # Of rows without more after them, the checksum of the inflated data was compared.
+    if found < wanted or not (inflater.eof if found == wanted else sound):
         raise ImageError(_UNREADABLE)
 
 

@@ -17,8 +17,7 @@ from cxrtext.errors import ImageError
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import centre_crop
 from cxrtext.images.cache import DecodedCache
-from cxrtext.images.isolated import ReaderPool
-from cxrtext.images.isolated_prepare import Preparation, ReadImage
+from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.image_text import ImageTextModel
 
 Square = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -110,8 +109,7 @@ def _squares(
         yield from cache.read(paths, preprocessing, processes=processes, ahead=ahead)
         return
     with ReaderPool(processes) as pool:
-        square = Preparation("square", preprocessing)
-        yield from pool.map(paths, preparation=square, ahead=ahead)
+        yield from pool.map(paths, square=preprocessing, ahead=ahead)
 
 
 def _embed(

@@ -8,6 +8,13 @@ from cxrtext.records.tables import read_table
 CHEX5 = ("Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax")
 """The five findings of CheXpert's test task."""
 
+CHEXPERT = (
+    *("No Finding", "Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Opacity", "Lung Lesion"),
+    *("Edema", "Consolidation", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion"),
+    *("Pleural Other", "Fracture", "Support Devices"),
+)
+"""The 14 columns of CheXpert and MIMIC-CXR, in their order."""
+
 VALUES = {"1": 1, "0": 0, "-1": -1, "1.0": 1, "0.0": 0, "-1.0": -1, "": None}
 
 

@@ -23,7 +23,7 @@ from pydicom import dcmread
 from pydicom.dataset import FileDataset
 from pydicom.uid import UID, DeflatedExplicitVRLittleEndian, JPEGBaseline8Bit
 
-from cxrtext.images import isolated_process
+from cxrtext.images import sandbox
 from cxrtext.service import Service
 from cxrtext_api.audit import AuditLog
 from cxrtext_api.logs import JsonFormatter
@@ -218,19 +218,19 @@ def test_a_reader_that_dies_is_the_files_fault(
     service: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch, png: bytes
 ) -> None:
     crash = (
-        "import os, signal; import cxrtext.images.isolated_read as read; "
+        "import os, signal; import cxrtext.images.reader_pool as read; "
         "read.decode_image = lambda *_, **__: os.kill(os.getpid(), signal.SIGSEGV)"
     )
-    before = isolated_process._PROGRAM
+    before = sandbox._PROGRAM
     with serve(service) as client:
         monkeypatch.setattr(
-            isolated_process,
+            sandbox,
             "_PROGRAM",
             before.replace("from cxrtext", f"exec({crash!r}); from cxrtext", 1),
         )
         response = client.post("/v1/render", files={"image": (f"{CANARY}.png", png)})
         check_problem(response, 422, "SIGSEGV")
-        monkeypatch.setattr(isolated_process, "_PROGRAM", before)
+        monkeypatch.setattr(sandbox, "_PROGRAM", before)
         assert client.post("/v1/render", files={"image": png}).status_code == 200
 
 

@@ -82,23 +82,23 @@ def test_second_run_reads_nothing_again(
     def read_anew(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("cxrtext.datasets.checking.processes.IsolatedPool.ask", read_anew)
+    monkeypatch.setattr("cxrtext.images.sandbox.SandboxPool.ask", read_anew)
     assert cxrtext("check-data", data).returncode == 0
     with pytest.raises(AssertionError):
         cxrtext("check-data", data, "--no-cache")
 
 
 def test_pictures_can_be_left_out(cxrtext: Command, data: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
+    page = tmp_path / "page.html"
     assert cxrtext("check-data", data, "--out", page, "--no-pictures").returncode == 0
     assert "left out on request" in page.read_text()
-    assert "base64" not in page.read_text()
+    assert "image/png" not in page.read_text()
 
 
 def test_wrong_input_is_refused(refused: Callable[..., str], data: Path, tmp_path: Path) -> None:
     assert "no such file or folder" in refused("check-data", tmp_path / "gone")
     assert "holds no manifest.csv" in refused("check-data", data / "images")
-    assert "ends in .html, .md, .json" in refused("check-data", data, "--out", "page.pdf")
+    assert "ends in .html or .json" in refused("check-data", data, "--out", "page.pdf")
     assert "not both" in refused("check-data", data, "--no-cache", "--cache", tmp_path / "c")
     assert "no such file" in refused("check-data", data, "--labels", tmp_path / "gone.csv")
     assert "a table ends in" in refused("check-data", data / "images/a.png")

@@ -143,7 +143,7 @@ def test_evaluate_and_index_share_decoded_images(
     known = ("--cache", cache, "--json")
     first = run("evaluate", checkpoint, "--data", data_folder, "--split", "all", *known)
     assert first.returncode == 0, first.stderr
-    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool.map", None)  # all is there
+    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)  # all is there
     again = run("evaluate", checkpoint, "--data", data_folder, "--split", "all", *known)
     assert again.stdout == first.stdout
     index = ("index", data_folder / "manifest.csv", "--model", checkpoint)

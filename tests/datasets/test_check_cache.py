@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cxrtext.datasets.checking.cache import open_cache
-from cxrtext.datasets.checking.image_facts import ImageFacts
+from cxrtext.datasets.checking.facts import ImageFacts, open_cache
 from cxrtext.errors import DataError
 
 FACTS = ImageFacts(format="PNG", width=3, height=2, mean=1.5, file_digest="ab")

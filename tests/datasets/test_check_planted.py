@@ -297,21 +297,21 @@ def test_no_report_text_and_no_name_is_told(report: CheckReport) -> None:
 
 
 def test_suspicious_images_are_shown(report: CheckReport) -> None:
-    assert report.picture_groups is not None
-    shown = {group.title: group.pictures for group in report.picture_groups}
-    assert [p.name for p in shown["lateral views"]] == [
+    assert report.galleries is not None
+    shown = {group.title: group.pictures for group in report.galleries}
+    assert [p.title for p in shown["lateral views"]] == [
         "images/lateral.png",
         "images/header-lateral.dcm",
     ]
     assert len(shown["images with the same content"]) == 6
-    assert all(p.png.startswith(b"\x89PNG") for group in shown.values() for p in group)
+    assert all(p.pngs[0].startswith(b"\x89PNG") for group in shown.values() for p in group)
 
 
 def test_clean_folder_is_clean(tmp_path: Path) -> None:
     report = check_data(write_clean(tmp_path / "set"), CheckOptions(workers=1))
     assert report.problems == []
     assert not report.has_failed(strict=True)
-    assert report.picture_groups is None
+    assert report.galleries is None
     assert report.summary == {
         "rows of the manifest": 12,
         "images listed": 12,

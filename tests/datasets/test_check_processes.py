@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cxrtext.datasets.checking import report_texts
+from cxrtext.datasets.checking import reports
 from cxrtext.datasets.checking.problems import Problems
-from cxrtext.datasets.checking.processes import Lost, answers
+from cxrtext.images.sandbox import ProcessLost, answers
 from cxrtext.records import Study
 
 
@@ -32,22 +32,22 @@ def test_only_the_task_that_kills_its_process_is_lost() -> None:
     tasks = ["a", "die", "b", "killed", "c", "hang", "raise", "d", "e"]
     found = list(answers(behave, tasks, 2, seconds=1.5))
     assert [task for task, _ in found] == tasks
-    lost = {task: answer.reason for task, answer in found if isinstance(answer, Lost)}
+    lost = {t: answer.line("read") for t, answer in found if isinstance(answer, ProcessLost)}
     assert lost == {
-        "die": "made its reader process end (SIGSEGV)",
-        "killed": "made its reader process end (SIGKILL)",
-        "hang": "was not read within 1.5 s",
-        "raise": "cannot be read",
+        "die": "made its reader process end (SIGSEGV); copy or export the file again",
+        "killed": "made its reader process end (SIGKILL); copy or export the file again",
+        "hang": "was not read within 1.5 s; copy or export the file again, or allow more time",
+        "raise": "cannot be read; copy or export the file again",
     }
     given: dict[str, Any] = {
-        task: answer[0] for task, answer in found if not isinstance(answer, Lost)
+        task: answer[0] for task, answer in found if not isinstance(answer, ProcessLost)
     }
     assert given == {task: task.upper() for task in "abcde"}
 
 
 def test_last_task_dies() -> None:
     ((_, answer),) = answers(behave, ["die"], 3)
-    assert isinstance(answer, Lost)
+    assert isinstance(answer, ProcessLost)
     assert list(answers(behave, [], 3)) == []
 
 
@@ -58,9 +58,9 @@ def test_reports_are_described_alike_in_processes(
     path = tmp_path / "reports.csv"
     rows = [f's{i},"{text} é"' for i, text in enumerate(islice(texts, 200))]
     path.write_text("study_id,report\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    here = report_texts.check_reports(path, Problems(), 2, _silent)
-    monkeypatch.setattr(report_texts, "FEW", 0)
-    there = report_texts.check_reports(path, Problems(), 2, _silent)
+    here = reports.check_reports(path, Problems(), 2, _silent)
+    monkeypatch.setattr(reports, "FEW", 0)
+    there = reports.check_reports(path, Problems(), 2, _silent)
     assert here is not None
     assert len(here.studies) == 200
     assert here == there
@@ -72,13 +72,13 @@ def test_a_group_that_is_lost_is_read_one_by_one(monkeypatch: pytest.MonkeyPatch
     def one_dies(_work: Any, tasks: Any, _workers: int) -> Any:
         for task in tasks:
             bad = any(study["row"] == 1 for study in task)
-            answer = report_texts.describe_work(task, b"")
-            yield task, Lost("was not read", "look") if bad else answer
+            answer = reports.describe_work(task, b"")
+            yield task, ProcessLost("hung", "was not {}") if bad else answer
 
-    monkeypatch.setattr(report_texts, "FEW", 0)
-    monkeypatch.setattr(report_texts, "answers", one_dies)
-    found = list(report_texts._described(iter([studies]), 2))
-    assert found[1] == Lost("row 1: was not read", "look")
+    monkeypatch.setattr(reports, "FEW", 0)
+    monkeypatch.setattr(reports, "answers", one_dies)
+    found = list(reports._described(iter([studies]), 2))
+    assert found[1] == "row 1: was not read"
     assert [one[0].study for one in (found[0], found[2]) if isinstance(one, list)] == ["s0", "s2"]
 
 

@@ -77,7 +77,7 @@ def test_a_cache_of_decoded_images_changes_nothing(
     plain = evaluate(checkpoint, folder, rejects=plain_rejects)
     cache = DecodedCache(tmp_path / "cache")
     evaluate(checkpoint, folder, cache=cache)
-    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool.map", None)  # all is there
+    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)  # all is there
     rejects = Rejects()
     again = evaluate(checkpoint, folder, cache=cache, rejects=rejects)
     assert again == plain

@@ -15,11 +15,10 @@ import pytest
 from PIL import Image
 
 from cxrtext.errors import DataError, ImageError, WorkError
-from cxrtext.images import Preprocessing, ReaderPool, cache_catalogue, cache_files, read_image
+from cxrtext.images import Preprocessing, ReaderPool, cache_store, read_image
 from cxrtext.images.cache import DecodedCache
-from cxrtext.images.cache_catalogue import NAME
-from cxrtext.images.cache_store import only_filler
-from cxrtext.images.isolated_prepare import WHOLE, Preparation, ReadImage
+from cxrtext.images.cache_store import NAME, only_filler
+from cxrtext.images.reader_pool import ReadImage
 
 SIZES = Preprocessing(resize=24, crop=16)
 
@@ -52,14 +51,12 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         def __init__(self, _: int | None = None) -> None:
             super().__init__(0)
 
-        def map(
-            self, paths: Iterable[Path], *, preparation: Preparation = WHOLE, **options: Any
-        ) -> Iterator[ReadImage | ImageError]:
+        def map(self, paths: Iterable[Path], **options: Any) -> Iterator[ReadImage | ImageError]:
             wanted = list(paths)
             names.extend(path.name for path in wanted)
-            return super().map(wanted, preparation=preparation, **options)
+            return super().map(wanted, **options)
 
-    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool", Counting)
+    monkeypatch.setattr("cxrtext.images.cache.ReaderPool", Counting)
     return names
 
 
@@ -119,16 +116,16 @@ def test_an_unchanged_file_is_not_hashed_again(
     with sqlite3.connect(folder / NAME) as base:
         assert base.execute("SELECT count(*) FROM file").fetchone() == (0,)
     base.close()
-    monkeypatch.setattr(cache_files, "YOUNG_NS", -1)
+    monkeypatch.setattr(cache_store, "YOUNG_NS", -1)
     squares(folder, paths)
-    monkeypatch.setattr("cxrtext.images.cache_visit.digest_of", None)  # would not be callable
+    monkeypatch.setattr("cxrtext.images.cache.digest_of", None)  # would not be callable
     check(squares(folder, paths), paths)
 
 
 def test_a_changed_file_is_decoded_again(
     paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_files, "YOUNG_NS", -1)
+    monkeypatch.setattr(cache_store, "YOUNG_NS", -1)
     squares(folder, paths)
     before = paths[0].stat()
     shutil.copy(paths[1], paths[0])
@@ -291,7 +288,7 @@ def test_another_version_of_the_reader_decodes_again(
 ) -> None:
     squares(folder, paths)
     old = pixel_file(folder)
-    monkeypatch.setattr(cache_catalogue, "READER_VERSION", 99)
+    monkeypatch.setattr(cache_store, "READER_VERSION", 99)
     lines: list[str] = []
     check(list(DecodedCache(folder, lines.append).read(paths, SIZES)), paths)
     assert "read by another version" in lines[0]
@@ -324,7 +321,7 @@ def test_a_full_disk_is_one_line_and_costs_nothing_kept(
         return written
 
     with monkeypatch.context() as patch:
-        patch.setattr("cxrtext.images.cache_pixels.os.pwrite", full)
+        patch.setattr("cxrtext.images.cache_store.os.pwrite", full)
         with pytest.raises(WorkError, match="no space left on device.*make room") as error:
             squares(folder, paths)
     assert "\n" not in str(error.value)
@@ -341,7 +338,7 @@ def test_a_catalogue_on_a_full_disk(
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(cache_catalogue.Catalogue, "add", full)
+    monkeypatch.setattr(cache_store.Catalogue, "add", full)
     with pytest.raises(WorkError, match="disk is full"):
         squares(folder, paths)
 

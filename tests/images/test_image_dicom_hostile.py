@@ -26,8 +26,9 @@ from pydicom.uid import (
 )
 
 from cxrtext.errors import ImageError
-from cxrtext.images import dicom_file, read_image, read_image_bytes
-from cxrtext.images.quiet import quiet
+from cxrtext.images import read_image, read_image_bytes
+from cxrtext.images.dicom import pixels
+from cxrtext.images.source import quiet
 
 Make = Callable[..., bytes]
 CANARY = "CANARY"
@@ -126,7 +127,7 @@ def test_deflate_bomb_is_inflated_under_a_bound(make_dicom: Make) -> None:
     message = refused(data[:start] + packed)
     bound = int(message.removeprefix("inflates to more than ").split()[0])
     assert len(sound) < bound < len(sound) + 2**21
-    assert dicom_file.MAX_INFLATED_BYTES < 2**30
+    assert pixels.MAX_INFLATED_BYTES < 2**30
     zeros = zlib.compressobj(9, wbits=-15)
     packed = zeros.compress(bytes(2**25)) + zeros.flush()
     assert "more than 1000000 elements" in refused(data[:start] + packed)

@@ -11,7 +11,7 @@ from pydicom.uid import DeflatedExplicitVRLittleEndian, JPEGLosslessSV1
 
 from cxrtext.errors import ImageError
 from cxrtext.images import read_header
-from cxrtext.images.dicom_view import view_of
+from cxrtext.images.dicom.header import view_of
 
 Make = Callable[..., bytes]
 

@@ -23,7 +23,7 @@ from pydicom.uid import (
 
 from cxrtext.errors import ImageError
 from cxrtext.images import read_header, read_image_bytes
-from cxrtext.images.dicom_elements import read_wanted
+from cxrtext.images.dicom.file import read_wanted
 
 Make = Callable[..., bytes]
 

@@ -229,6 +229,18 @@ def test_a_flipped_bit_is_refused_or_gives_a_picture(name: str, make_dicom: Make
     check_flips(Kind(name, make_dicom), QUICK, SEED, checksum=name in PNGS)
 
 
+def test_a_png_whose_damaged_data_go_on_after_the_picture_is_refused(make_dicom: Make) -> None:
+    kind = Kind("PNG, 16 bits", make_dicom)
+    data = bytearray(kind.picture)
+    data[13688] ^= 2  # in the last block of the image data, which then ends later
+    assert kind.read(bytes(data)) is None
+
+
+def test_a_png_of_deep_colour_without_its_end_is_refused(make_dicom: Make) -> None:
+    kind = Kind("PNG, 16 bits of colour", make_dicom)
+    assert kind.read(kind.picture[:-14]) is None  # else Pillow reads 8 of its 16 bits
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_many_mutants(name: str, make_dicom: Make) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,18 +16,18 @@ from PIL import Image
 from pydicom.uid import JPEG2000Lossless, JPEGLosslessSV1, RLELossless
 
 from cxrtext.errors import ImageError, WorkError
-from cxrtext.images import Preprocessing, ReaderPool, isolated_pool, isolated_process, read_image
-from cxrtext.images.isolated_pool import IsolatedPool
-from cxrtext.images.isolated_prepare import Preparation, ReadImage
-from cxrtext.images.isolated_read import image_of, read_request
-from cxrtext.images.isolated_worker import name_of
+from cxrtext.images import Preprocessing, ReaderPool, read_image, reader_pool, sandbox, to_uint8
+from cxrtext.images.read import decode_image
+from cxrtext.images.reader_pool import ReadImage, image_of, read_request
+from cxrtext.images.sandbox import SandboxPool
+from cxrtext.images.sandbox_worker import name_of
 
 Make = Callable[..., bytes]
 
 # A worker in which files of some names do what no test file can be made to do on every machine.
 PRELUDE = """
 import os, signal, time
-import cxrtext.images.isolated_read as worker
+import cxrtext.images.reader_pool as worker
 honest = worker.stored_bytes
 def misbehave(path):
     if path.name == "hang": time.sleep(600)
@@ -52,9 +53,9 @@ def folder(tmp_path: Path, make_dicom: Make) -> Path:
 
 @pytest.fixture
 def misbehaving(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = isolated_process._PROGRAM
+    program = sandbox._PROGRAM
     monkeypatch.setattr(
-        isolated_process,
+        sandbox,
         "_PROGRAM",
         program.replace("from cxrtext", f"exec({PRELUDE!r}); from cxrtext", 1),
     )
@@ -104,7 +105,7 @@ def test_frame_window_and_preparation_travel(tmp_path: Path, make_dicom: Make) -
             )
         image = read_image(path, frame=2)
         (whole,) = pool.map([path], frame=2)
-        (square,) = pool.map([path], frame=2, preparation=Preparation("square", sizes))
+        (square,) = pool.map([path], frame=2, square=sizes)
         with pytest.raises(ValueError, match="centre, width"):
             pool.read(path, window=(1, 2, 3))  # type: ignore[arg-type]
     assert isinstance(whole, ReadImage)
@@ -140,8 +141,8 @@ def test_squares_are_those_of_the_floats_that_are_read(folder: Path, make_dicom:
     with ReaderPool(1) as pool, ReaderPool(0) as here:
         for path, there, own in zip(
             paths,
-            pool.map(paths, preparation=Preparation("square", sizes)),
-            here.map(paths, preparation=Preparation("square", sizes)),
+            pool.map(paths, square=sizes),
+            here.map(paths, square=sizes),
             strict=True,
         ):
             assert isinstance(there, ReadImage), path
@@ -151,11 +152,26 @@ def test_squares_are_those_of_the_floats_that_are_read(folder: Path, make_dicom:
             np.testing.assert_array_equal(own.pixels, wanted, err_msg=path.name)
 
 
-def test_preparations_are_checked() -> None:
-    with pytest.raises(ValueError, match="needs preprocessing"):
-        Preparation("square")
-    with pytest.raises(ValueError, match="whole or square"):
-        Preparation("crop", Preprocessing())  # type: ignore[arg-type]
+def test_an_upload_is_decoded_once_into_all_that_is_wanted(
+    folder: Path, make_dicom: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = np.random.default_rng(4).integers(-2048, 2048, (30, 41)).astype(np.int16)
+    (folder / "mono1").write_bytes(make_dicom(signed, stored=12, photometric="MONOCHROME1"))
+    sizes = Preprocessing(resize=16, crop=12)
+    decoding = Mock(wraps=decode_image)
+    monkeypatch.setattr(reader_pool, "decode_image", decoding)
+    with ReaderPool(1) as pool, ReaderPool(0) as here:
+        for path in (folder / "mono1", folder / "rle.dcm", folder / "grey.png"):
+            data = path.read_bytes()
+            image = read_image(path)
+            for one in (pool, here):
+                found = one.prepare_bytes(data, "sent", sizes, whole=True)
+                assert found.whole is not None
+                np.testing.assert_array_equal(found.whole[0], to_uint8(image))
+                np.testing.assert_array_equal(found.pixels, sizes.square(image))
+                assert (found.height, found.width) == image.shape[1:]
+            assert here.prepare_bytes(data, "sent", sizes).whole is None
+    assert decoding.call_count == 6  # by the pool that reads in this process
 
 
 @pytest.mark.parametrize(
@@ -209,7 +225,7 @@ def test_an_idle_reader_that_was_killed_is_replaced(folder: Path) -> None:
 
 
 def test_readers_are_renewed_now_and_then(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated_pool, "TASKS_A_PROCESS", 2)
+    monkeypatch.setattr(sandbox, "TASKS_A_PROCESS", 2)
     with ReaderPool(1) as pool:
         pool.read(folder / "grey.png")
         (first,) = pool._running
@@ -221,7 +237,7 @@ def test_readers_are_renewed_now_and_then(folder: Path, monkeypatch: pytest.Monk
 def test_a_reader_that_cannot_start_is_no_fault_of_the_image(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(isolated_process, "_PROGRAM", "raise SystemExit(1)")
+    monkeypatch.setattr(sandbox, "_PROGRAM", "raise SystemExit(1)")
     with ReaderPool(1) as pool, pytest.raises(WorkError, match="did not start"):
         pool.read(folder / "grey.png")
     monkeypatch.setattr(sys, "executable", str(folder / "nothing"))
@@ -267,8 +283,8 @@ SCRIPT = f"""
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 from pathlib import Path
-from cxrtext.images import ReaderPool, isolated_process
-isolated_process._PROGRAM = isolated_process._PROGRAM.replace(
+from cxrtext.images import ReaderPool, sandbox
+sandbox._PROGRAM = sandbox._PROGRAM.replace(
     "from cxrtext", "exec({{!r}}); from cxrtext".format({PRELUDE!r}), 1)
 with ReaderPool(2) as pool:
     good, bad = Path(sys.argv[1]), Path(sys.argv[2])
@@ -310,7 +326,7 @@ def test_readers_end_with_their_parent(parent: subprocess.Popen[str], kind: sign
 
 
 def test_work_is_found_again_by_its_name() -> None:
-    assert name_of(read_request) == "cxrtext.images.isolated_read:read_request"
+    assert name_of(read_request) == "cxrtext.images.reader_pool:read_request"
     with pytest.raises(ValueError, match="top of a module"):
         name_of(lambda request, data: (request, data))
 
@@ -321,7 +337,7 @@ def echo(request: object, data: bytes) -> tuple[object, bytes]:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_pool_does_any_work_in_order(workers: int) -> None:
-    with IsolatedPool(echo, workers) as pool:
+    with SandboxPool(echo, workers) as pool:
         asked = pool.each(lambda number: pool.ask({"n": number}, bytes([number, 0])), range(30))
         found = [(answer["n"], bytes(data)) for answer, data in asked]
     assert found == [(number, bytes([0, number])) for number in range(30)]

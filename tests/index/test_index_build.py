@@ -49,7 +49,7 @@ def test_an_index_from_decoded_images_is_the_same(
 ) -> None:
     manifest, cache = data_folder / "manifest.csv", DecodedCache(tmp_path / "cache")
     build_index(manifest, checkpoint, tmp_path / "first", cache=cache)
-    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool.map", None)  # all is there
+    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)  # all is there
     build_index(manifest, checkpoint, tmp_path / "second", cache=cache)
     for name in VECTORS:
         expected = (index_folder / name).read_bytes()

@@ -53,7 +53,7 @@ def test_decoding_goes_on_where_it_was_stopped(
     with pytest.raises(KeyboardInterrupt):
         decode_images(records, cache, sizes, Rejects(), progress=stop)
     with monkeypatch.context() as patch:  # what was decoded needs no decoding
-        patch.setattr("cxrtext.images.cache_visit.ReaderPool.map", None)
+        patch.setattr("cxrtext.images.cache.ReaderPool.map", None)
         kept = decode_images(records[:20], cache, sizes, Rejects())
     decoded = decode_images(records, cache, sizes, Rejects())
     whole = decode_images(records, DecodedCache(tmp_path / "whole"), sizes, Rejects())

@@ -166,7 +166,7 @@ def test_images_are_decoded_once(options: list[str], monkeypatch: pytest.MonkeyP
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool.map", refuse)
+    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", refuse)
     assert train(config, resume=True).images == 28
 
 
@@ -177,7 +177,7 @@ def test_runs_may_share_decoded_images_in_another_place(
     first = load_config(None, chosen)
     train(first)
     assert not (first.out / "cache").exists()
-    monkeypatch.setattr("cxrtext.images.cache_visit.ReaderPool.map", None)
+    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)
     other = load_config(None, [*chosen, f"out={tmp_path / 'other'}"])
     assert train(other).images == 28
     # Where the images are kept is no part of what a run is.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def check_data(
     data: Annotated[Path, typer.Argument(help="Data folder, or a manifest."), FILE_OR_FOLDER],
     out: Annotated[
-        Path | None, typer.Option(help="Write a page: .html or .md; or .json."), NEW_FILE
+        Path | None, typer.Option(help="Write a page (.html), or .json."), NEW_FILE
     ] = None,
     reports: Annotated[
         Path | None, typer.Option(help="Reports, if not beside or in the manifest."), FILE

@@ -1,11 +1,9 @@
 """The data-check report: what a data set holds, and what is wrong with it."""
 
-from cxrtext.datasets.checking.check import check_data
+from cxrtext.datasets.checking.check import CheckOptions, check_data
+from cxrtext.datasets.checking.pages import check_ending, write_check
 from cxrtext.datasets.checking.problems import Kind, Problem, Severity
-from cxrtext.datasets.checking.read_images import CheckOptions
-from cxrtext.datasets.checking.report import CheckReport
-from cxrtext.datasets.checking.words import verdict
-from cxrtext.datasets.checking.write import check_ending, write_check
+from cxrtext.datasets.checking.report import CheckReport, verdict
 
 __all__ = [
     "CheckOptions",

@@ -1,36 +1,98 @@
 """Checking a data set: every table and every image."""
 
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cxrtext.datasets.checking.box_problems import check_boxes
-from cxrtext.datasets.checking.duplicates import (
+from cxrtext.datasets.checking.boxes import check_boxes
+from cxrtext.datasets.checking.facts import CACHE_NAME, ImageFacts, open_cache
+from cxrtext.datasets.checking.images import (
+    Progress,
     near_duplicates,
     note_duplicates,
+    note_images,
     note_near_duplicates,
+    read_images,
 )
-from cxrtext.datasets.checking.image_facts import ImageFacts
-from cxrtext.datasets.checking.image_problems import note_images
-from cxrtext.datasets.checking.label_table import check_labels
-from cxrtext.datasets.checking.listing import ListedImage, Listing, read_listing
-from cxrtext.datasets.checking.pictures import Wanted, choose_pictures, draw_pictures
-from cxrtext.datasets.checking.problems import Kind, Problems, Severity
-from cxrtext.datasets.checking.processes import cores
-from cxrtext.datasets.checking.read_images import CheckOptions, Progress, read_images
-from cxrtext.datasets.checking.report import CheckReport, histogram
-from cxrtext.datasets.checking.report_texts import check_reports, join_reports, sections_table
-from cxrtext.datasets.checking.sources import Sources, find_sources
-from cxrtext.datasets.checking.summaries import image_tables, metadata_table
+from cxrtext.datasets.checking.labels import check_labels
+from cxrtext.datasets.checking.manifest import ListedImage, Listing, read_listing
+from cxrtext.datasets.checking.pages import choose_pictures, draw_pictures
+from cxrtext.datasets.checking.problems import Problems, printable
+from cxrtext.datasets.checking.report import CheckReport, FactTable
+from cxrtext.datasets.checking.reports import check_reports, join_reports, sections_table
+from cxrtext.datasets.checking.rows import Rows
 from cxrtext.errors import DataError
+from cxrtext.records.manifest import SPLITS
+from cxrtext.records.text_source import SECTION_COLUMNS
 
-NO_REPORTS = Kind(
-    "no-reports",
-    Severity.WARNING,
-    "data sets without reports",
-    "add reports.csv beside the manifest: training needs reports",
-)
+_MAX_ROWS = 20
+_TEXT = ("report", *SECTION_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """How a data set is checked."""
+
+    # a table or folder of reports; by default ``reports.csv`` beside the manifest, or the
+    # manifest's own columns.
+    reports: Path | None = None
+    labels: Path | None = None  # a table of labels; by default ``labels.csv`` beside the manifest
+    # a file of boxes; by default ``boxes.json`` or ``boxes.csv`` beside the manifest.
+    boxes: Path | None = None
+    allow_outside: bool = False  # whether images may lie outside the manifest's folder
+    pictures: bool = False  # whether to draw example pictures
+    workers: int | None = None  # processes that read; by default one a core
+    # where to keep what was seen of images; by default ``.check-data.sqlite`` beside the manifest.
+    cache: Path | None = None
+    keep_cache: bool = True  # false reads every image anew and keeps nothing
+    seconds: float = 120.0  # longest time for reading an image
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The files of a data set."""
+
+    manifest: Path
+    reports: Path | None  # where the reports are; None where there are none
+    labels: Path | None
+    boxes: Path | None
+
+
+def _existing(folder: Path, *names: str) -> Path | None:
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def find_sources(
+    data: Path, reports: Path | None, labels: Path | None, boxes: Path | None
+) -> Sources:
+    """Find the files of a data set, as training and evaluation do."""
+    for named in (reports, labels, boxes):
+        if named is not None and not named.exists():
+            raise DataError(f"{named}: no such file")
+    if data.is_dir():
+        manifest = _existing(data, "manifest.csv", "manifest.parquet")
+        if manifest is None:
+            raise DataError(
+                f"{data}: holds no manifest.csv; give a data folder or a manifest, or make one "
+                "with cxrtext import"
+            )
+    elif data.exists():
+        manifest = data
+    else:
+        raise DataError(f"{data}: no such file or folder")
+    folder = manifest.parent
+    reports = reports or _existing(folder, "reports.csv", "reports.parquet")
+    if reports is None and set(_TEXT) & set(Rows(manifest).columns):
+        reports = manifest
+    return Sources(
+        manifest=manifest,
+        reports=reports,
+        labels=labels or _existing(folder, "labels.csv", "labels.parquet"),
+        boxes=boxes or _existing(folder, "boxes.json", "boxes.csv"),
+    )
 
 
 def _silent(_stage: str, _done: int, _total: int) -> None:
@@ -41,11 +103,6 @@ def check_data(
     data: Path, options: CheckOptions | None = None, progress: Progress = _silent
 ) -> CheckReport:
     """Check a data set.
-
-    Args:
-        data: A data folder, or a manifest.
-        options: How.
-        progress: Called as the work goes on.
 
     Returns:
         What was found.  Faults of the data are in it; they are not raised.
@@ -58,21 +115,26 @@ def check_data(
     if options.workers is not None and options.workers < 1:
         raise DataError(f"workers is {options.workers}; it must be 1 or more")
     sources = find_sources(data, options.reports, options.labels, options.boxes)
-    workers = options.workers or cores()
+    workers = options.workers or _cores()
     problems, report = Problems(), CheckReport(str(data))
     listing = read_listing(sources.manifest, problems, allow_outside=options.allow_outside)
     if not listing.rows:
         raise DataError(f"{sources.manifest}: the table has no rows")
     images = listing.images
-    facts = read_images(images, sources.manifest, options, workers, progress)
+    path = (options.cache or sources.manifest.parent / CACHE_NAME) if options.keep_cache else None
+    with open_cache(path, wanted=options.cache is not None) as cache:
+        facts = read_images(images, cache, workers, options.seconds, progress)
     suspicious = note_images(images, facts, problems)
     groups = note_duplicates(images, facts, problems)
     pairs = near_duplicates(images, facts, workers, options.seconds)
     note_near_duplicates(images, pairs, problems)
-    _summarise(listing, facts, report)
-    _check_texts(sources, images, problems, report, workers, progress)
+    _summarize(listing, facts, report)
+    studies: dict[str, int] = {}  # each study, and the first row of it
+    for image in images:
+        studies.setdefault(image.study, image.row)
+    _check_texts(sources, studies, problems, report, workers, progress)
     if sources.labels is not None:
-        table = check_labels(sources.labels, _studies(images), problems)
+        table = check_labels(sources.labels, studies, problems)
         report.tables += [table] if table else []
     if sources.boxes is not None:
         found = check_boxes(sources.boxes, images, facts, problems)
@@ -81,20 +143,12 @@ def check_data(
             report.summary |= found[1]
     report.problems = problems.found()
     if options.pictures:
-        wanted: list[Wanted] = choose_pictures(images, facts, suspicious, groups, pairs)
-        report.picture_groups = draw_pictures(wanted, images, workers, options.seconds)
+        wanted = choose_pictures(images, facts, suspicious, groups, pairs)
+        report.galleries = draw_pictures(wanted, images, workers, options.seconds)
     return report
 
 
-def _studies(images: Sequence[ListedImage]) -> dict[str, int]:
-    """Each study, and the first row of it."""
-    rows: dict[str, int] = {}
-    for image in images:
-        rows.setdefault(image.study, image.row)
-    return rows
-
-
-def _summarise(listing: Listing, facts: Sequence[ImageFacts | None], report: CheckReport) -> None:
+def _summarize(listing: Listing, facts: Sequence[ImageFacts | None], report: CheckReport) -> None:
     images = listing.images
     readable = [fact for fact in facts if fact is not None and not fact.fault]
     report.summary |= {
@@ -108,41 +162,95 @@ def _summarise(listing: Listing, facts: Sequence[ImageFacts | None], report: Che
     }
     report.tables += image_tables(images, facts)
     report.tables.append(metadata_table(listing))
-    for title, values in (
-        ("image width, pixels", [fact.width for fact in readable]),
-        ("image height, pixels", [fact.height for fact in readable]),
-        ("width / height", [fact.width / fact.height for fact in readable]),
-        ("mean grey level, 0 to 255", [fact.mean for fact in readable]),
-        ("images a study", list(Counter(image.study for image in images).values())),
-    ):
-        drawn = histogram(title, values)
-        report.histograms += [drawn] if drawn else []
+    report.add_histograms(
+        {
+            "image width, pixels": [fact.width for fact in readable],
+            "image height, pixels": [fact.height for fact in readable],
+            "width / height": [fact.width / fact.height for fact in readable],
+            "mean grey level, 0 to 255": [fact.mean for fact in readable],
+            "images a study": list(Counter(image.study for image in images).values()),
+        }
+    )
 
 
 def _check_texts(
     sources: Sources,
-    images: Sequence[ListedImage],
+    studies: Mapping[str, int],
     problems: Problems,
     report: CheckReport,
     workers: int,
     progress: Progress,
 ) -> None:
     if sources.reports is None:
-        problems.add(NO_REPORTS, sources.manifest.name)
+        problems.add("no-reports", sources.manifest.name)
         return
     texts = check_reports(sources.reports, problems, workers, partial(progress, "reading reports"))
     if texts is None:
         return
-    join_reports(_studies(images), texts, problems)
+    join_reports(studies, texts, problems)
     report.summary |= {
         "reports": len(texts.studies),
         "reports with text": len(texts.words),
         "sentences": sum(texts.sentences),
     }
     report.tables.append(sections_table(texts))
-    for title, values in (
-        ("words a report", texts.words),
-        ("sentences a report", texts.sentences),
-    ):
-        drawn = histogram(title, values)
-        report.histograms += [drawn] if drawn else []
+    report.add_histograms({"words a report": texts.words, "sentences a report": texts.sentences})
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _counted(title: str, what: str, values: Counter[str]) -> FactTable:
+    """Values by how often they occur; the rare ones of many are put together."""
+    rows = [(printable(value), str(n)) for value, n in values.most_common(_MAX_ROWS)]
+    rest = values.total() - sum(n for _, n in values.most_common(_MAX_ROWS))
+    if rest:
+        rows.append((f"{len(values) - _MAX_ROWS} others", str(rest)))
+    return FactTable(title, (what, "images"), rows)
+
+
+def image_tables(
+    images: Sequence[ListedImage], facts: Sequence[ImageFacts | None]
+) -> list[FactTable]:
+    """Return splits, views, formats, depths and sizes, each with its number of images."""
+    readable = [fact for fact in facts if fact is not None and not fact.fault]
+    views = Counter(
+        image.view or (fact.view if fact else "") or "unknown"
+        for image, fact in zip(images, facts, strict=True)
+    )
+    described: tuple[tuple[str, str, Callable[[ImageFacts], str]], ...] = (
+        ("Formats", "format", lambda fact: fact.format),
+        ("Depth and colour", "encoding", lambda fact: f"{fact.format}: {fact.encoding}"),
+        ("Most frequent sizes", "width × height", lambda fact: f"{fact.width} × {fact.height}"),
+    )
+    faults = Counter(fact.fault for fact in facts if fact is not None and fact.fault)
+    return [
+        _splits_table(images),
+        _counted("Views", "view", views),
+        *([_counted("Why images cannot be read", "reason", faults)] if faults else []),
+        *(_counted(title, what, Counter(map(of, readable))) for title, what, of in described),
+    ]
+
+
+def _splits_table(images: Sequence[ListedImage]) -> FactTable:
+    rows = []
+    for split in SPLITS:
+        members = [image for image in images if image.split == split]
+        studies = {image.study for image in members}
+        patients = {image.patient for image in members}
+        rows.append((split, str(len(members)), str(len(studies)), str(len(patients))))
+    return FactTable("Splits", ("split", "images", "studies", "patients"), rows)
+
+
+def metadata_table(listing: Listing) -> FactTable:
+    """Return how many cells are filled in each column of the manifest."""
+    rows = [
+        (printable(name), str(listing.rows - listing.blanks[name]), str(listing.blanks[name]))
+        for name in listing.columns
+        if name not in _TEXT
+    ]
+    return FactTable("Columns of the manifest", ("column", "filled", "blank"), rows)

@@ -1,13 +1,9 @@
-"""What is wrong with a data set: each kind of fault with its severity, count and examples."""
+"""Every kind of problem that a data set can have, and the problems that were found."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-EXAMPLES = 5
-"""Examples kept of each problem."""
-
-SHOWN = 200
-"""Longest example, in characters."""
+from cxrtext.records import CHEX5
 
 
 class Severity(StrEnum):
@@ -23,36 +19,163 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of problem.
+    """A kind of problem."""
 
-    Args:
-        code: Its short name, for programs.
-        severity: How bad it is.
-        title: What is wrong, in a few words.
-        advice: What to do about it.
-    """
-
-    code: str
+    code: str  # its short name, for programs
     severity: Severity
-    title: str
-    advice: str
+    title: str  # what is wrong, in a few words
+    advice: str  # what to do about it
+
+
+ERROR, WARNING, NOTE = Severity
+# fmt: off
+_KINDS = (
+    Kind("no-reports", WARNING, "data sets without reports",
+         "add reports.csv beside the manifest: training needs reports"),
+    # the manifest
+    Kind("manifest-row", ERROR, "rows of the manifest that cannot be read",
+         "fix the rows: quote cells that hold a comma or a line break, and save as UTF-8"),
+    Kind("empty-image", ERROR, "rows without an image", "name the image file"),
+    Kind("empty-study", ERROR, "rows without a study_id", "give each image its study"),
+    Kind("image-listed-twice", ERROR, "images listed in two rows",
+         "keep one row for each image file"),
+    Kind("image-outside", ERROR, "images outside the manifest's folder",
+         "move them into the folder, or allow it with --allow-outside"),
+    Kind("unknown-split", ERROR, "rows whose split is not train, val or test",
+         "use train, val or test; blank counts as train"),
+    Kind("patient-in-two-splits", ERROR, "patients in two splits",
+         "keep all images of a patient in one split: figures on the others would be too good"),
+    Kind("study-of-two-patients", ERROR, "studies of two patients",
+         "give each study an id of its own: their reports would be mixed up"),
+    Kind("no-patients", WARNING, "images without a patient_id",
+      "add patient_id: without it each study counts as a patient, and splits may share patients"),
+    Kind("no-split", NOTE, "images without a split, which count as train",
+         "add split (train, val, test), or train only"),
+    Kind("empty-split", WARNING, "splits without an image",
+         "keep some patients for validation (val) and for the final test (test)"),
+    Kind("missing-metadata", NOTE, "columns of the manifest with blank cells",
+         "fill them where the column serves as a filter or a condition"),
+    # single images
+    Kind("image-missing", ERROR, "images that are not there",
+         "copy the files to where the manifest says, or remove the rows"),
+    Kind("image-unreadable", ERROR, "images that cannot be read",
+         "do what the reason says, or remove the rows"),
+    Kind("image-constant", ERROR, "images of one grey level only",
+         "export the files again, or remove the rows: a model would learn sentences from nothing"),
+    Kind("image-blank", WARNING, "images that are almost blank",
+         "look at them; export them again with another window, or remove the rows"),
+    Kind("image-dark", WARNING, "images that are very dark",
+         "look at them: the window, the depth or the inversion may be wrong"),
+    Kind("image-bright", WARNING, "images that are very bright",
+         "look at them: the window, the depth or the inversion may be wrong"),
+    Kind("view-lateral", WARNING, "lateral views",
+         "remove the rows: models here are trained and read on frontal views"),
+    Kind("odd-shape", WARNING, "images much longer than wide or wider than long",
+      "look at them: they may be lateral, cut, or several in one; models see the center square"),
+    Kind("image-small", WARNING, "images of less than 64 pixels a side",
+         "give larger copies: what radiologists describe cannot be seen in these"),
+    Kind("other-modality", WARNING, "DICOM files of another modality than CR, DX or RF",
+         "remove the rows, unless they are radiographs with a wrong header"),
+    Kind("view-unknown", NOTE, "images without a view",
+      "add a column view (PA, AP, LATERAL) where it is known, so that laterals can be set aside"),
+    Kind("view-differs", WARNING, "images whose header gives another view than the manifest",
+         "see which one is right, and correct the manifest"),
+    # images that occur twice
+    Kind("same-image-in-two-splits", ERROR, "images with the same content in two splits",
+         "keep one of them: figures on the held-out images would be too good"),
+    Kind("same-image-of-two-patients", ERROR, "images with the same content under two patients",
+         "find whose image it is and remove the other row: one of them has a wrong report"),
+    Kind("same-image-of-two-studies", WARNING, "images with the same content under two studies",
+         "find which study it belongs to and remove the other row"),
+    Kind("same-image-twice", NOTE, "images with the same content twice in a study",
+         "keep one of them; the study counts twice in training"),
+    Kind("near-duplicates", NOTE, "pairs of images that look almost the same",
+         "look at them: copies in another size or contrast, or one patient the same day"),
+    Kind("near-duplicates-apart", WARNING,
+         "pairs of images of two patients or splits that look almost the same",
+         "look at them: the same image under two names makes figures too good"),
+    # reports
+    Kind("reports-unusable", ERROR, "tables of reports that cannot be read",
+         "do what the reason says"),
+    Kind("report-row", ERROR, "rows of the reports that cannot be read, or contradict another",
+         "do what the reason says; such rows stop training and evaluation"),
+    Kind("report-unread", ERROR, "reports that could not be divided into sentences",
+         "look at these rows; with less memory in use they may be read"),
+    Kind("report-empty", WARNING, "reports without text",
+         "fill them or remove the rows; nothing is learnt from them"),
+    Kind("report-without-sentence", WARNING,
+         "reports with text but no sentence that describes the image",
+         "see whether their headings are known: only findings, impression and conclusion are used"),
+    Kind("report-short", NOTE, "reports of one or two words",
+         "see whether their texts were cut off"),
+    Kind("report-long", WARNING, "reports of more than 1,500 words",
+         "see whether several reports were joined into one"),
+    Kind("report-repeated", NOTE, "reports whose text equals that of another study",
+      "normal for short normal reports; otherwise see whether texts were joined to wrong studies"),
+    Kind("study-without-report", WARNING, "studies with an image but no report",
+         "add their reports; without one an image serves for evaluation only"),
+    Kind("report-without-study", NOTE, "reports of studies without an image",
+         "normal for a table of all reports; otherwise see that both spell study_id alike"),
+    Kind("no-report-joined", ERROR, "tables of reports in which no report belongs to an image",
+         "see that study_id is spelt alike in the manifest and the reports"),
+    # labels
+    Kind("labels-unusable", ERROR, "tables of labels that cannot be read",
+         "do what the reason says"),
+    Kind("label-row", ERROR, "rows of the labels that cannot be read",
+         "fix the rows: quote cells that hold a comma or a line break, and save as UTF-8"),
+    Kind("no-known-finding", ERROR,
+         "tables of labels without any of the five findings that are evaluated",
+         f"name the columns {', '.join(CHEX5)}"),
+    Kind("label-value", ERROR, "labels that are not 1, 0, -1 or blank",
+         "use 1 present, 0 absent, -1 uncertain, or leave the cell blank"),
+    Kind("labels-contradict", ERROR, "studies with two different rows of labels",
+         "keep one row for each study; such a table stops training and evaluation"),
+    Kind("labels-twice", NOTE, "studies with the same row of labels twice",
+         "keep one row for each study"),
+    Kind("label-one-sided", WARNING, "findings without a positive or without a negative study",
+      "no figure can be computed for them; blank is not 0: fill in 0 where the finding is absent"),
+    Kind("label-without-study", NOTE, "rows of labels of studies without an image",
+         "normal for a table of all labels; otherwise see that both spell study_id alike"),
+    Kind("study-without-label", NOTE, "studies without a row of labels",
+         "normal outside the test split; otherwise see that both spell study_id alike"),
+    Kind("no-label-joined", ERROR, "tables of labels in which no row belongs to an image",
+         "see that study_id is spelt alike in the manifest and the labels"),
+    # boxes
+    Kind("boxes-unusable", ERROR, "files of boxes that cannot be read", "do what the reason says"),
+    Kind("box-unreadable", ERROR, "boxes whose x, y, w, h are not four numbers",
+         "correct or remove them"),
+    Kind("box-size", ERROR, "boxes whose width or height is not positive",
+         "correct or remove them; a box is x, y, width, height, not two corners"),
+    Kind("box-outside", ERROR, "boxes that reach outside their image",
+         "correct them: in original pixels from the top left corner, as x, y, width, height"),
+    Kind("box-without-image", ERROR, "boxes of images that are not in the manifest",
+         "see that both name images alike, or remove them"),
+    Kind("box-image-resized", WARNING,
+         "boxes of images whose file has another size than the boxes were drawn for",
+         "use the original images, or scale the boxes to the files"),
+    Kind("box-without-phrase", WARNING, "boxes without a phrase",
+      "add label_text, the sentence that the box illustrates: without it nothing can be grounded"),
+)
+# fmt: on
+KINDS = {kind.code: kind for kind in _KINDS}
+
+
+EXAMPLES = 5
+"""Examples kept of each problem."""
+
+SHOWN = 200
+"""Longest example, in characters."""
 
 
 @dataclass(slots=True)
 class Problem:
-    """A problem that was found.
-
-    Args:
-        kind: What is wrong.
-        count: How often.
-        examples: The first few: file names and row numbers, never report text or names of people.
-        unnamed: How many of the count no example tells of.
-    """
+    """A problem that was found."""
 
     kind: Kind
     count: int = 0
+    # the first few: file names and row numbers, never report text or names of people.
     examples: list[str] = field(default_factory=list)
-    unnamed: int = 0
+    unnamed: int = 0  # how many of the count no example tells of
 
 
 def printable(text: str) -> str:
@@ -67,11 +190,11 @@ class Problems:
     def __init__(self) -> None:
         self._found: dict[str, Problem] = {}
 
-    def add(self, kind: Kind, example: str = "", count: int = 1) -> None:
-        """Count a problem; nothing is noted where the count is 0."""
+    def add(self, code: str, example: str = "", count: int = 1) -> None:
+        """Count a problem by the code of its kind; nothing is noted where the count is 0."""
         if count < 1:
             return
-        problem = self._found.setdefault(kind.code, Problem(kind))
+        problem = self._found.setdefault(code, Problem(KINDS[code]))
         problem.count += count
         if example and len(problem.examples) < EXAMPLES:
             problem.examples.append(printable(example))

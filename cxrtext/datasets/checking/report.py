@@ -1,93 +1,51 @@
 """The data-check report, as data: what was counted, and what is wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from cxrtext.datasets.checking.problems import Problem, Severity
+from cxrtext.page import Gallery
 
 
 @dataclass(frozen=True, slots=True)
 class FactTable:
-    """A small table of the report.
-
-    Args:
-        title: What it shows.
-        columns: Their names.
-        rows: Cells as text, one for each column.
-    """
+    """A small table of the report."""
 
     title: str
     columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]  # cells as text, one for each column
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How a number is distributed.
+    """How a number is distributed."""
 
-    Args:
-        title: What was measured, with its unit.
-        edges: Borders of the bins, one more than there are bins.
-        counts: How many fall into each bin.
-        median: The middle value.
-    """
-
-    title: str
-    edges: list[float]
-    counts: list[int]
+    title: str  # what was measured, with its unit
+    edges: list[float]  # borders of the bins, one more than there are bins
+    counts: list[int]  # how many fall into each bin
     median: float
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A small picture of one image.
-
-    Args:
-        name: The image, as the manifest names it.
-        caption: What is said of it.
-        png: The picture.
-    """
-
-    name: str
-    caption: str
-    png: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class PictureGroup:
-    """Pictures shown together.
-
-    Args:
-        title: What they have in common.
-        pictures: The pictures.
-    """
-
-    title: str
-    pictures: list[Picture]
 
 
 @dataclass(slots=True)
 class CheckReport:
-    """What a check of a data set found.
-
-    Args:
-        data: What was checked.
-        summary: Counts by name, in order.
-        problems: What is wrong, the worst first.
-        tables: Small tables.
-        histograms: Distributions.
-        picture_groups: Pictures; None where they were left out on request.
-    """
+    """What a check of a data set found."""
 
     data: str
-    summary: dict[str, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    summary: dict[str, int] = field(default_factory=dict)  # counts by name, in order
+    problems: list[Problem] = field(default_factory=list)  # what is wrong, the worst first
     tables: list[FactTable] = field(default_factory=list)
     histograms: list[Histogram] = field(default_factory=list)
-    picture_groups: list[PictureGroup] | None = None
+    # pictures; None where they were left out on request.
+    galleries: list[Gallery] | None = None
+
+    def add_histograms(self, measured: Mapping[str, Sequence[float]]) -> None:
+        """Add the distribution of what was measured, by its title; none of no values."""
+        self.histograms += [
+            histogram(title, values) for title, values in measured.items() if values
+        ]
 
     def count(self, severity: Severity) -> int:
         """Return how many kinds of problem there are of a severity."""
@@ -131,13 +89,25 @@ class CheckReport:
         }
 
 
-def histogram(title: str, values: Sequence[float], bins: int = 20) -> Histogram | None:
-    """Count values into at most ``bins`` bins of equal width; None where there are no values.
+def verdict(report: CheckReport) -> str:
+    """Say in one sentence how the data are."""
+    errors, warnings, notes = (report.count(severity) for severity in Severity)
+    found = ", ".join(
+        f"{count:,} {severity}{'' if count == 1 else 's'}"
+        for severity, count in zip(Severity, (errors, warnings, notes), strict=True)
+    )
+    if errors:
+        return f"Fix the errors before training or evaluation ({found})."
+    if warnings:
+        return f"Usable; look at the warnings ({found})."
+    return f"No error and no warning was found ({found})."
+
+
+def histogram(title: str, values: Sequence[float], bins: int = 20) -> Histogram:
+    """Count values, at least one, into at most ``bins`` bins of equal width.
 
     Whole numbers get bins of whole width, so that none looks empty for want of a number in it.
     """
-    if not len(values):
-        return None
     data = np.asarray(values, dtype=np.float64)
     low, high = float(data.min()), float(data.max())
     if (data == np.rint(data)).all():

@@ -1,10 +1,10 @@
-"""Ids replaced by keyed hashes, and splits drawn from the ids of patients."""
+"""Ids replaced by keyed hashes, splits drawn from the ids of patients, and the studies kept."""
 
 import hashlib
 import hmac
 from pathlib import Path
 
-from cxrtext.datasets.importing.found import TRAIN_OR_VAL
+from cxrtext.datasets.importing.reading import TRAIN_OR_VAL, FoundImage
 from cxrtext.errors import ConfigError
 
 KEY_BYTES = 16
@@ -21,11 +21,7 @@ def digest(text: str) -> int:
 
 
 def read_key(path: Path) -> bytes:
-    """Read the key of the hashes.
-
-    Raises:
-        ConfigError: The file cannot be read, or its key is too short or too long.
-    """
+    """Read the key of the hashes."""
     try:
         with path.open("rb") as handle:
             key = handle.read(KEY_LIMIT + 1).strip()
@@ -64,7 +60,6 @@ class Ids:
 
         Args:
             kind: "study", "patient", "accession" or "file": equal values of two kinds differ.
-            value: The id in the set.
         """
         if self._key is None or not value:
             return value
@@ -74,12 +69,6 @@ class Ids:
 
 def draw_split(patient: str, shares: tuple[int, int, int], seed: int, given: str = "") -> str:
     """Draw the split of a patient from a hash, so that it depends on nothing but the arguments.
-
-    Args:
-        patient: The patient, as the manifest names it.
-        shares: Of train, val and test.
-        seed: Another seed, another split.
-        given: ``TRAIN_OR_VAL`` to draw from these two only.
 
     Returns:
         "train", "val" or "test".
@@ -93,3 +82,51 @@ def draw_split(patient: str, shares: tuple[int, int, int], seed: int, given: str
     drawn = int.from_bytes(hashlib.blake2b(data, digest_size=8, key=key).digest())
     place = drawn * (train + val + test) >> 64
     return "train" if place < train else "val" if place < train + val else "test"
+
+
+class Studies:
+    """Which studies were kept, by which numbers a report may name them, and what has come."""
+
+    def __init__(self) -> None:
+        self._with_report: dict[int, bool] = {}
+        self._labelled: set[int] = set()
+        self._by_accession: dict[int, tuple[str, int] | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._with_report)
+
+    @property
+    def without_report(self) -> int:
+        """How many studies no report has come for."""
+        return sum(not has for has in self._with_report.values())
+
+    def add(self, image: FoundImage) -> None:
+        """Take note of the study of an image that was kept."""
+        self._with_report.setdefault(digest(image.study_id), False)
+        if not image.accession or image.accession == image.study_id:
+            return
+        entry = (image.study_id, digest(image.patient_id or image.study_id))
+        key = digest(image.accession.casefold())
+        known = self._by_accession.setdefault(key, entry)
+        # One number for two studies names neither: a report would go to the wrong patient.
+        if known is not None and known != entry:
+            self._by_accession[key] = None
+
+    def named(self, number: str) -> str | None:
+        """The study that a report or a label row names by study id or accession number."""
+        if digest(number) in self._with_report:
+            return number
+        entry = self._by_accession.get(digest(number.casefold()))
+        return None if entry is None else entry[0]
+
+    def give_report(self, study_id: str) -> bool:
+        """Note that a report has come; False where one had before."""
+        had = self._with_report[digest(study_id)]
+        self._with_report[digest(study_id)] = True
+        return not had
+
+    def give_labels(self, study_id: str) -> bool:
+        """Note that labels have come; False where some had before."""
+        before = len(self._labelled)
+        self._labelled.add(digest(study_id))
+        return len(self._labelled) > before

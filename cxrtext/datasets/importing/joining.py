@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from cxrtext.datasets.importing.dicom_header import text_of
-from cxrtext.datasets.importing.found import FoundImage, LabelRow
-from cxrtext.datasets.importing.identity import Ids
-from cxrtext.datasets.importing.placing import ENDINGS
-from cxrtext.datasets.importing.set_aside import SetAside
-from cxrtext.datasets.importing.studies import Studies
+from cxrtext.datasets.importing.files import ENDINGS
+from cxrtext.datasets.importing.folder import LeftOut
+from cxrtext.datasets.importing.formats.dicom import text_of
+from cxrtext.datasets.importing.identity import Ids, Studies
+from cxrtext.datasets.importing.reading import FoundImage, LabelRow
 from cxrtext.errors import ImageError
-from cxrtext.images.dicom_elements import NotDicomError, read_wanted
+from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.records import BadItem, Box, RowWriter, Study
 
 Tell = Callable[[str, int, int], None]
@@ -24,18 +23,13 @@ def write_reports(
     reports: Iterable[Study | BadItem],
     studies: Studies | None,
     ids: Ids,
-    aside: SetAside,
+    aside: LeftOut,
     tell: Tell,
 ) -> tuple[int, int]:
     """Write the reports of the studies that were kept.
 
     Args:
-        path: The table.
-        reports: The reports of the set.
         studies: The studies kept; None to keep every report.
-        ids: Gives the study ids to be written.
-        aside: Takes what is damaged.
-        tell: Told of the progress.
 
     Returns:
         Reports written, and reports that belong to no study.
@@ -66,7 +60,7 @@ def write_reports(
     return kept, unknown
 
 
-def _passing(entries: Iterator[Study | BadItem], aside: SetAside) -> Iterator[Study]:
+def _passing(entries: Iterator[Study | BadItem], aside: LeftOut) -> Iterator[Study]:
     for entry in entries:
         if isinstance(entry, BadItem):
             aside.add(BadItem(f"reports {entry.item}", entry.reason))
@@ -80,13 +74,7 @@ def _chain(first: Study, rest: Iterator[Study]) -> Iterator[Study]:
 
 
 class LabelTable:
-    """Writes the labels of every study once.
-
-    Args:
-        writer: The table, with ``study_id`` and a column a finding.
-        studies: The studies kept.
-        ids: Gives the study ids to be written.
-    """
+    """Writes the labels of every study once."""
 
     def __init__(self, writer: RowWriter, studies: Studies, ids: Ids) -> None:
         self.studies = 0
@@ -104,14 +92,9 @@ class LabelTable:
 
 
 class Boxes:
-    """The boxes of a set, held until their images come.
+    """The boxes of a set, held until their images come."""
 
-    Args:
-        boxes: The boxes.
-        aside: Takes what is damaged.
-    """
-
-    def __init__(self, boxes: Iterable[Box | BadItem], aside: SetAside) -> None:
+    def __init__(self, boxes: Iterable[Box | BadItem], aside: LeftOut) -> None:
         self.joined: list[Box] = []
         self.count = 0
         self._waiting: dict[str, list[Box]] = {}
@@ -123,12 +106,7 @@ class Boxes:
                 self.count += 1
 
     def join(self, image: FoundImage, name: str) -> None:
-        """Give an image its boxes.
-
-        Args:
-            image: The image.
-            name: Its ``image`` cell.
-        """
+        """Give an image its boxes."""
         for key in (_key(image.name), _key(image.box_key)):
             found = self._waiting.pop(key, None) if key else None
             if found is not None:

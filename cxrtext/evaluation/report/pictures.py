@@ -15,8 +15,8 @@ from cxrtext.evaluation.evaluate import Details
 from cxrtext.evaluation.grounding import CNR, MIOU, SIGNED, Grounded, heat_map, phrase_grid
 from cxrtext.evaluation.retrieval import Retrieved
 from cxrtext.images import Geometry
-from cxrtext.images.isolated import ReaderPool
 from cxrtext.images.overlay import encode_png, render_overlay
+from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.page import Gallery, Picture, number
 
 LARGE, SMALL = 300, 132

@@ -1,0 +1,293 @@
+"""What is noted of an image file: small, without its pixels, and kept for the next check."""
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from cxrtext.errors import DataError, ImageError
+from cxrtext.files import SEAL, seal_of
+from cxrtext.files.table_sums import strict_text
+from cxrtext.images import encode_png
+from cxrtext.images.dicom.file import is_dicom, read_wanted
+from cxrtext.images.raster import PNG_START
+from cxrtext.images.read import decode_image
+from cxrtext.images.source import quiet, shown, stored_bytes
+
+OUTLINE = 16
+"""Side of the grid of comparisons that an outline holds."""
+
+CACHE_NAME = ".check-data.sqlite"
+"""The file, beside the manifest."""
+
+_APPLICATION = 0x63786463
+_VERSION = 3
+"""Raised whenever the same file would give other facts."""
+
+_COMMIT_SECONDS = 5.0
+
+Stamp = tuple[int, int]
+"""Size in bytes, and time of change in nanoseconds."""
+
+_STEP = 3
+"""Grey levels by which neighbours differ in an outline; less is compression noise."""
+
+_MODES = {
+    "1": "1-bit grey",
+    "L": "8-bit grey",
+    "I;16": "16-bit grey",
+    "I": "16-bit grey",
+    "LA": "8-bit grey, transparent",
+    "P": "palette",
+    "RGB": "8-bit colour",
+    "RGBA": "8-bit colour, transparent",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What a file holds."""
+
+    fault: str = ""  # why it cannot be read; "" where it can, and then the rest is known
+    format: str = ""  # "PNG", "JPEG" or "DICOM"
+    encoding: str = ""  # kind and depth of its pixels, as "MONOCHROME1, 12 of 16 bits"
+    view: str = ""  # view position of a DICOM file; "" where unknown
+    modality: str = ""  # modality of a DICOM file; "" where unknown
+    width: int = 0
+    height: int = 0
+    mean: float = 0.0  # mean grey level, 0 to 255
+    low: int = 0  # grey level below which one pixel in a hundred lies
+    high: int = 0  # grey level above which one pixel in a hundred lies
+    constant: bool = False  # whether all pixels are equal
+    file_digest: str = ""  # SHA-256 of the file, its first 128 bits
+    pixel_digest: str = ""  # SHA-256 of size and 8-bit pixels, its first 128 bits
+    outline: str = ""  # bits that say where the picture brightens to the right, hexadecimal
+
+
+def read_facts(path: str) -> ImageFacts:
+    """Read an image file and note what it holds; what is wrong is noted, not raised."""
+    try:
+        with quiet():
+            return _read(Path(path))
+    except ImageError as error:
+        return ImageFacts(fault=str(error).removeprefix(f"{shown(path)}: "))
+    except OSError as error:
+        return ImageFacts(fault=f"cannot be opened ({error.strerror}); check its permissions")
+    except MemoryError:
+        return ImageFacts(fault="is too large for the memory; make the image smaller")
+
+
+def facts_work(path: str, _: bytes) -> tuple[dict[str, Any], bytes]:
+    """Do `read_facts` in a process of its own."""
+    return asdict(read_facts(path)), b""
+
+
+def _read(path: Path) -> ImageFacts:
+    data = stored_bytes(path)
+    grey = decode_image(data, str(path)).bytes()[0]
+    facts = _describe(grey, hashlib.sha256(data).hexdigest()[:32])
+    if is_dicom(data):
+        return replace(facts, **_dicom_header(path))
+    kind = "PNG" if data.startswith(PNG_START) else "JPEG"
+    with Image.open(BytesIO(data), formats=(kind,)) as image:
+        return replace(facts, format=kind, encoding=_MODES.get(image.mode, image.mode))
+
+
+def _describe(grey: npt.NDArray[np.uint8], file_digest: str) -> ImageFacts:
+    counts = np.bincount(grey.ravel(), minlength=256)
+    share = np.cumsum(counts) / grey.size
+    digest = hashlib.sha256(f"{grey.shape[1]} x {grey.shape[0]}:".encode())
+    digest.update(np.ascontiguousarray(grey).data)
+    return ImageFacts(
+        width=grey.shape[1],
+        height=grey.shape[0],
+        mean=round(float(counts @ np.arange(256)) / grey.size, 1),
+        low=int(np.searchsorted(share, 0.01)),
+        high=int(np.searchsorted(share, 0.99)),
+        constant=bool(counts.max() == grey.size),
+        file_digest=file_digest,
+        pixel_digest=digest.hexdigest()[:32],
+        outline=_outline(grey),
+    )
+
+
+def _outline(grey: npt.NDArray[np.uint8]) -> str:
+    """Difference hash; noise in flat parts is kept out by asking for a step."""
+    picture = Image.fromarray(grey).resize((OUTLINE + 1, OUTLINE), Image.Resampling.BOX)
+    small = np.asarray(picture, dtype=np.int16)
+    return np.packbits(small[:, 1:] - small[:, :-1] > _STEP).tobytes().hex()
+
+
+_STORAGE = ("PhotometricInterpretation", "BitsStored", "BitsAllocated")
+
+
+def _dicom_header(path: Path) -> dict[str, Any]:
+    header = read_wanted(path, (*_STORAGE, "ViewPosition", "Modality")).dataset
+    photometric, stored, allocated = (str(header.get(one, "")).strip() for one in _STORAGE)
+    return {
+        "format": "DICOM",
+        "encoding": f"{photometric}, {stored} of {allocated} bits",
+        "view": _code(header.get("ViewPosition", "")),
+        "modality": _code(header.get("Modality", "")),
+    }
+
+
+def _code(value: object) -> str:
+    """A code string of DICOM; anything that does not look like one could be a person's name."""
+    text = str(value or "").strip().upper()
+    return text if len(text) <= 16 and text.replace(" ", "").replace("_", "").isalnum() else ""
+
+
+def _grey(path: str) -> npt.NDArray[np.uint8]:
+    grey: npt.NDArray[np.uint8] = decode_image(stored_bytes(Path(path)), path).bytes()[0]
+    return grey
+
+
+def likeness_work(paths: Sequence[str], _: bytes) -> tuple[float, bytes]:
+    """Correlate two images' grey levels, on a grid of 64 × 64; -1 where one is unreadable."""
+    grids = []
+    for path in paths:
+        try:
+            grey = Image.fromarray(_grey(path))
+        except (ImageError, MemoryError):
+            return -1.0, b""
+        grids.append(np.asarray(grey.resize((64, 64), Image.Resampling.BOX), float).ravel())
+    return float(np.corrcoef(grids[0], grids[1])[0, 1]), b""
+
+
+def thumbnail_work(task: tuple[str, int], _: bytes) -> tuple[None, bytes]:
+    """Draw a small PNG of an image; no bytes where it cannot be read.
+
+    Args:
+        task: The file, and the longest side of the picture in pixels.
+    """
+    path, side = task
+    try:
+        picture = Image.fromarray(_grey(path))
+    except (ImageError, MemoryError):
+        return None, b""
+    picture.thumbnail((side, side), Image.Resampling.BOX)
+    return None, encode_png(picture)
+
+
+class FactsCache:
+    """Facts by path, valid while the file's size and time of change stay the same.
+
+    Args:
+        database: An open database, or None for a cache that keeps nothing.
+    """
+
+    def __init__(self, database: sqlite3.Connection | None) -> None:
+        self._database = database
+        self._committed = time.monotonic()
+
+    def get(self, path: str, stamp: Stamp) -> ImageFacts | None:
+        """Return what is known of a file as it is now."""
+        if self._database is None:
+            return None
+        row = self._database.execute(
+            "SELECT facts FROM facts WHERE path = ? AND size = ? AND mtime_ns = ?", (path, *stamp)
+        ).fetchone()
+        return None if row is None else _facts_of(row[0], path, stamp)
+
+    def put(self, path: str, stamp: Stamp, facts: ImageFacts) -> None:
+        """Keep what is known of a file; faults are not kept, so that they are looked at again."""
+        if self._database is None or facts.fault:
+            return
+        self._database.execute(
+            "INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)",
+            (path, *stamp, _text_of(facts, path, stamp)),
+        )
+        if time.monotonic() - self._committed > _COMMIT_SECONDS:
+            self._database.commit()
+            self._committed = time.monotonic()
+
+
+def _text_of(facts: ImageFacts, path: str, stamp: Stamp) -> str:
+    noted = asdict(facts)
+    return json.dumps({**noted, SEAL: seal_of([path, *stamp, noted])})
+
+
+def _facts_of(text: str, path: str, stamp: Stamp) -> ImageFacts | None:
+    """Facts as they were noted; None where a bit of them has changed since."""
+    try:
+        noted = json.loads(text)
+        seal = noted.pop(SEAL)
+        return ImageFacts(**noted) if seal == seal_of([path, *stamp, noted]) else None
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return None
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=30)
+    database.text_factory = strict_text
+    try:
+        (application,) = database.execute("PRAGMA application_id").fetchone()
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application != _APPLICATION and tables:
+            raise DataError(f"{path}: is no cache of check-data; name another file with --cache")
+        if version != _VERSION:
+            database.execute("DROP TABLE IF EXISTS facts")
+        database.execute(f"PRAGMA application_id = {_APPLICATION}")
+        database.execute(f"PRAGMA user_version = {_VERSION}")
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS facts (path TEXT PRIMARY KEY, size INTEGER NOT NULL, "
+            "mtime_ns INTEGER NOT NULL, facts TEXT NOT NULL) WITHOUT ROWID"
+        )
+        database.commit()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+@contextmanager
+def open_cache(path: Path | None, *, wanted: bool = False) -> Iterator[FactsCache]:
+    """Open the cache, making it where there is none.
+
+    Args:
+        path: The file; None keeps nothing.
+        wanted: Whether the user named the file: then it must be possible to write it.  The one
+            beside the manifest is done without in a folder that cannot be written.
+
+    Yields:
+        The cache; what was put is kept even when the block is left by an error.
+
+    Raises:
+        DataError: The file holds something else, or cannot be written although it was named.
+    """
+    if path is None:
+        yield FactsCache(None)
+        return
+    try:
+        database = _open(path)
+    except sqlite3.OperationalError as error:
+        if wanted:
+            raise DataError(f"{path}: the cache cannot be written ({error})") from None
+        yield FactsCache(None)
+        return
+    except sqlite3.DatabaseError:
+        raise DataError(f"{path}: is no readable cache; remove it and start again") from None
+    with closing(database):
+        try:
+            yield FactsCache(database)
+            database.commit()
+        except sqlite3.DatabaseError as error:
+            raise DataError(
+                f"{path}: the cache cannot be used ({error}); make room on the disk, or remove it"
+            ) from None
+        except BaseException:
+            with suppress(sqlite3.DatabaseError):
+                database.commit()
+            raise

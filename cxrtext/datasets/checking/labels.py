@@ -1,0 +1,102 @@
+"""What is wrong with a table of labels."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from cxrtext.datasets.checking.problems import Problems
+from cxrtext.datasets.checking.report import FactTable
+from cxrtext.datasets.checking.rows import BadRow, Rows
+from cxrtext.errors import DataError
+from cxrtext.records import CHEX5
+from cxrtext.records.labels import CHEXPERT, VALUES
+
+_NOT_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "split", "view", "age"}
+
+
+def check_labels(path: Path, studies: Mapping[str, int], problems: Problems) -> FactTable | None:
+    """Read labels and note what is wrong with them.
+
+    Returns:
+        Counts by finding, or None where the table cannot be read.
+    """
+    try:
+        rows = Rows(path)
+        rows.require("study_id")
+    except DataError as error:
+        problems.add("labels-unusable", str(error))
+        return None
+    findings = _findings(rows)
+    if not set(CHEX5) & set(findings):
+        problems.add("no-known-finding", path.name)
+    counts = {finding: Counter[int | str | None]() for finding in findings}
+    seen = _count(rows, counts, problems)
+    _join(seen, studies, problems)
+    for finding, count in counts.items():
+        if not (count[1] and count[0]) and (count[1] or count[0] or finding in CHEX5):
+            problems.add("label-one-sided", f"{finding}: {count[1]} positive, {count[0]} negative")
+    table = [
+        (finding, *(str(count[value]) for value in (1, 0, -1, None, "other")))
+        for finding, count in counts.items()
+    ]
+    return FactTable("Labels", ("finding", "1", "0", "−1", "blank", "other"), table)
+
+
+def _findings(rows: Rows) -> list[str]:
+    """The columns of labels: those of CheXpert, and others whose cells mostly are labels."""
+    good: Counter[str] = Counter()
+    filled: Counter[str] = Counter()
+    for item in rows:
+        if isinstance(item, BadRow):
+            continue
+        for name, cell in item[1].items():
+            if cell.strip():
+                filled[name] += 1
+                good[name] += cell.strip() in VALUES
+    return [
+        name
+        for name in rows.columns
+        if name in CHEXPERT or (name not in _NOT_LABELS and good[name] * 2 > filled[name])
+    ]
+
+
+def _count(
+    rows: Rows, counts: dict[str, Counter[int | str | None]], problems: Problems
+) -> dict[str, tuple[int, int]]:
+    """Count labels; return the row and a digest of the labels of each study."""
+    seen: dict[str, tuple[int, int]] = {}
+    for item in rows:
+        if isinstance(item, BadRow):
+            problems.add("label-row", f"row {item.row}: {item.reason}")
+            continue
+        number, cells = item
+        study = cells["study_id"].strip()
+        if not study:
+            problems.add("label-row", f"row {number} has an empty study_id")
+        values: list[int | str | None] = []
+        for finding, count in counts.items():
+            value = VALUES.get(cells[finding].strip(), "other")
+            count[value] += 1
+            values.append(value)
+            if value == "other":
+                problems.add("label-value", f"row {number}, column {finding}")
+        digest = hash(tuple(values))
+        first, before = seen.setdefault(study, (number, digest))
+        if first != number:
+            problems.add(
+                "labels-twice" if before == digest else "labels-contradict",
+                f"rows {first} and {number}",
+            )
+    return seen
+
+
+def _join(seen: dict[str, tuple[int, int]], studies: Mapping[str, int], problems: Problems) -> None:
+    if seen and studies and studies.keys().isdisjoint(seen):
+        problems.add("no-label-joined", f"{len(seen)} rows, {len(studies)} studies")
+        return
+    for study, row in studies.items():
+        if study not in seen:
+            problems.add("study-without-label", f"row {row} of the manifest")
+    for study, (number, _) in seen.items():
+        if study and study not in studies:
+            problems.add("label-without-study", f"row {number}")

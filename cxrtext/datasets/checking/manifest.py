@@ -1,0 +1,151 @@
+"""The images that a manifest lists, read past its faults."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from sys import intern
+
+from cxrtext.datasets.checking.problems import Problems
+from cxrtext.datasets.checking.rows import BadRow, Cells, Rows
+from cxrtext.records.manifest import SPLITS
+from cxrtext.records.text_source import SECTION_COLUMNS
+
+VIEW_COLUMNS = ("view", "ViewPosition", "view_position")
+_TEXT = {"report", *SECTION_COLUMNS}
+_KNOWN = {"image", "study_id", "patient_id", "split"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedImage:
+    """An image of the manifest."""
+
+    row: int
+    name: str
+    path: str
+    study: str
+    patient: str  # its patient; the study where none is given
+    split: str  # its split; "train" where none or a wrong one is given
+    view: str  # its view as the manifest has it; "" where unknown
+
+
+@dataclass(slots=True)
+class Listing:
+    """What a manifest lists."""
+
+    # the images, in the order of the rows.
+    images: list[ListedImage] = field(default_factory=list)
+    rows: int = 0  # how many rows there are, bad ones too
+    blanks: Counter[str] = field(default_factory=Counter)  # blank cells by column of metadata
+    columns: tuple[str, ...] = ()
+
+
+def read_listing(manifest: Path, problems: Problems, *, allow_outside: bool = False) -> Listing:
+    """Read a manifest and note what is wrong with it."""
+    rows = Rows(manifest)
+    rows.require("image", "study_id")
+    listing = Listing(columns=rows.columns)
+    home = manifest.parent.resolve()
+    for number, cells in _good(rows, listing, problems):
+        image = _listed(number, cells, home, problems, allow_outside)
+        if image is not None:
+            listing.images.append(image)
+    _check_groups(listing, problems)
+    _check_blanks(listing, problems)
+    return listing
+
+
+def _good(rows: Rows, listing: Listing, problems: Problems) -> Iterator[tuple[int, Cells]]:
+    metadata = [name for name in rows.columns if name not in _TEXT]
+    seen: dict[str, int] = {}
+    for item in rows:
+        listing.rows += 1
+        if isinstance(item, BadRow):
+            problems.add("manifest-row", f"row {item.row}: {item.reason}")
+            continue
+        number, cells = item
+        listing.blanks.update(name for name in metadata if not cells[name].strip())
+        name = cells["image"].strip()
+        first = seen.setdefault(name, number) if name else number
+        if first != number:
+            problems.add("image-listed-twice", f"{name} (rows {first} and {number})")
+            continue
+        yield item
+
+
+def _listed(
+    number: int, cells: Cells, home: Path, problems: Problems, allow_outside: bool
+) -> ListedImage | None:
+    name, study = cells["image"].strip(), cells["study_id"].strip()
+    if not name:
+        problems.add("empty-image", f"row {number}")
+    if not study:
+        problems.add("empty-study", f"row {number}")
+    split = cells.get("split", "").strip()
+    if split and split not in SPLITS:
+        problems.add("unknown-split", f"row {number}")
+    if not name or not study:
+        return None
+    path = _place(home, name)
+    if not allow_outside and not path.is_relative_to(home):
+        problems.add("image-outside", f"row {number}")
+        return None
+    return ListedImage(
+        row=number,
+        name=name,
+        path=str(path),
+        study=study,
+        patient=intern(cells.get("patient_id", "").strip() or study),
+        split=intern(split if split in SPLITS else "train"),
+        view=intern(_view(cells)),
+    )
+
+
+def _place(home: Path, name: str) -> Path:
+    try:
+        return (home / name).resolve()
+    except (OSError, ValueError, RuntimeError):  # a link to itself, a null character
+        return home / "".join(c if c.isprintable() else "?" for c in name)[:200]
+
+
+def _view(cells: Cells) -> str:
+    for column in VIEW_COLUMNS:
+        if cells.get(column, "").strip():
+            return " ".join(cells[column].upper().split())[:24]
+    return ""
+
+
+def _check_groups(listing: Listing, problems: Problems) -> None:
+    """Patients in two splits, studies of two patients."""
+    first: dict[str, ListedImage] = {}
+    owner: dict[str, ListedImage] = {}
+    split_patients: set[str] = set()
+    mixed_studies: set[str] = set()
+    for image in listing.images:
+        other = first.setdefault(image.patient, image)
+        if other.split != image.split and image.patient not in split_patients:
+            split_patients.add(image.patient)
+            problems.add(
+                "patient-in-two-splits",
+                f"rows {other.row} ({other.split}) and {image.row} ({image.split})",
+            )
+        other = owner.setdefault(image.study, image)
+        if other.patient != image.patient and image.study not in mixed_studies:
+            mixed_studies.add(image.study)
+            problems.add("study-of-two-patients", f"rows {other.row} and {image.row}")
+
+
+def _check_blanks(listing: Listing, problems: Problems) -> None:
+    total, blanks = listing.rows, listing.blanks
+    without = {name: total for name in ("patient_id", "split") if name not in listing.columns}
+    for column, kind in (("patient_id", "no-patients"), ("split", "no-split")):
+        missing = without.get(column, blanks[column])
+        problems.add(kind, f"{missing} of {total} rows", missing)
+    for column in listing.columns:
+        if blanks[column] and column not in _KNOWN:
+            problems.add("missing-metadata", f"{column}: {blanks[column]} of {total}")
+    if "split" in listing.columns:
+        used = {image.split for image in listing.images}
+        for split in SPLITS:
+            if split not in used:
+                problems.add("empty-split", split)

@@ -1,0 +1,174 @@
+"""What is wrong with reports: counted, never quoted."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cxrtext.datasets.checking.problems import Problems
+from cxrtext.datasets.checking.report import FactTable
+from cxrtext.errors import DataError
+from cxrtext.images.sandbox import ProcessLost, answers
+from cxrtext.records import BadItem, Study, open_source
+from cxrtext.records.text_source import Item
+from cxrtext.text import split_sections, study_sentences
+
+CHUNK = 64
+FEW = 1000
+"""Up to so many reports are read in this process."""
+
+_TINY, _LONG = 2, 1500
+
+
+@dataclass(frozen=True, slots=True)
+class TextFacts:
+    """What is noted of a report."""
+
+    study: str
+    row: int
+    words: int  # words in all its sections
+    sentences: int  # sentences that describe the image
+    sections: Sequence[str]  # sections that hold text
+    digest: str  # of the text in small letters with single spaces, hexadecimal
+
+
+@dataclass(slots=True)
+class ReportFacts:
+    """What was counted in all reports."""
+
+    studies: dict[str, int] = field(default_factory=dict)  # every study, and its row
+    words: list[int] = field(default_factory=list)  # words of each report that has text
+    sentences: list[int] = field(default_factory=list)  # sentences of each report that has text
+    sections: Counter[str] = field(default_factory=Counter)  # reports with text in each section
+
+
+def describe_work(studies: list[dict[str, Any]], _: bytes) -> tuple[list[dict[str, Any]], bytes]:
+    """Count what stands in some reports, in a process of its own."""
+    return [asdict(_describe(Study(**study))) for study in studies], b""
+
+
+def _describe(study: Study) -> TextFacts:
+    texts = [text for text in (study.report, *study.sections.values()) if text.strip()]
+    words = " ".join(texts).split()
+    sections = {name for name, text in study.sections.items() if text.strip()}
+    if study.report.strip():
+        sections |= {name for name, _ in split_sections(study.report)}
+    digest = hashlib.blake2b(" ".join(words).lower().encode(errors="replace"), digest_size=8)
+    return TextFacts(
+        study=study.study_id,
+        row=study.row,
+        words=len(words),
+        sentences=len(study_sentences(study)) if words else 0,
+        sections=sorted(sections),
+        digest=digest.hexdigest(),
+    )
+
+
+def _chunks(
+    items: Iterator[Item], total: int, problems: Problems, update: Callable[[int, int], None]
+) -> Iterator[list[Study]]:
+    """Studies in groups; bad rows are noted on the way."""
+    number = 0
+    while group := list(islice(items, CHUNK)):
+        number += len(group)
+        update(number, total)
+        studies = []
+        for item in group:
+            if isinstance(item, BadItem):
+                problems.add("report-row", f"{item.item}: {item.reason}")
+            elif isinstance(item, Study):
+                studies.append(item)
+        if studies:
+            yield studies
+
+
+def check_reports(
+    path: Path, problems: Problems, workers: int, update: Callable[[int, int], None]
+) -> ReportFacts | None:
+    """Read reports and note what is wrong with them.
+
+    Returns:
+        What was counted, or None where there are no reports to read.
+    """
+    facts = ReportFacts()
+    first: dict[str, int] = {}
+    try:
+        source = open_source(path)
+        if source.holds != "reports":
+            problems.add("reports-unusable", f"{path.name}: holds sentences, not reports")
+            return None
+        total = sum(1 for _ in source)  # dividing texts into sentences takes far longer
+        groups = _chunks(iter(source), total, problems, update)
+        for found in _described(groups, workers):
+            if isinstance(found, str):
+                problems.add("report-unread", found)
+                continue
+            for text in found:
+                _note(text, facts, first, problems)
+    except DataError as error:
+        problems.add("reports-unusable", str(error))
+        return None
+    return facts
+
+
+def _described(groups: Iterator[list[Study]], workers: int) -> Iterator[list[TextFacts] | str]:
+    """What stands in groups of reports; of one that cannot be read the row and the reason."""
+    for group in islice(groups, FEW // CHUNK):
+        yield list(map(_describe, group))
+    tasks = ([asdict(study) for study in group] for group in groups)
+    for task, answer in answers(describe_work, tasks, workers):
+        if not isinstance(answer, ProcessLost):
+            yield [TextFacts(**facts) for facts in answer[0]]
+            continue
+        # One report of the group is to blame: tried one by one, only it is lost.
+        for (study,), single in answers(describe_work, ([study] for study in task), 1):
+            if isinstance(single, ProcessLost):
+                yield f"row {study['row']}: {single.fault.format('read')}"
+            else:
+                yield [TextFacts(**facts) for facts in single[0]]
+
+
+def _note(text: TextFacts, facts: ReportFacts, first: dict[str, int], problems: Problems) -> None:
+    where = f"row {text.row}"
+    facts.studies[text.study] = text.row
+    facts.sections.update(text.sections)
+    if not text.words:
+        problems.add("report-empty", where)
+        return
+    facts.words.append(text.words)
+    facts.sentences.append(text.sentences)
+    if not text.sentences:
+        problems.add("report-without-sentence", where)
+    if text.words <= _TINY:
+        problems.add("report-short", where)
+    if text.words > _LONG:
+        problems.add("report-long", f"{where} ({text.words} words)")
+    other = first.setdefault(text.digest, text.row)
+    if other != text.row:
+        problems.add("report-repeated", f"{where} = row {other}")
+
+
+def join_reports(studies: Mapping[str, int], facts: ReportFacts, problems: Problems) -> None:
+    """Note studies without a report and reports without a study."""
+    if facts.studies and studies and studies.keys().isdisjoint(facts.studies):
+        problems.add("no-report-joined", f"{len(facts.studies)} reports, {len(studies)} studies")
+        return
+    for study, row in studies.items():
+        if study not in facts.studies:
+            problems.add("study-without-report", f"row {row} of the manifest")
+    for study, row in facts.studies.items():
+        if study not in studies:
+            problems.add("report-without-study", f"row {row} of the reports")
+
+
+def sections_table(facts: ReportFacts) -> FactTable:
+    """Return how many reports have text in each section."""
+    total = len(facts.studies)
+    rows = [
+        (name, str(count), str(total - count), f"{100 * count / total:.0f} %")
+        for name, count in facts.sections.most_common()
+    ]
+    return FactTable("Sections of the reports", ("section", "with text", "empty", "share"), rows)

@@ -1,0 +1,99 @@
+"""CheXpert: ``train.csv``, ``valid.csv``, ``test.csv`` and the images that they list."""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from cxrtext.datasets.importing.files import existing
+from cxrtext.datasets.importing.reading import (
+    Entry,
+    FoundImage,
+    ImportOptions,
+    NotKeptError,
+    Reading,
+    Skipped,
+    columns_kept,
+)
+from cxrtext.datasets.importing.tables import columns_of, count_rows, find_table, map_rows
+from cxrtext.datasets.importing.values import (
+    LATERAL,
+    findings_of,
+    frontal_view,
+    label_values,
+    sex,
+    years,
+)
+from cxrtext.records import BadItem
+
+KEEP = {"age": "Age", "sex": "Sex"}
+TABLES = {"train": "train", "valid": "val", "test": "test"}
+
+_PLACE = re.compile(r"(?:^|/)((?:train|valid|test)/)?(patient\d+)/(study\d+)/(view\w+\.\w+)$")
+
+
+def _tables(root: Path) -> dict[str, Path]:
+    found = {stem: find_table(root, stem) for stem in TABLES}
+    return {
+        stem: path
+        for stem, path in found.items()
+        if path is not None and "Path" in columns_of(path)
+    }
+
+
+def _image(
+    root: Path,
+    stem: str,
+    columns: tuple[str, ...],
+    findings: tuple[str, ...],
+    item: str,
+    row: dict[str, str],
+) -> FoundImage:
+    listed = row["Path"]
+    match = _PLACE.search(listed)
+    if match is None:
+        reason = "Path does not end in patient…/study…/view…; fix the row"
+        raise NotKeptError(BadItem(item, reason))
+    if row.get("Frontal/Lateral", "").lower() == "lateral":
+        raise NotKeptError(Skipped(item, LATERAL))
+    view = frontal_view(item, row.get("AP/PA", ""), row.get("Frontal/Lateral", ""), match[4])
+    # The tables say ``CheXpert-v1.0-small/train/patient…`` or less.
+    below = "/".join(match.groups()[1:])
+    name, path = existing(root, item, listed, f"{match[1] or ''}{below}", f"{stem}/{below}")
+    known = {"age": years(row.get("Age", "")), "sex": sex(row.get("Sex", ""))}
+    if known["sex"] == "O" or row.get("Sex") == "Unknown":
+        known["sex"] = ""
+    return FoundImage(
+        path=path,
+        name=path.relative_to(root).as_posix() if ".." in name else name,
+        study_id=f"{match[2]}-{match[3]}",
+        patient_id=match[2],
+        split=TABLES[stem],
+        view=view,
+        metadata={name: known[name] for name in columns},
+        labels=label_values(item, row, findings),
+    )
+
+
+def _images(
+    root: Path, tables: dict[str, Path], columns: tuple[str, ...], findings: tuple[str, ...]
+) -> Iterator[Entry]:
+    for stem, path in tables.items():
+        yield from map_rows(path, ["Path"], partial(_image, root, stem, columns, findings))
+
+
+def open_chexpert(root: Path, options: ImportOptions, _: Path) -> Reading | None:
+    """Open CheXpert; None where the folder does not hold it."""
+    tables = _tables(root)
+    if not tables:
+        return None
+    columns, left_out = columns_kept(options.keep, KEEP, "chexpert")
+    findings = findings_of({name for path in tables.values() for name in columns_of(path)})
+    return Reading(
+        layout="chexpert",
+        count=lambda: sum(map(count_rows, tables.values())),
+        images=partial(_images, root, tables, columns, findings),
+        columns=columns,
+        findings=findings,
+        left_out=left_out,
+    )

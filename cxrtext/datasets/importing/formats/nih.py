@@ -1,0 +1,141 @@
+"""NIH ChestX-ray14: ``Data_Entry_2017.csv``, its boxes, its split, and the image folders."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from cxrtext.datasets.importing.files import existing, pictures_by_name
+from cxrtext.datasets.importing.reading import (
+    TRAIN_OR_VAL,
+    Entry,
+    FoundImage,
+    ImportOptions,
+    NotKeptError,
+    Reading,
+    columns_kept,
+)
+from cxrtext.datasets.importing.tables import count_rows, find_table, map_rows
+from cxrtext.datasets.importing.values import check_ids, frontal_view, sex, years
+from cxrtext.errors import DataError
+from cxrtext.records import BadItem, Box
+
+KEEP = {"age": "Patient Age", "sex": "Patient Sex", "follow_up": "Follow-up #"}
+TABLES = ("Data_Entry_2017", "Data_Entry_2017_v2020")
+NAMES = {
+    "Atelectasis": "Atelectasis",
+    "Cardiomegaly": "Cardiomegaly",
+    "Consolidation": "Consolidation",
+    "Edema": "Edema",
+    "Effusion": "Pleural Effusion",
+    "Emphysema": "Emphysema",
+    "Fibrosis": "Fibrosis",
+    "Hernia": "Hernia",
+    "Infiltration": "Infiltration",
+    "Mass": "Mass",
+    "Nodule": "Nodule",
+    "Pleural_Thickening": "Pleural Thickening",
+    "Pneumonia": "Pneumonia",
+    "Pneumothorax": "Pneumothorax",
+}
+"""The 14 names of ChestX-ray14, and the columns that they become."""
+
+COLUMNS = ("No Finding", *NAMES.values())
+BOX_NAMES = {**NAMES, "Infiltrate": "Infiltration"}
+SIDE = 1024
+"""Pixels along each side of the images as they are given out, which the boxes count in."""
+
+
+def _test_names(root: Path) -> set[str] | None:
+    path = root / "test_list.txt"
+    if not path.is_file():
+        return None
+    try:
+        return set(path.read_text(encoding="utf-8").split())
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not UTF-8 text; copy the file again") from None
+
+
+def _labels(item: str, text: str) -> dict[str, str]:
+    """Labels from "Effusion|Mass" or "No Finding".
+
+    The set says of every finding whether its reports mention it, so none is blank.
+    """
+    names = text.split("|")
+    if any(name != "No Finding" and name not in NAMES for name in names):
+        reason = "Finding Labels has a name that is not of this set; fix the cell"
+        raise NotKeptError(BadItem(item, reason))
+    present = {NAMES.get(name, name) for name in names}
+    return {name: "1" if name in present else "0" for name in COLUMNS}
+
+
+def _image(
+    root: Path,
+    places: dict[str, str],
+    test: set[str] | None,
+    columns: tuple[str, ...],
+    item: str,
+    row: dict[str, str],
+) -> FoundImage:
+    image, patient = row["Image Index"], row["Patient ID"]
+    study = image.rpartition(".")[0]
+    check_ids(item, study, patient)
+    view = frontal_view(item, row.get("View Position", ""))
+    labels = _labels(item, row["Finding Labels"])
+    name, path = existing(root, item, places.get(image, ""))
+    known = {
+        "age": years(row.get("Patient Age", "")),
+        "sex": sex(row.get("Patient Sex") or row.get("Patient Gender", "")),
+        "follow_up": row.get("Follow-up #", ""),
+    }
+    return FoundImage(
+        path=path,
+        name=name,
+        study_id=study,
+        patient_id=patient,
+        split="" if test is None else "test" if image in test else TRAIN_OR_VAL,
+        view=view,
+        box_key=image,
+        metadata={column: known[column] for column in columns},
+        labels=labels,
+    )
+
+
+def _images(root: Path, out: Path, table: Path, columns: tuple[str, ...]) -> Iterator[Entry]:
+    make = partial(_image, root, pictures_by_name(root, out), _test_names(root), columns)
+    yield from map_rows(table, ["Image Index", "Finding Labels", "Patient ID"], make)
+
+
+def _boxes(path: Path) -> Iterator[Box | BadItem]:
+    # Its header has a comma within "Bbox [x,y,w,h]", which divides it into four columns.
+    needed = ["Image Index", "Finding Label", "Bbox [x", "h]"]
+    return cast("Iterator[Box | BadItem]", map_rows(path, needed, _box))
+
+
+def _box(item: str, cells: dict[str, str]) -> Box:
+    finding = BOX_NAMES.get(cells["Finding Label"])
+    try:
+        x, y, w, h = (float(cells[name]) for name in ("Bbox [x", "y", "w", "h]"))
+    except ValueError:
+        finding = None
+    if finding is None or not (0 <= x < SIDE and 0 <= y < SIDE and w > 0 and h > 0):
+        raise NotKeptError(BadItem(item, "no box of a finding of this set; fix the row"))
+    return Box(cells["Image Index"], SIDE, SIDE, finding, finding, (x, y, w, h))
+
+
+def open_nih(root: Path, options: ImportOptions, out: Path) -> Reading | None:
+    """Open ChestX-ray14; None where the folder does not hold it."""
+    table = next((path for path in (find_table(root, stem) for stem in TABLES) if path), None)
+    if table is None:
+        return None
+    columns, left_out = columns_kept(options.keep, KEEP, "nih")
+    boxes = find_table(root, "BBox_List_2017") if options.boxes is None else None
+    return Reading(
+        layout="nih",
+        count=partial(count_rows, table),
+        images=partial(_images, root, out, table, columns),
+        columns=columns,
+        findings=COLUMNS,
+        boxes=None if boxes is None else _boxes(boxes),
+        left_out=left_out,
+    )

@@ -1,0 +1,71 @@
+"""Open-i (Indiana University): reports, projections and images as Kaggle lays them out."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from cxrtext.datasets.importing.files import existing, pictures_by_name
+from cxrtext.datasets.importing.reading import (
+    Entry,
+    FoundImage,
+    ImportOptions,
+    Reading,
+    columns_kept,
+)
+from cxrtext.datasets.importing.tables import count_rows, find_table, map_rows, read_rows
+from cxrtext.datasets.importing.values import check_ids, frontal_view
+from cxrtext.errors import DataError
+from cxrtext.records import BadItem, Study
+from cxrtext.records.text_source import SECTION_COLUMNS, distinct_studies
+
+
+def _image(root: Path, places: dict[str, str], item: str, row: dict[str, str]) -> FoundImage:
+    study, file = row["uid"], row["filename"]
+    view = frontal_view(item, row["projection"])
+    name, path = existing(root, item, places.get(file, ""))
+    check_ids(item, study, "")
+    # The set names no patients: each has one study.
+    return FoundImage(path, name, study, study, view=view, box_key=file)
+
+
+def _images(root: Path, out: Path, table: Path) -> Iterator[Entry]:
+    make = partial(_image, root, pictures_by_name(root, out))
+    yield from map_rows(table, ["uid", "filename", "projection"], make)
+
+
+def read_indiana_reports(path: Path) -> Iterator[Study | BadItem]:
+    """Give the reports of ``indiana_reports.csv``, which calls the study ``uid``."""
+
+    def studies() -> Iterator[tuple[str, Study] | BadItem]:
+        for number, row in enumerate(read_rows(path, ["uid"]), 1):
+            if isinstance(row, BadItem):
+                yield row
+                continue
+            item, cells = row
+            if not cells["uid"]:
+                yield BadItem(item, "empty uid; give every report one")
+                continue
+            sections = {name: cells[name] for name in SECTION_COLUMNS if name in cells}
+            yield item, Study(cells["uid"], sections=sections, row=number)
+
+    return distinct_studies(studies(), "row")
+
+
+def open_openi(root: Path, options: ImportOptions, out: Path) -> Reading | None:
+    """Open the Indiana set; None where the folder does not hold its projections."""
+    table = find_table(root, "indiana_projections")
+    if table is None:
+        return None
+    reports = find_table(root, "indiana_reports")
+    if reports is None and options.reports is None:
+        raise DataError(
+            f"{root}: indiana_reports.csv is missing; put it beside indiana_projections.csv, or "
+            "name another table of reports with --reports"
+        )
+    columns_kept(options.keep, {}, "openi")
+    return Reading(
+        layout="openi",
+        count=partial(count_rows, table),
+        images=partial(_images, root, out, table),
+        reports=read_indiana_reports(reports) if reports and options.reports is None else None,
+    )

@@ -1,0 +1,116 @@
+"""What an import is asked for, and what the reader of a set gives."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cxrtext.errors import ConfigError
+from cxrtext.records import BadItem, Box, Study
+
+TRAIN_OR_VAL = "train or val"
+"""The split of an image that its set leaves to be divided into these two."""
+
+AGE_TOP = 89
+"""With hashed ids, older patients are given as one year more than this: great ages are rare."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """What the user may choose about an import."""
+
+    layout: str = "auto"  # the name of a layout, or "auto"
+    keep: tuple[str, ...] = ()  # metadata to be read into the manifest
+    reports: Path | None = None  # a table or folder of reports, instead of those of the set
+    boxes: Path | None = None  # a box file, instead of that of the set
+    # a file whose content keys the hashes that replace ids; None keeps the ids.
+    hash_key: Path | None = None
+    # shares of train, val and test, for sets without a split of their own.
+    split: tuple[int, int, int] = (80, 10, 10)
+    seed: int = 0  # another seed draws another split
+    require_view: bool = False  # whether images that do not say their view are left out
+    copy: bool = False  # whether images are copied where a hard link would do
+    max_rejected: int = 100  # how many rows and files may be damaged
+
+
+def check_options(options: ImportOptions) -> None:
+    """Refuse shares that are none, and dates where ids are hashed."""
+    shares = options.split
+    if len(shares) != 3 or min(shares) < 0 or not sum(shares):
+        raise ConfigError(
+            f"--split is {','.join(map(str, shares))}; give three shares such as 80,10,10"
+        )
+    if options.hash_key is not None and "date" in options.keep:
+        raise ConfigError("--keep date: dates are dropped with --hash-ids; leave date out")
+
+
+def columns_kept(
+    keep: tuple[str, ...], offered: Mapping[str, str], layout: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Divide what a set offers into what the user asked for and the rest.
+
+    Returns:
+        The columns kept, in the user's order, and those left out.
+    """
+    keep = tuple(name for name in keep if name != "view")  # always there
+    for name in keep:
+        if name not in offered:
+            has = ", ".join(offered) or "none"
+            raise ConfigError(
+                f"--keep {name}: the {layout} layout has no such metadata; it has: {has}"
+            )
+    return tuple(dict.fromkeys(keep)), tuple(name for name in offered if name not in keep)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundImage:
+    """A frontal radiograph, as its set names it."""
+
+    path: Path  # the file, all links followed
+    name: str  # its path relative to the folder, with forward slashes
+    study_id: str  # its study, as the set names it
+    patient_id: str  # its patient; "" where the set does not say
+    split: str = ""  # "train", "val", "test", ``TRAIN_OR_VAL``, or "" where it is to be drawn
+    view: str = ""  # "AP", "PA", "frontal" (either), or "" where nothing says
+    accession: str = ""  # another number by which a report may name the study
+    box_key: str = ""  # what box files call the image; "" for the name
+    # the columns that the user asked for.
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    # labels of its study by finding: "1", "0", "-1" or "".
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that is rightly left out, such as a lateral view."""
+
+    item: str  # where it stands: "row 17", or the relative path of a file
+    kind: str  # why, in the words that files are counted under
+
+
+class NotKeptError(Exception):
+    """Ends the reading of one image; ``entry`` says why it is not kept."""
+
+    def __init__(self, entry: Skipped | BadItem) -> None:
+        super().__init__(entry)
+        self.entry = entry
+
+
+Entry = FoundImage | Skipped | BadItem
+LabelRow = tuple[str, Mapping[str, str]]
+"""A study and its labels by finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A set opened for import; everything in it is read when it is iterated over."""
+
+    layout: str  # the name of the layout
+    count: Callable[[], int]  # counts the files or rows to come, for the progress; called once
+    images: Callable[[], Iterator[Entry]]  # starts reading the images
+    columns: tuple[str, ...] = ()  # columns of metadata that the images have
+    findings: tuple[str, ...] = ()  # columns of the labels; empty where there are none
+    # labels that do not come with the images.
+    label_rows: Iterable[LabelRow | BadItem] | None = None
+    reports: Iterable[Study | BadItem] | None = None  # the reports, where the set has some
+    boxes: Iterable[Box | BadItem] | None = None  # the boxes, where the set has some
+    left_out: tuple[str, ...] = ()  # columns of the set that the user did not ask for

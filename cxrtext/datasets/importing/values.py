@@ -1,0 +1,100 @@
+"""What the cells of a set say, in the spellings of devices and of sets: views, ages, ids, labels.
+
+What is wrong with a cell ends the reading of its image by a :class:`NotKeptError`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from cxrtext.datasets.importing.reading import NotKeptError, Skipped
+from cxrtext.records import BadItem
+from cxrtext.records.labels import CHEXPERT, VALUES
+
+FRONTAL = ("AP", "PA", "frontal")
+"""What the ``view`` column holds of an image that is kept and says its view."""
+LATERAL = "lateral view"
+OTHER = "other view (oblique, decubitus, axial)"
+NO_VIEW = "no view information"
+
+_DECUBITUS = {"LLD", "RLD", "DECUB", "DECUBITUS"}
+_OBLIQUE = {"LAO", "RAO", "LPO", "RPO", "RLO", "LLO", "OBL", "OBLIQUE", "AXIAL", "LORDOTIC"}
+_LATERAL = {"LL", "RL", "LAT", "LATERAL", "LLAT", "RLAT", "XTABLE", "LATERALE", "PROFIL"}
+_PA = re.compile(r"\bP ?A\b|\bPOSTERO ?ANTERIOR\b")
+_AP = re.compile(r"\bA ?P\b|\bANTERO ?POSTERIOR\b")
+_NOT_LETTERS = re.compile(r"[^A-Z]+")
+
+
+def read_view(text: str) -> str:
+    """Say which view a word or a description names.
+
+    Args:
+        text: Such as "PA", "AP_PORTABLE", "postero-anterior" or "Left lateral decubitus".
+
+    Returns:
+        "AP", "PA", "frontal", ``LATERAL``, ``OTHER``, or "" where it does not say, or says two.
+    """
+    words = _NOT_LETTERS.sub(" ", text.upper()).strip()
+    tokens = set(words.split())
+    if tokens & (_DECUBITUS | _OBLIQUE) or "SWIMMER" in words:
+        return OTHER
+    lateral = bool(tokens & _LATERAL)
+    pa, ap = _PA.search(words) is not None, _AP.search(words) is not None
+    frontal = pa or ap or "FRONTAL" in tokens
+    if lateral:
+        # "PA and lateral" describes an examination of two images, not this image.
+        return "" if frontal else LATERAL
+    if pa and ap:
+        return "frontal"
+    return "PA" if pa else "AP" if ap else "frontal" if frontal else ""
+
+
+def frontal_view(item: str, *texts: str) -> str:
+    """The view that the first text with an answer names; "" where none has one."""
+    view = next((view for view in map(read_view, texts) if view), "")
+    if view in (LATERAL, OTHER):
+        raise NotKeptError(Skipped(item, view))
+    return view
+
+
+def years(text: str) -> str:
+    """An age in whole years: "058Y", "58.0" and "58" are 58, "007M" is 0; "" where it is none."""
+    number, unit = (text[:-1], text[-1]) if text[-1:].isalpha() else (text, "Y")
+    number = number.partition(".")[0]
+    if not (number.isascii() and number.isdigit() and len(number) <= 3):
+        return ""
+    per_year = {"Y": 1, "M": 12, "W": 52, "D": 365}.get(unit.upper())
+    return "" if per_year is None else str(int(number) // per_year)
+
+
+def sex(text: str) -> str:
+    """M, F or O, from a letter or a word; "" where it is none of these."""
+    letter = text[:1].upper()
+    return letter if letter in ("M", "F", "O") else ""
+
+
+def findings_of(columns: Iterable[str]) -> tuple[str, ...]:
+    """Those of the 14 CheXpert columns that a table has."""
+    present = set(columns)
+    return tuple(name for name in CHEXPERT if name in present)
+
+
+def label_values(item: str, row: Mapping[str, str], findings: Iterable[str]) -> dict[str, str]:
+    """The labels of a row as "1", "0", "-1" or ""."""
+    labels = {}
+    for name in findings:
+        text = row.get(name, "")
+        if text not in VALUES:
+            reason = f"{name}: a label is 1, 0, -1 or blank; fix the cell"
+            raise NotKeptError(BadItem(item, reason))
+        value = VALUES[text]
+        labels[name] = "" if value is None else str(value)
+    return labels
+
+
+def check_ids(item: str, study_id: str, patient_id: str) -> None:
+    """Refuse the ids of a row or a file."""
+    if not study_id:
+        raise NotKeptError(BadItem(item, "no study id; give every image one"))
+    for name, value in (("study", study_id), ("patient", patient_id)):
+        if not value.isprintable() or len(value) > 200:
+            raise NotKeptError(BadItem(item, f"its {name} id is no plain text; fix it"))

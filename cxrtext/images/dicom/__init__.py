@@ -1,0 +1,45 @@
+"""DICOM files: header, pixels and display.
+
+Everything in here raises :class:`ImageError` where a file is damaged, cut off, not supported or
+too large; its text does not name the file.  Memory and time are bounded whatever a file claims.
+"""
+
+import numpy as np
+
+from cxrtext.errors import ImageError
+from cxrtext.images.dicom.display import Choice, read_display, read_palette, render_grey
+from cxrtext.images.dicom.header import PixelFormat, choose_frame, pixel_format
+from cxrtext.images.dicom.pixels import DicomFile, places_of, read_file, stored_values
+from cxrtext.images.grey import Grey, Samples, luma
+
+
+def decode_dicom(data: bytes, frame: int | None, window: Choice) -> Grey:
+    """Decode one frame of a DICOM file.
+
+    Args:
+        frame: Which frame, from 0; None where there is one only.
+        window: Contrast, for greyscale; see `cxrtext.images.read_image`.
+    """
+    file = read_file(data)
+    pixels = pixel_format(file.dataset)
+    index = choose_frame(pixels.frames, frame)
+    if window is not None and not pixels.photometric.startswith("MONOCHROME"):
+        raise ImageError("is a colour image, so it has no window; leave window out")
+    values, rgb = stored_values(file, pixels, index)
+    if pixels.photometric == "PALETTE COLOR":
+        return _palette_grey(values, file, pixels)
+    if pixels.colour:
+        if values.dtype == np.uint8 and pixels.stored == 8 and not rgb:
+            return Grey(values)
+        grey = luma(values) if rgb else values.astype(np.float32)
+        return Grey(grey / np.float32(2**pixels.stored - 1))
+    display = read_display(file.dataset, pixels, index, little=file.little)
+    return render_grey(values, pixels, display, window)
+
+
+def _palette_grey(values: Samples, file: DicomFile, pixels: PixelFormat) -> Grey:
+    tables = read_palette(file.dataset, little=file.little)
+    axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.float64)
+    colours = np.stack([table(axis) for table in tables], axis=-1)
+    top = 255 if max(table.top for table in tables) <= 255 else 65535
+    return Grey(places_of(values, pixels), luma(colours) / np.float32(top))

@@ -1,0 +1,277 @@
+"""How a DICOM file wants its greyscale shown, and stored values made grey that way.
+
+Modality, contrast, and the meaning of black and white: everything is worked out once for each
+stored value that there can be, not for each pixel.  Attributes of enhanced multi-frame files come
+from the functional groups of the frame.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cxrtext.errors import ImageError
+from cxrtext.images.dicom.header import PixelFormat, numbers
+from cxrtext.images.dicom.pixels import places_of
+from cxrtext.images.grey import Doubles, Grey, Samples, count, stretched
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
+
+Choice = int | str | tuple[float, float] | None
+
+_FUNCTIONS = ("LINEAR", "LINEAR_EXACT", "SIGMOID")
+_BROKEN = "a look-up table is damaged; export the file again"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A look-up table."""
+
+    # the input that the first entry belongs to; smaller inputs get the first entry, inputs past the
+    # end the last.
+    first: int
+    entries: Doubles  # [n] outputs
+
+    def __call__(self, values: Doubles) -> Doubles:
+        """Look values up, any shape."""
+        places = np.clip(np.rint(values) - self.first, 0, len(self.entries) - 1)
+        return np.asarray(self.entries[places.astype(np.int64)], dtype=np.float64)
+
+    @property
+    def top(self) -> float:
+        """The largest value of the depth that the entries need.
+
+        Descriptors often say 16 bits over entries of fewer, which would come out dark.
+        """
+        return float((1 << max(int(self.entries.max()).bit_length(), 1)) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastWindow:
+    """A window, in modality units; ``function`` is LINEAR, LINEAR_EXACT or SIGMOID."""
+
+    centre: float
+    width: float
+    function: str = "LINEAR"
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """The modality transformation, and what there is to choose contrast from."""
+
+    modality: Table | tuple[float, float]  # a table, or (slope, intercept)
+    choices: tuple[Table | ContrastWindow, ...]  # VOI LUTs, then windows, in the file's order
+    names: tuple[str, ...]  # what the file calls each of them; empty where it gives no name
+    function: str  # the file's VOI LUT function
+    # stored values (lowest, highest) that are no part of the picture.
+    padding: tuple[float, float] | None
+
+
+def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little: bool) -> Display:
+    """Read how one frame, counted from 0, is to be shown."""
+    modality = _read_modality(dataset, pixels, frame, little)
+    negative = pixels.signed or (not isinstance(modality, Table) and modality[1] < 0)
+    voi = _holder(dataset, frame, "FrameVOILUTSequence", "WindowCenter")
+    function = str(voi.get("VOILUTFunction") or "LINEAR").strip()
+    if function not in _FUNCTIONS:
+        raise ImageError("VOILUTFunction is none of the standard; pass window=(centre, width)")
+    items = list(dataset.get("VOILUTSequence") or ())
+    tables = [_table_of(item, little, negative) for item in items]
+    pairs = zip(numbers(voi, "WindowCenter"), numbers(voi, "WindowWidth"), strict=False)
+    windows = [ContrastWindow(centre, width, function) for centre, width in pairs]
+    window_names = [*_texts(voi, "WindowCenterWidthExplanation"), *[""] * len(windows)]
+    names = (
+        *(" ".join(_texts(item, "LUTExplanation")) for item in items),
+        *window_names[: len(windows)],
+    )
+    return Display(modality, (*tables, *windows), names, function, _padding(dataset))
+
+
+def _texts(dataset: "Dataset", keyword: str) -> list[str]:
+    """Read an element of one or several texts, without the blanks around them."""
+    value = dataset.get(keyword)
+    several = [value] if isinstance(value, str) else list(value or ())
+    return [str(one).strip() for one in several]
+
+
+def _read_modality(
+    dataset: "Dataset", pixels: PixelFormat, frame: int, little: bool
+) -> Table | tuple[float, float]:
+    for item in dataset.get("ModalityLUTSequence") or ():
+        return _table_of(item, little, pixels.signed)
+    rescale = _holder(dataset, frame, "PixelValueTransformationSequence", "RescaleSlope")
+    slope = (numbers(rescale, "RescaleSlope") or [1.0])[0]
+    intercept = (numbers(rescale, "RescaleIntercept") or [0.0])[0]
+    if slope == 0:
+        raise ImageError("RescaleSlope is 0; export the file again")
+    return slope, intercept
+
+
+def _holder(dataset: "Dataset", frame: int, macro: str, keyword: str) -> "Dataset":
+    """Find the functional group of a frame that holds an attribute, or else the file itself."""
+    per_frame = list(dataset.get("PerFrameFunctionalGroupsSequence") or ())
+    shared = list(dataset.get("SharedFunctionalGroupsSequence") or ())
+    for group in (*per_frame[frame : frame + 1], *shared[:1]):
+        for item in group.get(macro) or ():
+            if keyword in item:
+                return item  # type: ignore[no-any-return]
+    return dataset
+
+
+def _padding(dataset: "Dataset") -> tuple[float, float] | None:
+    first = numbers(dataset, "PixelPaddingValue")
+    if not first:
+        return None
+    second = numbers(dataset, "PixelPaddingRangeLimit") or first
+    return min(first[0], second[0]), max(first[0], second[0])
+
+
+def _table_of(item: "Dataset", little: bool, signed: bool) -> Table:
+    return _read_table(item.get("LUTDescriptor"), item.get("LUTData"), little, signed)
+
+
+def _read_table(descriptor: Any, data: Any, little: bool, signed: bool) -> Table:
+    """Read a table from its data and its descriptor: entries, first input, bits an entry."""
+    try:
+        count, first, _bits = (int(one) for one in descriptor)
+        words = _words(data, little)
+    except (ValueError, TypeError, OverflowError):
+        raise ImageError(_BROKEN) from None
+    count = (count & 0xFFFF) or 65536
+    if signed and first > 0x7FFF:
+        first -= 0x10000
+    if len(words) >= count:
+        entries = words[:count]
+    elif 2 * len(words) >= count:
+        # Entries of 8 bits, two a word.
+        entries = words.view(np.uint8)[:count]
+    else:
+        raise ImageError(_BROKEN)
+    return Table(first, entries.astype(np.float64))
+
+
+def _words(data: Any, little: bool) -> npt.NDArray[Any]:
+    if isinstance(data, bytes):
+        whole = data[: len(data) // 2 * 2]
+        return np.frombuffer(whole, dtype="<u2" if little else ">u2").astype("<u2")
+    numbers = [data] if isinstance(data, int) else list(data)
+    return np.array([int(one) & 0xFFFF for one in numbers], dtype="<u2")
+
+
+def read_palette(dataset: "Dataset", *, little: bool) -> tuple[Table, Table, Table]:
+    """Read the red, green and blue tables of a PALETTE COLOR image."""
+    tables = []
+    for colour in ("Red", "Green", "Blue"):
+        name = f"{colour}PaletteColorLookupTable"
+        data = dataset.get(f"{name}Data")
+        if data is None:
+            raise ImageError("has no plain palette; export it as greyscale")
+        tables.append(_read_table(dataset.get(f"{name}Descriptor"), data, little, False))
+    red, green, blue = tables
+    return red, green, blue
+
+
+def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: Choice) -> Grey:
+    """Show stored values as a viewer would, MONOCHROME1 inverted.
+
+    Args:
+        stored: [H, W] whole numbers.
+        choice: An index into ``display.choices``, one of ``display.names`` in either case, (centre,
+            width), or None for the first usable one and percentiles where there is none.
+
+    Returns:
+        Grey values in [0, 1].
+    """
+    if pixels.stored <= 16:
+        axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)
+        places = places_of(stored, pixels)
+    else:
+        axis, places = np.unique(stored, return_inverse=True)
+    modality = _modality(axis.astype(np.float64), display)
+    contrast = _contrast(display, choice)
+    if contrast is None:
+        counts = count(places, len(axis))
+        grey = stretched(modality, _without_padding(axis, counts, display.padding))
+    elif isinstance(contrast, Table):
+        grey = contrast(modality) / contrast.top
+    else:
+        grey = windowed(modality, contrast)
+    if pixels.photometric == "MONOCHROME1":
+        grey = 1.0 - grey
+    return Grey(places.reshape(stored.shape), grey.astype(np.float32))
+
+
+def _modality(axis: Doubles, display: Display) -> Doubles:
+    if isinstance(display.modality, Table):
+        return display.modality(axis)
+    slope, intercept = display.modality
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = axis * slope + intercept
+    # Leaves room for the differences that windows and percentiles take.
+    if not (np.abs(values) < 1e300).all():
+        raise ImageError("RescaleSlope or RescaleIntercept is out of range; export the file again")
+    return values
+
+
+def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None:
+    if choice is None:
+        usable = (one for one in display.choices if isinstance(one, Table) or one.width > 0)
+        return next(usable, None)
+    if isinstance(choice, tuple):
+        return _own_window(choice, display.function)
+    count = len(display.choices)
+    if isinstance(choice, str):
+        wanted = choice.strip().casefold()
+        named = [name.casefold() for name in display.names]
+        choice = named.index(wanted) if wanted and wanted in named else count
+    if not 0 <= choice < count:
+        known = f"has {count} window(s), counted from 0" if count else "has no window of its own"
+        raise ImageError(
+            f"{known}; pass another index or name, (centre, width), or leave window out"
+        )
+    chosen = display.choices[choice]
+    if isinstance(chosen, ContrastWindow) and chosen.width <= 0:
+        raise ImageError("its window of that index has no width; choose another or leave it out")
+    return chosen
+
+
+def _own_window(choice: tuple[float, float], function: str) -> ContrastWindow:
+    centre, width = choice
+    if not (math.isfinite(centre) and math.isfinite(width) and width > 0):
+        raise ImageError("cannot be shown with that window; pass a finite centre and a width > 0")
+    return ContrastWindow(centre, width, function)
+
+
+def windowed(values: Doubles, window: ContrastWindow) -> Doubles:
+    """Map modality values through a window to [0, 1].
+
+    Source: DICOM PS3.3 C.11.2.1.2 and C.11.2.1.3.  LINEAR is not defined for widths under 1, as
+    rescaled data in small units has them, and is taken as LINEAR_EXACT there.
+    """
+    centre, width = window.centre, window.width
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        if window.function == "SIGMOID":
+            # exp(-4 (x - c) / w) by way of tanh, which cannot overflow
+            grey = 0.5 + 0.5 * np.tanh(2.0 * ((values - centre) / width))
+        elif window.function == "LINEAR" and width == 1:
+            grey = np.where(values > centre - 0.5, 1.0, 0.0)
+        elif window.function == "LINEAR" and width > 1:
+            grey = (values - (centre - 0.5)) / (width - 1) + 0.5
+        else:
+            grey = (values - centre) / width + 0.5
+    return np.asarray(np.clip(grey, 0.0, 1.0), dtype=np.float64)
+
+
+def _without_padding(
+    axis: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    padding: tuple[float, float] | None,
+) -> npt.NDArray[np.int64]:
+    """Leave padding out of the statistics, unless nothing else is there."""
+    if padding is None:
+        return counts
+    picture = np.where((axis >= padding[0]) & (axis <= padding[1]), 0, counts)
+    return picture if picture.any() else counts

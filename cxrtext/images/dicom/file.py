@@ -1,0 +1,198 @@
+"""The bytes of a DICOM file: its kind, its transfer syntax, deflated data, wanted elements.
+
+Only elements that are asked for are read; names, dates and numbers of a patient are skipped.
+"""
+
+import re
+import struct
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cxrtext.errors import ImageError
+from cxrtext.images.dicom.elements import LONG_VRS, MAX_BYTES, PIXEL_DATA, select
+from cxrtext.images.source import MAX_FILE_BYTES, quiet
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
+
+IMPLICIT = "1.2.840.10008.1.2"
+DEFLATED = "1.2.840.10008.1.2.1.99"
+BIG_ENDIAN = "1.2.840.10008.1.2.2"
+RLE = "1.2.840.10008.1.2.5"
+RAW_FRAME = "1.2.840.10008.1.2.1.98"
+DEFLATED_FRAME = "1.2.840.10008.1.2.8.1"
+# 53 and 55 are progressive, retired but found in archives.
+JPEG = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (50, 51, 53, 55, 57, 70))
+JPEG_LS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (80, 81))
+# 201 to 203 are High-Throughput JPEG 2000.
+JPEG_2000 = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (90, 91, 201, 202, 203))
+NATIVE = frozenset({IMPLICIT, "1.2.840.10008.1.2.1", DEFLATED, BIG_ENDIAN})
+ALLOWED = NATIVE | JPEG | JPEG_LS | JPEG_2000 | {RLE, RAW_FRAME, DEFLATED_FRAME}
+
+FIRST_BYTES = 2**16
+"""Read of a header at first; those of most files are shorter."""
+
+_INFLATE_STEP = 2**16
+_HEADLESS = re.compile(rb".{0,2}\x08\x00.\x00", re.DOTALL)
+_DEFLATED_DATA = "its deflated data is {}; copy or export the file again"
+
+
+class NotDicomError(ImageError):
+    """The file is no DICOM file at all."""
+
+
+def is_dicom(data: bytes) -> bool:
+    """Tell a DICOM file, with its 128-byte preamble or with only that left out."""
+    return data[128:132] == b"DICM" or data.startswith(b"\x02\x00\x00\x00UL")
+
+
+def looks_headless(data: bytes) -> bool:
+    """Tell bare DICOM elements, which start with group 0008, from what is no DICOM at all."""
+    return _HEADLESS.match(data) is not None
+
+
+def transfer_syntax(data: bytes) -> tuple[str, int]:
+    """Read the transfer syntax, "" where none is named, and where what it describes begins."""
+    syntax, place = b"", 132 if data[128:132] == b"DICM" else 0
+    while data[place : place + 2] == b"\x02\x00" and place + 12 <= len(data):
+        element, kind, length = struct.unpack("<H2sH", data[place + 2 : place + 8])
+        value = place + 8
+        if kind in LONG_VRS:
+            length, value = int.from_bytes(data[place + 8 : place + 12], "little"), place + 12
+        if value + length > len(data):
+            break
+        place = value + length
+        if element == 0x0010:
+            syntax = data[value:place]
+    return syntax.rstrip(b"\x00 ").decode("latin-1"), place
+
+
+def require_syntax(syntax: str) -> None:
+    """Refuse a file that names no transfer syntax."""
+    if not syntax:
+        raise ImageError("names no transfer syntax in its file header; export the file again")
+
+
+def uid_name(uid: str) -> str:
+    """Name a UID of the standard; any other text could be a patient's."""
+    from pydicom.uid import UID
+
+    known = UID(uid)  # takes blanks and line ends off
+    return f"'{known.name}'" if known.name != str(known) else "of a private kind"
+
+
+class Inflation:
+    """Deflated data, inflated as far as they are asked for."""
+
+    def __init__(self, packed: bytes | memoryview) -> None:
+        self._packed = memoryview(packed)
+        self._inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+        self._place = 0
+        self._out = bytearray()
+
+    @property
+    def ended(self) -> bool:
+        """Whether all of it is inflated."""
+        return self._inflater.eof
+
+    def first(self, size: int, *, cut: bool = False) -> bytearray:
+        """Give the first ``size`` bytes, no fewer than before; fewer where the data end.
+
+        ``cut`` says that what is to be inflated may be the beginning only.
+        """
+        while len(self._out) < size and not self._inflater.eof:
+            piece = self._inflater.unconsumed_tail
+            if not piece:
+                piece = bytes(self._packed[self._place : self._place + _INFLATE_STEP])
+                self._place += len(piece)
+            try:
+                more = self._inflater.decompress(piece, size - len(self._out))
+            except zlib.error:
+                raise ImageError(_DEFLATED_DATA.format("damaged")) from None
+            self._out += more
+            if not piece and not more and not self._inflater.eof:
+                if cut:
+                    break
+                raise ImageError(_DEFLATED_DATA.format("cut off"))
+        return self._out
+
+
+def inflate(packed: bytes | memoryview, max_bytes: int) -> bytearray:
+    """Inflate all of it, but not past a bound."""
+    found = Inflation(packed).first(max_bytes + 1)
+    if len(found) > max_bytes:
+        raise ImageError(f"inflates to more than {max_bytes} bytes; export it uncompressed")
+    return found
+
+
+def header_too_long() -> ImageError:
+    """Say so."""
+    return ImageError(f"its header is longer than {MAX_BYTES >> 20} MiB; export it again")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What was read of a header."""
+
+    dataset: "Dataset"  # the wanted elements
+    syntax: str  # transfer syntax; "" where the file names none
+    pixels: bool  # whether pixels follow
+
+
+def read_wanted(path: Path, keywords: Iterable[str]) -> Header:
+    """Read some elements of a DICOM file, with its 128-byte preamble or without, and no others.
+
+    Memory is bounded whatever the file claims: no more than ``MAX_BYTES`` are read and no more
+    inflated, and nothing is made of elements that are not wanted.
+
+    Raises:
+        NotDicomError: It is something else.
+        ImageError: It is DICOM, but damaged; the text does not name the file.
+        OSError: It cannot be read.
+    """
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise ImageError("larger than 1 GiB; split it into single frames")
+    wanted = list(keywords)
+    with path.open("rb") as handle:
+        data = handle.read(FIRST_BYTES)
+        if not is_dicom(data):
+            if looks_headless(data):
+                raise ImageError("DICOM data without its file header; export the file again")
+            raise NotDicomError("is no DICOM file; leave it out")
+        found = _header(data, FIRST_BYTES, wanted)
+        if found is None:
+            data += handle.read(MAX_BYTES - len(data))
+            found = _header(data, MAX_BYTES, wanted)
+    if found is None:
+        raise header_too_long()
+    return found
+
+
+def _header(data: bytes, max_bytes: int, keywords: list[str]) -> Header | None:
+    """Read a header within the first bytes of a file; None where it goes on after them.
+
+    ``max_bytes`` bounds both ``data``, which has fewer where the file is shorter, and what is
+    inflated of them.
+    """
+    syntax, start = transfer_syntax(data)
+    body: bytes | bytearray = data
+    whole = len(data) < max_bytes
+    if syntax == DEFLATED:
+        inflation = Inflation(memoryview(data)[start:])
+        body, start = inflation.first(max_bytes, cut=not whole), 0
+        whole = inflation.ended
+    with quiet():
+        found = select(
+            body,
+            start,
+            keywords,
+            implicit=syntax == IMPLICIT,
+            little=syntax != BIG_ENDIAN,
+            longest=FIRST_BYTES,
+        )
+    if not (found.reached or whole):
+        return None
+    return Header(found.dataset, syntax, found.reached and found.tag <= PIXEL_DATA)

@@ -1,0 +1,249 @@
+"""The header of a DICOM file: how its pixels are stored, and which view of what scale they are.
+
+Sizes, depths and counts are checked before any decoding.  Nothing that names a patient is read.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from cxrtext.errors import ImageError
+from cxrtext.images.dicom.file import read_wanted, require_syntax
+from cxrtext.images.grey import check_size
+from cxrtext.images.source import told_of, unopened
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
+
+PIXEL_KEYWORDS = (
+    *("SamplesPerPixel", "PhotometricInterpretation", "PlanarConfiguration", "NumberOfFrames"),
+    *("Rows", "Columns", "BitsAllocated", "BitsStored", "HighBit", "PixelRepresentation"),
+)
+"""The elements of the Image Pixel module."""
+
+MAX_FRAMES = 100_000
+
+_SAMPLES = {
+    "MONOCHROME1": 1,
+    "MONOCHROME2": 1,
+    "PALETTE COLOR": 1,
+    "RGB": 3,
+    "YBR_FULL": 3,
+    "YBR_FULL_422": 3,
+    "YBR_ICT": 3,
+    "YBR_RCT": 3,
+}
+_NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class PixelFormat:
+    """The Image Pixel module."""
+
+    rows: int
+    columns: int
+    frames: int  # how many images the file holds
+    samples: int  # samples a pixel, 1 or 3
+    allocated: int  # bits of storage a sample: 1, 8, 16 or 32
+    stored: int
+    high_bit: int  # place of the highest bit in use
+    signed: bool  # whether stored values are two's complement
+    photometric: str
+    planar: bool  # whether colours lie in planes rather than side by side
+
+    @property
+    def lowest(self) -> int:
+        """The smallest stored value that fits."""
+        return -(1 << (self.stored - 1)) if self.signed else 0
+
+    @property
+    def highest(self) -> int:
+        """The largest stored value that fits."""
+        return self.lowest + (1 << self.stored) - 1
+
+    @property
+    def colour(self) -> bool:
+        """Whether a pixel has several samples."""
+        return self.samples > 1
+
+    @property
+    def subsampled(self) -> bool:
+        """Whether raw samples come as Y Y Cb Cr for two pixels."""
+        return self.photometric == "YBR_FULL_422"
+
+
+def whole_number(dataset: "Dataset", keyword: str, default: int | None = None) -> int:
+    """Read an element that holds one whole number."""
+    try:
+        value = dataset.get(keyword)
+        if value is None or value == "":
+            if default is None:
+                raise ImageError(f"{keyword} is missing; export the file again")
+            return default
+        return int(value)
+    except (ValueError, TypeError, OverflowError, AttributeError):
+        raise ImageError(f"{keyword} is no whole number; export the file again") from None
+
+
+def numbers(dataset: "Dataset", keyword: str) -> list[float]:
+    """Read an element of any number of decimal numbers; a missing one gives none."""
+    try:
+        value = dataset.get(keyword)
+        several = value if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
+        texts = [str(one) for one in several if one is not None and str(one) != ""]
+    except (ValueError, TypeError, OverflowError, AttributeError):
+        texts = ["?"]
+    if all(_NUMBER.fullmatch(text) for text in texts):
+        found = [float(text) for text in texts]
+        if all(map(math.isfinite, found)):
+            return found
+    raise ImageError(f"{keyword} is no number; export the file again")
+
+
+def pixel_format(dataset: "Dataset") -> PixelFormat:
+    """Read and check the Image Pixel module."""
+    photometric = str(dataset.get("PhotometricInterpretation", "")).strip()
+    if photometric not in _SAMPLES:
+        raise ImageError(
+            "PhotometricInterpretation is missing or not supported; export it as greyscale"
+        )
+    found = PixelFormat(
+        rows=whole_number(dataset, "Rows"),
+        columns=whole_number(dataset, "Columns"),
+        frames=whole_number(dataset, "NumberOfFrames", 1),
+        samples=whole_number(dataset, "SamplesPerPixel", 1),
+        allocated=whole_number(dataset, "BitsAllocated"),
+        stored=(stored := whole_number(dataset, "BitsStored")),
+        high_bit=whole_number(dataset, "HighBit", stored - 1),
+        signed=whole_number(dataset, "PixelRepresentation", 0) == 1,
+        photometric=photometric,
+        planar=whole_number(dataset, "PlanarConfiguration", 0) == 1,
+    )
+    _check(found)
+    return found
+
+
+def _check(found: PixelFormat) -> None:
+    check_size(found.rows, found.columns)
+    if not 1 <= found.frames <= MAX_FRAMES:
+        raise ImageError(f"NumberOfFrames is not within 1 to {MAX_FRAMES}; split the file")
+    if found.samples != _SAMPLES[found.photometric]:
+        raise ImageError(
+            "SamplesPerPixel contradicts PhotometricInterpretation; export the file again"
+        )
+    if found.allocated not in (1, 8, 16, 32) or not 1 <= found.stored <= found.allocated:
+        raise ImageError("BitsAllocated or BitsStored is not supported; export 8 or 16 bits")
+    if not found.stored - 1 <= found.high_bit < found.allocated:
+        raise ImageError("HighBit contradicts BitsStored; export the file again")
+    if found.samples == 3 and found.allocated not in (8, 16):
+        raise ImageError("its colours have an unusual depth; export 8 bits a colour")
+    if found.photometric == "PALETTE COLOR" and found.allocated > 16:
+        raise ImageError("its palette has an unusual depth; export 8 or 16 bits")
+
+
+def frame_bits(pixels: PixelFormat) -> int:
+    """Count the bits of one raw frame."""
+    samples = 2 if pixels.subsampled else pixels.samples
+    return pixels.rows * pixels.columns * samples * pixels.allocated
+
+
+def choose_frame(frames: int, wanted: int | None) -> int:
+    """Settle which frame is read."""
+    last = frames - 1
+    if wanted is None and frames > 1:
+        raise ImageError(
+            f"holds {frames} frames, and one picture is read; export the frame that is meant as a "
+            f"file of its own (in Python, read_image takes frame=0 to frame={last})"
+        )
+    if wanted is not None and not 0 <= wanted <= last:
+        choice = f"pass frame=0 to frame={last}" if last else "leave frame out or pass frame=0"
+        raise ImageError(f"holds {frames} frame{'s' if last else ''}; {choice}")
+    return wanted or 0
+
+
+View = Literal["frontal", "lateral", "oblique", "decubitus"]
+
+_KEYWORDS = (
+    *PIXEL_KEYWORDS,
+    *("ViewPosition", "ViewCodeSequence", "PixelSpacing", "ImagerPixelSpacing"),
+)
+_POSITIONS: dict[str, View] = {
+    **dict.fromkeys(("AP", "PA", "AP AXIAL", "PA AXIAL", "LORDOTIC", "AP LORDOTIC"), "frontal"),
+    **dict.fromkeys(("LL", "RL", "LAT", "LATERAL", "LEFT LATERAL", "RIGHT LATERAL"), "lateral"),
+    **dict.fromkeys(("RLD", "LLD"), "decubitus"),
+    **dict.fromkeys(("RLO", "LLO", "RAO", "LAO", "RPO", "LPO"), "oblique"),
+}
+_MEANINGS: tuple[tuple[str, View], ...] = (
+    (r"decubitus", "decubitus"),
+    (r"oblique", "oblique"),
+    (r"\blateral", "lateral"),
+    (r"frontal|postero[- ]?anterior|antero[- ]?posterior", "frontal"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageHeader:
+    """What a DICOM file tells of its image."""
+
+    syntax: str
+    pixels: PixelFormat  # how the pixels are stored
+    # "frontal", "lateral", "oblique" or "decubitus"; None where the file does not tell.
+    view: View | None
+    # millimetres from row to row and from column to column, in the patient where the file tells
+    # that, else on the detector; None where it tells neither.
+    spacing: tuple[float, float] | None
+
+
+def view_of(position: str, meanings: Iterable[str] = ()) -> View | None:
+    """Tell the view of a chest radiograph.
+
+    Source: DICOM PS3.3 C.8.1.2 and C.8.11.5; PS3.16 CID 4010.
+
+    Args:
+        position: ViewPosition (0018,5101), which decides where it is one of the known terms.
+        meanings: Code meanings of the View Code Sequence (0054,0220).
+    """
+    known = _POSITIONS.get(" ".join(position.upper().replace("_", " ").split()))
+    if known is not None:
+        return known
+    for meaning in meanings:
+        for pattern, view in _MEANINGS:
+            if re.search(pattern, meaning, re.IGNORECASE):
+                return view
+    return None
+
+
+def read_header(path: Path) -> ImageHeader:
+    """Read what a DICOM file tells of its image, without its pixels.
+
+    Args:
+        path: The file; its pixels may be of any transfer syntax, or missing.
+    """
+    path = Path(path)
+    with told_of(str(path)):
+        if not path.is_file():
+            raise ImageError("is no regular file; check the path")
+        try:
+            return _header(path)
+        except OSError as error:
+            raise ImageError(unopened(error)) from None
+
+
+def _header(path: Path) -> ImageHeader:
+    found = read_wanted(path, _KEYWORDS)
+    require_syntax(found.syntax)
+    codes = found.dataset.get("ViewCodeSequence") or ()
+    meanings = [str(code.get("CodeMeaning") or "") for code in codes]
+    view = view_of(str(found.dataset.get("ViewPosition") or ""), meanings)
+    return ImageHeader(found.syntax, pixel_format(found.dataset), view, _spacing(found.dataset))
+
+
+def _spacing(dataset: "Dataset") -> tuple[float, float] | None:
+    for keyword in ("PixelSpacing", "ImagerPixelSpacing"):
+        found = numbers(dataset, keyword)
+        if len(found) == 2 and min(found) > 0:
+            return found[0], found[1]
+    return None

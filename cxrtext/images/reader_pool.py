@@ -1,0 +1,149 @@
+"""Reading images in processes of their own; results equal those of `read_image`, bit for bit."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cxrtext.errors import ImageError
+from cxrtext.images.grey import Bytes, Floats
+from cxrtext.images.preprocessing import Preprocessing
+from cxrtext.images.read import Window, check_window, decode_image
+from cxrtext.images.sandbox import CPU_SECONDS, MEMORY_BYTES, ProcessLost, SandboxPool
+from cxrtext.images.source import shown, stored_bytes
+
+_KINDS = ("float32", "uint8")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadImage:
+    """An image that was read."""
+
+    # [1, H, W] float32 in [0, 1]; or, of a square, the [1, resize, resize] uint8 that
+    # `Preprocessing.square` makes of it, and `Preprocessing.normalise` the model's input.
+    pixels: npt.NDArray[Any]
+    height: int  # rows of the file's image
+    width: int
+    whole: Bytes | None = None  # [1, H, W], the image in 8 bits, where it was asked for as well
+
+
+class ReaderPool(SandboxPool):
+    """Reader processes, each started when it is first needed; see `SandboxPool`.
+
+    What is read is refused with an :class:`ImageError` as by `read_image`, and also when the file
+    made its reader process die, hang or exceed its limits.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        memory_bytes: int = MEMORY_BYTES,
+        seconds: float = CPU_SECONDS,
+        wall_seconds: float | None = None,
+    ) -> None:
+        limits = {"memory_bytes": memory_bytes, "seconds": seconds, "wall_seconds": wall_seconds}
+        super().__init__(read_request, workers, **limits)  # type: ignore[arg-type]
+
+    def read(self, path: Path, *, frame: int | None = None, window: Window | None = None) -> Floats:
+        """Read a stored image; see `cxrtext.images.read_image`."""
+        pixels: Floats = self._read(str(path), frame=frame, window=window).pixels
+        return pixels
+
+    def read_bytes(
+        self, data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
+    ) -> Floats:
+        """Read an image that was sent; see `cxrtext.images.read_image_bytes`."""
+        pixels: Floats = self._read(name, data, frame=frame, window=window).pixels
+        return pixels
+
+    def prepare_bytes(
+        self, data: bytes, name: str, square: Preprocessing, *, whole: bool = False
+    ) -> ReadImage:
+        """Decode an image that was sent once, into its square and, on request, whole in 8 bits."""
+        return self._read(name, data, square=square, whole=whole)
+
+    def map(
+        self,
+        paths: Iterable[Path],
+        *,
+        square: Preprocessing | None = None,
+        frame: int | None = None,
+        window: Window | None = None,
+        ahead: int | None = None,
+    ) -> Iterator[ReadImage | ImageError]:
+        """Read stored images, several at a time, or make squares of them.
+
+        Returns:
+            For each path, in order, what was read, or why it was not.
+        """
+
+        def attempt(path: Path) -> ReadImage | ImageError:
+            try:
+                return self._read(str(path), square=square, frame=frame, window=window)
+            except ImageError as error:
+                return error
+
+        return self.each(attempt, paths, ahead)
+
+    def _read(
+        self,
+        name: str,
+        data: bytes | None = None,
+        *,
+        square: Preprocessing | None = None,
+        whole: bool = False,
+        frame: int | None = None,
+        window: Window | None = None,
+    ) -> ReadImage:
+        check_window(window)
+        request = {
+            "name": name,
+            "stored": data is None,
+            "frame": frame,
+            "window": window,
+            "square": square and square.to_dict(),
+            "whole": whole,
+        }
+        try:
+            return image_of(*self.ask(request, data or b""))
+        except ProcessLost as loss:
+            raise ImageError(f"{shown(name)}: {loss.line('decoded')}") from None
+
+
+def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
+    """Read an image, as `ReaderPool` asks for it; `image_of` puts the answer together."""
+    window, name, sizes = request["window"], request["name"], request["square"]
+    grey = decode_image(
+        stored_bytes(Path(name)) if request["stored"] else data,
+        name,
+        frame=request["frame"],
+        window=tuple(window) if isinstance(window, list) else window,
+    )
+    square = Preprocessing.from_dict(sizes).square(grey.bytes()) if sizes else grey.floats()
+    pixels = np.ascontiguousarray(square)
+    answer = {"kind": pixels.dtype.name, "shape": pixels.shape, "size": grey.pixels.shape}
+    if not request["whole"]:
+        return answer, pixels.data.cast("B")
+    return {**answer, "whole": True}, pixels.tobytes() + grey.bytes().tobytes()
+
+
+def image_of(answer: Any, payload: bytes | memoryview) -> ReadImage:
+    """Put together what `read_request` gave.
+
+    Raises:
+        ValueError: When the bytes do not fit what was told of them.
+    """
+    height, width = answer["size"]
+    if answer["kind"] not in _KINDS:
+        raise ValueError("pixels are float32 or uint8")
+    whole = None
+    if answer.get("whole"):
+        end = len(payload) - height * width
+        whole = np.frombuffer(payload, dtype=np.uint8)[end:].reshape(1, height, width)
+        payload = payload[:end]
+    pixels = np.frombuffer(payload, dtype=np.dtype(answer["kind"])).reshape(answer["shape"])
+    return ReadImage(pixels, height, width, whole)

@@ -1,0 +1,377 @@
+"""Doing work in processes of their own, which a hostile file may end without harm.
+
+``concurrent.futures.ProcessPoolExecutor`` gives up everything that is under way when one process
+dies, and does not say which task killed it.  Here each process holds one task, and only that is
+lost.
+"""
+
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from cxrtext.errors import ImageError, WorkError
+from cxrtext.images.grey import MAX_PIXELS
+from cxrtext.images.sandbox_worker import (
+    ANSWERED,
+    ASKED,
+    HEAD,
+    NO_MEMORY,
+    READY,
+    REFUSED,
+    UNFORESEEN,
+    Work,
+    name_of,
+)
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+MEMORY_BYTES = 4 * 2**30
+CPU_SECONDS = 30.0
+MIN_MEMORY = 2**28
+TASKS_A_PROCESS = 1000
+"""A process is replaced after so many tasks, so that whatever leaks in a decoder is given back."""
+
+AHEAD = 4
+"""Tasks that `SandboxPool.each` does before they are asked for, for each worker."""
+
+_START_SECONDS = 60.0
+_MAX_ANSWER = 2**24
+_MAX_BYTES = 4 * MAX_PIXELS
+# glibc else returns the memory of each image to the kernel, which takes a tenth of the time.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(2**25),
+    "MALLOC_TRIM_THRESHOLD_": str(2**28),
+}
+# The path is the parent's own, so that the worker finds this package where the parent found it.
+# Not multiprocessing: its spawn runs the user's main script again, with all that this imports.
+_PROGRAM = (
+    "import sys, json; descriptor, parent, work, memory, seconds, sys.path[:] = "
+    "json.loads(sys.argv[1]); from cxrtext.images.sandbox_worker import serve; "
+    "serve(descriptor, parent, work, memory, seconds)"
+)
+
+AGAIN = "copy or export the file again"
+_MORE_TIME = f"{AGAIN}, or allow more time"
+
+
+class ProcessLost(Exception):  # noqa: N818 - what became of a process
+    """A process is gone, or has to go.
+
+    ``fault`` is what to say of the task that it had, with {} for what was done to it.
+    """
+
+    def __init__(self, reason: str, fault: str, advice: str = AGAIN) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.fault = fault
+        self.advice = advice
+
+    def line(self, done: str) -> str:
+        """What to say of the task, which was to be ``done``."""
+        return f"{self.fault.format(done)}; {self.advice}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one process may take."""
+
+    memory_bytes: int  # address space of the process
+    cpu_seconds: float  # computing time for a task
+    wall_seconds: float  # time on the clock for a task
+
+
+class SandboxProcess:
+    """A started process.
+
+    Raises:
+        WorkError: When it does not start.
+    """
+
+    def __init__(self, work: str, limits: Limits) -> None:
+        self.tasks = 0
+        self._limits = limits
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            told = (theirs.fileno(), os.getpid(), work, limits.memory_bytes, limits.cpu_seconds)
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - this interpreter
+                    [sys.executable, "-c", _PROGRAM, json.dumps([*told, sys.path])],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env={**os.environ, **_ENVIRONMENT},
+                )
+            except OSError as error:
+                self._socket.close()
+                reason = (error.strerror or type(error).__name__).lower()
+                raise WorkError(f"no reading process can be started ({reason})") from None
+        try:
+            head = self._receive(HEAD.size, time.monotonic() + _START_SECONDS)
+        except (OSError, EOFError):
+            head = b""
+        if head != HEAD.pack(READY, 0, 0):
+            self.end()
+            raise WorkError(
+                f"a reading process did not start within {limits.memory_bytes >> 20} MiB; "
+                "give it more memory, or read with fewer workers"
+            )
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def ask(self, request: Any, data: bytes) -> tuple[Any, memoryview]:
+        """Have one task done; the bytes of the answer may be written to.
+
+        Raises:
+            ImageError: When the work refused.
+            ProcessLost: When the process died, hung or ran out of memory; it is ended.
+        """
+        self.tasks += 1
+        deadline = time.monotonic() + self._limits.wall_seconds
+        told = json.dumps(request).encode()
+        try:
+            self._send(HEAD.pack(ASKED, len(told), len(data)) + told, deadline)
+            self._send(data, deadline)
+            status, answer, payload = self._read_answer(deadline)
+        except TimeoutError:
+            self.end()
+            limit = f"{self._limits.wall_seconds:g} s"
+            raise ProcessLost("wall clock", f"was not {{}} within {limit}", _MORE_TIME) from None
+        except (OSError, EOFError):
+            raise self._post_mortem() from None
+        if status == ANSWERED:
+            return answer, payload
+        if status == REFUSED:
+            raise ImageError(answer)
+        self.end()
+        if status == NO_MEMORY:
+            fault = f"needs more than {self._limits.memory_bytes >> 20} MiB to be {{}}"
+            raise ProcessLost("memory", fault, "make the image smaller")
+        raise ProcessLost(f"exception {answer}", "cannot be {}")
+
+    def _read_answer(self, deadline: float) -> tuple[int, Any, memoryview]:
+        status, told, size = HEAD.unpack(self._receive(HEAD.size, deadline))
+        known = status in (ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN)
+        if not known or told > _MAX_ANSWER or size > _MAX_BYTES:
+            raise self._garbled()
+        try:
+            answer = json.loads(self._receive(told, deadline))
+        except ValueError:
+            raise self._garbled() from None
+        payload = np.empty(size, dtype=np.uint8).data  # not filled with zeros first
+        self._receive_into(payload, deadline)
+        return status, answer, payload
+
+    def _garbled(self) -> ProcessLost:
+        self.end()
+        return ProcessLost("answer", "cannot be {}")
+
+    def _post_mortem(self) -> ProcessLost:
+        """Say why the process is gone."""
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            code = 0
+        self.end()
+        if code == -signal.SIGXCPU:
+            limit = f"{self._limits.cpu_seconds:g} s of computing"
+            return ProcessLost("computing time", f"was not {{}} within {limit}", _MORE_TIME)
+        name = signal.Signals(-code).name if code < 0 else f"exit {code}"
+        return ProcessLost(name, f"made its reader process end ({name})")
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        self._socket.settimeout(_left(deadline))
+        self._socket.sendall(data)
+
+    def _receive(self, size: int, deadline: float) -> bytes:
+        data = bytearray(size)
+        self._receive_into(memoryview(data), deadline)
+        return bytes(data)
+
+    def _receive_into(self, view: memoryview, deadline: float) -> None:
+        while view:
+            self._socket.settimeout(_left(deadline))
+            count = self._socket.recv_into(view)
+            if count == 0:
+                raise EOFError
+            view = view[count:]
+
+    def end(self) -> None:
+        """End the process, whatever it does, and wait until it is gone."""
+        self._process.kill()
+        self._process.wait()
+        self._socket.close()
+
+    def kill(self) -> None:
+        """End the process while another thread may be waiting for its answer."""
+        self._process.kill()
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+class SandboxPool:
+    """Processes that do one kind of work, each started when it is first needed.
+
+    Args:
+        workers: How many; None for one a core; 0 works in this process, without limits.
+        wall_seconds: Time on the clock that a task may take; by default three times ``seconds``,
+            which leaves room on a machine that is shared.
+
+    Raises:
+        ValueError: When a number is out of range.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        workers: int | None = None,
+        *,
+        memory_bytes: int = MEMORY_BYTES,
+        seconds: float = CPU_SECONDS,
+        wall_seconds: float | None = None,
+    ) -> None:
+        self._work, self._name = work, name_of(work)
+        self.workers = (os.cpu_count() or 1) if workers is None else workers
+        wall = 3 * seconds if wall_seconds is None else wall_seconds
+        if self.workers < 0 or memory_bytes < MIN_MEMORY or not (seconds > 0 and wall > 0):
+            raise ValueError("workers >= 0, at least 256 MiB of memory and some time are needed")
+        self.lost: Counter[str] = Counter()
+        """How many processes were lost, by reason."""
+        self._limits = Limits(memory_bytes, seconds, wall)
+        self._free: queue.LifoQueue[SandboxProcess | None] = queue.LifoQueue()
+        for _ in range(self.workers):
+            self._free.put(None)
+        self._running: set[SandboxProcess] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._threads = ThreadPoolExecutor(max(self.workers, 1), thread_name_prefix="reader")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process, also those that are working."""
+        with self._lock:
+            self._closed = True
+            for process in self._running:
+                process.kill()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        with self._lock:
+            for process in self._running:
+                process.end()
+            self._running.clear()
+
+    def ask(self, request: Any, data: bytes = b"") -> tuple[Any, bytes | memoryview]:
+        """Have one task done; waits for a free process.
+
+        Raises:
+            ImageError: When the work refused.
+            ProcessLost: When its process died, hung or exceeded its limits.
+            WorkError: When no process can be started.
+        """
+        if self.workers == 0:
+            return self._work(request, data)
+        process = self._free.get()
+        try:
+            if process is None or not process.alive:
+                process = self._start(process)
+            return process.ask(request, data)
+        except ProcessLost as loss:
+            with self._lock:
+                if not self._closed:
+                    self.lost[loss.reason] += 1
+            raise
+        finally:
+            if process is not None and (not process.alive or process.tasks >= TASKS_A_PROCESS):
+                self._forget(process)
+                process = None
+            self._free.put(process)
+
+    def each(
+        self, do: Callable[[Task], Result], tasks: Iterable[Task], ahead: int | None = None
+    ) -> Iterator[Result]:
+        """Give what ``do``, which asks this pool, makes of each task, in order."""
+        if self.workers == 0:
+            yield from map(do, tasks)
+            return
+        limit = max(1, self.workers * AHEAD if ahead is None else ahead)
+        pending: deque[Future[Result]] = deque()
+        try:
+            for task in tasks:
+                pending.append(self._threads.submit(do, task))
+                if len(pending) > limit:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def _start(self, dead: SandboxProcess | None) -> SandboxProcess:
+        if dead is not None:
+            self._forget(dead)
+        process = SandboxProcess(self._name, self._limits)
+        with self._lock:
+            if not self._closed:
+                self._running.add(process)
+                return process
+        process.end()
+        raise ValueError("the reader pool is closed")
+
+    def _forget(self, process: SandboxProcess) -> None:
+        process.end()
+        with self._lock:
+            self._running.discard(process)
+
+
+def answers(
+    work: Work, tasks: Iterable[Any], workers: int, *, seconds: float = 120.0
+) -> Iterator[tuple[Any, tuple[Any, bytes | memoryview] | ProcessLost]]:
+    """Give tasks of JSON, in order, with their answers, or with why their process was lost.
+
+    All processes end with this one, even where it is killed.
+
+    Raises:
+        WorkError: A process cannot be started.
+    """
+    with SandboxPool(work, workers, seconds=seconds, wall_seconds=seconds) as pool:
+
+        def attempt(task: Any) -> tuple[Any, tuple[Any, bytes | memoryview] | ProcessLost]:
+            try:
+                return task, pool.ask(task)
+            except ProcessLost as loss:
+                return task, loss
+
+        yield from pool.each(attempt, tasks)

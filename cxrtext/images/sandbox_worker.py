@@ -1,0 +1,127 @@
+"""One process that does one kind of work: it takes one request after another from a socket.
+
+Runs with limits on memory, computing time and files, so that a hostile image ends this process
+and nothing else.  Requests and answers are plain lengths, JSON and bytes: nothing that the
+other side sends is ever unpickled.
+"""
+
+import json
+import math
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from cxrtext.errors import ImageError
+from cxrtext.images.source import ImageMemoryError
+
+Work = Callable[[Any, bytes], tuple[Any, bytes | memoryview]]
+"""Takes what JSON can hold and some bytes, and answers with the like."""
+
+HEAD = struct.Struct("<BLQ")
+"""Of requests and answers: status, bytes of JSON, further bytes."""
+
+ASKED, READY, ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN = range(6)
+
+_PARENT_SECONDS = 0.5
+_OPEN_FILES = 64
+
+
+def name_of(work: Work) -> str:
+    """Name a function as `serve` finds it again."""
+    module, name = work.__module__, work.__qualname__
+    if module == "__main__" or not name.isidentifier():
+        raise ValueError("work is a function at the top of a module other than the main script")
+    return f"{module}:{name}"
+
+
+def serve(descriptor: int, parent: int, work: str, memory_bytes: int, cpu_seconds: float) -> None:
+    """Answer requests until the other side closes the socket.
+
+    Args:
+        parent: Process that started this one; when it is gone, this one ends.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    sys.dont_write_bytecode = True  # decoders are imported when a file needs them
+    module, _, name = work.partition(":")
+    function: Work = getattr(import_module(module), name)
+    _limit(memory_bytes)
+    with socket.socket(fileno=descriptor) as connection:
+        connection.sendall(HEAD.pack(READY, 0, 0))
+        while (head := _receive(connection, HEAD.size)) is not None:
+            _, told, sent = HEAD.unpack(head)
+            request = _receive(connection, told)
+            data = _receive(connection, sent)
+            if request is None or data is None:
+                return
+            _renew_cpu(cpu_seconds)
+            for part in _answer(function, request, data):
+                connection.sendall(part)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_PARENT_SECONDS)
+    os._exit(1)
+
+
+def _limit(memory_bytes: int) -> None:
+    """Bound memory; allow no core dump, no file to be written and few to be open."""
+    limits = (
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NOFILE, _OPEN_FILES),
+    )
+    for kind, wanted in limits:
+        _, hard = resource.getrlimit(kind)
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(kind, (soft, soft))
+
+
+def _renew_cpu(seconds: float) -> None:
+    """Let the kernel end this process after some more seconds of computing."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    wanted = math.ceil(time.process_time() + seconds)
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+
+
+def _receive(connection: socket.socket, size: int) -> bytes | None:
+    """Read exactly ``size`` bytes; None where the socket was closed."""
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        count = connection.recv_into(view)
+        if count == 0:
+            return None
+        view = view[count:]
+    return bytes(data)
+
+
+def _answer(function: Work, request: bytes, data: bytes) -> tuple[bytes, bytes, bytes | memoryview]:
+    try:
+        answer, payload = function(json.loads(request), data)
+        told = json.dumps(answer).encode()
+    except ImageMemoryError as error:
+        return _in_words(NO_MEMORY, str(error))
+    except ImageError as error:
+        return _in_words(REFUSED, str(error))
+    except MemoryError:
+        return _in_words(NO_MEMORY, "")
+    except Exception as error:  # noqa: BLE001 - its words may quote the file: only its kind is told
+        return _in_words(UNFORESEEN, type(error).__name__)
+    return HEAD.pack(ANSWERED, len(told), len(payload)), told, payload
+
+
+def _in_words(status: int, message: str) -> tuple[bytes, bytes, bytes]:
+    text = json.dumps(message).encode()
+    return HEAD.pack(status, len(text), 0), text, b""

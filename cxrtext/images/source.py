@@ -1,0 +1,111 @@
+"""Image files as they are stored, and one line of an error about whatever is wrong with them.
+
+Other libraries are kept silent: pydicom puts values of a file, a patient's name among them, into
+its warnings and log lines.
+"""
+
+import logging
+import stat
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from cxrtext.errors import ImageError
+
+MAX_FILE_BYTES = 2**30
+_SILENCED = ("pydicom", "pylibjpeg", "openjpeg", "jpeg_ls", "rle", "imagecodecs", "PIL")
+
+_lock = threading.Lock()
+_depth = 0
+_undo = ExitStack()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Drop warnings and the image libraries' log lines inside the block.
+
+    ``warnings.catch_warnings`` alone is not safe when images are read on several threads: the
+    first to leave would restore what the second had saved.  Here the first to enter saves and
+    the last to leave restores.
+    """
+    global _depth
+    with _lock:
+        if _depth == 0:
+            _undo.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+            for logger in map(logging.getLogger, _SILENCED):
+                _undo.callback(setattr, logger, "disabled", logger.disabled)
+                logger.disabled = True
+        _depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                _undo.close()
+
+
+class ImageMemoryError(ImageError):
+    """The image may be sound, but there is too little memory to decode it."""
+
+
+def stored_bytes(path: Path) -> bytes:
+    """Give what a file of at most 1 GiB holds.
+
+    Raises:
+        ImageError: When it cannot be read; one line that names it, the fault and the mend.
+    """
+    try:
+        path = Path(path)
+        status = path.stat()
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            # A pipe or a device could be read without end; a folder is refused when it is opened.
+            raise ImageError(f"{shown(path)}: is no regular file; check the path")
+        if status.st_size > MAX_FILE_BYTES:
+            raise ImageError(f"{shown(path)}: is larger than 1 GiB; split it into single frames")
+        return path.read_bytes()
+    except MemoryError:
+        raise ImageMemoryError(
+            f"{shown(path)}: needs more memory to be read than there is; make the image smaller"
+        ) from None
+    except OSError as error:
+        raise ImageError(f"{shown(path)}: {unopened(error)}") from None
+    except ValueError:
+        raise ImageError(f"{shown(path)}: is not a path; check the path") from None
+
+
+@contextmanager
+def told_of(name: str) -> Iterator[None]:
+    """Turn whatever goes wrong with an image into one line that names it."""
+    called = shown(name)
+    try:
+        with quiet():
+            yield
+    except ImageError as error:
+        raise ImageError(f"{called}: {error}") from None
+    except MemoryError:
+        raise ImageMemoryError(
+            f"{called}: needs more memory to be decoded than there is; make the image smaller"
+        ) from None
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - decoders raise anything on a hostile file
+        # Also what is no Exception: the panic of a decoder written in Rust.
+        # The decoder's own words may quote the file, so only the kind of failure is told.
+        raise ImageError(
+            f"{called}: is damaged ({type(error).__name__}); copy or export the file again"
+        ) from None
+
+
+def unopened(error: OSError) -> str:
+    """Say why a file cannot be opened."""
+    reason = (error.strerror or type(error).__name__).lower()
+    return f"cannot be opened ({reason}); check the path"
+
+
+def shown(name: Path | str) -> str:
+    """Give a name as one line of an error may hold it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(name))
