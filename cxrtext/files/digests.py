@@ -50,12 +50,7 @@ def is_as_named(path: Path) -> bool:
 
 
 def sums_of(folder: Path, names: Iterable[str] | None = None) -> dict[str, str]:
-    """SHA-256 digests of files of a folder, by name.
-
-    Args:
-        folder: The folder.
-        names: Files in it, as "name" or "subfolder/name"; by default all there are.
-    """
+    """SHA-256 digests of files of a folder, by default of all, by "name" or "subfolder/name"."""
     if names is None:
         files = (path for path in folder.rglob("*") if path.is_file() and path.name != SUMS)
         names = (path.relative_to(folder).as_posix() for path in files)
@@ -100,12 +95,6 @@ def check_folder(
 ) -> dict[str, str]:
     """Refuse a folder whose files are not those that were written.
 
-    Args:
-        folder: A folder that lists its files.
-        names: Files that must be there and listed.
-        wrong: What to raise.
-        fix: What the user can do, for the message.
-
     Returns:
         Digests by name.
 
@@ -128,10 +117,6 @@ def check_folder(
 
 def check_listed(path: Path, wrong: type[CxrTextError]) -> None:
     """Refuse a table that is not what its folder lists; a file that no list names is let through.
-
-    Args:
-        path: The file.
-        wrong: What to raise.
 
     Raises:
         CxrTextError: Of type ``wrong``.

@@ -61,11 +61,8 @@ def _expression(table: str, columns: Sequence[str], row: str) -> str:
 def keep_sums(database: sqlite3.Connection, tables: Sequence[str]) -> None:
     """Keep a sum for each of some tables from now on, in the caller's transaction.
 
-    To be called again when a table has got more columns.
-
-    Args:
-        database: Prepared by :func:`prepare`.
-        tables: Names of tables; their rows so far are added up where they have no sum yet.
+    To be called again when a table has got more columns; rows so far are added up where a table
+    has no sum yet.  The connection is one that :func:`prepare` prepared.
     """
     database.execute(
         f"CREATE TABLE IF NOT EXISTS {SUMS_TABLE} (name TEXT PRIMARY KEY, sum INTEGER NOT NULL)"
@@ -105,9 +102,7 @@ def _sum_of(database: sqlite3.Connection, table: str, columns: Sequence[str]) ->
 def damaged_tables(database: sqlite3.Connection, tables: Sequence[str]) -> list[str]:
     """Tables whose rows are not those that were written; reads every row of them.
 
-    Args:
-        database: Prepared by :func:`prepare`, in a transaction if another process may write.
-        tables: Names of tables that should have a sum.
+    The connection is prepared, and in a transaction if another process may write.
 
     Raises:
         sqlite3.DatabaseError: The file itself is damaged.

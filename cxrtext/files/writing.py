@@ -131,11 +131,7 @@ def _prepare(folder: Path) -> None:
 def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], object]) -> Path:
     """Write a file that carries the beginning of its own SHA-256 in its name.
 
-    Args:
-        folder: Where to; made when missing.
-        stem: How its name begins.
-        suffix: How it ends.
-        write: Writes the file, given a path.
+    The folder is made when missing; ``write`` is given a path.
 
     Returns:
         ``<folder>/<stem>-<digits><suffix>``, put in place whole by one rename.
@@ -158,9 +154,7 @@ def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], ob
 def replacing(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     """Give a temporary path; on success sync it and rename it to ``path``, else remove it.
 
-    Args:
-        path: The file to make or replace; its folder is made when missing.
-        mode: Rights of the file, less what the umask takes.
+    The folder is made when missing; ``mode`` are the file's rights, less what the umask takes.
 
     Yields:
         An empty file beside it with the same ending, to be written inside the block.
@@ -215,9 +209,6 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     """Give a temporary folder; on success exchange it with ``path`` in one step, else remove it.
 
     The folder gets a list of the SHA-256 digests of its files, ``SHA256SUMS``.
-
-    Args:
-        path: The folder to make or replace.
 
     Yields:
         An empty folder beside it.
@@ -276,11 +267,8 @@ def only_one(path: Path) -> Iterator[None]:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner may read, and wait until it is on disk.
 
-    One that is there is replaced, and no link is followed.  A killed process can leave a part.
-
-    Args:
-        path: The file; its folder is made, for its owner alone, when missing.
-        data: Its bytes.
+    One that is there is replaced, and no link is followed.  Its folder is made when missing,
+    for its owner alone.  A killed process can leave a part.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
@@ -318,11 +306,6 @@ def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def write_sums(folder: Path, names: Iterable[str] | None = None) -> None:
-    """List the SHA-256 digests of a folder's files in ``SHA256SUMS``.
-
-    Args:
-        folder: The folder.
-        names: Files in it; by default all.
-    """
+    """List the SHA-256 digests of a folder's files, by default of all, in ``SHA256SUMS``."""
     lines = [f"{digest}  {name}\n" for name, digest in sums_of(folder, names).items()]
     write_text(folder / SUMS, "".join(lines))

@@ -30,12 +30,7 @@ WITHOUT_ETA = "half of its words or more are not in the language model's vocabul
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Words of a text.
-
-    Args:
-        words: How many there are.
-        unknown: How many of them the vocabulary lacks.
-    """
+    """Words of a text, and how many of them the vocabulary lacks."""
 
     words: int
     unknown: int
@@ -58,11 +53,7 @@ class Words:
 
 
 class WordCounter:
-    """Counts words in sentences of word pieces.
-
-    Args:
-        tokenizer: Whose pieces they are.
-    """
+    """Counts words in sentences of word pieces."""
 
     def __init__(self, tokenizer: BertTokenizer) -> None:
         self._unknown: int = tokenizer.unk_token_id

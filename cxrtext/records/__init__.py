@@ -3,12 +3,11 @@
 from cxrtext.records.boxes import Box, iter_boxes, read_boxes, write_boxes
 from cxrtext.records.labels import CHEX5, read_labels
 from cxrtext.records.manifest import read_manifest
-from cxrtext.records.rejects import Rejects
 from cxrtext.records.report_sources import open_source, read_reports
 from cxrtext.records.rows import TableRows
 from cxrtext.records.sentences import SentenceWriter, read_sentences, write_sentences
 from cxrtext.records.study import BadItem, ImageRecord, Sentence, Study
-from cxrtext.records.tables import RowWriter, Table, read_table, require_match, write_table
+from cxrtext.records.tables import Rejects, RowWriter, Table, read_table, require_match, write_table
 from cxrtext.records.text_source import SECTION_COLUMNS, TextSource
 
 __all__ = [

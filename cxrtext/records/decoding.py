@@ -67,10 +67,6 @@ def open_text(raw: io.BufferedReader, name: str) -> io.TextIOWrapper:
     Bytes that are no text become lone surrogates (see ``undecoded``), so that what stands around
     them can be read.  Line ends are kept as they are.
 
-    Args:
-        raw: The stream; closed with the text.
-        name: What it is called in messages.
-
     Raises:
         DataError: It is a compressed file, a workbook, or text in a wide encoding without a mark.
     """

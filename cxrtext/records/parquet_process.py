@@ -138,12 +138,7 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def main(path: str, memory_bytes: int) -> None:
-    """Answer the parent.
-
-    Args:
-        path: The file.
-        memory_bytes: What may be allocated.
-    """
+    """Answer the parent."""
     _limit(memory_bytes)
     out = sys.stdout.buffer
     try:

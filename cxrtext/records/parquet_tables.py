@@ -36,12 +36,7 @@ _ENVIRONMENT = {
 
 
 class ParquetError(DataError):
-    """A Parquet file cannot be read.
-
-    Args:
-        path: The file.
-        reason: Why, and what to do.
-    """
+    """A Parquet file cannot be read; ``reason`` says why, and what to do."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: not a readable Parquet file: {reason}")
@@ -53,9 +48,6 @@ class ParquetTable:
 
     ``columns`` are its names, ``no_text`` the Arrow types of those that hold lists, structs or
     dates, by name, and ``count`` the rows it says it has.
-
-    Args:
-        path: The file.
 
     Raises:
         DataError: It cannot be opened, or is no whole Parquet file.

@@ -90,11 +90,6 @@ def _read(path: Path) -> str | None:
 def read_report_file(path: Path, item: str, number: int) -> tuple[str, Study] | BadItem:
     """Read a text file as one report.
 
-    Args:
-        path: The file.
-        item: What it is called in messages.
-        number: Which of the files it is, from 1.
-
     Returns:
         The item and its study, or what is wrong with the file.
     """

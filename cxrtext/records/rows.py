@@ -192,13 +192,10 @@ def clean_row(item: str, names: Sequence[str], cells: Sequence[str]) -> dict[str
 
 
 class TableRows:
-    """A table whose rows are read anew by each loop, holding little of it in memory.
+    """A ``.csv`` or ``.parquet`` table that is read anew by each loop, holding little in memory.
 
     Rows of nothing but blanks are passed over.  ``columns`` are the names in the header, and
     ``no_text`` the types of those columns of a Parquet table that hold lists, structs or dates.
-
-    Args:
-        path: A file ending in ``.csv`` or ``.parquet``.
 
     Raises:
         DataError: The file is missing, empty, unreadable, of another kind, or not what its

@@ -78,12 +78,7 @@ def write_sentences(path: Path, sentences: Iterable[Sentence]) -> None:
 
 
 def write_notes(path: Path, notes: Mapping[str, Any]) -> None:
-    """Write ``<path>.meta.json``: how a table was made, and the digest by which it is known.
-
-    Args:
-        path: The table, which is there.
-        notes: What is to be said of it, as JSON takes it.
-    """
+    """Write ``<path>.meta.json``: how a table was made, and the digest by which it is known."""
     write_sealed(path.with_name(path.name + META), {**notes, _TABLE: sha256(path)})
 
 
@@ -129,9 +124,6 @@ def _number(path: Path, row: int, name: str, text: str) -> float:
 
 def read_sentences(path: Path) -> list[Sentence]:
     """Read scored sentences.
-
-    Args:
-        path: A CSV or Parquet file as ``score-text`` writes it.
 
     Returns:
         One sentence a row, in the order of the table; one with unknown words may lack its η.

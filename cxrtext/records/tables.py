@@ -1,9 +1,9 @@
-"""CSV and Parquet tables, read whole, and written whole or not at all."""
+"""CSV and Parquet tables, read whole, and written whole or not at all; and lists of rejects."""
 
 import csv
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TextIO
@@ -16,13 +16,7 @@ from cxrtext.records.study import BadItem
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table in memory.
-
-    Args:
-        path: Where it was read from.
-        columns: Its column names, in order.
-        rows: One mapping of column to text a row; a missing value is "".
-    """
+    """A table in memory; a missing value is ""."""
 
     path: Path
     columns: tuple[str, ...]
@@ -87,10 +81,7 @@ def read_table(path: Path, required: Iterable[str] = ()) -> Table:
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a CSV or Parquet table, whole or not at all.
 
-    Args:
-        path: A file ending in ``.csv`` or ``.parquet``.
-        columns: The columns, in order.
-        rows: One mapping a row; ``None`` and missing keys become empty cells.
+    ``None`` and missing keys become empty cells.
 
     Raises:
         DataError: The ending is neither.
@@ -210,3 +201,49 @@ class RowWriter:
     ) -> None:
         self._write = None
         self._closing.__exit__(kind, error, trace)
+
+
+@dataclass(slots=True)
+class Rejects:
+    """Collects what was rejected, up to a limit.
+
+    Args:
+        limit: How many are borne; one more raises.
+        rows: ``(item, reason)`` pairs: a row number, file name or study id, and why.
+        name: What the user sets the limit with.
+        where: What the items are of, for the message.
+    """
+
+    limit: int = 100
+    rows: list[tuple[str, str]] = field(default_factory=list)
+    name: str = "--max-rejected"
+    where: str = ""
+
+    def add(self, item: str, reason: str) -> None:
+        """Reject one item.
+
+        Raises:
+            DataError: More than ``limit`` items have been rejected.
+        """
+        self.rows.append((item, reason))
+        if len(self.rows) > self.limit:
+            where = f"{self.where}: " if self.where else ""
+            raise DataError(
+                f"{where}{len(self.rows)} bad items, more than {self.name} {self.limit}; "
+                f"the last: {item}: {reason}"
+            )
+
+    def write(self, output: Path) -> Path | None:
+        """Write ``<output>.rejected.csv``; without rejects remove an old one.
+
+        Returns:
+            The file written, or None.
+        """
+        path = output.with_name(output.name + ".rejected.csv")
+        if not self.rows:
+            path.unlink(missing_ok=True)
+            return None
+        write_table(
+            path, ["item", "reason"], [{"item": item, "reason": why} for item, why in self.rows]
+        )
+        return path

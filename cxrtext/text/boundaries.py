@@ -197,13 +197,10 @@ def _chunks(text: str) -> list[str]:
 
 
 def segment(text: str) -> list[str]:
-    """Divide one paragraph without line breaks into sentences.
+    """Divide one paragraph with single spaces and no line breaks into sentences.
 
     The sentences are cut from the text itself, so that nothing is lost, repeated or altered
     whatever PySBD makes of it.
-
-    Args:
-        text: The paragraph, with single spaces.
 
     Returns:
         The sentences, stripped, of at most CHUNK_LIMIT characters each, or a single longer word.

@@ -170,9 +170,6 @@ def _item_segments(item: str) -> Iterator[Segment]:
 def divide(text: str) -> Iterator[Segment]:
     """Divide a text into its sentences and what is dropped between them.
 
-    Args:
-        text: A section or a whole text; may be empty.
-
     Yields:
         Segments in order.  Apart from white space they are the normalized text, no character lost,
         repeated or altered.

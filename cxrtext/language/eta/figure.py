@@ -288,10 +288,6 @@ def check_target(path: Path) -> None:
 def write_figure(path: Path, report: EtaReport) -> EtaStatistics:
     """Draw what a class probability means for a corpus, four panels and a caption.
 
-    Args:
-        path: Ends in .png, .svg or .pdf; a file that is there is replaced.
-        report: The scored corpus, and a and k.
-
     Returns:
         What was computed, for ``eta_summary``.
 

@@ -58,9 +58,7 @@ def _tilted(log_p: Floats, log_weight: Floats, k: float) -> tuple[float, float, 
 def solve(log_p: Floats, count: Counts) -> tuple[float, float]:
     """Find the a and k under which the repeats are likeliest, within their ranges.
 
-    Args:
-        log_p: Log-likelihood of each distinct sentence, in nats, [D].
-        count: How often each occurs; at least one occurs twice, [D].
+    Log-likelihoods in nats and counts are those of the distinct sentences, [D]; one occurs twice.
 
     Returns:
         a in (0, 0.99] and k, at least 0.
@@ -134,11 +132,7 @@ class EtaFit:
 
 
 def check_corpus(log_likelihood: Floats, count: Counts) -> None:
-    """Check one log-likelihood and one count for each distinct sentence.
-
-    Args:
-        log_likelihood: Natural log-likelihoods, finite and at most 0, [D].
-        count: How often each occurs, at least 1, [D].
+    """Check one log-likelihood and one count, at least 1, for each distinct sentence, [D].
 
     Raises:
         ValueError: The arrays differ in shape, or a value is out of range.

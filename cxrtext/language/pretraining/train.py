@@ -25,17 +25,7 @@ from cxrtext.models.masked_language_model import MaskedLanguageModel
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to train.
-
-    Args:
-        steps: Steps in all.
-        learning_rate: At the peak.
-        warmup: Share of the steps over which the rate rises.
-        batch_tokens: Most tokens in a batch.
-        mask_share: Share of the word pieces to mask.
-        weight_decay: On matrices; not on biases and norms.
-        seed: Of everything random.
-    """
+    """How to train; the numbers beside ``steps`` are explained in ``PretrainSettings``."""
 
     steps: int
     learning_rate: float
@@ -48,13 +38,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step did.
-
-    Args:
-        number: Steps done, from 1.
-        loss: Mean cross-entropy of the masked pieces, in nats.
-        ends_epoch: Whether an epoch ended with it.
-    """
+    """What one step, counted from 1, did; its loss is a mean cross-entropy in nats."""
 
     number: int
     loss: float
@@ -244,11 +228,6 @@ def _measure(run: PretrainRun, special: SpecialIds, step: Step) -> None:
 
 def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | None) -> None:
     """Train, keeping the state every minute and when ``progress`` stops the run by raising.
-
-    Args:
-        run: The run; its model is trained in place and ends with the best epoch's weights.
-        state: Where the state is kept, and gone on from where there is one.
-        progress: Called with steps done and in all.
 
     Raises:
         WorkError: The loss is not finite.

@@ -40,10 +40,7 @@ def activate(x: Tensor, activation: Activation) -> Tensor:
 class PlainLinear:
     """A product by torch's own call; for GPUs, and where oneDNN is not there.
 
-    Args:
-        weight: [N, K].
-        bias: [N].
-        dtype: The arithmetic.
+    ``weight`` is [N, K] and ``bias`` [N].
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> None:

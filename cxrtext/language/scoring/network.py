@@ -50,12 +50,7 @@ class FeedForward(Protocol):
 
 
 class Norm:
-    """A layer norm.
-
-    Args:
-        module: torch's layer norm.
-        dtype: Of what it normalises.
-    """
+    """A layer norm."""
 
     def __init__(self, module: nn.LayerNorm, dtype: torch.dtype) -> None:
         # torch takes float32 weights with bfloat16 input on the CPU, and not on a GPU.
@@ -183,11 +178,7 @@ class MaskedNetwork:
         self.activation = ACTIVATIONS[model.config.hidden_act]
 
     def log_probabilities(self, copies: MaskedCopies, mask_id: int) -> Tensor:
-        """Return the log-probability of each copy's word piece.
-
-        Args:
-            copies: R copies of S sentences, T tokens each.
-            mask_id: The id of [MASK].
+        """Return the log-probability of each copy's word piece; R copies of S sentences.
 
         Returns:
             Natural logarithms, float32, [R].

@@ -39,12 +39,7 @@ SMOOTHING = 0.5
 
 @dataclass(slots=True)
 class Range:
-    """Least and largest value of each channel of a product's input, over the calibration.
-
-    Args:
-        min: [K].
-        max: [K].
-    """
+    """Least and largest value of each channel of a product's input, [K], over the calibration."""
 
     min: Tensor
     max: Tensor
@@ -124,12 +119,7 @@ class IntegerLinear:
 
 
 class Quantizer:
-    """Turns activations into 8-bit integers, channel by channel shrunk.
-
-    Args:
-        found: The input's range.
-        weight: [N, K], what the input is multiplied by.
-    """
+    """Turns activations into 8-bit integers, channel by channel shrunk; ``weight`` is [N, K]."""
 
     def __init__(self, found: Range, weight: Tensor, dtype: torch.dtype) -> None:
         size = weight.detach().float().abs().amax(0).clamp(min=1e-6)  # [K]

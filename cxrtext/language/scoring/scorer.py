@@ -116,12 +116,6 @@ def open_model(
 class Scorer:
     """A language model ready to score.
 
-    Args:
-        language: The model, on its device.
-        precision: Arithmetic of the network.
-        variant: What is masked.
-        batch_tokens: Most tokens in one forward pass; default by device.
-
     Raises:
         ConfigError: The precision or variant is unknown, or not to be had on the device.
     """
@@ -168,11 +162,7 @@ class Scorer:
         return tokens * int(config.num_hidden_layers) * layer + head
 
     def score(self, group: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
-        """Score sentences of one length.
-
-        Args:
-            group: Word pieces of each sentence, without special tokens, all of one positive
-                length.
+        """Score sentences of one positive length, given as word pieces without special tokens.
 
         Returns:
             ``log P(w_t | the rest)`` of every word piece of each sentence, in nats, float32 [n].

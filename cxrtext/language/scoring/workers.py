@@ -60,15 +60,7 @@ AHEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class ScorerPlan:
-    """How a worker makes its scorer.
-
-    Args:
-        model: The model's folder or hub id.
-        precision: Arithmetic of the network.
-        variant: What is masked.
-        batch_tokens: Most tokens in one forward pass.
-        threads: Threads of one worker.
-    """
+    """How a worker makes its scorer."""
 
     model: str | Path
     precision: Precision
