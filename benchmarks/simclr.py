@@ -6,8 +6,8 @@ Both train the same ResNet-18 for small images (3×3 stem) with a head of two la
 2 · batch views and Adam, on drawn 32×32 images in memory.  Theirs is what one writes first: a
 ``Dataset`` that crops, flips, jitters and greys each view with PIL (as torchvision's transforms
 do), batches put together in this process or in ``--workers``, and a cross-entropy over
-similarities.  Ours is ``cxrtext.training.views``: views are made on the device.  Both are measured
-in turns in the same run; on CUDA both use bfloat16.
+similarities.  Ours is ``cxrtext.experiments.simclr``: views are made on the device.  Both are
+measured in turns in the same run; on CUDA both use bfloat16.
 """
 
 import argparse
@@ -34,8 +34,9 @@ def drawn(count: int) -> Tensor:
 def ours(images: Tensor, options: argparse.Namespace, device: torch.device) -> Iterator[float]:
     """A step a turn; gives its loss."""
     from cxrtext.config import InfoNce
+    from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
+    from cxrtext.experiments.simclr.train import build_view_job
     from cxrtext.training.loop import train_steps
-    from cxrtext.training.views import ViewSet, ViewSettings, build_view_job
 
     settings = ViewSettings(
         InfoNce(name="info-nce"),
@@ -100,7 +101,7 @@ def view(picture: Image.Image) -> Tensor:
 
 def theirs(images: Tensor, options: argparse.Namespace, device: torch.device) -> Iterator[float]:
     """A step a turn; gives its loss."""
-    from cxrtext.models.small_encoders import build_small_encoder
+    from cxrtext.experiments.simclr.encoders import build_small_encoder
 
     encoder = build_small_encoder("resnet18", channels=3, width=options.width)
     head = nn.Sequential(nn.Linear(encoder.features, 512), nn.ReLU(), nn.Linear(512, 128))

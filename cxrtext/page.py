@@ -192,6 +192,27 @@ def html_page(
     )  # fmt: skip
 
 
+def markdown(heading: str, sections: Sequence[Section], head: Sequence[Block] = ()) -> str:
+    """The texts and tables of a page for a terminal; figures and pictures are left out."""
+    parts = [f"# {heading}", *map(_plain, head)]
+    for section in sections:
+        parts += [f"## {section.title}", *map(_plain, section.blocks)]
+    return "\n\n".join([*filter(None, parts), RESEARCH]) + "\n"
+
+
+def _plain(block: Block) -> str:
+    if isinstance(block, Text):
+        return f"**{block.text}**" if block.kind == "lead" else block.text
+    if isinstance(block, Bullets):
+        return "\n".join(f"- {item}" for item in block.items)
+    if not isinstance(block, Table):
+        return ""
+    cells = [[one if isinstance(one, str) else one.text for one in row] for row in block.rows]
+    lines = ["| " + " | ".join(one.replace("|", "\\|") for one in row) + " |" for row in cells]
+    lines.insert(1, "|" + "---|" * len(cells[0]))
+    return "\n".join(([f"### {block.caption}\n"] if block.caption else []) + lines)
+
+
 def _environment() -> Environment:
     folder = Path(__file__).parent
     found = Environment(

@@ -274,11 +274,11 @@ MUTANTS = (
         ("images/test_image_augment.py",),
     ),
     Mutant(
-        "colours of views only raised",
-        "images/simclr.py",
+        "colors of views only raised",
+        "experiments/simclr/augment.py",
         "around = u[4:8] * 2 - 1",
         "around = u[4:8]",
-        ("images/test_simclr.py",),
+        ("experiments/test_simclr.py",),
     ),
     # language
     Mutant(

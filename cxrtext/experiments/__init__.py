@@ -1,7 +1,13 @@
 """The papers' experiments, each one resumable command that prints its table beside the paper's."""
 
-from cxrtext.experiments.options import ExperimentListener, ExperimentOptions, Outcome
-from cxrtext.experiments.registry import EXPERIMENTS, run_experiment
+from typing import TYPE_CHECKING
+
+from cxrtext.surface import import_on_use
+
+if TYPE_CHECKING:
+    from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions, Outcome
+    from cxrtext.experiments.papers import EXPERIMENTS
+    from cxrtext.experiments.runner import run_experiment
 
 __all__ = [
     "EXPERIMENTS",
@@ -10,3 +16,5 @@ __all__ = [
     "Outcome",
     "run_experiment",
 ]
+
+import_on_use(__name__)

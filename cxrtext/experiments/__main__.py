@@ -17,7 +17,7 @@ from cxrtext.experiments import (
     ExperimentOptions,
     run_experiment,
 )
-from cxrtext.experiments.options import split_names
+from cxrtext.experiments.experiment import split_names
 
 INTERVAL = 5.0
 """Seconds between two progress lines."""
@@ -40,7 +40,7 @@ def _listener() -> ExperimentListener:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    known = "; ".join(f"{name}: {what}" for name, (what, _) in EXPERIMENTS.items())
+    known = "; ".join(f"{name}: {what}" for name, what in EXPERIMENTS.items())
     parser = argparse.ArgumentParser(prog="python -m cxrtext.experiments")
     parser.add_argument("name", help=known)
     parser.add_argument("--scale", default="cpu", help="smoke, cpu, gpu or paper")

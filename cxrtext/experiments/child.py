@@ -1,20 +1,62 @@
-"""What the process of a run does beside its work: tells how far it is, and ends with its parent."""
+"""``python -m cxrtext.experiments.child FOLDER``: train and measure one run.
+
+A process of its own for each run, so that rows train side by side and one that fails or dies takes
+no other along.  It ends with whoever started it: when its standard input closes, it stops as on
+Ctrl-C, saving its state.
+"""
 
 import os
 import signal
+import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from cxrtext.files import read_sealed, write_sealed
-from cxrtext.training import Listener
+import numpy as np
+import torch
+
+from cxrtext.config import Clustered, Config, load_config, read_objective
+from cxrtext.errors import CxrTextError
+from cxrtext.evaluation import Evaluation, Settings, area_under_curve, evaluate
+from cxrtext.evaluation.bootstrap import Resampled, draw
+from cxrtext.experiments.data.images import ImageSet, read_set
+from cxrtext.experiments.measures import (
+    FORMAT,
+    JOB,
+    METRICS,
+    OF_FINDING,
+    RESAMPLED,
+    Measures,
+    machine,
+    versions,
+    write_measures,
+)
+from cxrtext.experiments.papers.table1 import CONFIG, MEASURES
+from cxrtext.experiments.simclr.augment import SimclrSpec
+from cxrtext.experiments.simclr.encoders import FILE as ENCODER
+from cxrtext.experiments.simclr.encoders import encode, load_encoder
+from cxrtext.experiments.simclr.probes import PROBES, Features, resamples_of
+from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
+from cxrtext.experiments.simclr.train import train_views
+from cxrtext.experiments.stages import noted_in
+from cxrtext.files import read_sealed, replacing, write_sealed
+from cxrtext.images.cache import DecodedCache
+from cxrtext.training import Listener, train
+from cxrtext.training.build import choose_device
+from cxrtext.training.metadata import Columns, Kind, cluster
 
 SPENT, TRAINED = "spent.json", "trained.json"
 """Seconds spent on training so far, and what the training came to."""
 
 NOTE_SECONDS = 2.0
 """How often a line is printed and the seconds spent are noted."""
+
+FEATURES = "features.npz"
+"""Features of test images, for a picture of them."""
+
+MOST_FEATURES = 1000
 
 
 class _Step(Protocol):
@@ -68,3 +110,195 @@ def listener_of(folder: Path) -> Listener:
         say(f"step {report.step}/{total}  loss {report.loss:.4f}")
 
     return Listener(say=say, step=step)
+
+
+def _note_trained(folder: Path, steps: int, images: int) -> None:
+    noted = {"steps": steps, "images": images, "seconds": seconds_spent(folder)}
+    write_sealed(folder / TRAINED, noted)
+
+
+def _train_pairs(folder: Path, config: Config) -> None:
+    if (folder / TRAINED).is_file() and (config.out / "checkpoint").is_dir():
+        return
+    # A run that was killed before its first state was saved starts afresh.
+    resume = (config.out / "state").is_dir()
+    summary = train(config, resume=resume, listener=listener_of(folder))
+    _note_trained(folder, summary.steps, summary.images)
+
+
+def _measures_of(evaluation: Evaluation) -> Measures:
+    """The measures of table 1 that an evaluation has, and the AUC of each finding."""
+    details = evaluation.details
+    held = details.resampled if details else {}
+    found: Measures = {name: held[name] for name in MEASURES if name in held}
+    if details is None or details.zero_shot is None:
+        return found
+    # On the resamples that the mean is measured on.
+    cohort, settings = details.cohort, details.settings
+    counts = draw(cohort.patients, settings.resamples, (settings.seed, 0))
+    for name, one in details.zero_shot.scores.items():
+        area = evaluation.classification[name].auc
+        if area is not None:
+            values = area_under_curve(one.scores, one.truth, counts[:, one.rows])
+            studies = (*(cohort.studies[row] for row in one.rows), *one.truth.tolist())
+            found[OF_FINDING + name] = Resampled(area, values, studies)
+    return found
+
+
+def _pairs(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Train and measure an image–text model; gives what is noted, and the device."""
+    config = load_config(folder / CONFIG)
+    _train_pairs(folder, config)
+    say("measuring")
+    device = str(choose_device(config.training.device))
+    evaluation = evaluate(
+        config.out / "checkpoint",
+        Path(job["data"]),
+        split=str(job["split"]),
+        device=device,
+        cache=DecodedCache(Path(job["cache"])),
+        settings=Settings(resamples=int(job["resamples"])),
+    )
+    write_measures(folder / RESAMPLED, _measures_of(evaluation))
+    noted = {
+        "evaluation": evaluation.to_dict(),
+        "configuration": config.model_dump(mode="json"),
+        "budget": noted_in(folder / TRAINED),
+    }
+    return noted, device
+
+
+def view_settings(plain: Mapping[str, Any]) -> ViewSettings:
+    """Settings from plain values, as they stand in ``job.json``.
+
+    Raises:
+        ConfigError: A key or value of the objective is wrong.
+        ValueError: Another value is.
+    """
+    given = dict(plain)
+    augmentation: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in given.pop("augmentation", {}).items()
+    }
+    return ViewSettings(
+        objective=read_objective(given.pop("objective")),
+        head=tuple(given.pop("head")),
+        augmentation=SimclrSpec(**augmentation),
+        **given,
+    )
+
+
+def view_set(held: ImageSet, settings: ViewSettings) -> ViewSet:
+    """The training images of a set with what the objective reads of them.
+
+    Args:
+        held: The set.
+        settings: Clusters are made of its metadata where the objective wants them.
+    """
+    metadata, kinds = held.metadata, held.kinds
+    section = settings.objective
+    if metadata is not None and isinstance(section, Clustered):
+        metadata, kinds = _clusters(metadata, kinds, section.clusters, settings.seed), ("category",)
+    return ViewSet(
+        images=torch.from_numpy(held.train.images),
+        labels=None if held.labels is None else torch.from_numpy(held.labels),
+        eta=None if held.eta is None else torch.from_numpy(held.eta),
+        metadata=None if metadata is None else torch.from_numpy(metadata),
+        kinds=kinds,
+    )
+
+
+def _clusters(
+    values: np.ndarray[Any, np.dtype[np.float32]],
+    kinds: tuple[Kind, ...],
+    clusters: int | None,
+    seed: int,
+) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """K-means of metadata, or its distinct rows, [n, 1]."""
+    if clusters is None:
+        _, codes = np.unique(values, axis=0, return_inverse=True)
+        distinct: np.ndarray[Any, np.dtype[np.float32]] = codes.reshape(-1, 1).astype(np.float32)
+        return distinct
+    fit = np.ones(len(values), dtype=np.bool_)
+    found: np.ndarray[Any, np.dtype[np.float32]] = cluster(
+        Columns(kinds, values), fit, min(clusters, len(values)), seed
+    )
+    return found
+
+
+def _train_views(
+    folder: Path, held: ImageSet, settings: ViewSettings, device: str
+) -> torch.nn.Module:
+    out = folder / "train"
+    if (folder / TRAINED).is_file() and (out / ENCODER).is_file():
+        return load_encoder(out, device=choose_device(device))
+    heard = listener_of(folder)
+    encoder = train_views(view_set(held, settings), settings, out, device=device, listener=heard)
+    _note_trained(folder, settings.steps, settings.steps * settings.batch)
+    return encoder
+
+
+def _keep_features(path: Path, features: torch.Tensor, held: ImageSet) -> None:
+    """Keep the features of some test images, evenly spread."""
+    rows = np.linspace(0, len(features) - 1, min(len(features), MOST_FEATURES)).astype(np.int64)
+    with replacing(path) as temporary, temporary.open("wb") as handle:
+        np.savez(
+            handle,
+            features=features[torch.from_numpy(rows)].cpu().numpy().astype(np.float32),
+            classes=held.test.targets["class"][rows],
+        )
+
+
+def _views(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Train an encoder on views and probe it; gives what is noted, and the device."""
+    settings = view_settings(job["settings"])
+    held = read_set(Path(job["data"]))
+    encoder = _train_views(folder, held, settings, str(job["device"]))
+    say("measuring")
+    train_features, test_features = (
+        encode(encoder, torch.from_numpy(part.images)) for part in (held.train, held.test)
+    )
+    features = Features(
+        train_features,
+        test_features,
+        held,
+        resamples_of(held.test, int(job["resamples"])),
+        settings.seed,
+        int(job["epochs"]),
+        int(job["probe_steps"]),
+    )
+    write_measures(folder / RESAMPLED, PROBES[str(job["probe"])](features))
+    if job["probe"] == "labels":
+        _keep_features(folder / FEATURES, test_features, held)
+    noted = {
+        "settings": settings.deciding(),
+        "images": len(held.train.images),
+        "measured": len(held.test.images),
+        "budget": noted_in(folder / TRAINED),
+    }
+    return noted, str(next(encoder.parameters()).device)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Train and measure the run of a folder; returns the exit code."""
+    folder = Path((arguments if arguments is not None else sys.argv[1:])[0])
+    try:
+        job = noted_in(folder / JOB)
+        noted, device = _views(folder, job) if "probe" in job else _pairs(folder, job)
+        computed = {
+            "machine": machine(device),
+            "threads": torch.get_num_threads(),
+            "versions": versions(),
+        }
+        write_sealed(folder / METRICS, {"format": FORMAT, **noted, **computed})
+    except CxrTextError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)  # noqa: T201
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    sys.exit(main())

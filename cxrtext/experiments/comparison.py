@@ -7,20 +7,14 @@ from typing import Any
 import numpy as np
 
 from cxrtext.evaluation import compare
-from cxrtext.evaluation.bootstrap import SMALLER_IS_BETTER, Resampled, interval_of
+from cxrtext.evaluation.bootstrap import SMALLER_IS_BETTER, TIED, Resampled, interval_of
 from cxrtext.experiments.measures import Measures, mean_of_seeds
-from cxrtext.experiments.rows import MEASURES
+from cxrtext.experiments.papers.table1 import MEASURES
 
-BETTER, WORSE, TIED, UNKNOWN = "better", "worse", "not told apart", "not measured"
+UNKNOWN = "not measured"
 
 Trainings = Mapping[int, Measures]
 """The measures of a row's trainings, by seed."""
-
-
-def estimate(one: Resampled) -> dict[str, float | None]:
-    """A measure with its interval: ``value``, ``low`` and ``high``; None where it has none."""
-    low, high = interval_of(one.values) or (None, None)
-    return {"value": one.estimate, "low": low, "high": high}
 
 
 def _ahead(measure: str, first: float, second: float) -> bool:

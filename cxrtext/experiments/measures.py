@@ -1,15 +1,23 @@
 """The measures of a run on every resample, in a file, so that rows can be compared."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+import platform
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from cxrtext import __version__
 from cxrtext.errors import DataError
 from cxrtext.evaluation.bootstrap import Resampled
-from cxrtext.experiments.runs import METRICS
 from cxrtext.files import DAMAGED_ARCHIVE, replacing
+
+JOB, METRICS, RESAMPLED = "job.json", "metrics.json", "resampled.npz"
+"""In a run's folder."""
+
+FORMAT = 2
+"""Of what a measured run leaves; one that an older version measured is measured again."""
 
 Measures = dict[str, Resampled]
 """By name; of those read from a file ``rows`` is the digest of what was resampled."""
@@ -23,12 +31,7 @@ def _digest(one: Resampled) -> str:
 
 
 def write_measures(path: Path, measures: Mapping[str, Resampled]) -> None:
-    """Write measures as an ``.npz`` file, whole or not at all.
-
-    Args:
-        path: The file.
-        measures: By name, all with the same number of resamples.
-    """
+    """Write measures, all with the same number of resamples, as ``.npz``, whole or not at all."""
     held = list(measures.values())
     with replacing(path) as temporary:
         np.savez_compressed(
@@ -62,13 +65,9 @@ def read_measures(path: Path) -> Measures:
 
 
 def mean_of_seeds(seeds: Sequence[Measures]) -> Measures:
-    """Average the trainings of a row, within each resample.
+    """Average the trainings of a row, all on the same images, within each resample.
 
-    Args:
-        seeds: The measures of each; at least one, all on the same images.
-
-    Returns:
-        The measures that all of them have.
+    The measures that all of them have.
     """
     return {
         name: Resampled(
@@ -79,3 +78,29 @@ def mean_of_seeds(seeds: Sequence[Measures]) -> Measures:
         for name, first in seeds[0].items()
         if all(name in one for one in seeds)
     }
+
+
+def machine(device: str) -> str:
+    """The machine in words, without its name: "2 cores, CPU"."""
+    import torch
+
+    cores = f"{os.cpu_count() or 1} cores"
+    if torch.device(device).type == "cuda":
+        return f"{cores}, {torch.cuda.get_device_name(device)}"
+    return f"{cores}, CPU"
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed."""
+    import torch
+
+    return {
+        "cxrtext": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def machine_of(machines: Iterable[str]) -> str:
+    """The machines of several runs, each once."""
+    return "; ".join(sorted(set(machines)))

@@ -1,4 +1,4 @@
-"""What all rows share, made once: data, language model, scored sentences, decoded images."""
+"""What all rows of table 1 share, made once: data, language model, scored sentences, images."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -6,34 +6,103 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cxrtext.experiments.data_tables import (
-    LEARNING,
-    TRAINING,
-    manifest_of,
-    write_learning_reports,
-)
-from cxrtext.experiments.options import ExperimentListener
-from cxrtext.experiments.scales import Scale
+from cxrtext.errors import DataError
+from cxrtext.experiments.experiment import ExperimentListener
+from cxrtext.experiments.papers.table1 import Scale
 from cxrtext.experiments.stages import stage
+from cxrtext.files import sha256
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.phantom.write import write_phantoms
 from cxrtext.records import read_manifest
+from cxrtext.records.tables import read_table, write_table
+from cxrtext.records.text_source import SECTION_COLUMNS
 
+STEMS = ("manifest", "reports", "labels", "boxes", "truth")
+"""The tables of a data folder."""
+
+TRAINING, LEARNING = "train.csv", "learning.csv"
+"""Reports of the training split, and of training and validation."""
 SENTENCES = "sentences.csv"
+
+
+def find_table(data: Path, stem: str) -> Path | None:
+    """A table of a data folder, or None."""
+    for ending in (".csv", ".parquet", ".json"):
+        path = data / (stem + ending)
+        if path.is_file():
+            return path
+    return None
+
+
+def manifest_of(data: Path) -> Path:
+    """The manifest of a data folder.
+
+    Raises:
+        DataError: The folder is not there or has no manifest.
+    """
+    if not data.is_dir():
+        raise DataError(f"{data}: no such folder; --data wants a data folder")
+    manifest = find_table(data, "manifest")
+    if manifest is None:
+        raise DataError(f"{data}: holds no manifest.csv; --data wants the folder of a data set")
+    return manifest
+
+
+def fingerprints(data: Path) -> dict[str, str]:
+    """The digest of each table of a data folder.
+
+    Raises:
+        DataError: The folder is not there or has no manifest.
+    """
+    manifest_of(data)
+    found = (find_table(data, stem) for stem in STEMS)
+    return {path.name: sha256(path) for path in found if path is not None}
+
+
+def _report_table(data: Path, manifest: Path) -> Path:
+    reports = find_table(data, "reports")
+    if reports is not None:
+        return reports
+    if {"report", *SECTION_COLUMNS} & set(read_table(manifest).columns):
+        return manifest
+    raise DataError(f"{data}: holds no reports.csv, and its manifest has no column of reports")
+
+
+def write_learning_reports(data: Path, manifest: Path, out: Path) -> dict[str, int]:
+    """Write the reports that may be learned from, so that no text model sees a test patient.
+
+    ``train.csv`` (training split) and ``learning.csv`` (validation as well) into a folder.
+
+    Returns:
+        How many rows each has.
+
+    Raises:
+        DataError: A table is wrong, or no training study has a report.
+    """
+    path = _report_table(data, manifest)
+    table = read_table(path, required=["study_id"])
+    split = {record.study_id: record.split for record in read_manifest(manifest)}
+    counts = {}
+    for name, splits in ((TRAINING, ("train",)), (LEARNING, ("train", "val"))):
+        rows = [row for row in table.rows if split.get(row["study_id"].strip()) in splits]
+        if not rows:
+            raise DataError(
+                f"{path}: no report of a study of split 'train' in {manifest}; check that both "
+                "tables use the same study_id"
+            )
+        columns = [c for c in table.columns if c in ("study_id", "report", *SECTION_COLUMNS)]
+        write_table(out / name, columns, rows)
+        counts[name] = len(rows)
+    return counts
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the rows train on.
+    """What the rows train on, and what was noted of each stage.
 
-    Args:
-        data: The data folder.
-        manifest: Its manifest.
-        sentences: The scored sentences of the training and validation studies.
-        language_model: A folder, or a hub id.
-        cache: The folder of decoded images.
-        stages: What was noted of each stage.
+    The sentences are those of the training and validation studies, scored; the language model is
+    a folder, or a hub id; the cache a folder of decoded images.
     """
 
     data: Path
@@ -125,9 +194,6 @@ def prepare(out: Path, given: Path | None, scale: Scale, listener: ExperimentLis
         given: A data folder, or None for phantoms.
         scale: How much.
         listener: Who hears how it goes.
-
-    Returns:
-        Where everything lies.
 
     Raises:
         DataError: The data lack what is needed.

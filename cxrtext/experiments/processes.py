@@ -6,16 +6,24 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any
 
-from cxrtext.experiments.options import ExperimentListener
+from cxrtext.experiments.experiment import ExperimentListener
+from cxrtext.experiments.measures import FORMAT, METRICS, RESAMPLED, Measures
+from cxrtext.experiments.stages import read_json
+
+MODULE = "cxrtext.experiments.child"
+"""Trains and measures the run of the folder that is its argument."""
 
 LOG = "log.txt"
 """What a run says, in its folder."""
+
+Failures = Mapping[str, Sequence[Mapping[str, Any]]]
+"""By row: ``seed`` (None for all of them) and ``line``."""
 
 POLL_SECONDS = 0.2
 STOP_SECONDS = 120.0
@@ -24,42 +32,71 @@ STOP_SECONDS = 120.0
 _STEP = re.compile(rb"^step (\d+)/\d+ ", re.MULTILINE)
 
 
-class Run(Protocol):
-    """What can be started: a training of a row, with a folder of its own."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One training of one row, in a folder of its own.
+
+    The folder holds what is to be done (``job.json``, of table 1 also ``train.yaml``) and what
+    came of it: ``train/``, ``metrics.json``, ``resampled.npz`` and ``log.txt``.
+
+    Args:
+        row: Its name.
+        seed: Of the training.
+        folder: See above.
+        steps: How many there are to be.
+        group: The table that the row stands in; runs of a group are measured on the same images.
+        settings: Of a training on views, as plain values.
+    """
+
+    row: str
+    seed: int
+    folder: Path
+    steps: int
+    group: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """As a person is told of it."""
+        """The run as a person is told of it."""
+        return f"{self.row}, seed {self.seed}"
 
     @property
     def key(self) -> tuple[str, int]:
         """Its row and seed."""
-
-    @property
-    def folder(self) -> Path:
-        """Holds what the module is to do and what it leaves."""
-
-    @property
-    def steps(self) -> int:
-        """How many there are to be."""
-
-    @property
-    def module(self) -> str:
-        """Is run with the folder as its argument."""
+        return self.row, self.seed
 
     def is_done(self) -> bool:
-        """Whether there is nothing left to do."""
+        """Whether it is trained, and measured by this version."""
+        metrics = read_json(self.folder / METRICS)
+        known = metrics is not None and metrics.get("format") == FORMAT
+        return known and (self.folder / RESAMPLED).is_file()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an experiment comes down to in its folder.
+
+    Its runs, a line for each row that cannot be trained on these data, and what was noted of each
+    stage of the preparation.
+    """
+
+    runs: list[Run]
+    missing: dict[str, str]
+    stages: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that is trained and measured, its ``metrics.json`` and its ``resampled.npz``."""
+
+    run: Run
+    metrics: dict[str, Any]
+    measures: Measures
 
 
 @dataclass(slots=True)
 class Child:
-    """A run under way.
-
-    Args:
-        run: The run.
-        process: Its process.
-        begun: When it was started, by the monotonic clock.
-    """
+    """A run under way, and when it was begun, by the monotonic clock."""
 
     run: Run
     process: "subprocess.Popen[bytes]"
@@ -83,13 +120,7 @@ def _wait_for_lock(lock: IO[str], run: Run, listener: ExperimentListener) -> Non
 
 
 def start(run: Run, threads: int, listener: ExperimentListener) -> Child:
-    """Start a run.
-
-    Args:
-        run: The run.
-        threads: How many it may compute with.
-        listener: Hears when another process has to end first.
-    """
+    """Start a run with so many threads; says when another process has to end first."""
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": str(threads),
@@ -101,7 +132,7 @@ def start(run: Run, threads: int, listener: ExperimentListener) -> Child:
         # The child inherits the lock and holds it as long as it lives, whatever becomes of us.
         _wait_for_lock(lock, run, listener)
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-m", run.module, str(run.folder)],
+            [sys.executable, "-m", MODULE, str(run.folder)],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cxrtext.experiments.comparison import BETTER, TIED, UNKNOWN, WORSE, Trainings, compare_rows
-from cxrtext.experiments.rows import BASELINE, MEASURES, PROPOSED, TABLE1
+from cxrtext.evaluation.bootstrap import BETTER, TIED, WORSE
+from cxrtext.experiments.comparison import UNKNOWN, Trainings, compare_rows
+from cxrtext.experiments.papers.table1 import BASELINE, MEASURES, PROPOSED, TABLE1
 
 CLASSIFICATION = ("AUC", "ACC")
 RETRIEVAL = ("CNR", "Recall", "MedR")

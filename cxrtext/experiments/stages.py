@@ -68,10 +68,6 @@ def first_difference(
 def claim(out: Path, identity: Mapping[str, Any]) -> None:
     """Note what an experiment is made with in its folder, or check that it is what is noted.
 
-    Args:
-        out: The folder; made when missing.
-        identity: JSON values.
-
     Raises:
         ConfigError: The folder holds another experiment, or something else.
     """
@@ -105,12 +101,6 @@ def stage(
     out: Path, name: str, product: Path, work: Callable[[], Mapping[str, Any] | None]
 ) -> dict[str, Any]:
     """Do a stage, unless it is noted as done and its product is there.
-
-    Args:
-        out: The experiment's folder.
-        name: The stage, as its note's file is named.
-        product: What the stage makes.
-        work: Does it; what it returns is noted.
 
     Returns:
         The note: ``seconds``, and what ``work`` returned.

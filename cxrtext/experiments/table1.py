@@ -1,149 +1,309 @@
-"""SSD table 1: every correction for false negatives, trained with an equal budget.
+"""SSD table 1: every correction for false negatives, trained with an equal budget."""
 
-Reading order is execution order: what all rows share is prepared, the rows are trained and
-measured in processes of their own, and the table is drawn from what they left.
-"""
-
-from collections import defaultdict
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cxrtext.errors import ConfigError
-from cxrtext.experiments.data_tables import fingerprints
-from cxrtext.experiments.options import ExperimentListener, ExperimentOptions, Outcome
-from cxrtext.experiments.preparation import prepare
-from cxrtext.experiments.processes import run_all
-from cxrtext.experiments.rows import choose_rows
-from cxrtext.experiments.runs import Run, check, is_done, plan
-from cxrtext.experiments.scales import Scale, scale_named
-from cxrtext.experiments.stages import claim
-from cxrtext.experiments.table import build_table, read_finished
-from cxrtext.files import only_one, write_json, write_text
+from cxrtext.config import load_config, write_config
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation.bootstrap import estimate_of
+from cxrtext.experiments.comparison import Trainings, compare_rows, paper_order
+from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions
+from cxrtext.experiments.measures import JOB, METRICS, OF_FINDING, mean_of_seeds
+from cxrtext.experiments.page import table1_head, table1_sections
+from cxrtext.experiments.papers.table1 import (
+    BASELINE,
+    CONFIG,
+    MEASURES,
+    TABLE1,
+    Row,
+    Scale,
+    choose_rows,
+    scale_named,
+)
+from cxrtext.experiments.preparation import Prepared, find_table, fingerprints, prepare
+from cxrtext.experiments.processes import Failures, Finished, Plan, Run
+from cxrtext.experiments.questions import answer_questions
+from cxrtext.experiments.stages import first_difference
+from cxrtext.files import write_sealed
+from cxrtext.page import Block, Section
 
-NAME = "table1"
-
-
-def _check(options: ExperimentOptions) -> None:
-    for name, value in (("--seeds", options.seeds), ("--parallel", options.parallel)):
-        if value < 1:
-            raise ConfigError(f"{name} {value}: must be 1 or more")
-
-
-def _identity(options: ExperimentOptions, scale: Scale) -> dict[str, Any]:
-    """What must stay the same in a folder; rows and seeds may be added."""
-    return {
-        "experiment": NAME,
-        "scale": asdict(scale),
-        "data": None if options.data is None else fingerprints(options.data),
-    }
+PLACES = {"data": ("manifest", "sentences", "cache"), "model": ("text",)}
+"""Keys that say where something lies, not what is trained."""
 
 
-def _source(options: ExperimentOptions, scale: Scale) -> str:
-    if options.data is not None:
-        return f"the data folder '{options.data.resolve().name}'"
-    return f"{scale.studies} drawn studies of {scale.size} px"
+class Table1:
+    """Table 1 as the runner wants it."""
+
+    name = "table1"
+
+    def __init__(self, options: ExperimentOptions) -> None:
+        self.options = options
+        self.scale = scale_named(options.scale)
+        self.rows = choose_rows(options.rows)
+
+    def check(self) -> None:
+        """Refuse a scale that wants real data where there are none."""
+        if self.options.data is None and not self.scale.studies:
+            raise ConfigError(
+                f"--scale {self.options.scale}: wants real data; give a data folder with --data"
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """The scale, and the tables of the data that were given."""
+        data = None if self.options.data is None else fingerprints(self.options.data)
+        return {"experiment": self.name, "scale": asdict(self.scale), "data": data}
+
+    def plan(self, out: Path, listener: ExperimentListener) -> Plan:
+        """Prepare the data, and write each run's configuration."""
+        prepared = prepare(out, self.options.data, self.scale, listener)
+        runs, missing = plan(self.rows, self.options.seeds, out, prepared, self.scale)
+        return Plan(runs, missing, prepared.stages)
+
+    def recipes(self, run: Run, metrics: Mapping[str, Any] | None) -> tuple[Any, Any]:
+        """Resolved configurations without their places."""
+        wanted = recipe_of(load_config(run.folder / CONFIG).model_dump(mode="json"))
+        return metrics and recipe_of(metrics["configuration"]), wanted
+
+    def source(self) -> dict[str, Any]:
+        """The scale, and which data."""
+        data = self.options.data
+        source = f"{self.scale.studies} drawn studies of {self.scale.size} px"
+        if data is not None:
+            source = f"the data folder '{data.resolve().name}'"
+        return {"experiment": self.name, "scale": self.options.scale, "source": source}
+
+    def table(self, finished: Sequence[Finished], failed: Failures) -> dict[str, Any]:
+        """See :func:`build_table`."""
+        return build_table(self.rows, finished, failed)
+
+    def finish(self, table: dict[str, Any], out: Path) -> list[Path]:  # noqa: ARG002
+        """There are no figures."""
+        return []
+
+    def page(
+        self,
+        table: Mapping[str, Any],
+        out: Path,  # noqa: ARG002
+    ) -> tuple[str, list[Block], list[Section]]:
+        """Headline, head and sections."""
+        return (
+            "Table 1: correcting for false negatives",
+            table1_head(table),
+            table1_sections(table),
+        )
 
 
-def _train(
-    runs: list[Run], parallel: int, listener: ExperimentListener
-) -> dict[tuple[str, int], str]:
-    """Train what is not done; the line of each run that failed."""
-    failures: dict[tuple[str, int], str] = {}
-    for run in runs:
-        line = check(run)
-        if line is not None:
-            failures[run.row.name, run.seed] = line
-            listener.say(f"{run.name}: failed: {line}")
-    fit = [run for run in runs if (run.row.name, run.seed) not in failures]
-    return failures | run_all(fit, parallel, listener)
+def _tree(row: Row, seed: int, folder: Path, prepared: Prepared, scale: Scale) -> dict[str, Any]:
+    """The configuration of a run; paths are relative to its folder, so that it can be moved."""
 
+    def near(path: Path) -> str:
+        return os.path.relpath(path.resolve(), folder.resolve())
 
-def _by_row(
-    missing: Mapping[str, str], failures: Mapping[tuple[str, int], str]
-) -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for name, line in missing.items():
-        rows[name].append({"seed": None, "line": line})
-    for (name, seed), line in sorted(failures.items()):
-        rows[name].append({"seed": seed, "line": line})
-    return rows
-
-
-def _machine(table: Mapping[str, Any]) -> str:
-    machines = {run["machine"] for row in table["rows"] for run in row["runs"]}
-    return "; ".join(sorted(machines))
-
-
-def _lines(failed: Mapping[str, list[dict[str, Any]]]) -> tuple[str, ...]:
-    """A line for each row and seed that failed."""
-    return tuple(
-        name + ("" if one["seed"] is None else f", seed {one['seed']}") + f": {one['line']}"
-        for name, found in failed.items()
-        for one in found
+    tree: dict[str, Any] = {name: dict(section) for name, section in scale.config.items()}
+    for name, section in row.changes.items():
+        tree.setdefault(name, {}).update(section)
+    tree["data"].update(
+        manifest=near(prepared.manifest),
+        sentences=near(prepared.sentences),
+        cache=near(prepared.cache),
     )
+    model = Path(prepared.language_model)
+    tree["model"]["text"] = near(model) if model.is_dir() else prepared.language_model
+    if row.name == "resample-by-text":
+        # Half of the batch, at every scale; a number as large as the batch would resample nothing.
+        tree["objective"]["keep"] = max(1, int(tree["training"]["batch"]) // 2)
+    # In the paper labels come from reports; phantoms have those beside what is truly shown.
+    for key, owner, stem in (
+        ("true_probability", "dcl-eta-true", "truth"),
+        ("labels", "remove-by-labels", "labels_from_reports"),
+    ):
+        table = find_table(prepared.data, stem)
+        if row.name == owner and table is not None:
+            tree["objective"][key] = str(table.resolve())
+    tree["training"]["seed"] = seed
+    tree["out"] = "train"
+    return tree
 
 
-def _go(
-    options: ExperimentOptions, scale: Scale, out: Path, listener: ExperimentListener
-) -> Outcome:
-    """Do all of it in a folder that is ours."""
-    from cxrtext.experiments.measuring import versions
-    from cxrtext.experiments.page import markdown_page
-
-    rows = choose_rows(options.rows)
-    prepared = prepare(out, options.data, scale, listener)
-    runs, missing = plan(rows, options.seeds, out, prepared, scale)
-    for name, line in missing.items():
-        listener.say(f"{name}: left out: {line}")
-    failures = _train(runs, options.parallel, listener)
-    done = [r for r in runs if (r.row.name, r.seed) not in failures and is_done(r)]
-    finished, unfit = read_finished(done)
-    failed = _by_row(missing, failures | unfit)
-    table = build_table(rows, finished, failed)
-    table = {
-        "experiment": NAME,
-        "scale": options.scale,
-        "source": _source(options, scale),
-        "seeds": options.seeds,
-        "machine": _machine(table),
-        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
-        **table,
-        "stages": prepared.stages,
-    }
-    page, written = markdown_page(table), (out / "table.md", out / "table.json")
-    write_text(written[0], page)
-    write_json(written[1], table)
-    return Outcome(page, table, written, _lines(failed))
-
-
-def table1(options: ExperimentOptions, listener: ExperimentListener) -> Outcome:
-    """Run SSD table 1, or go on with it.
-
-    Args:
-        options: What is asked.
-        listener: Who hears how it goes.
+def plan(
+    rows: Sequence[Row], seeds: int, out: Path, prepared: Prepared, scale: Scale
+) -> tuple[list[Run], dict[str, str]]:
+    """Lay out a folder for each row and seed.
 
     Returns:
-        The table, also written to ``table.md`` and ``table.json``.
+        The runs, and a line for each row that cannot be trained on these data, by its name.
+    """
+    missing: dict[str, str] = {}
+    runs = []
+    for seed in range(seeds):
+        for row in rows:
+            if row.needs and find_table(prepared.data, Path(row.needs).stem) is None:
+                missing[row.name] = f"{prepared.data}: holds no {row.needs}, which this row needs"
+                continue
+            folder = out / "runs" / row.name / f"seed-{seed}"
+            tree = _tree(row, seed, folder, prepared, scale)
+            write_config(folder / CONFIG, tree)
+            job = {
+                "data": str(prepared.data.resolve()),
+                "cache": str(prepared.cache.resolve()),
+                "split": scale.split,
+                "resamples": scale.resamples,
+                "device": tree["training"]["device"],
+            }
+            write_sealed(folder / JOB, job)
+            steps = int(tree["training"]["steps"])
+            runs.append(Run(row.name, seed, folder, steps))
+    return runs, missing
+
+
+def recipe_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """A resolved configuration without its places."""
+    kept: dict[str, Any] = {}
+    for name, section in configuration.items():
+        if name != "out":
+            hidden = (*PLACES.get(name, ()), *("labels", "true_probability"))
+            kept[name] = {key: v for key, v in section.items() if key not in hidden}
+    return kept
+
+
+def unequal_budget(configurations: Sequence[Mapping[str, Any]]) -> str | None:
+    """The first key in which runs differ that must be equal in all of them, or None.
+
+    A row may differ in its objective, its similarity, its language loss and its seed.
+    """
+
+    def budget(configuration: Mapping[str, Any]) -> dict[str, Any]:
+        kept = recipe_of(configuration)
+        kept.pop("objective", None)
+        kept["model"].pop("similarity", None)
+        for key in ("seed", "mlm_weight"):
+            kept["training"].pop(key, None)
+        return kept
+
+    for other in configurations[1:]:
+        found = first_difference(budget(configurations[0]), budget(other), shared=True)
+        if found is not None:
+            return found[0]
+    return None
+
+
+def require_equal_budget(configurations: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a table whose rows were not trained alike, naming the key."""
+    key = unequal_budget(configurations)
+    if key is not None:
+        raise ConfigError(
+            f"the rows were trained with different {key}; remove the folders of the runs that "
+            "an older version trained"
+        )
+
+
+def _run(one: Finished) -> dict[str, Any]:
+    budget = one.metrics["budget"]
+    return {
+        "seed": one.run.seed,
+        "steps": budget["steps"],
+        "seconds": budget["seconds"],
+        "training_images": budget["images"],
+        "measures": {
+            name: one.measures[name].estimate for name in MEASURES if name in one.measures
+        },
+        "machine": one.metrics["machine"],
+        "threads": one.metrics["threads"],
+        "versions": one.metrics["versions"],
+        "configuration": recipe_of(one.metrics["configuration"]),
+    }
+
+
+def _paper_difference(row: Row) -> dict[str, float]:
+    (base,) = (one for one in TABLE1 if one.name == BASELINE)
+    return {name: round(row.paper[name] - base.paper[name], 3) for name in row.paper}
+
+
+def _row(
+    row: Row,
+    finished: Sequence[Finished],
+    trainings: Mapping[str, Trainings],
+    failed: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    mean = mean_of_seeds([one.measures for one in finished]) if finished else {}
+    base = row.name == BASELINE
+    return {
+        "name": row.name,
+        "title": row.title,
+        "measures": {name: estimate_of(mean[name]) for name in MEASURES if name in mean},
+        "paper": dict(row.paper),
+        "auc_by_finding": {
+            name.removeprefix(OF_FINDING): estimate_of(one)
+            for name, one in mean.items()
+            if name.startswith(OF_FINDING)
+        },
+        "paper_auc_by_finding": dict(row.paper_auc),
+        "difference": (
+            {} if base else compare_rows(trainings.get(row.name), trainings.get(BASELINE))
+        ),
+        "paper_difference": _paper_difference(row),
+        "runs": [_run(one) for one in finished],
+        "failed": list(failed),
+    }
+
+
+def _sample(first: Finished) -> dict[str, Any]:
+    found = first.metrics["evaluation"]
+    counts = {
+        name: {"with": one["positives"], "without": one["negatives"]}
+        for name, one in found["classification"].items()
+    }
+    rare = [name for name, one in counts.items() if not (one["with"] and one["without"])]
+    left_out = list(found["left_out"])
+    if rare:
+        left_out.append(f"AUC: no images with or none without {', '.join(rare)}")
+    pairs = found["box_retrieval"].get("pairs", 0)
+    if pairs and "Recall" not in first.measures:
+        left_out.append(f"Recall: {pairs} boxes are too few for its cut-offs")
+    return {
+        "images": found["images"],
+        "patients": found["patients"],
+        "split": found["split"],
+        "resamples": found["settings"]["resamples"],
+        "findings": counts,
+        "sentences": found["grounding"].get("mean", {}).get("sentences", 0),
+        "boxes": pairs,
+        "left_out": left_out,
+    }
+
+
+def build_table(
+    rows: Sequence[Row], finished: Sequence[Finished], failures: Failures
+) -> dict[str, Any]:
+    """Lay the table out: ``sample``, ``budget``, ``rows``, ``questions`` and ``order``.
 
     Raises:
-        ConfigError: An option is wrong, or the folder holds another experiment.
-        DataError: The data lack what is needed.
-        WorkError: Every row failed, or another process works in the folder.
+        ConfigError: The rows were not trained alike.
+        DataError: The data have nothing that a row could be measured by.
     """
-    _check(options)
-    scale = scale_named(options.scale)
-    choose_rows(options.rows)  # a wrong name is said before any work
-    out = options.out or Path("experiments") / f"{NAME}-{options.scale}"
-    if options.data is None and not scale.studies:
-        raise ConfigError(
-            f"--scale {options.scale}: wants real data; give a data folder with --data"
+    require_equal_budget([one.metrics["configuration"] for one in finished])
+    first = finished[0]
+    if not first.measures:
+        raise DataError(
+            f"{first.run.folder / METRICS}: nothing could be measured "
+            f"({'; '.join(first.metrics['evaluation']['left_out'])}); give data with a labels.csv "
+            "or a boxes.json"
         )
-    identity = _identity(options, scale)
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"{out}: is a file; name a folder with --out")
-    with only_one(out / NAME):
-        claim(out, identity)
-        return _go(options, scale, out, listener)
+    by_row = {row.name: [one for one in finished if one.run.row == row.name] for row in rows}
+    trainings = {
+        name: {one.run.seed: one.measures for one in own} for name, own in by_row.items() if own
+    }
+    means = {name: mean_of_seeds(list(own.values())) for name, own in trainings.items()}
+    training = first.metrics["configuration"]["training"]
+    return {
+        "sample": _sample(first),
+        "budget": {key: training[key] for key in ("steps", "batch", "sentences", "lr")},
+        "rows": [
+            _row(row, by_row[row.name], trainings, failures.get(row.name, ())) for row in rows
+        ],
+        "questions": answer_questions(trainings),
+        "order": paper_order(means, {row.name: row.paper for row in rows}),
+    }

@@ -22,7 +22,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ExperimentOptions]
         listener.progress("training", 1, 2, "steps")
         listener.say("a line")
         failed = ("biovil, seed 0: no memory",) if name == "bad" else ()
-        return Outcome("# The page", {"rows": []}, (Path("table.md"),), failed)
+        return Outcome("# The page", {"rows": []}, (Path("table.html"),), failed)
 
     monkeypatch.setattr("cxrtext.experiments.run_experiment", run)
     return asked
@@ -38,7 +38,7 @@ def test_the_page_and_where_it_lies(
     assert done.returncode == 0, done.stderr
     assert done.stdout == "# The page\n"
     assert "a line" in done.stderr
-    assert "written: table.md" in done.stderr
+    assert "written: table.html" in done.stderr
     expected = ExperimentOptions("smoke", Path("here"), Path("there"), 3, ("lse-nl", "biovil"), 2)
     assert asked == [("table1", expected)]
 

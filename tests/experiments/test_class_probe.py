@@ -5,7 +5,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from cxrtext.experiments.simclr.class_probe import (
+from cxrtext.experiments.simclr.probes import (
     fit_classes,
     fit_numbers,
 )

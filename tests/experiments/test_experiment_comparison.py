@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from cxrtext.evaluation.bootstrap import Resampled
-from cxrtext.experiments.comparison import Trainings, compare_rows, estimate, paper_order
+from cxrtext.evaluation.bootstrap import Resampled, estimate_of
+from cxrtext.experiments.comparison import Trainings, compare_rows, paper_order
 from cxrtext.experiments.measures import Measures, mean_of_seeds
+from cxrtext.experiments.papers.table1 import MEASURES
 from cxrtext.experiments.questions import (
     answer_questions,
     by_verdict,
@@ -14,7 +15,6 @@ from cxrtext.experiments.questions import (
     helps,
     trade,
 )
-from cxrtext.experiments.rows import MEASURES
 
 SWING = np.array([0.0, -0.1, 0.1])
 """What all rows have in common from one resample to the next."""
@@ -74,7 +74,7 @@ def test_seeds_are_averaged_within_each_resample() -> None:
 
 def test_without_resamples_there_is_no_interval_and_no_claim() -> None:
     first, second = one(0.8, np.empty(0)), one(0.5, np.empty(0))
-    assert estimate(first) == {"value": 0.8, "low": None, "high": None}
+    assert estimate_of(first) == {"value": 0.8, "low": None, "high": None}
     told = compare_rows({0: {"AUC": first}}, {0: {"AUC": second}})["AUC"]
     assert (told["low"], told["p"], told["verdict"]) == (None, None, "not told apart")
     assert difference_text("AUC", told) == "+0.300"

@@ -10,11 +10,13 @@ import pytest
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.evaluation.bootstrap import Resampled
 from cxrtext.experiments.measures import Measures, read_measures, write_measures
-from cxrtext.experiments.page import markdown_page
-from cxrtext.experiments.rows import choose_rows
-from cxrtext.experiments.runs import Run
-from cxrtext.experiments.table import Finished, build_table, read_finished
+from cxrtext.experiments.page import table1_head, table1_sections
+from cxrtext.experiments.papers.table1 import choose_rows
+from cxrtext.experiments.processes import Finished, Run
+from cxrtext.experiments.runner import read_finished, require_finished
+from cxrtext.experiments.table1 import build_table
 from cxrtext.files import write_sealed
+from cxrtext.page import markdown
 
 ROWS = choose_rows(["lse-nl", "dcl-eta-lm", "remove-by-text"])
 
@@ -59,8 +61,7 @@ def measures(shift: float, rows: str = "images") -> Measures:
 
 
 def finished(folder: Path, name: str, shift: float) -> Finished:
-    (row,) = choose_rows([name])
-    return Finished(Run(row, 0, folder / name, 8), metrics(name), measures(shift))
+    return Finished(Run(name, 0, folder / name, 8), metrics(name), measures(shift))
 
 
 def write(one: Finished) -> Run:
@@ -78,7 +79,7 @@ def page_of(table: dict[str, Any]) -> str:
         "versions": "cxrtext 1",
     }
     table = json.loads(json.dumps({**heading, **table}, allow_nan=False))
-    return markdown_page(table)
+    return markdown("Table 1", table1_sections(table), table1_head(table))
 
 
 def test_ours_stands_beside_the_papers(tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_ours_stands_beside_the_papers(tmp_path: Path) -> None:
     ) in page
     assert "| remove by text similarity | failed | 0.84 | – | 0.72 | – | 1.39 |" in page
     assert "- remove by text similarity, seed 0: the loss is not a number at step 3" in page
-    assert "corrects nothing? **better in AUC, CNR; worse in MedR; not measured in ACC" in page
+    assert "corrects nothing?\n\n**better in AUC, CNR; worse in MedR; not measured in ACC" in page
     assert "| DCL-η_LM | +0.100 [+0.100, +0.100] better | – |" in page
     assert "| DCL-η_LM, paper | +0.07 | +0.07 | +0.09 | +0.01 | +0.01 | -11 |" in page
     assert "Of 1 pairs of rows that the paper tells apart by AUC, 1 stand in the same" in page
@@ -121,7 +122,7 @@ def test_a_row_trained_with_another_budget_is_refused(tmp_path: Path) -> None:
         one.metrics["configuration"]["training"]["steps"] = steps
         runs.append(write(one))
     with pytest.raises(ConfigError, match="trained with different training.steps"):
-        read_finished(runs)
+        build_table(ROWS, read_finished(runs)[0], {})
 
 
 def test_a_row_measured_on_other_images_is_told(tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ def test_a_row_measured_on_other_images_is_told(tmp_path: Path) -> None:
     del lacking.measures["CNR"]  # its maps are flat: no reason to leave its other measures out
     runs = [write(one), write(Finished(other.run, other.metrics, measures(0.0, "others")))]
     done, failures = read_finished([*runs, write(lacking)])
-    assert [each.run.row.name for each in done] == ["lse-nl", "remove-by-text"]
+    assert [each.run.row for each in done] == ["lse-nl", "remove-by-text"]
     assert "was measured on other images than lse-nl, seed 0" in failures["dcl-eta-lm", 0]
 
 
@@ -154,7 +155,7 @@ def test_measures_come_back_and_damaged_ones_are_said(tmp_path: Path) -> None:
 
 def test_where_nothing_is_measured_it_is_said_why(tmp_path: Path) -> None:
     with pytest.raises(WorkError, match="every row failed; the first, lse-nl: no memory"):
-        build_table(ROWS, [], {"lse-nl": [{"seed": 0, "line": "no memory"}]})
+        require_finished([], {"lse-nl": [{"seed": 0, "line": "no memory"}]})
     one = finished(tmp_path, "lse-nl", 0.0)
     with pytest.raises(DataError, match="nothing could be measured .retrieval: the data have no"):
         build_table(ROWS, [Finished(one.run, one.metrics, {})], {})

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from cxrtext.config import Config, load_config
+from cxrtext.experiments import ExperimentOptions
+from cxrtext.experiments.papers.table1 import MEASURES, SCALES, TABLE1, choose_rows
 from cxrtext.experiments.preparation import Prepared
-from cxrtext.experiments.rows import MEASURES, TABLE1, choose_rows
-from cxrtext.experiments.runs import check, is_done, plan, unequal_budget
-from cxrtext.experiments.scales import SCALES
+from cxrtext.experiments.runner import check_run
 from cxrtext.experiments.stages import first_difference
+from cxrtext.experiments.table1 import Table1, plan, unequal_budget
 
 
 @pytest.fixture
@@ -33,8 +34,9 @@ def test_every_row_is_valid_and_has_the_same_budget(
     assert not missing
     assert len(runs) == 20
     assert len({run.folder for run in runs}) == 20
-    assert [check(run) for run in runs] == [None] * 20
-    assert not any(is_done(run) for run in runs)
+    kind = Table1(ExperimentOptions(scale))
+    assert [check_run(kind, run) for run in runs] == [None] * 20
+    assert not any(run.is_done() for run in runs)
     configs: list[Config] = [load_config(run.folder / "train.yaml") for run in runs]
     assert unequal_budget([config.model_dump(mode="json") for config in configs]) is None
     for run, config in zip(runs, configs, strict=True):
@@ -42,8 +44,8 @@ def test_every_row_is_valid_and_has_the_same_budget(
         assert config.out.resolve() == (run.folder / "train").resolve()
         assert config.data.manifest.resolve() == prepared.manifest.resolve()
         assert Path(config.model.text).resolve() == Path(prepared.language_model).resolve()
-        assert config.model.similarity == ("global" if run.row.name == "biovil" else "lse+nl")
-    by_name = {run.row.name: config for run, config in zip(runs, configs, strict=True)}
+        assert config.model.similarity == ("global" if run.row == "biovil" else "lse+nl")
+    by_name = {run.row: config for run, config in zip(runs, configs, strict=True)}
     chosen = {name: config.objective.model_dump() for name, config in by_name.items()}
     assert chosen["dcl-eta-0.1"]["eta"] == 0.1
     assert chosen["biovil"]["symmetric"]

@@ -16,7 +16,7 @@ import pytest
 
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome, run_experiment
-from cxrtext.experiments.rows import MEASURES, Row, choose_rows
+from cxrtext.experiments.papers.table1 import MEASURES, Row, choose_rows
 from cxrtext.files import read_sealed, write_sealed
 
 ROWS = ("lse-nl", "dcl-eta-lm")
@@ -53,7 +53,8 @@ def stamps(out: Path) -> dict[str, int]:
 def test_two_rows_from_phantoms_to_the_table(whole: tuple[Path, Outcome]) -> None:
     out, outcome = whole
     assert outcome.failed == ()
-    assert (out / "table.md").read_text() == outcome.page
+    assert "<h1>Table 1: correcting for false negatives</h1>" in (out / "table.html").read_text()
+    assert outcome.page.startswith("# Table 1: correcting for false negatives\n")
     table = json.loads((out / "table.json").read_text())
     assert [row["name"] for row in table["rows"]] == ["lse-nl", "dcl-eta-lm"]
     base, proposed = table["rows"]

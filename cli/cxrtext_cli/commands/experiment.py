@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from cxrtext.experiments.registry import EXPERIMENTS
+from cxrtext.experiments.papers import EXPERIMENTS
 from cxrtext_cli.given import ANY_PATH, NEW_FOLDER
 from cxrtext_cli.options import AsJson, Stages, print_json, say
 
-KNOWN = "; ".join(f"{name}: {what}" for name, (what, _) in EXPERIMENTS.items())
+KNOWN = "; ".join(f"{name}: {what}" for name, what in EXPERIMENTS.items())
 
 
 def experiment(
@@ -40,7 +40,7 @@ def experiment(
     one that is finished is not repeated.
     """
     from cxrtext.experiments import ExperimentListener, ExperimentOptions, run_experiment
-    from cxrtext.experiments.options import split_names
+    from cxrtext.experiments.experiment import split_names
 
     options = ExperimentOptions(
         scale=scale,

@@ -1,0 +1,157 @@
+"""The sets of small images that trainings share: made once, in the experiment's folder."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.experiments.data.cifar import cifar10_r
+from cxrtext.experiments.data.images import (
+    Array,
+    ImageSet,
+    Part,
+    SmallImages,
+    first_of_each_class,
+    write_set,
+)
+from cxrtext.experiments.data.mnist import color_mnist
+from cxrtext.experiments.data.phantoms import draw_images, phantom_set
+from cxrtext.experiments.data.read import ACCEPTED, read_small_images
+from cxrtext.experiments.experiment import Experiment, ExperimentListener, Scale
+from cxrtext.experiments.stages import stage
+from cxrtext.files import sha256
+
+SEED = 0
+"""Draws CIFAR10-r and the colors: the same in all runs, whose own seeds are of the training."""
+
+PHANTOMS = "phantoms-"
+THINNED = "cifar10-r-"
+
+
+def require_data(experiment: Experiment, names: Iterable[str], data: Path | None) -> None:
+    """Refuse sets that want ``--data`` where it is not given, or names nothing."""
+    if experiment.given is None or all(name.startswith(PHANTOMS) for name in names):
+        return
+    accepted = ACCEPTED[experiment.given]
+    if data is None:
+        raise ConfigError(f"{experiment.name}: give {experiment.given} with --data: {accepted}")
+    if not data.exists():
+        raise DataError(f"{data}: no such file or folder; --data takes {accepted}")
+
+
+def fingerprint(data: Path | None) -> str | None:
+    """A digest of a file, or of the names and sizes in a folder."""
+    if data is None:
+        return None
+    if data.is_file():
+        return sha256(data)
+    listed = sorted(
+        (str(path.relative_to(data)), path.stat().st_size)
+        for path in data.rglob("*")
+        if path.is_file()
+    )
+    return hashlib.sha256(repr(listed).encode()).hexdigest()
+
+
+def _images(labels: NDArray[np.int64], images: NDArray[np.uint8], target: str) -> Part:
+    return Part(images, np.arange(len(labels)), {target: labels})
+
+
+def _cifar10(given: SmallImages, fraction: float | None) -> ImageSet:
+    images, labels = given.train_images, given.train_labels
+    eta = None
+    if fraction is not None:
+        generator = np.random.default_rng([SEED, round(1000 * fraction)])
+        rows, eta = cifar10_r(labels, given.names, fraction, generator)
+        images, labels = images[rows], labels[rows]
+    return ImageSet(
+        train=_images(labels, images, "class"),
+        test=_images(given.test_labels, given.test_images, "class"),
+        labels=labels,
+        eta=eta,
+        metadata=labels[:, None].astype(np.float32),
+        kinds=("category",),
+        columns=("class",),
+        names=given.names,
+    )
+
+
+def _color_mnist(given: SmallImages) -> ImageSet:
+    parts = []
+    for key, images, labels in (
+        (0, given.train_images, given.train_labels),
+        (1, given.test_images, given.test_labels),
+    ):
+        colored, colors = color_mnist(images, np.random.default_rng([SEED, 9, key]))
+        targets: dict[str, Array] = {"class": labels, "color": colors}
+        parts.append(Part(colored, np.arange(len(labels)), targets))
+    colors = parts[0].targets["color"].astype(np.float32)
+    return ImageSet(
+        train=parts[0],
+        test=parts[1],
+        labels=given.train_labels,
+        # Not centred: about their mean, colors have a cosine that no constant can follow, and
+        # Fair-CCLK's estimate then falls to its floor when all images are embedded alike.
+        metadata=colors / colors.std(axis=0),
+        kinds=("number",) * 3,
+        columns=("red", "green", "blue"),
+        names=given.names,
+    )
+
+
+def _make(name: str, given: SmallImages | None, phantoms: Path, scale: Scale) -> ImageSet:
+    if name.startswith(PHANTOMS):
+        return phantom_set(phantoms, scale.studies, scale.side, name.removeprefix(PHANTOMS))
+    if given is None:
+        raise ValueError(f"{name} wants a set that is given")
+    if name.startswith(THINNED):
+        return _cifar10(given, float(name.removeprefix(THINNED)))
+    return _cifar10(given, None) if name == "cifar10" else _color_mnist(given)
+
+
+def prepare_sets(
+    experiment: Experiment,
+    names: Iterable[str],
+    data: Path | None,
+    scale: Scale,
+    out: Path,
+    listener: ExperimentListener,
+) -> tuple[dict[str, Path], dict[str, dict[str, Any]]]:
+    """Make the sets, as far as an earlier run has not.
+
+    Returns:
+        The file of each set, and what was noted of each stage.
+
+    Raises:
+        DataError: The data cannot be read.
+    """
+    wanted = list(dict.fromkeys(names))
+    paths = {name: out / "data" / f"{name}.npz" for name in wanted}
+    notes: dict[str, dict[str, Any]] = {}
+    phantoms = out / "phantoms"
+    given: list[SmallImages] = []
+
+    def work(name: str) -> dict[str, Any]:
+        if not (given or data is None or name.startswith(PHANTOMS) or experiment.given is None):
+            listener.say(f"reading {data}")
+            whole = read_small_images(data, experiment.given)
+            given.append(first_of_each_class(whole, scale.train, scale.test))
+        made = _make(name, given[0] if given else None, phantoms, scale)
+        write_set(paths[name], made)
+        return {"training images": len(made.train.images), "test images": len(made.test.images)}
+
+    # What is given comes first: a wrong file is said before anything is drawn.
+    for name in sorted(wanted, key=lambda name: name.startswith(PHANTOMS)):
+        if name.startswith(PHANTOMS) and "phantoms" not in notes:
+            notes["phantoms"] = stage(
+                out,
+                "phantoms",
+                phantoms / "manifest.csv",
+                lambda: draw_images(phantoms, scale.studies, listener),
+            )
+        notes[name] = stage(out, name, paths[name], lambda name=name: work(name))  # type: ignore[misc]
+    return paths, notes

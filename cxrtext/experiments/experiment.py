@@ -1,0 +1,198 @@
+"""What an experiment is asked, made of and comes to: plain values, so listing needs no torch."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+SCALES = ("smoke", "cpu", "gpu", "paper")
+
+Settings = Mapping[str, Any]
+"""Fields of ``ViewSettings``; ``objective`` and ``augmentation`` are mappings themselves, and
+``epochs`` may stand in place of ``steps``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentOptions:
+    """What is asked of an experiment.
+
+    ``scale`` says how much data and how long: "smoke", "cpu", "gpu" or "paper".  ``out`` is by
+    default ``experiments/<name>-<scale>``.  ``data`` is a data folder, by default phantoms drawn
+    into ``out``; of the experiments on small images, a file or folder of CIFAR-10 or MNIST.
+    ``seeds`` is the number of trainings a row, ``parallel`` of those at the same time.
+    """
+
+    scale: str = "cpu"
+    out: Path | None = None
+    data: Path | None = None
+    seeds: int = 1
+    rows: tuple[str, ...] | None = None
+    parallel: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentListener:
+    """Hears lines of text, and progress as (stage, done, total, unit)."""
+
+    say: Callable[[str], None] = lambda _: None
+    progress: Callable[[str, int, int, str], None] = lambda _stage, _done, _total, _unit: None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an experiment came to: its page as text, and all that stands in ``table.json``.
+
+    ``failed`` has one line for each row and seed that failed.
+    """
+
+    page: str
+    data: dict[str, Any]
+    written: tuple[Path, ...]
+    failed: tuple[str, ...]
+
+
+def split_names(text: str | None) -> tuple[str, ...] | None:
+    """Names separated by commas; None stays None."""
+    if text is None:
+        return None
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A column of a table; ``smaller`` is whether a smaller figure is better.
+
+    Two of the paper's figures must differ by more than ``apart``, about its own deviation over
+    trainings, to be an order.
+    """
+
+    name: str
+    digits: int = 1
+    smaller: bool = False
+    apart: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A row: one way to train, in what it differs from the other rows of its group.
+
+    ``name`` is as ``--rows`` takes it, ``paper`` the paper's figures by measure, ``scales`` those
+    at which it is trained unless ``--rows`` says otherwise.
+    """
+
+    name: str
+    title: str
+    settings: Settings
+    paper: Mapping[str, float] = field(default_factory=dict)
+    scales: tuple[str, ...] = SCALES
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That one row is better than another; what the paper shows in a figure or says."""
+
+    better: str
+    worse: str
+    measure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows that stand in one table: the same data, the same budget, the same probes.
+
+    ``data`` is the set that is trained on, as ``sets`` names it, ``probe`` how features are
+    measured, as ``simclr.probes`` names it.  The first measure is the main one; the others are
+    compared with the ``baseline``.  ``settings`` are what the rows share beyond the scale.
+    """
+
+    name: str
+    title: str
+    data: str
+    probe: str
+    measures: tuple[Measure, ...]
+    baseline: str
+    trials: tuple[Trial, ...]
+    settings: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much data, and how long.
+
+    ``settings`` are of every training, ``groups`` of those of a group, by its name.  Of a given
+    set ``train`` images are trained on, equal numbers a class, and ``test`` measured on (None:
+    all).  ``studies`` phantoms are drawn, of ``side`` pixels (32 or 64).  Probes have ``epochs``
+    where they are trained with Adam and ``steps`` where they are fitted by L-BFGS.
+    """
+
+    settings: Settings
+    groups: Mapping[str, Settings] = field(default_factory=dict)
+    train: int | None = None
+    test: int | None = None
+    studies: int = 0
+    side: int = 32
+    epochs: int = 100
+    steps: int = 500
+    resamples: int = 1000
+    device: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment on small images, its tables being the groups.
+
+    ``given`` is the set that ``--data`` must name; ``settings`` the paper's recipe, which every
+    scale starts from; ``claims`` those of the paper beside what follows from its figures;
+    ``different`` lines on what is not as in the paper.
+    """
+
+    name: str
+    summary: str
+    title: str
+    source: str
+    question: str
+    given: Literal["cifar10", "mnist"] | None
+    groups: tuple[Group, ...]
+    scales: Mapping[str, Scale]
+    settings: Settings
+    claims: tuple[Claim, ...] = ()
+    different: tuple[str, ...] = ()
+
+    def trials(self) -> Iterator[tuple[Group, Trial]]:
+        """Every row with its group, in the order of the tables."""
+        for group in self.groups:
+            for trial in group.trials:
+                yield group, trial
+
+    def all_claims(self) -> tuple[Claim, ...]:
+        """What the paper tells apart: within each table by its figures, then as it says."""
+        found = [claim for group in self.groups for claim in _by_figures(group)]
+        return (*found, *self.claims)
+
+
+def _by_figures(group: Group) -> Iterator[Claim]:
+    for measure in group.measures:
+        known = [trial for trial in group.trials if measure.name in trial.paper]
+        for i, one in enumerate(known):
+            for other in known[i + 1 :]:
+                first, second = one.paper[measure.name], other.paper[measure.name]
+                if abs(first - second) > measure.apart:
+                    ahead = (first > second) != measure.smaller
+                    pair = (one, other) if ahead else (other, one)
+                    yield Claim(pair[0].name, pair[1].name, measure.name)
+
+
+def merged(*layers: Settings) -> dict[str, Any]:
+    """Settings over settings, also inside ``augmentation``; an objective is taken whole."""
+    found: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if key == "augmentation":
+                found[key] = {**found.get(key, {}), **value}
+            else:
+                found[key] = value
+        # The later of the two says how long.
+        for key, other in (("steps", "epochs"), ("epochs", "steps")):
+            if key in layer:
+                found.pop(other, None)
+    return found

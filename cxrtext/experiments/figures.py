@@ -1,0 +1,267 @@
+"""Figures of the experiments on small images, as PNG files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from cxrtext.errors import DataError
+from cxrtext.experiments.data.cifar import THINNED
+from cxrtext.experiments.data.images import CIFAR10
+from cxrtext.experiments.measures import METRICS
+from cxrtext.files import DAMAGED_ARCHIVE, replacing
+
+OURS, PAPER = "#1f5fa8", "#c2571a"
+DPI = 130
+
+Table = Mapping[str, Any]
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=DPI)
+    return path
+
+
+def _dots(axes: Axes, group: Table, measure: Mapping[str, Any], titled: bool) -> None:
+    """A measure of every row with its interval, and the paper's figure beside it."""
+    rows = [row for row in group["rows"] if measure["name"] in row["measures"]]
+    for place, row in enumerate(rows):
+        cell, paper = row["measures"][measure["name"]], row["paper"].get(measure["name"])
+        if cell["low"] is not None:
+            axes.plot([cell["low"], cell["high"]], [place, place], color=OURS, linewidth=2)
+        axes.plot(cell["value"], place, "o", color=OURS, label="ours, 95 % interval")
+        if paper is not None:
+            axes.plot(paper, place, "D", color=PAPER, fillstyle="none", label="paper")
+    axes.set_yticks(
+        range(len(rows)), [row["title"] for row in rows] if titled else [""] * len(rows)
+    )
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel(measure["name"] + (" (smaller is better)" if measure["smaller"] else ""))
+    axes.grid(axis="x", color="#dddddd")
+    axes.set_axisbelow(True)
+
+
+def _legend(figure: Figure) -> None:
+    """One entry a label, below everything."""
+    found: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    if found:
+        figure.legend(
+            found.values(),
+            found.keys(),
+            loc="outside lower center",
+            ncols=len(found),
+            frameon=False,
+        )
+
+
+def draw_rows(table: Table, path: Path) -> Path:
+    """Every table as dots: a row of panels a group, a panel a measure."""
+    groups = [group for group in table["groups"] if any(row["measures"] for row in group["rows"])]
+    widest = max(len(group["measures"]) for group in groups)
+    heights = [1.3 + 0.32 * len(group["rows"]) for group in groups]
+    figure = Figure(figsize=(3.2 + 2.9 * widest, sum(heights) + 0.5), layout="constrained")
+    parts = figure.subfigures(len(groups), 1, height_ratios=heights, squeeze=False)
+    for part, group in zip(parts[:, 0], groups, strict=True):
+        part.suptitle(group["title"], fontsize=10)
+        panels = part.subplots(1, len(group["measures"]), squeeze=False)[0]
+        for i, (axes, measure) in enumerate(zip(panels, group["measures"], strict=True)):
+            _dots(axes, group, measure, titled=i == 0)
+    _legend(figure)
+    return _save(figure, path)
+
+
+STYLES = {
+    "cl": ("CL", "o", "#555555"),
+    "dcl-low": ("DCL-η_Low", "s", "#2a8c4a"),
+    "dcl-high": ("DCL-η_High", "^", "#c2571a"),
+    "dcl-true": ("DCL-η_True", "D", "#1f5fa8"),
+}
+
+Point = tuple[float, Mapping[str, Any]]
+
+
+def _lines(axes: Axes, series: Mapping[str, Sequence[Point]], *, logarithmic: bool) -> None:
+    """Lines of the four objectives; intervals stand a little apart so that all can be seen."""
+    for i, (name, points) in enumerate(series.items()):
+        title, marker, color = STYLES[name]
+        apart = i - (len(series) - 1) / 2
+        x = [at * (1 + 0.06 * apart) if logarithmic else at + 0.008 * apart for at, _ in points]
+        y = [cell["value"] for _, cell in points]
+        axes.plot(x, y, marker=marker, color=color, label=title)
+        for at, (_, cell) in zip(x, points, strict=True):
+            if cell["low"] is not None:
+                axes.plot([at, at], [cell["low"], cell["high"]], color=color, linewidth=1)
+    axes.grid(color="#dddddd")
+    axes.set_axisbelow(True)
+
+
+def _by_objective(rows: Sequence[Table], measure: str) -> dict[str, Mapping[str, Any]]:
+    return {
+        row["name"].rpartition("-")[0]: row["measures"][measure]
+        for row in rows
+        if measure in row["measures"]
+    }
+
+
+def draw_cifar10_r(table: Table, path: Path) -> Path:
+    """Accuracy against r, and against the fraction of labels (SSD figure 2)."""
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    against_r: dict[str, list[Point]] = {}
+    for group in table["groups"]:
+        r = float(group["name"].removeprefix("r-"))
+        for name, cell in _by_objective(group["rows"], "accuracy").items():
+            against_r.setdefault(name, []).append((r, cell))
+    _lines(left, against_r, logarithmic=False)
+    left.set_xlabel("r, fraction kept of five classes")
+    left.set_ylabel("accuracy of the linear probe, %")
+    # The paper draws the fractions of labels at r = 0.5.
+    group = next((g for g in table["groups"] if g["name"] == "r-0.5"), table["groups"][0])
+    against_labels: dict[str, list[Point]] = {}
+    for measure in group["measures"]:
+        part = measure["name"].removeprefix("accuracy").strip(", ")
+        if part and not part.endswith("labels"):
+            continue
+        share = float(part.split()[0]) / 100 if part else 1.0
+        for name, cell in _by_objective(group["rows"], measure["name"]).items():
+            against_labels.setdefault(name, []).append((share, cell))
+    ordered = {k: sorted(v, key=lambda point: point[0]) for k, v in against_labels.items()}
+    _lines(right, ordered, logarithmic=True)
+    right.set_xscale("log")
+    right.set_xlabel("fraction of labels the probe is trained with")
+    right.set_title(group["title"], fontsize=10)
+    _legend(figure)
+    return _save(figure, path)
+
+
+def draw_trade(table: Table, path: Path) -> Path:
+    """The two measures of each group of ``fair-cclk`` against each other."""
+    groups = [g for g in table["groups"] if any(len(r["measures"]) == 2 for r in g["rows"])]
+    figure = Figure(figsize=(5.2 * max(1, len(groups)), 4.4), layout="constrained")
+    for axes, group in zip(
+        figure.subplots(1, max(1, len(groups)), squeeze=False)[0], groups, strict=False
+    ):
+        first, second = (measure["name"] for measure in group["measures"])
+        for i, row in enumerate(row for row in group["rows"] if len(row["measures"]) == 2):
+            x, y = row["measures"][second], row["measures"][first]
+            color = f"C{i}"
+            axes.plot(x["value"], y["value"], "o", color=color, label=row["title"])
+            for cell, other, across in ((x, y, True), (y, x, False)):
+                if cell["low"] is not None:
+                    ends, at = [cell["low"], cell["high"]], [other["value"]] * 2
+                    axes.plot(*((ends, at) if across else (at, ends)), color=color, linewidth=1)
+        axes.set_xlabel(
+            second
+            + (
+                " (smaller is better)"
+                if group["measures"][1]["smaller"]
+                else " (larger: less colour in the features)"
+            )
+        )
+        axes.set_ylabel(first)
+        axes.set_title(group["data"], fontsize=10)
+        axes.grid(color="#dddddd")
+        axes.set_axisbelow(True)
+        axes.legend(fontsize=7)
+    return _save(figure, path)
+
+
+EMBEDDED = (("cl-0.1", "CL"), ("dcl-high-0.1", "DCL-η_High"), ("dcl-true-0.1", "DCL-η_True"))
+"""The paper's three panels."""
+
+
+def _colors() -> dict[str, tuple[float, ...]]:
+    """Shades of red for the thinned classes, of blue for the others."""
+    found: dict[str, tuple[float, ...]] = {}
+    for names, name in (
+        (THINNED, "Reds"),
+        (tuple(one for one in CIFAR10 if one not in THINNED), "Blues"),
+    ):
+        for i, one in enumerate(names):
+            found[one] = tuple(colormaps[name](0.4 + 0.6 * i / (len(names) - 1)))
+    return found
+
+
+def _placed(path: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    from sklearn.manifold import TSNE
+
+    try:
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:
+            features, classes = held["features"], held["classes"]
+    except DAMAGED_ARCHIVE as error:
+        raise DataError(
+            f"{path}: not readable ({type(error).__name__}); remove its folder's {METRICS}, and "
+            "the command measures again"
+        ) from None
+    perplexity = min(30.0, (len(features) - 1) / 3)
+    points = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(features)
+    return points, classes
+
+
+def draw_embeddings(out: Path, path: Path) -> tuple[Path | None, str]:
+    """Draw the test images' features of the first seed, unless the picture is newer than they.
+
+    Returns:
+        The picture and "", or None and why it is left out.
+    """
+    runs = [(out / "runs" / name / "seed-0" / "features.npz", title) for name, title in EMBEDDED]
+    there = [(features, title) for features, title in runs if features.is_file()]
+    if not there:
+        return None, "the t-SNE figure: no row of CIFAR10-0.1 was measured"
+    try:
+        import sklearn  # noqa: F401
+    except ImportError:
+        return None, "the t-SNE figure: scikit-learn is not installed"
+    newest = max(features.stat().st_mtime_ns for features, _ in there)
+    if path.is_file() and path.stat().st_mtime_ns > newest:
+        return path, ""
+    _draw_embeddings(there, path)
+    return path, ""
+
+
+def _draw_embeddings(there: list[tuple[Path, str]], path: Path) -> None:
+    colors = _colors()
+    figure = Figure(figsize=(4.2 * len(there), 4.9), layout="constrained")
+    panels = figure.subplots(1, len(there), squeeze=False)[0]
+    for axes, (features, title) in zip(panels, there, strict=True):
+        points, classes = _placed(features)
+        for code, name in enumerate(CIFAR10):
+            own = points[classes == code]
+            axes.scatter(own[:, 0], own[:, 1], s=6, color=colors[name], label=name)
+        axes.set_title(title, fontsize=10)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_xlabel("t-SNE of the test images' features")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=5, frameon=False, markerscale=3
+    )
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=130)
+
+
+FURTHER: Mapping[str, tuple[str, Callable[[Table, Path], Path]]] = {
+    "cifar10-r": ("accuracy.png", draw_cifar10_r),
+    "fair-cclk": ("trade.png", draw_trade),
+}
+
+
+def draw_figures(table: Table, out: Path) -> tuple[list[Path], list[str]]:
+    """Draw what can be drawn of what ``table.json`` is to hold; a line for what is left out."""
+    figures = [draw_rows(table, out / "rows.png")]
+    if table["experiment"] in FURTHER:
+        name, draw = FURTHER[table["experiment"]]
+        figures.append(draw(table, out / name))
+    if table["experiment"] != "cifar10-r":
+        return figures, []
+    path, left_out = draw_embeddings(out, figures[0].with_name("tsne.png"))
+    return ([*figures, path], []) if path else (figures, [left_out])

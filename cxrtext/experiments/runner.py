@@ -1,0 +1,231 @@
+"""The one runner of experiments, from its options to its page.
+
+Reading order is execution order: what all rows share is made once, the rows are trained and
+measured in processes of their own, and the tables are drawn from what they left.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
+from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions, Outcome
+from cxrtext.experiments.measures import (
+    METRICS,
+    RESAMPLED,
+    Measures,
+    machine_of,
+    read_measures,
+    versions,
+)
+from cxrtext.experiments.papers import EXPERIMENTS, SMALL_EXPERIMENTS
+from cxrtext.experiments.processes import Failures, Finished, Plan, Run, run_all
+from cxrtext.experiments.stages import claim, first_difference, read_json
+from cxrtext.files import only_one, write_json, write_text
+from cxrtext.page import Block, Section, html_page, markdown
+
+
+class Kind(Protocol):
+    """What table 1 and the experiments on small images do each in their own way."""
+
+    @property
+    def name(self) -> str:
+        """As the command takes it."""
+
+    def check(self) -> None:
+        """Refuse wrong options before any work."""
+
+    def identity(self) -> dict[str, Any]:
+        """What must stay the same in a folder; rows and seeds may be added."""
+
+    def plan(self, out: Path, listener: ExperimentListener) -> Plan:
+        """Make what all rows share, and lay out a folder for each row and seed.
+
+        Seeds come in turn, so that every row has one early.
+        """
+
+    def recipes(self, run: Run, metrics: Mapping[str, Any] | None) -> tuple[Any, Any]:
+        """What a run was trained with, where it was measured, and what it is to be trained with."""
+
+    def table(self, finished: Sequence[Finished], failed: Failures) -> dict[str, Any]:
+        """The figures, as they stand in ``table.json``."""
+
+    def source(self) -> dict[str, Any]:
+        """What stands before the figures there."""
+
+    def finish(self, table: dict[str, Any], out: Path) -> list[Path]:
+        """Draw figures, and note them in the table; returns their files."""
+
+    def page(self, table: Mapping[str, Any], out: Path) -> tuple[str, list[Block], list[Section]]:
+        """Headline, head and sections of the page."""
+
+
+def run_experiment(
+    name: str,
+    options: ExperimentOptions | None = None,
+    listener: ExperimentListener | None = None,
+) -> Outcome:
+    """Run an experiment, or go on with it; what an earlier run finished is not repeated.
+
+    Args:
+        name: One of ``EXPERIMENTS``.
+        options: What is asked of it.
+        listener: Who hears how it goes.
+
+    Returns:
+        The table, also written to ``table.html`` and ``table.json``.
+
+    Raises:
+        ConfigError: There is no such experiment, an option is wrong, or the folder holds another.
+        DataError: The data lack what the experiment needs.
+        WorkError: Every row failed, or another process runs it in the same folder.
+    """
+    if name not in EXPERIMENTS:
+        known = "; ".join(f"{key}: {what}" for key, what in EXPERIMENTS.items())
+        raise ConfigError(f"there is no experiment '{name}'; there is {known}")
+    asked, heard = options or ExperimentOptions(), listener or ExperimentListener()
+    for option, value in (("--seeds", asked.seeds), ("--parallel", asked.parallel)):
+        if value < 1:
+            raise ConfigError(f"{option} {value}: must be 1 or more")
+    kind = _kind(name, asked)
+    kind.check()
+    out = asked.out or Path("experiments") / f"{name}-{asked.scale}"
+    identity = kind.identity()
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out}: is a file; name a folder with --out")
+    with only_one(out / name):
+        claim(out, identity)
+        return _go(kind, asked, out, heard)
+
+
+def _kind(name: str, options: ExperimentOptions) -> Kind:
+    # Imported when they are wanted: they need torch, and listing does not.
+    if name in SMALL_EXPERIMENTS:
+        from cxrtext.experiments.views import Views
+
+        return Views(SMALL_EXPERIMENTS[name], options)
+    from cxrtext.experiments.table1 import Table1
+
+    return Table1(options)
+
+
+def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentListener) -> Outcome:
+    """Do all of it in a folder that is ours."""
+    plan = kind.plan(out, listener)
+    for name, line in plan.missing.items():
+        listener.say(f"{name}: left out: {line}")
+    failures = _train(kind, plan.runs, options.parallel, listener)
+    done = [run for run in plan.runs if run.key not in failures and run.is_done()]
+    finished, unfit = read_finished(done)
+    failed = _by_row(plan.missing, failures | unfit)
+    require_finished(finished, failed)
+    figures = kind.table(finished, failed)
+    table = {
+        **kind.source(),
+        "seeds": options.seeds,
+        "machine": machine_of(one.metrics["machine"] for one in finished),
+        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
+        **figures,
+        "stages": plan.stages,
+    }
+    drawn = kind.finish(table, out)
+    heading, head, sections = kind.page(table, out)
+    written = (out / "table.html", out / "table.json")
+    write_text(written[0], html_page(heading, sections, head=head))
+    write_json(written[1], table)
+    lines = [
+        name + ("" if one["seed"] is None else f", seed {one['seed']}") + f": {one['line']}"
+        for name, found in failed.items()
+        for one in found
+    ]
+    text = markdown(heading, sections, head)
+    return Outcome(text, table, (*written, *drawn), tuple(lines))
+
+
+def check_run(kind: Kind, run: Run) -> str | None:
+    """A line that says why a run cannot be started or gone on with, or None.
+
+    What is wrong with a row is known before anything is trained.
+    """
+    try:
+        metrics = read_json(run.folder / METRICS)
+        before, wanted = kind.recipes(run, metrics)
+    except (CxrTextError, ValueError, TypeError) as error:
+        return str(error).splitlines()[0]
+    # A key that a newer version knows has its default, which is what the older one did.
+    found = None if metrics is None else first_difference(before, wanted, shared=True)
+    if found is None:
+        return None
+    key, then, now = found
+    return (
+        f"{run.folder}: was trained with {key} {then!r}, not {now!r}; remove the folder to "
+        "train it again"
+    )
+
+
+def _train(
+    kind: Kind, runs: Sequence[Run], parallel: int, listener: ExperimentListener
+) -> dict[tuple[str, int], str]:
+    """Train what is not done; the line of each run that failed."""
+    failures: dict[tuple[str, int], str] = {}
+    for run in runs:
+        line = check_run(kind, run)
+        if line is not None:
+            failures[run.key] = line
+            listener.say(f"{run.name}: failed: {line}")
+    fit = [run for run in runs if run.key not in failures]
+    return failures | run_all(fit, parallel, listener)
+
+
+def read_finished(runs: Iterable[Run]) -> tuple[list[Finished], dict[tuple[str, int], str]]:
+    """Read finished runs; a line for each that is damaged or cannot be compared with its group."""
+    finished: list[Finished] = []
+    failures: dict[tuple[str, int], str] = {}
+    first: dict[str, Finished] = {}
+    for run in runs:
+        try:
+            metrics = read_json(run.folder / METRICS)
+            measures = read_measures(run.folder / RESAMPLED)
+        except (DataError, WorkError) as error:
+            failures[run.key] = str(error)
+            continue
+        if metrics is None:
+            continue
+        one = Finished(run, metrics, measures)
+        before = first.setdefault(run.group, one)
+        if _paired(measures, before.measures):
+            finished.append(one)
+        else:
+            failures[run.key] = (
+                f"{run.folder / RESAMPLED}: was measured on other images than {before.run.name}; "
+                f"remove its {METRICS}, and the command measures again"
+            )
+    return finished, failures
+
+
+def require_finished(finished: Sequence[Finished], failed: Failures) -> None:
+    """Refuse a table without any run."""
+    if not finished:
+        lines = [f"{name}: {one['line']}" for name, found in failed.items() for one in found]
+        raise WorkError(f"every row failed; the first, {lines[0] if lines else 'none was asked'}")
+
+
+def _paired(one: Measures, other: Measures) -> bool:
+    """Whether two runs were measured on the same images, with the same resamples."""
+    # A model may lack a measure: a map that is flat in every box has no contrast to noise.
+    return all(
+        one[name].rows == other[name].rows and len(one[name].values) == len(other[name].values)
+        for name in one.keys() & other.keys()
+    )
+
+
+def _by_row(
+    missing: Mapping[str, str], failures: Mapping[tuple[str, int], str]
+) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for name, line in missing.items():
+        rows[name].append({"seed": None, "line": line})
+    for (name, seed), line in sorted(failures.items()):
+        rows[name].append({"seed": seed, "line": line})
+    return rows

@@ -1,0 +1,277 @@
+"""Encoders of small images: ResNets as for 32×32 pixels, LeNet-5, a projection head.
+
+And an encoder with the mean and deviation of the images that it was trained on, as a file.
+"""
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cxrtext.errors import CheckpointError
+from cxrtext.models.weight_files import load_sealed, save_sealed
+
+FILE = "encoder.safetensors"
+
+SMALL_ENCODERS = ("resnet18", "resnet50", "lenet5")
+"""What :func:`build_small_encoder` builds."""
+
+_DEPTHS = {"resnet18": (2, 2, 2, 2), "resnet50": (3, 4, 6, 3)}
+
+
+def build_small_encoder(name: str, *, channels: int, width: int = 64) -> "ResNet | LeNet5":
+    """Build an encoder of small images, with random weights from torch's own generator.
+
+    The ResNets have a 3×3 stem of stride 1 and no pooling before the last, global one.
+
+    ``width`` is the channels of a ResNet's first stage; 64 is the papers', fewer suit a CPU.
+
+    Returns:
+        A module from images [B, C, H, W], floating point, to features [B, ``features``]; LeNet-5
+        takes 32×32 pixels.
+
+    Source: He et al. 2016, as Chen et al. 2020 (SimCLR), section B.9, for CIFAR-10; LeCun et al.
+        1998 (LeNet-5) with ReLU and maximum pooling.
+    """
+    if name not in SMALL_ENCODERS:
+        raise ValueError(f"no small encoder '{name}'; there are {', '.join(SMALL_ENCODERS)}")
+    if channels < 1 or width < 1:
+        raise ValueError(f"channels and width must be at least 1, not {channels} and {width}")
+    return LeNet5(channels) if name == "lenet5" else ResNet(name, channels, width)
+
+
+class ResNet(nn.Module):
+    """A ResNet for small images; see :func:`build_small_encoder`."""
+
+    def __init__(self, name: str, channels: int, width: int) -> None:
+        super().__init__()
+        block = BasicBlock if name == "resnet18" else Bottleneck
+        self.stem = nn.Sequential(_conv(channels, width, 3), nn.BatchNorm2d(width), nn.ReLU(True))
+        blocks: list[nn.Module] = []
+        before = width
+        for stage, depth in enumerate(_DEPTHS[name]):
+            inner = width * 2**stage
+            for place in range(depth):
+                stride = 2 if stage > 0 and place == 0 else 1
+                blocks.append(block(before, inner, stride))
+                before = inner * block.expansion
+        self.blocks = nn.Sequential(*blocks)
+        self.features = before
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embed images, [B, C, H, W] -> [B, features]."""
+        grid: Tensor = self.blocks(self.stem(images))
+        return grid.mean(dim=(2, 3))
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions beside a shortcut."""
+
+    expansion = 1
+
+    def __init__(self, before: int, inner: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            _conv(before, inner, 3, stride),
+            nn.BatchNorm2d(inner),
+            nn.ReLU(True),
+            _conv(inner, inner, 3),
+            nn.BatchNorm2d(inner),
+        )
+        self.shortcut = _shortcut(before, inner, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, before, H, W] -> [B, inner, H / stride, W / stride]."""
+        return F.relu_(self.body(x) + self.shortcut(x))
+
+
+class Bottleneck(nn.Module):
+    """A 3×3 convolution between two of 1×1, beside a shortcut; the stride is in the 3×3."""
+
+    expansion = 4
+
+    def __init__(self, before: int, inner: int, stride: int) -> None:
+        super().__init__()
+        outer = inner * self.expansion
+        self.body = nn.Sequential(
+            _conv(before, inner, 1),
+            nn.BatchNorm2d(inner),
+            nn.ReLU(True),
+            _conv(inner, inner, 3, stride),
+            nn.BatchNorm2d(inner),
+            nn.ReLU(True),
+            _conv(inner, outer, 1),
+            nn.BatchNorm2d(outer),
+        )
+        self.shortcut = _shortcut(before, outer, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, before, H, W] -> [B, 4 · inner, H / stride, W / stride]."""
+        return F.relu_(self.body(x) + self.shortcut(x))
+
+
+def _conv(before: int, after: int, size: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(before, after, size, stride, padding=size // 2, bias=False)
+
+
+def _shortcut(before: int, after: int, stride: int) -> nn.Module:
+    if stride == 1 and before == after:
+        return nn.Identity()
+    narrow = stride > 1 and before < STRIDED_CHANNELS
+    conv = PickedConv2d(before, after, stride) if narrow else _conv(before, after, 1, stride)
+    return nn.Sequential(conv, nn.BatchNorm2d(after))
+
+
+STRIDED_CHANNELS = 16
+"""With fewer channels oneDNN's weight gradient of a strided 1×1 convolution writes beyond its
+memory (docs/decisions/0013-strided-convolutions.md); 8 are enough where there is no AVX-512."""
+
+
+class PickedConv2d(nn.Conv2d):
+    """A strided 1×1 convolution without bias that picks its pixels first and then has no stride."""
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__(before, after, 1, bias=False)
+        self.every = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, before, H, W] -> [B, after, H / stride, W / stride], rounded up."""
+        return super().forward(x[:, :, :: self.every, :: self.every])
+
+
+class LeNet5(nn.Module):
+    """LeNet-5 up to its last hidden layer; see :func:`build_small_encoder`."""
+
+    features = 84
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.grid = nn.Sequential(
+            nn.Conv2d(channels, 6, 5),
+            nn.ReLU(True),
+            nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, 5),
+            nn.ReLU(True),
+            nn.MaxPool2d(2),
+        )
+        self.dense = nn.Sequential(
+            nn.Linear(16 * 5 * 5, 120), nn.ReLU(True), nn.Linear(120, self.features), nn.ReLU(True)
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embed images, [B, C, 32, 32] -> [B, 84]."""
+        if images.shape[-2:] != (32, 32):
+            size = "×".join(map(str, images.shape[-2:]))
+            raise ValueError(f"lenet5 takes images of 32×32 pixels, not {size}; pad or resize them")
+        return torch.as_tensor(self.dense(self.grid(images).flatten(1)))
+
+
+class ProjectionHead(nn.Module):
+    """Linear maps with ReLU between them; the caller brings what it gives to unit length.
+
+    ``sizes`` are of each linear map, the last D; with ``norm`` a batch norm stands before each
+    ReLU, as in the CCL-K paper's heads.
+    """
+
+    def __init__(self, features: int, sizes: tuple[int, ...], *, norm: bool = False) -> None:
+        super().__init__()
+        if not sizes or min(sizes) < 1:
+            raise ValueError(f"a head needs one size or more, each at least 1, not {sizes}")
+        layers: list[nn.Module] = []
+        before = features
+        for size in sizes[:-1]:
+            layers.append(nn.Linear(before, size, bias=not norm))
+            layers.extend([nn.BatchNorm1d(size)] if norm else [])
+            layers.append(nn.ReLU(True))
+            before = size
+        self.layers = nn.Sequential(*layers, nn.Linear(before, sizes[-1]))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Project features, [B, F] -> [B, D]."""
+        projected: Tensor = self.layers(features)
+        return projected
+
+
+class ViewEncoder(nn.Module):
+    """An encoder of :func:`build_small_encoder` that standardizes its images by itself."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, name: str, channels: int, width: int) -> None:
+        super().__init__()
+        self.shape = {"name": name, "channels": channels, "width": width}
+        self.body = build_small_encoder(name, channels=channels, width=width)
+        self.features = self.body.features
+        self.register_buffer("mean", torch.zeros(channels, 1, 1))
+        self.register_buffer("deviation", torch.ones(channels, 1, 1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embed images in [0, 1], [B, C, H, W] -> [B, ``features``]."""
+        standard = (images - self.mean) / self.deviation
+        features: Tensor = self.body(standard.contiguous(memory_format=torch.channels_last))
+        return features
+
+
+def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation in [0, 1] of each channel of 8-bit images, twice [C, 1, 1], float32.
+
+    A channel that is the same everywhere has deviation 1.
+    """
+    channels = images.shape[1]
+    levels = torch.arange(256, dtype=torch.float64)
+    means, deviations = [], []
+    for channel in range(channels):
+        count = torch.bincount(images[:, channel].flatten().int(), minlength=256).cpu().double()
+        mean = (count * levels).sum() / count.sum()
+        deviation = ((count * (levels - mean) ** 2).sum() / count.sum()).sqrt()
+        means.append(mean / 255)
+        deviations.append(deviation / 255 if deviation > 0 else torch.ones_like(deviation))
+    return tuple(torch.stack(v).float().view(-1, 1, 1) for v in (means, deviations))  # type: ignore[return-value]
+
+
+def save_encoder(encoder: ViewEncoder, out: Path) -> Path:
+    """Write ``encoder.safetensors`` into a folder, whole or not at all; returns the file."""
+    save_sealed(out / FILE, encoder.state_dict(), encoder.shape)
+    return out / FILE
+
+
+def load_encoder(out: Path, *, device: str | torch.device = "cpu") -> ViewEncoder:
+    """Read the encoder of a run's folder, in evaluation mode.
+
+    Raises:
+        CheckpointError: There is none, or it is damaged.
+    """
+    path = out / FILE
+    if not path.is_file():
+        raise CheckpointError(f"{path}: not there; train the encoder to its last step first")
+    try:
+        shape, tensors = load_sealed(path)
+        encoder = ViewEncoder(**shape)
+        encoder.load_state_dict(tensors)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        raise CheckpointError(
+            f"{path}: not an encoder as it was written ({reason}); train it again"
+        ) from None
+    return encoder.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
+
+
+@torch.no_grad()
+def encode(encoder: nn.Module, images: Tensor, *, batch: int = 512) -> Tensor:
+    """Features of 8-bit images [n, C, H, W] -> float32 [n, F], on the encoder's device.
+
+    In evaluation mode; the encoder's mode stays as it was.
+    """
+    device = next(encoder.parameters()).device
+    training = encoder.training
+    encoder.eval()
+    try:
+        parts = [encoder(part.to(device).float().div_(255)) for part in images.split(batch)]
+    finally:
+        encoder.train(training)
+    return torch.cat(parts).float()

@@ -1,0 +1,219 @@
+"""From the scores of a batch's views to losses: SimCLR with any objective that needs no text.
+
+A batch of B images is seen in V = M + 1 views, M ``positives``; all views go through the encoder
+together, and every view is scored against every other, γ² times the cosine.  Nothing scores
+against itself.  Losses are those of :mod:`cxrtext.objectives`, averaged over anchors.
+
+=================================== =============== ====================== =====================
+objective                           anchors         candidates of each     positives of each
+=================================== =============== ====================== =====================
+info-nce, dcl-eta, dcl-eta-true,    all VB views    its M positives in     M: each in turn, the
+hard-negative                                       turn, and all views of losses averaged
+                                                    other images: N =      (``aggregate="loss"``)
+                                                    V (B − 1)
+dcl-eta, dcl-eta-true, M > 1,       as above        as above               each in turn; the
+``aggregate="group"``                                                      estimate g holds the
+                                                                           mean of all M
+positive-debiased                   all VB views    N = V (B − 1), itself  M: POS eq. 16 ("loss")
+                                                    with γ², its positives or all in P ("group")
+supervised                          2B views        the other 2B − 1       views of its class
+alignment-uniformity                2B views        views of its own turn  its fellow
+weaksup-info-nce, weaksup-cclk,     B first views,  B views of the other   its fellow; the Gram
+fair-info-nce, fair-cclk            then B second   turn                   matrix is of B images
+hardneg-cclk                        as above        as above               its fellow; z is the
+                                                                           anchors' embedding
+y-aware,                            as above        as above: N = B, the   all, by the kernel;
+conditional-alignment-uniformity                    diagonal included      its own included
+=================================== =============== ====================== =====================
+
+Where POS takes "all possible pairs" of the views of an image as anchor and positive, so do we.
+At M = 1 and batch 128, N is 254 (METHOD section 7).  With ``without_same_class`` the negatives of
+the anchor's class are no candidates.  ``conditional-alignment-uniformity`` adds its one uniformity
+to the alignment of each anchor.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from cxrtext import objectives
+from cxrtext.config import (
+    AlignmentUniformity,
+    Clustered,
+    DclEta,
+    DclEtaTrue,
+    HardnegCclk,
+    ObjectiveSection,
+    PositiveDebiased,
+    Supervised,
+)
+from cxrtext.experiments.simclr.settings import BY_ANCHOR, BY_KERNEL, BY_VIEW, ViewSettings
+from cxrtext.training.metadata import Kernel, gram
+from cxrtext.training.objective_directions import Direction, Terms, defined, losses_of, needed
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the B images of a batch: classes, class probabilities, metadata [B, M]."""
+
+    labels: Tensor | None = None
+    eta: Tensor | None = None
+    metadata: Tensor | None = None
+
+
+def score_views(embedded: Tensor, gamma_sq: Tensor) -> Tensor:
+    """Scores of all views against all, −inf of each against itself.
+
+    Unit vectors [V, B, D] -> float32 [VB, VB]; the rows of a view follow each other.
+    """
+    flat = embedded.flatten(0, 1)
+    scores = gamma_sq * (flat @ flat.T)
+    return scores.masked_fill(_itself(len(flat), flat.device), -torch.inf)
+
+
+def _itself(count: int, device: torch.device) -> Tensor:
+    return torch.eye(count, dtype=torch.bool, device=device)
+
+
+def view_accuracy(scores: Tensor, views: int) -> Tensor:
+    """Share of views whose best candidate is another view of their image."""
+    images = len(scores) // views
+    best = scores.detach().argmax(dim=1) % images
+    own = torch.arange(len(scores), device=scores.device) % images
+    return (best == own).float().mean()
+
+
+def view_losses(
+    settings: ViewSettings,
+    parts: Sequence[Kernel],
+    scores: Tensor,
+    embedded: Tensor,
+    known: Known,
+    gamma_sq: Tensor,
+) -> Terms:
+    """Losses of a batch, to be averaged.
+
+    Of scores [VB, VB] (:func:`score_views`) and unit vectors [V, B, D]; ``parts`` are those of
+    :func:`~cxrtext.training.metadata.kernels_for`.
+
+    Raises:
+        WorkError: Metadata of a batch leave a loss undefined.
+    """
+    section = settings.objective
+    if section.name in BY_ANCHOR:
+        return _by_anchor(settings, scores, len(embedded), known, gamma_sq)
+    if isinstance(section, Supervised):
+        return _supervised(section, scores, known, gamma_sq)
+    if isinstance(section, AlignmentUniformity):
+        x, y = embedded
+        loss = objectives.alignment_uniformity(x, y, weight=section.weight)
+        return Terms(loss[None])
+    if section.name in (*BY_VIEW, *BY_KERNEL):
+        return _by_view(section, parts, scores, embedded, known, gamma_sq)
+    raise ValueError(f"{section.name} knows no views of images alone")
+
+
+def _by_anchor(
+    settings: ViewSettings, scores: Tensor, views: int, known: Known, gamma_sq: Tensor
+) -> Terms:
+    """Every view an anchor, each other view of its image a positive in turn."""
+    section, count = settings.objective, len(scores)
+    columns = _positives(count, views, scores.device)  # [VB, M]
+    positive = scores.gather(1, columns)
+    negative = scores.scatter(1, columns, -torch.inf)
+    if settings.without_same_class:
+        labels = needed(known.labels, section.name, "labels of the images").repeat(views)
+        negative = negative.masked_fill(labels[:, None] == labels, -torch.inf)
+    alone = torch.isneginf(negative).all(dim=1)
+    eta = scores.new_zeros(count)
+    if isinstance(section, DclEtaTrue):
+        eta = needed(known.eta, section.name, "class probabilities of the images").repeat(views)
+    if isinstance(section, PositiveDebiased):
+        # A view scores γ² against itself.
+        given = (positive, negative, gamma_sq, section.tau_plus, gamma_sq, settings.aggregate)
+        return Terms(
+            objectives.positive_debiased(*given),
+            objectives.positive_debiased_clamped(*given),
+            alone,
+        )
+    found = []
+    for m in range(views - 1):
+        one = negative.scatter(1, columns[:, m : m + 1], positive[:, m : m + 1])
+        anchors = Direction(one, columns[:, m], eta, gamma_sq)
+        if settings.aggregate == "group" and views > 2:
+            found.append(_grouped(section, anchors, positive))
+        else:
+            found.append(losses_of(section, anchors))
+    return replace(_averaged(found), without_negatives=alone)
+
+
+def _positives(count: int, views: int, device: torch.device) -> Tensor:
+    """[VB, V − 1], the columns of each view's fellows."""
+    turns = torch.arange(1, views, device=device) * (count // views)
+    return (torch.arange(count, device=device)[:, None] + turns) % count
+
+
+def _grouped(section: ObjectiveSection, anchors: Direction, positive: Tensor) -> Terms:
+    """DCL whose estimate holds the mean of all positives."""
+    eta = section.eta if isinstance(section, DclEta) else anchors.eta
+    given = (anchors.scores, eta, anchors.gamma_sq, positive, anchors.positive)
+    return Terms(objectives.debiased(*given), objectives.debiased_clamped(*given))
+
+
+def _averaged(found: Sequence[Terms]) -> Terms:
+    """The mean over positives; an anchor is floored where it is for one of them."""
+    if len(found) == 1:
+        return found[0]
+    losses = torch.stack([terms.losses for terms in found]).mean(dim=0)
+    floored = [terms.floored for terms in found if terms.floored is not None]
+    return Terms(losses, torch.stack(floored).any(dim=0) if floored else None)
+
+
+def _supervised(section: ObjectiveSection, scores: Tensor, known: Known, gamma_sq: Tensor) -> Terms:
+    labels = needed(known.labels, section.name, "labels of the images").repeat(2)
+    positive = _positives(len(scores), 2, scores.device)[:, 0]
+    same = labels[:, None] == labels
+    eta = scores.new_zeros(len(scores))
+    return losses_of(section, Direction(scores, positive, eta, gamma_sq, same=same))
+
+
+def _by_view(
+    section: ObjectiveSection,
+    parts: Sequence[Kernel],
+    scores: Tensor,
+    embedded: Tensor,
+    known: Known,
+    gamma_sq: Tensor,
+) -> Terms:
+    """First views against second views, and the reverse: B anchors and B candidates each."""
+    if isinstance(section, HardnegCclk) and not bool(torch.isfinite(embedded).all()):
+        # Diverged: a loss that is no number, as other objectives give, not a kernel's complaint.
+        return Terms(embedded.sum()[None] * torch.nan)
+    B = embedded.shape[1]
+    diagonal = torch.arange(B, device=scores.device)
+    forward = Direction(scores[:B, B:], diagonal, scores.new_zeros(B), gamma_sq)
+    back = replace(forward, scores=scores[B:, :B])
+    if isinstance(section, Clustered):
+        metadata = needed(known.metadata, section.name, "clusters of the images")
+        clusters = metadata[:, 0].long()
+        forward, back = (replace(d, clusters=clusters) for d in (forward, back))
+        return _joined([losses_of(section, forward), losses_of(section, back)])
+    with defined(section):
+        if isinstance(section, HardnegCclk):
+            grams = [gram(view.detach(), parts) for view in embedded]
+        else:
+            grams = [gram(needed(known.metadata, section.name, "metadata"), parts)] * 2
+        directions = zip((forward, back), grams, strict=True)
+        return _joined([losses_of(section, replace(d, kernel=kernel)) for d, kernel in directions])
+
+
+def _joined(terms: Sequence[Terms]) -> Terms:
+    floored = [part.floored for part in terms if part.floored is not None]
+    alone = [part.without_negatives for part in terms if part.without_negatives is not None]
+    return Terms(
+        torch.cat([part.losses for part in terms]),
+        torch.cat(floored) if floored else None,
+        torch.cat(alone) if alone else None,
+    )

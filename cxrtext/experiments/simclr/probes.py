@@ -1,0 +1,343 @@
+"""What frozen features hold: linear maps of classes and numbers, and the probes of each table."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.evaluation.bootstrap import Resampled, draw
+from cxrtext.evaluation.linear_probe import fit_probe
+from cxrtext.evaluation.metrics import Floats, area_under_curve, weighted_mean
+from cxrtext.experiments.data.cifar import THINNED
+from cxrtext.experiments.data.images import ImageSet, Part
+from cxrtext.experiments.measures import Measures
+
+Solver = Literal["adam", "lbfgs"]
+
+RIDGE = 1e-2
+"""Of the probes of yes-or-no findings; the same for every row."""
+
+SOME_LABELS = (0.01, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearMap:
+    """A linear map of features, weights [D, K] and bias [K]."""
+
+    weights: Tensor
+    bias: Tensor
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Outputs of rows of features, [n, D] -> [n, K], on the map's device and in its type."""
+        return features.to(self.weights) @ self.weights + self.bias
+
+
+def fit_classes(
+    features: Tensor,
+    labels: Tensor,
+    classes: int | None = None,
+    *,
+    solver: Solver = "lbfgs",
+    reference: Tensor | None = None,
+    ridge: float = 1e-4,
+    steps: int = 500,
+    lr: float = 1e-3,
+    epochs: int = 100,
+    batch: int = 128,
+    seed: int = 0,
+) -> LinearMap:
+    """Fit a multinomial logistic regression of frozen features.
+
+    Of features [n, D] and labels [n], int64, from 0.  Features are brought to the mean 0 and the
+    deviation 1 of ``reference`` (such as all training features where few have labels) first; the
+    map returned takes them as they are.
+
+    Args:
+        features: Where they lie is where the map is fitted.
+        labels: See above.
+        classes: K; by default one more than the largest label.
+        solver: "lbfgs" minimizes mean cross-entropy + ridge / 2 · ‖W‖² over all rows, in float64,
+            the bias not penalized, in at most ``steps`` iterations; "adam" takes steps of batches
+            in float32, from W = 0, ``epochs`` passes each in an order of its own.
+        reference: See above.
+        ridge: Of L-BFGS.
+        steps: Of L-BFGS.
+        lr: Of Adam.
+        epochs: Of Adam.
+        batch: Of Adam, at most n.
+        seed: Of Adam's orders.
+
+    Source: Wang et al. 2023 (sample-specific debiasing), section 3.1, for Adam; Tsai et al. 2022
+        (CCL-K), appendix, for L-BFGS.
+    """
+    classes = _checked(features, labels, classes)
+    dtype = torch.float64 if solver == "lbfgs" else torch.float32
+    centre, scale = _standard(features if reference is None else reference, dtype)
+    design = (features.to(dtype) - centre) * scale
+    labels = labels.to(design.device)
+    if solver == "lbfgs":
+        if not 0 <= ridge < math.inf:
+            raise ValueError(f"ridge must be at least 0 and finite, not {ridge}")
+        weights, bias = _by_lbfgs(design, labels, classes, ridge, steps)
+    elif solver == "adam":
+        generator = torch.Generator().manual_seed(seed)
+        weights, bias = _by_adam(design, labels, classes, lr, epochs, batch, generator)
+    else:
+        raise ValueError(f"no solver '{solver}'; there are adam and lbfgs")
+    weights = weights * scale[:, None]
+    return LinearMap(weights, bias - centre @ weights)
+
+
+def _checked(features: Tensor, labels: Tensor, classes: int | None) -> int:
+    if features.ndim != 2 or labels.shape != features.shape[:1] or not features.numel():
+        raise ValueError(
+            f"features must be [n, D] and labels [n], got {tuple(features.shape)} and "
+            f"{tuple(labels.shape)}"
+        )
+    if not bool(torch.isfinite(features).all()):
+        raise ValueError("features must be finite")
+    classes = int(labels.max()) + 1 if classes is None else classes
+    if labels.dtype != torch.int64 or int(labels.min()) < 0 or int(labels.max()) >= classes:
+        raise ValueError(f"labels must be int64, from 0 and below {classes}")
+    return classes
+
+
+def _standard(features: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Mean, and one over the deviation: 0 for what is the same everywhere, up to rounding."""
+    every = features.double()
+    centre, spread = every.mean(dim=0), every.std(dim=0, correction=0)
+    live = spread > 1e-7 * every.abs().amax(dim=0)
+    scale = torch.where(live, 1 / torch.where(live, spread, 1.0), 0.0)
+    return centre.to(dtype), scale.to(dtype)
+
+
+@torch.enable_grad()
+def _by_lbfgs(
+    design: Tensor, labels: Tensor, classes: int, ridge: float, steps: int
+) -> tuple[Tensor, Tensor]:
+    weights = design.new_zeros(design.shape[1], classes, requires_grad=True)
+    bias = design.new_zeros(classes, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [weights, bias],
+        max_iter=steps,
+        history_size=20,
+        tolerance_grad=1e-7,
+        tolerance_change=1e-12,
+        line_search_fn="strong_wolfe",
+    )
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(torch.addmm(bias, design, weights), labels)
+        loss = loss + ridge / 2 * weights.square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    return weights.detach(), bias.detach()
+
+
+@torch.no_grad()
+def _by_adam(
+    design: Tensor,
+    labels: Tensor,
+    classes: int,
+    lr: float,
+    epochs: int,
+    batch: int,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    weights = design.new_zeros(design.shape[1] + 1, classes)
+    design = torch.cat([design, design.new_ones(len(design), 1)], dim=1)
+    wanted = F.one_hot(labels, classes).to(design.dtype)
+    optimizer = torch.optim.Adam([weights], lr=lr)
+    batch = min(batch, len(design))
+    for _ in range(epochs):
+        order = torch.randperm(len(design), generator=generator).to(design.device)
+        for rows in order.split(batch):
+            x = design[rows]
+            # The gradient of the mean cross-entropy, written out: a graph costs more than it.
+            weights.grad = x.T @ (torch.softmax(x @ weights, dim=1) - wanted[rows]) / len(rows)
+            optimizer.step()
+    return weights[:-1], weights[-1]
+
+
+def fit_numbers(features: Tensor, targets: Tensor, *, ridge: float = 1e-4) -> LinearMap:
+    """Fit a ridge regression of a few numbers [n, K], in closed form and float64.
+
+    It minimizes mean squared error + ridge · ‖W‖² over standardized features; the map returned
+    takes them as they are.  The bias is not penalized.  A ridge above 0 is wanted where features
+    depend on each other.
+    """
+    if features.ndim != 2 or targets.ndim != 2 or len(features) != len(targets) or not len(targets):
+        raise ValueError(
+            f"features must be [n, D] and targets [n, K], got {tuple(features.shape)} and "
+            f"{tuple(targets.shape)}"
+        )
+    if not (bool(torch.isfinite(features).all()) and bool(torch.isfinite(targets).all())):
+        raise ValueError("features and targets must be finite")
+    if not 0 <= ridge < math.inf:
+        raise ValueError(f"ridge must be at least 0 and finite, not {ridge}")
+    centre, scale = _standard(features, torch.float64)
+    design = (features.double() - centre) * scale
+    wanted = targets.double().to(design.device)
+    bias = wanted.mean(dim=0)
+    # A feature that is the same everywhere has a column of zeros, and so a weight of 0.
+    gram = design.T @ design / len(design)
+    gram.diagonal().add_(ridge).add_((scale == 0).double())
+    weights = torch.linalg.solve(gram, design.T @ (wanted - bias) / len(design))
+    weights = weights * scale[:, None]
+    return LinearMap(weights, bias - centre @ weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Frozen features of a set, [n, D] and [m, D], and the resamples of its test images, [R, m].
+
+    The seed chooses labels and orders, not resamples; a probe is trained by Adam for so many
+    epochs, or fitted by L-BFGS in so many steps.
+    """
+
+    train: Tensor
+    test: Tensor
+    held: ImageSet
+    counts: NDArray[np.uint16]
+    seed: int
+    epochs: int
+    steps: int
+
+    def share(self, right: NDArray[Any], factor: float = 1.0) -> Resampled:
+        """The mean of a value a test image, on every resample."""
+        return _mean(right, factor, self.counts, self.held.test)
+
+
+def resamples_of(part: Part, resamples: int) -> NDArray[np.uint16]:
+    """Resamples of test images by unit, the same for every row and seed, [R, m]."""
+    return draw(part.units.tolist(), resamples, (0, 0))
+
+
+def _mean(values: NDArray[Any], factor: float, counts: NDArray[np.uint16], part: Part) -> Resampled:
+    numbers = np.asarray(values, dtype=np.float64) * factor
+    resampled = weighted_mean(numbers, counts) if len(counts) else np.zeros(0)
+    return Resampled(float(numbers.mean()), resampled, tuple(part.units.tolist()))
+
+
+def _tensor(values: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values))
+
+
+def _fit(f: Features, solver: str, target: str, rows: NDArray[np.intp] | None = None) -> LinearMap:
+    labels = f.held.train.targets[target].astype(np.int64)
+    classes = int(max(labels.max(), f.held.test.targets[target].max())) + 1
+    features = f.train
+    if rows is not None:
+        features, labels = features[_tensor(rows).to(features.device)], labels[rows]
+    return fit_classes(
+        features,
+        _tensor(labels).to(features.device),
+        classes,
+        solver="adam" if solver == "adam" else "lbfgs",
+        reference=f.train,
+        steps=f.steps,
+        epochs=f.epochs,
+        seed=f.seed,
+    )
+
+
+def _ranks(f: Features, probe: LinearMap, target: str) -> tuple[NDArray[np.int64], Any]:
+    """How many classes have a higher logit than an image's own, [m], and the classes, [m]."""
+    truth = f.held.test.targets[target].astype(np.int64)
+    logits = probe(f.test)
+    own = logits.gather(1, _tensor(truth).to(logits.device)[:, None])
+    ranks: NDArray[np.int64] = (logits > own).sum(dim=1).cpu().numpy()
+    return ranks, truth
+
+
+def _class_probe(solver: str) -> Callable[[Features], Measures]:
+    """Accuracy among the first one and five classes, under the names of both papers."""
+
+    def probe(f: Features) -> Measures:
+        ranks, _ = _ranks(f, _fit(f, solver, "class"), "class")
+        top1 = f.share(ranks < 1, 100)
+        return {"accuracy": top1, "acc@1": top1, "acc@5": f.share(ranks < 5, 100)}
+
+    return probe
+
+
+def _some(f: Features, part: float) -> NDArray[np.intp]:
+    """Rows of a fraction of the labels: at least one of each class."""
+    labels = f.held.train.targets["class"]
+    generator = np.random.default_rng([f.seed, round(1000 * part)])
+    rows = []
+    for one in np.unique(labels):
+        own = np.flatnonzero(labels == one)
+        rows.append(generator.permutation(own)[: max(1, round(part * len(own)))])
+    return np.sort(np.concatenate(rows))
+
+
+def _labels(f: Features) -> Measures:
+    """Accuracy by the fraction of labels that the probe is trained with (SSD figure 2)."""
+    ranks, truth = _ranks(f, _fit(f, "adam", "class"), "class")
+    found = {"accuracy": f.share(ranks < 1, 100)}
+    thinned = np.isin(truth, [f.held.names.index(name) for name in THINNED])
+    part = Part(f.held.test.images, f.held.test.units[thinned], {})
+    found["accuracy, thinned classes"] = _mean(ranks[thinned] < 1, 100, f.counts[:, thinned], part)
+    for some in SOME_LABELS:
+        ranks, _ = _ranks(f, _fit(f, "adam", "class", _some(f, some)), "class")
+        found[f"accuracy, {100 * some:g} % of labels"] = f.share(ranks < 1, 100)
+    return found
+
+
+def _digit_color(f: Features) -> Measures:
+    found = _class_probe("lbfgs")(f)
+    colors = {part: getattr(f.held, part).targets["color"] for part in ("train", "test")}
+    probe = fit_numbers(f.train, _tensor(colors["train"]).to(f.train.device))
+    told = probe(f.test).cpu().numpy()
+    found["color MSE"] = f.share(((told - colors["test"]) ** 2).mean(axis=1))
+    return found
+
+
+def _findings(f: Features) -> Measures:
+    """Mean AUC of the findings that both parts have with and without."""
+    train, test = (part.targets["findings"] for part in (f.held.train, f.held.test))
+    design, seen = (x.double().cpu().numpy() for x in (f.train, f.test))
+    ones = np.ones((1, len(test)), dtype=np.uint16)
+    areas: list[Floats] = []
+    for column in range(test.shape[1]):
+        if min(len(np.unique(train[:, column])), len(np.unique(test[:, column]))) < 2:
+            continue
+        scores = fit_probe(design, train[:, column], RIDGE).logits(seen)
+        areas.append(area_under_curve(scores, test[:, column], np.concatenate([ones, f.counts])))
+    if not areas:
+        return {}
+    mean = np.mean(areas, axis=0)
+    units = tuple(f.held.test.units.tolist())
+    return {"AUC": Resampled(float(mean[0]), mean[1:], units)}
+
+
+def _findings_site(f: Features) -> Measures:
+    ranks, _ = _ranks(f, _fit(f, "lbfgs", "site"), "site")
+    return _findings(f) | {"site accuracy": f.share(ranks < 1, 100)}
+
+
+def _kinds(f: Features) -> Measures:
+    ranks, _ = _ranks(f, _fit(f, "lbfgs", "kind"), "kind")
+    return {"accuracy": f.share(ranks < 1, 100)} | _findings(f)
+
+
+PROBES: Mapping[str, Callable[[Features], Measures]] = {
+    "classes": _class_probe("adam"),
+    "classes-lbfgs": _class_probe("lbfgs"),
+    "labels": _labels,
+    "digit-color": _digit_color,
+    "findings": _findings,
+    "findings-site": _findings_site,
+    "kinds": _kinds,
+}
+"""By the name that a group gives: from features to measures."""

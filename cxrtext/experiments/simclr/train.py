@@ -1,0 +1,307 @@
+"""Training of an encoder on views of images in memory, as a job of the loop, and a whole run."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+
+from cxrtext.errors import CheckpointError, WorkError
+from cxrtext.experiments.simclr.augment import SimclrDraws, draw_simclr, simclr
+from cxrtext.experiments.simclr.encoders import (
+    ProjectionHead,
+    ViewEncoder,
+    channel_statistics,
+    save_encoder,
+)
+from cxrtext.experiments.simclr.lars import Lars
+from cxrtext.experiments.simclr.losses import (
+    Known,
+    score_views,
+    view_accuracy,
+    view_losses,
+)
+from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings, check
+from cxrtext.files import only_one
+from cxrtext.training.build import choose_device
+from cxrtext.training.data import batch_rows
+from cxrtext.training.follow import follow
+from cxrtext.training.learner import Learner
+from cxrtext.training.listener import Listener
+from cxrtext.training.loop import StepNumbers, StepReport
+from cxrtext.training.metadata import Kernel, kernels_for
+from cxrtext.training.metrics_log import MetricsLog
+from cxrtext.training.recipe import seed_of
+from cxrtext.training.schedule import Pace
+from cxrtext.training.state import (
+    bytes_of,
+    first_difference,
+    last_good,
+    load_newest_state,
+    require_room,
+    save_state,
+)
+from cxrtext.training.towers import autocast
+
+KEEP = 2
+"""States that are kept."""
+
+OPTIMIZERS: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lars": Lars}
+
+
+class ViewModel(nn.Module):
+    """An encoder and its projection head."""
+
+    def __init__(self, encoder: ViewEncoder, head: ProjectionHead, precision: str) -> None:
+        super().__init__()
+        self.encoder, self.head, self.precision = encoder, head, precision
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embed images in [0, 1], [n, C, H, W] -> [n, D], unit vectors in float32."""
+        with autocast(images.device, self.precision):
+            projected = self.head(self.encoder(images))
+        return F.normalize(projected.float(), dim=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewJob:
+    """An encoder that learns from views; made by :func:`build_view_job`.
+
+    The data lie on the device; ``parts`` are kernels of metadata or embeddings.
+    """
+
+    learner: Learner
+    pace: Pace
+    data: ViewSet
+    settings: ViewSettings
+    parts: list[Kernel]
+    gamma_sq: Tensor
+
+    def make(self, step: int) -> tuple[Tensor, SimclrDraws]:
+        """The rows of a step, and how each of their views is to be seen, view after view."""
+        settings, seed = self.settings, self.settings.seed
+        rows = torch.from_numpy(batch_rows(len(self.data), settings.batch, seed, step))
+        generator = torch.Generator().manual_seed(seed_of(seed, 3, step))
+        count = (settings.positives + 1) * len(rows)
+        draws = draw_simclr(count, settings.augmentation, generator)
+        if self.gamma_sq.device.type == "cuda":
+            return rows.pin_memory(), draws.pin_memory()
+        return rows, draws
+
+    def gradients(self, step: int, made: tuple[Tensor, SimclrDraws]) -> StepNumbers:
+        """Compute a step's gradients."""
+        rows, draws = made
+        model, scaler, views = self.learner.model, self.learner.scaler, self.settings.positives + 1
+        rows = rows.to(self.gamma_sq.device, non_blocking=True)
+        images = self.data.images[rows].repeat(views, 1, 1, 1)
+        model.train()
+        embedded = model(simclr(images, draws, self.settings.augmentation))
+        embedded = embedded.unflatten(0, (views, len(rows)))
+        scores = score_views(embedded, self.gamma_sq)
+        known = Known(*(_rows_of(self.data, name, rows) for name in Known.__slots__))
+        terms = view_losses(self.settings, self.parts, scores, embedded, known, self.gamma_sq)
+        loss = terms.losses.mean()
+        scaler.scale(loss).backward()
+        zero = loss.new_zeros(())
+        shown = [
+            loss.detach(),
+            view_accuracy(scores, views),
+            zero if terms.floored is None else terms.floored.float().mean(),
+            zero if terms.without_negatives is None else terms.without_negatives.float().sum(),
+        ]
+        value, accuracy, floored, alone = torch.stack(shown).tolist()
+        if alone == len(terms.losses):
+            raise WorkError(
+                f"{self.settings.objective.name} leaves no anchor of step {step + 1} a negative; "
+                "raise batch, or give fewer clusters or classes"
+            )
+        return StepNumbers(value, accuracy, self.settings.gamma_sq, floored, alone)
+
+
+def _rows_of(data: ViewSet, name: str, rows: Tensor) -> Tensor | None:
+    values: Tensor | None = getattr(data, name)
+    return None if values is None else values[rows]
+
+
+def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) -> ViewJob:
+    """A new encoder and head with random weights, and all that trains them.
+
+    The data are moved to the device whole; the settings are checked before.
+
+    Raises:
+        ConfigError: A kernel does not fit what a column of metadata holds.
+    """
+    parts = kernels_for(settings.objective, data.kinds)
+    torch.manual_seed(settings.seed)
+    encoder = ViewEncoder(settings.encoder, data.images.shape[1], settings.width)
+    head = ProjectionHead(encoder.features, settings.head, norm=settings.head_norm)
+    for buffer, value in zip(
+        (encoder.mean, encoder.deviation), channel_statistics(data.images), strict=True
+    ):
+        buffer.copy_(value)
+    model = ViewModel(encoder, head, settings.precision)
+    model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    pace = Pace(
+        steps=settings.steps,
+        batch=settings.batch,
+        lr=settings.lr,
+        warmup=settings.warmup,
+        schedule=settings.schedule,
+        clip=float("inf"),
+        seed=settings.seed,
+        precision=settings.precision,
+    )
+    learner = Learner(
+        model=model,
+        optimizer=_optimizer(model, settings),
+        scaler=GradScaler(device.type, enabled=settings.precision == "float16"),
+    )
+    gamma_sq = torch.tensor(settings.gamma_sq, device=device)
+    return ViewJob(learner, pace, _moved(data, device), settings, parts, gamma_sq)
+
+
+def _moved(data: ViewSet, device: torch.device) -> ViewSet:
+    there = {
+        name: value.to(device)
+        for name in ("images", "labels", "eta", "metadata")
+        if (value := getattr(data, name)) is not None
+    }
+    return replace(data, **there)
+
+
+def _optimizer(model: nn.Module, settings: ViewSettings) -> torch.optim.Optimizer:
+    """Matrices and kernels decay, biases and norms do not."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": chosen, "weight_decay": decay, "scale": 1.0}
+        for decay, chosen in (
+            (settings.weight_decay, [p for p in parameters if p.ndim > 1]),
+            (0.0, [p for p in parameters if p.ndim <= 1]),
+        )
+    ]
+    optimizer: torch.optim.Optimizer = OPTIMIZERS[settings.optimizer](groups, lr=settings.lr)
+    return optimizer
+
+
+def train_views(
+    data: ViewSet,
+    settings: ViewSettings,
+    out: Path,
+    *,
+    device: str = "auto",
+    listener: Listener | None = None,
+) -> ViewEncoder:
+    """Train an encoder on views, or go on where a run in the folder stopped.
+
+    Writes into ``out``: ``metrics.jsonl``, ``state/`` and, at the end, ``encoder.safetensors``.
+    A run that is interrupted (``KeyboardInterrupt``) saves its state before the exception goes on.
+
+    Returns:
+        The encoder without its head, in evaluation mode, on the device ("auto", "cpu", "cuda" or
+        "cuda:N").
+
+    Raises:
+        ConfigError: Settings do not fit each other, the data or this machine.
+        CheckpointError: The folder holds a run of other settings or data, or a damaged one.
+        WorkError: The loss is no longer a number or has diverged, the disk is full, or another
+            process trains into the folder.
+    """
+    check(data, settings)
+    heard = listener or Listener()
+    place = choose_device(device)
+    with only_one(out / "run"):
+        fingerprint = _fingerprint(data)
+        saved = load_newest_state(out / "state", heard.say)
+        if saved:
+            _check_same(saved, settings, fingerprint, out / "state")
+        job = build_view_job(data, settings, place)
+        if saved:
+            job.learner.load(saved["learner"])
+        between = _Between(job, out, fingerprint)
+        between.require_room_to_start()
+        if job.learner.progress.step < settings.steps:
+            _follow(job, between, out, heard)
+        model = job.learner.model
+        assert isinstance(model, ViewModel)  # noqa: S101 - build_view_job made it
+        save_encoder(model.encoder, out)
+    return model.encoder.eval()
+
+
+def _follow(job: ViewJob, between: "_Between", out: Path, listener: Listener) -> None:
+    try:
+        follow(
+            job,
+            between,
+            out,
+            listener,
+            images=len(job.data),
+            log_every=job.settings.log_every,
+            save_every=job.settings.save_every,
+        )
+    except WorkError as error:
+        raise WorkError(f"{error}; {last_good(out / 'state')}") from None
+
+
+def _fingerprint(data: ViewSet) -> str:
+    """SHA-256 over images and what is known of them, in hexadecimal."""
+    digest = hashlib.sha256(repr(data.kinds).encode())
+    for name in ("images", "labels", "eta", "metadata"):
+        value = getattr(data, name)
+        digest.update(f"{name} {None if value is None else tuple(value.shape)}".encode())
+        if value is not None:
+            digest.update(value.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def _check_same(
+    saved: dict[str, Any], settings: ViewSettings, fingerprint: str, state: Path
+) -> None:
+    difference = first_difference(saved["configuration"], settings.deciding())
+    if difference is None and saved["data"] != fingerprint:
+        difference = "the images, or what is known of them, have changed"
+    if difference:
+        raise CheckpointError(
+            f"{state}: saved by another run: {difference}; go on with the old ones, or train into "
+            "a new folder"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """Saving between two steps; the fingerprint is the data's."""
+
+    job: ViewJob
+    out: Path
+    fingerprint: str
+
+    def measure(self, report: StepReport, log: MetricsLog | None) -> None:
+        """Nothing: what was learned is judged by a probe, after the end."""
+
+    def save(self) -> None:
+        """Write the state."""
+        learner = self.job.learner
+        require_room(self.out / "state", self._state_bytes(), "a state")
+        state = {
+            "configuration": self.job.settings.deciding(),
+            "data": self.fingerprint,
+            "learner": learner.state(),
+        }
+        save_state(self.out / "state", learner.progress.step, state, KEEP)
+
+    def require_room_to_start(self) -> None:
+        """Refuse to start what could not be saved in the end.
+
+        Raises:
+            WorkError: There is too little room on the disk.
+        """
+        there = sum(path.stat().st_size for path in self.out.glob("state/*.pt"))
+        require_room(self.out, (KEEP + 2) * self._state_bytes() - there, "keeping states")
+
+    def _state_bytes(self) -> int:
+        """Of a state, with two moments of each weight."""
+        moments = 2 * sum(p.nbytes for p in self.job.learner.parameters())
+        return bytes_of({**self.job.learner.state(), "optimizer": {}}) + moments

@@ -1,1 +1,0 @@
-"""The papers' experiments on small images: data, trainings, probes, tables and figures."""

@@ -1,0 +1,83 @@
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cxrtext.experiments.simclr.lars import Lars
+
+
+def plain_steps(
+    weights: np.ndarray, gradients: list[np.ndarray], *, adapt: bool, decay: float
+) -> np.ndarray:
+    """Algorithm 1 of You et al., layer by layer; lr 0.5, momentum 0.9, trust 0.001."""
+    w, v = weights.astype(np.float64), np.zeros_like(weights, dtype=np.float64)
+    for g in gradients:
+        rate, beta = 1.0, decay if adapt else 0.0
+        if adapt and np.linalg.norm(w) > 0 and np.linalg.norm(g) > 0:
+            rate = float(0.001 * np.linalg.norm(w) / (np.linalg.norm(g) + beta * np.linalg.norm(w)))
+        v = 0.9 * v + 0.5 * rate * (g + beta * w)
+        w = w - v
+    return w
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_steps_against_the_plain_formula(decay: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    start = [torch.randn(s, generator=generator) for s in ((4, 3), (2, 3, 3, 3), (5,), (3, 2))]
+    start[3].zero_()  # a layer of zeros has no size of its own
+    weights = [nn.Parameter(w.clone()) for w in start]
+    optimizer = Lars(weights, lr=0.5, weight_decay=decay)
+    given = [[torch.randn(w.shape, generator=generator) for w in start] for _ in range(3)]
+    for gradients in given:
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient.clone()
+        optimizer.step()
+    for i, (weight, first) in enumerate(zip(weights, start, strict=True)):
+        seen = [gradients[i].numpy() for gradients in given]
+        expected = plain_steps(first.numpy(), seen, adapt=first.ndim > 1, decay=decay)
+        assert np.abs(weight.detach().numpy() - expected).max() < 1e-5
+
+
+def test_a_step_does_not_depend_on_the_scale_of_gradients() -> None:
+    moved = []
+    for scale in (1.0, 1e4):
+        weight = nn.Parameter(torch.eye(3))
+        weight.grad = torch.full((3, 3), scale)
+        Lars([weight], lr=1.0).step()
+        moved.append(weight.detach())
+    assert torch.allclose(moved[0], moved[1], atol=1e-6)
+    assert float((torch.eye(3) - moved[0]).norm()) == pytest.approx(0.001 * math.sqrt(3), rel=1e-3)
+
+
+def test_a_state_goes_on_exactly() -> None:
+    torch.manual_seed(0)
+    one = nn.Linear(4, 3)
+    optimizer = Lars(one.parameters(), lr=0.1, weight_decay=0.01)
+
+    def step(model: nn.Module, by: torch.optim.Optimizer) -> None:
+        by.zero_grad()
+        model(torch.ones(2, 4)).square().sum().backward()
+        by.step()
+
+    step(one, optimizer)
+    other = copy.deepcopy(one)
+    resumed = Lars(other.parameters(), lr=9.0)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    fresh = copy.deepcopy(one)
+    step(one, optimizer)
+    step(other, resumed)
+    step(fresh, Lars(fresh.parameters(), lr=0.1, weight_decay=0.01))
+    assert torch.equal(one.weight, other.weight)
+    assert torch.equal(one.bias, other.bias)
+    assert not torch.equal(one.bias, fresh.bias)
+
+
+def test_what_has_no_gradient_stays_and_wrong_numbers_are_refused() -> None:
+    weight = nn.Parameter(torch.ones(2, 2))
+    Lars([weight], lr=1.0).step()
+    assert torch.equal(weight, torch.ones(2, 2))
+    with pytest.raises(ValueError, match="momentum in"):
+        Lars([weight], lr=1.0, momentum=1.0)

@@ -1,0 +1,221 @@
+"""Every kind of file gives the same images; wrong ones give one line."""
+
+import gzip
+import io
+import os
+import pickle
+import struct
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cxrtext.errors import DataError
+from cxrtext.experiments.data.images import CIFAR10, Kind, SmallImages
+from cxrtext.experiments.data.read import read_small_images
+
+N, M = 25, 20
+
+
+def drawn(kind: Kind) -> SmallImages:
+    generator = np.random.default_rng(3)
+    shape = (3, 32, 32) if kind == "cifar10" else (1, 28, 28)
+
+    def part(count: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = np.arange(count, dtype=np.int64) % 10
+        return generator.integers(0, 256, (count, *shape)).astype(np.uint8), labels
+
+    names = CIFAR10 if kind == "cifar10" else tuple("0123456789")
+    return SmallImages(*part(N), *part(M), names)
+
+
+def same(one: SmallImages, other: SmallImages, *, ordered: bool = True) -> None:
+    assert one.names == other.names
+    for part in ("train", "test"):
+        images, labels = getattr(one, f"{part}_images"), getattr(one, f"{part}_labels")
+        others = getattr(other, f"{part}_images")
+        order = np.arange(len(labels)) if ordered else np.argsort(labels, kind="stable")
+        np.testing.assert_array_equal(images[order], others)
+        np.testing.assert_array_equal(labels[order], getattr(other, f"{part}_labels"))
+
+
+def batches(images: SmallImages) -> dict[str, tuple[np.ndarray, list[int]]]:
+    """The training images in five batches, and the test images."""
+    parts = {}
+    for i, rows in enumerate(np.array_split(np.arange(N), 5)):
+        parts[f"data_batch_{i + 1}"] = (images.train_images[rows], images.train_labels[rows])
+    parts["test_batch"] = (images.test_images, images.test_labels)
+    return {k: (x.reshape(len(x), -1), y.tolist()) for k, (x, y) in parts.items()}
+
+
+def pickled(pixels: np.ndarray, labels: list[int]) -> bytes:
+    """As Python 2 wrote it: protocol 2, keys of bytes."""
+    return pickle.dumps({b"data": pixels, b"labels": labels, b"batch_label": b"one"}, protocol=2)
+
+
+def binary(pixels: np.ndarray, labels: list[int]) -> bytes:
+    return np.concatenate([np.asarray(labels, np.uint8)[:, None], pixels], axis=1).tobytes()
+
+
+def archive(path: Path, files: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as out:
+        for name, data in files.items():
+            member = tarfile.TarInfo(f"cifar-10/{name}")
+            member.size = len(data)
+            out.addfile(member, io.BytesIO(data))
+    return path
+
+
+@pytest.mark.parametrize("ending", ["", ".bin"])
+def test_cifar_as_folder_and_as_archive(tmp_path: Path, ending: str) -> None:
+    images = drawn("cifar10")
+    encode = binary if ending else pickled
+    files = {f"{name}{ending}": encode(*part) for name, part in batches(images).items()}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    same(images, read_small_images(tmp_path, "cifar10"))
+    same(images, read_small_images(tmp_path / f"test_batch{ending}", "cifar10"))
+    packed = archive(tmp_path / "cifar-10.tar.gz", files | {"readme.html": b"<p>"})
+    same(images, read_small_images(packed, "cifar10"))
+    (tmp_path / f"test_batch{ending}").unlink()
+    with pytest.raises(DataError, match="give cifar-10-python"):
+        read_small_images(tmp_path, "cifar10")
+
+
+def idx(array: np.ndarray) -> bytes:
+    head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    return head + array.astype(np.uint8).tobytes()
+
+
+def write_idx(folder: Path, images: SmallImages, ending: str) -> None:
+    for part, stem in (("train", "train"), ("test", "t10k")):
+        for what, array in (
+            ("images-idx3", getattr(images, f"{part}_images")[:, 0]),
+            ("labels-idx1", getattr(images, f"{part}_labels")),
+        ):
+            data = idx(array)
+            path = folder / f"{stem}-{what}-ubyte{ending}"
+            path.write_bytes(gzip.compress(data) if ending else data)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_mnist_as_idx(tmp_path: Path, ending: str) -> None:
+    images = drawn("mnist")
+    write_idx(tmp_path, images, ending)
+    same(images, read_small_images(tmp_path, "mnist"))
+    same(images, read_small_images(tmp_path / f"train-images-idx3-ubyte{ending}", "mnist"))
+
+
+@pytest.mark.parametrize("kind", ["cifar10", "mnist"])
+@pytest.mark.parametrize("last", [False, True])
+def test_npz_with_channels_first_or_last(tmp_path: Path, kind: Kind, last: bool) -> None:
+    images = drawn(kind)
+    arrays: dict[str, Any] = {"x_train": images.train_images, "x_test": images.test_images}
+    if last:
+        arrays = {name: array.transpose(0, 2, 3, 1) for name, array in arrays.items()}
+    path = tmp_path / "images.npz"
+    np.savez(path, y_train=images.train_labels, y_test=images.test_labels[:, None], **arrays)
+    same(images, read_small_images(path, kind))
+
+
+def test_folders_of_images(tmp_path: Path) -> None:
+    images = drawn("cifar10")
+    for part in ("train", "test"):
+        pixels, labels = getattr(images, f"{part}_images"), getattr(images, f"{part}_labels")
+        for i, (image, label) in enumerate(zip(pixels, labels, strict=True)):
+            folder = tmp_path / part / CIFAR10[label]
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image.transpose(1, 2, 0)).save(folder / f"{i:03d}.png")
+    same(images, read_small_images(tmp_path, "cifar10"), ordered=False)
+    (tmp_path / "train/weather").mkdir()
+    with pytest.raises(DataError, match="weather: is no class; there are airplane"):
+        read_small_images(tmp_path, "cifar10")
+    (tmp_path / "train/weather").rmdir()
+    Image.new("RGB", (31, 32)).save(tmp_path / "test/ship/wrong.png")
+    with pytest.raises(DataError, match=r"wrong.png: is 31 × 32; cifar10 images are 32 × 32"):
+        read_small_images(tmp_path, "cifar10")
+
+
+class Trap:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, ("touch trapped",)
+
+
+def test_a_pickle_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    images = drawn("cifar10")
+    for name, part in batches(images).items():
+        (tmp_path / name).write_bytes(pickled(*part))
+    (tmp_path / "data_batch_1").write_bytes(pickle.dumps({b"data": Trap()}, protocol=2))
+    with pytest.raises(DataError, match=r"data_batch_1: holds more than arrays .*system"):
+        read_small_images(tmp_path, "cifar10")
+    assert not (tmp_path / "trapped").exists()
+    (tmp_path / "data_batch_1").write_bytes(b"\x80\x02not a pickle")
+    with pytest.raises(DataError, match="not a readable pickle"):
+        read_small_images(tmp_path, "cifar10")
+
+
+def test_what_grows_when_it_is_decompressed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("images", "cifar", "read"):
+        monkeypatch.setattr(f"cxrtext.experiments.data.{module}.MOST_BYTES", 10_000)
+    packed = archive(tmp_path / "cifar.tar.gz", {"big": bytes(20_000), "test_batch": b""})
+    np.savez_compressed(tmp_path / "big.npz", x_train=np.zeros(20_000, np.uint8))
+    write_idx(tmp_path, drawn("mnist"), ".gz")
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes(20_000)))
+    kinds: list[tuple[Path, Kind]] = [
+        (packed, "cifar10"), (tmp_path / "big.npz", "cifar10"), (tmp_path, "mnist")
+    ]  # fmt: skip
+    for path, kind in kinds:
+        with pytest.raises(DataError, match=r"takes .* when it is decompressed"):
+            read_small_images(path, kind)
+
+
+def test_wrong_files_are_one_line(tmp_path: Path) -> None:
+    images = drawn("mnist")
+    with pytest.raises(DataError, match="nowhere: no such file or folder; give a folder with the"):
+        read_small_images(tmp_path / "nowhere", "mnist")
+    (tmp_path / "a.txt").write_text("text")
+    with pytest.raises(DataError, match="no file of cifar10; give cifar-10-python"):
+        read_small_images(tmp_path / "a.txt", "cifar10")
+    (tmp_path / "a.npz").write_bytes(b"text")
+    with pytest.raises(DataError, match=r"a.npz: not a readable .npz file"):
+        read_small_images(tmp_path / "a.npz", "mnist")
+    np.savez(tmp_path / "b.npz", x_train=images.train_images)
+    with pytest.raises(DataError, match="holds no array 'y_train'"):
+        read_small_images(tmp_path / "b.npz", "mnist")
+    whole: dict[str, Any] = {"x_train": images.train_images, "x_test": images.test_images}
+    labels: dict[str, Any] = {"y_train": images.train_labels, "y_test": images.test_labels}
+    np.savez(tmp_path / "c.npz", **whole, **labels)
+    with pytest.raises(DataError, match=r"cifar10 has 3 channel\(s\) of 32 × 32"):
+        read_small_images(tmp_path / "c.npz", "cifar10")
+    np.savez(tmp_path / "d.npz", **whole, **labels | {"y_train": images.train_labels + 1})
+    with pytest.raises(DataError, match="label 10 is no class"):
+        read_small_images(tmp_path / "d.npz", "mnist")
+    np.savez(tmp_path / "e.npz", **whole, **labels | {"y_test": images.train_labels})
+    with pytest.raises(DataError, match="25 labels for 20 images"):
+        read_small_images(tmp_path / "e.npz", "mnist")
+    write_idx(tmp_path, images, "")
+    path = tmp_path / "t10k-labels-idx1-ubyte"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataError, match="19 bytes, not the 20 of its header"):
+        read_small_images(tmp_path, "mnist")
+
+
+@pytest.mark.data
+def test_the_real_file() -> None:
+    folder = os.environ.get("CXRTEXT_TEST_DATA")
+    if folder is None:
+        pytest.skip("CXRTEXT_TEST_DATA names no folder")
+    images = read_small_images(Path(folder) / "cifar10.npz", "cifar10")
+    assert images.train_images.shape == (15_000, 3, 32, 32)
+    assert images.test_images.shape == (3_000, 3, 32, 32)
+    assert images.names == CIFAR10
+    assert np.bincount(images.train_labels).tolist() == [1500] * 10
+    # A ship's picture is bluer than a frog's.
+    blue = images.train_images[:, 2].mean(axis=(1, 2)) - images.train_images[:, 0].mean(axis=(1, 2))
+    assert blue[images.train_labels == 8].mean() > blue[images.train_labels == 6].mean() + 10

@@ -1,0 +1,216 @@
+"""Each experiment at its smallest, from its files to its page."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.experiments import (
+    ExperimentListener,
+    ExperimentOptions,
+    Outcome,
+    child,
+    run_experiment,
+)
+from cxrtext.experiments.data.phantoms import draw_images
+from cxrtext.experiments.papers import SMALL_EXPERIMENTS
+from cxrtext.experiments.processes import Run
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str | None, Path | None]:
+    """Noise with a brightness of its class, as CIFAR-10 and as MNIST."""
+    folder = tmp_path_factory.mktemp("given")
+    generator = np.random.default_rng(0)
+    found: dict[str | None, Path | None] = {None: None}
+    for name, shape in (("cifar10", (32, 32, 3)), ("mnist", (28, 28))):
+        arrays: dict[str, Any] = {}
+        for part, count in (("train", 400), ("test", 100)):
+            labels = np.arange(count) % 10
+            noise = generator.integers(0, 40, (count, *shape))
+            level = 20 * labels.reshape(-1, *[1] * len(shape))
+            arrays |= {f"x_{part}": (noise + level).astype(np.uint8), f"y_{part}": labels}
+        found[name] = folder / f"{name}.npz"
+        np.savez(folder / f"{name}.npz", **arrays)
+    return found
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The radiographs of scale smoke, which several experiments draw alike."""
+    out = tmp_path_factory.mktemp("phantoms") / "set"
+    draw_images(
+        out, SMALL_EXPERIMENTS["weaksup-cclk"].scales["smoke"].studies, ExperimentListener()
+    )
+    return out
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch, drawn: Path) -> list[str]:
+    """Runs are trained in this process; their names are noted."""
+    trained: list[str] = []
+
+    def copy(out: Path, studies: int, listener: ExperimentListener) -> dict[str, int]:
+        shutil.copytree(drawn, out)
+        return {"studies": studies}
+
+    monkeypatch.setattr("cxrtext.experiments.data.sets.draw_images", copy)
+
+    def run_all(
+        runs: Sequence[Run], parallel: int, listener: ExperimentListener
+    ) -> dict[tuple[str, int], str]:
+        failures = {}
+        for run in runs:
+            if not run.is_done():
+                trained.append(run.name)
+                if child.main([str(run.folder)]):
+                    failures[run.key] = "failed"
+        return failures
+
+    monkeypatch.setattr("cxrtext.experiments.runner.run_all", run_all)
+    return trained
+
+
+def go(
+    name: str, out: Path, files: dict[str | None, Path | None], *rows: str, seeds: int = 1
+) -> Outcome:
+    data = files[SMALL_EXPERIMENTS[name].given]
+    options = ExperimentOptions("smoke", out, data, rows=rows or None, seeds=seeds)
+    return run_experiment(name, options)
+
+
+@pytest.mark.parametrize("name", SMALL_EXPERIMENTS)
+def test_every_experiment_comes_to_its_table(
+    name: str, files: dict[str | None, Path | None], inside: list[str], tmp_path: Path
+) -> None:
+    outcome = go(name, tmp_path / "out", files)
+    assert outcome.failed == ()
+    experiment = SMALL_EXPERIMENTS[name]
+    wanted = [trial.name for _, trial in experiment.trials() if "smoke" in trial.scales]
+    assert inside == [f"{row}, seed 0" for row in wanted]
+    measures = {group.name: group.measures for group in experiment.groups}
+    for group in outcome.data["groups"]:
+        for row in group["rows"]:
+            assert set(row["measures"]) == {one.name for one in measures[group["name"]]}
+            for cell in row["measures"].values():
+                assert cell["low"] <= cell["value"] <= cell["high"]
+    assert outcome.data["order"]["pairs"] >= 2
+    page = (tmp_path / "out/table.html").read_text()
+    assert f"<h1>{experiment.title}</h1>" in page
+    assert page.count("data:image/png") == len(outcome.data["figures"]) > 0
+    assert json.loads((tmp_path / "out/table.json").read_text()) == outcome.data
+    assert (tmp_path / "out/rows.png").is_file()
+    inside.clear()
+    assert go(name, tmp_path / "out", files).page == outcome.page
+    assert inside == []
+
+
+def test_rows_and_seeds_may_be_added_and_a_run_made_again(
+    files: dict[str | None, Path | None], inside: list[str], tmp_path: Path
+) -> None:
+    first = go("hardneg-cclk", tmp_path, files, "info-nce")
+    assert first.data["order"] is None
+    second = go("hardneg-cclk", tmp_path, files, "info-nce", "hardneg-info-nce", seeds=2)
+    assert inside == [
+        "info-nce, seed 0", "hardneg-info-nce, seed 0", "info-nce, seed 1",
+        "hardneg-info-nce, seed 1",
+    ]  # fmt: skip
+    one, other = second.data["groups"][0]["rows"]
+    assert [run["seed"] for run in other["runs"]] == [0, 1]
+    weights = tmp_path / "runs/info-nce/seed-0/train/encoder.safetensors"
+    before = weights.read_bytes()
+    assert (tmp_path / "runs/info-nce/seed-1/train/encoder.safetensors").read_bytes() != before
+    shutil.rmtree(tmp_path / "runs/info-nce/seed-0")
+    again = go("hardneg-cclk", tmp_path, files, "info-nce", seeds=2)
+    assert weights.read_bytes() == before
+    assert again.data["groups"][0]["rows"][0]["measures"] == one["measures"]
+
+
+def test_what_was_trained_otherwise_is_not_mixed_in(
+    files: dict[str | None, Path | None],
+    inside: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go("hardneg-cclk", tmp_path, files, "info-nce")
+    experiment = SMALL_EXPERIMENTS["hardneg-cclk"]
+    smoke = experiment.scales["smoke"]
+    longer = replace(smoke, settings={**smoke.settings, "steps": 4})
+    changed = replace(experiment, scales={**experiment.scales, "smoke": longer})
+    monkeypatch.setattr("cxrtext.experiments.runner.SMALL_EXPERIMENTS", {"hardneg-cclk": changed})
+    outcome = go("hardneg-cclk", tmp_path, files, "info-nce", "hardneg-info-nce")
+    (line,) = outcome.failed
+    assert "was trained with steps 3, not 4; remove the folder to train it again" in line
+    assert "| InfoNCE | failed |" in outcome.page
+
+
+def test_labels_are_no_part_of_what_info_nce_learns_from(
+    files: dict[str | None, Path | None], inside: list[str], tmp_path: Path
+) -> None:
+    """The eta of CIFAR10-r reaches dcl-eta-true and nothing else; at once that rows differ."""
+    go("cifar10-r", tmp_path, files, "cl-0.1", "dcl-true-0.1")
+    one, other = (
+        (tmp_path / f"runs/{row}/seed-0/train/encoder.safetensors").read_bytes()
+        for row in ("cl-0.1", "dcl-true-0.1")
+    )
+    assert one != other
+
+
+def test_real_processes(tmp_path: Path) -> None:
+    outcome = go("weaksup-cclk", tmp_path, {None: None}, "info-nce")
+    assert outcome.failed == ()
+    run = tmp_path / "runs/info-nce/seed-0"
+    assert "step 3/3" in (run / "log.txt").read_text()
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["budget"]["steps"] == 3
+    assert not list((tmp_path / "runs").glob("**/*.tmp*"))
+
+
+def test_wrong_requests(tmp_path: Path, files: dict[str | None, Path | None]) -> None:
+    def refused(name: str, **changes: Any) -> str:
+        options = replace(ExperimentOptions("smoke", tmp_path / "new"), **changes)
+        with pytest.raises((ConfigError, DataError)) as error:
+            run_experiment(name, options)
+        return str(error.value)
+
+    assert "give cifar10 with --data: cifar-10-python.tar.gz" in refused("cifar10-r")
+    assert "give mnist with --data: a folder with the four idx" in refused("fair-cclk")
+    nowhere = tmp_path / "nowhere"
+    assert f"{nowhere}: no such file or folder" in refused("cifar10-r", data=nowhere)
+    assert "--scale huge: is not one of smoke, cpu, gpu, paper" in refused(
+        "cifar10-r", scale="huge", data=files["cifar10"]
+    )
+    assert "there is no row 'x'" in refused("weaksup-cclk", rows=("x",))
+    assert "--seeds 0: must be 1 or more" in refused("weaksup-cclk", seeds=0)
+    assert not (tmp_path / "new").exists()
+    known = refused("cifar11")
+    assert all(name in known for name in ("table1", *SMALL_EXPERIMENTS))
+    # A file of the other set is said, before anything is trained.
+    assert "cifar10 has 3 channel(s)" in refused("hardneg-cclk", data=files["mnist"])
+
+
+def test_another_scale_or_file_wants_another_folder(
+    files: dict[str | None, Path | None], inside: list[str], tmp_path: Path
+) -> None:
+    go("hardneg-cclk", tmp_path / "out", files, "info-nce")
+    copy = tmp_path / "copy.npz"
+    with np.load(str(files["cifar10"])) as held:
+        np.savez(copy, **{name: held[name][::2] for name in held.files})
+    options = ExperimentOptions("smoke", tmp_path / "out", copy)
+    with pytest.raises(ConfigError, match="the folder holds an experiment with data"):
+        run_experiment("hardneg-cclk", options)
+    with pytest.raises(ConfigError, match="with scale.train 200, not 10000"):
+        run_experiment("hardneg-cclk", replace(options, scale="cpu", data=files["cifar10"]))
+
+
+def test_radiographs_alone_need_no_data(inside: list[str], tmp_path: Path) -> None:
+    options = ExperimentOptions("smoke", tmp_path, rows=("phantom-fair-cclk",))
+    outcome = run_experiment("fair-cclk", options)
+    assert outcome.failed == ()
+    assert outcome.data["given"] == "drawn radiographs"

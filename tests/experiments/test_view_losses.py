@@ -1,0 +1,226 @@
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cxrtext import objectives
+from cxrtext.config import OBJECTIVES, read_objective
+from cxrtext.experiments.simclr.losses import (
+    Known,
+    score_views,
+    view_accuracy,
+    view_losses,
+)
+from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
+from cxrtext.training.metadata import Kind, kernels_for
+from cxrtext.training.objective_directions import Terms
+
+GAMMA = 5.0
+
+
+def embeddings(views: int = 2, images: int = 6) -> Tensor:
+    generator = torch.Generator().manual_seed(views)
+    centre = torch.randn(images, 8, generator=generator)
+    z = centre + 0.6 * torch.randn(views, images, 8, generator=generator)
+    return F.normalize(z, dim=-1)
+
+
+def evaluate(
+    z: Tensor, name: str, known: Known | None = None, kinds: tuple[Kind, ...] = (), **given: Any
+) -> Terms:
+    keys = ("condition", "kernel", "eta", "tau_plus", "ridge", "beta", "weight")
+    chosen = {"name": name, **{k: given.pop(k) for k in keys if k in given}}
+    taken = OBJECTIVES[name].model_fields
+    section = read_objective({k: v for k, v in chosen.items() if k in taken})
+    settings = ViewSettings(
+        section,
+        encoder="lenet5",
+        width=1,
+        head=(8,),
+        steps=1,
+        batch=z.shape[1],
+        lr=0.1,
+        gamma_sq=GAMMA,
+        positives=len(z) - 1,
+        **given,
+    )
+    data = ViewSet(torch.zeros(1, 1, 1, 1, dtype=torch.uint8), kinds=kinds)
+    gamma_sq = torch.tensor(GAMMA)
+    parts = kernels_for(section, data.kinds)
+    scores = score_views(z, gamma_sq)
+    return view_losses(settings, parts, scores, z, known or Known(), gamma_sq)
+
+
+def plain(z: Tensor) -> list[tuple[float, list[float], list[float]]]:
+    """Of each view: e^γ², and e^score with its fellows and with the views of other images."""
+    flat = z.detach().double().reshape(-1, z.shape[-1]).numpy()
+    views, images = z.shape[:2]
+    rows = []
+    for a in range(views * images):
+        fellows = [b for b in range(views * images) if b % images == a % images and b != a]
+        others = [b for b in range(views * images) if b % images != a % images]
+        exp = [[float(np.exp(GAMMA * flat[a] @ flat[b])) for b in g] for g in (fellows, others)]
+        rows.append((float(np.exp(GAMMA)), exp[0], exp[1]))
+    return rows
+
+
+def debiased(pos: float, others: list[float], eta: float, inside: float) -> float:
+    n = len(others)
+    g = max((sum(others) - n * eta * inside) / (1 - eta), n * np.exp(-GAMMA))
+    return float(-np.log(pos / (pos + g)))
+
+
+def test_info_nce_is_simclr_s_loss() -> None:
+    z = embeddings().requires_grad_()
+    flat = z.flatten(0, 1)
+    logits = GAMMA * flat @ flat.T - 1e9 * torch.eye(12)
+    target = torch.cat([torch.arange(6, 12), torch.arange(6)])
+    expected = F.cross_entropy(logits, target, reduction="none")
+    losses = evaluate(z, "info-nce").losses
+    assert torch.allclose(losses, expected, atol=1e-5)
+    (ours,) = torch.autograd.grad(losses.mean(), z, retain_graph=True)
+    (theirs,) = torch.autograd.grad(expected.mean(), z)
+    assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def test_254_negatives_at_batch_128() -> None:
+    z = F.normalize(torch.ones(2, 128, 4), dim=-1)
+    losses = evaluate(z, "info-nce").losses
+    assert losses.exp().tolist() == pytest.approx([255] * 256, rel=1e-4)
+
+
+@pytest.mark.parametrize("views", [2, 3])
+def test_debiased_with_one_and_with_true_probabilities(views: int) -> None:
+    z, eta = embeddings(views), torch.linspace(0.05, 0.3, 6)
+    one = evaluate(z, "dcl-eta", eta=0.1).losses
+    true = evaluate(z, "dcl-eta-true", Known(eta=eta)).losses
+    for a, (_, fellows, others) in enumerate(plain(z)):
+        expected = np.mean([debiased(pos, others, 0.1, pos) for pos in fellows])
+        assert float(one[a]) == pytest.approx(expected, abs=1e-4)
+        own = float(eta[a % 6])
+        expected = np.mean([debiased(pos, others, own, pos) for pos in fellows])
+        assert float(true[a]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_grouped_debiased_takes_the_mean_of_its_positives() -> None:
+    z = embeddings(3)
+    found = evaluate(z, "dcl-eta", eta=0.1, aggregate="group").losses
+    for a, (_, fellows, others) in enumerate(plain(z)):
+        inside = float(np.mean(fellows))
+        expected = np.mean([debiased(pos, others, 0.1, inside) for pos in fellows])
+        assert float(found[a]) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("aggregate", ["loss", "group"])
+@pytest.mark.parametrize("views", [2, 3])
+def test_positive_debiased(views: int, aggregate: str) -> None:
+    z = embeddings(views)
+    found = evaluate(z, "positive-debiased", tau_plus=0.3, aggregate=aggregate).losses
+    tau = 0.3
+    for a, (own, fellows, others) in enumerate(plain(z)):
+        n = len(others)
+        below = sum(others) / n
+        groups = [[v] for v in fellows] if aggregate == "loss" else [fellows]
+        losses = []
+        for group in groups:
+            above = (sum(others) + sum(group) + own) / (n + len(group) + 1)
+            top = max(above - (1 - tau) * below, tau * np.exp(-GAMMA))
+            losses.append(-np.log(top / (top + n * tau * below)))
+        assert float(found[a]) == pytest.approx(np.mean(losses), abs=1e-4)
+
+
+def test_negatives_of_the_same_class_are_left_out() -> None:
+    z, labels = embeddings(), torch.tensor([0, 1, 0, 2, 0, 1])
+    known = Known(labels=labels)
+    found = evaluate(z, "info-nce", known, without_same_class=True).losses
+    flat = z.detach().flatten(0, 1)
+    classes = labels.repeat(2)
+    for a in range(12):
+        fellow = (a + 6) % 12
+        kept = [b for b in range(12) if b == fellow or classes[b] != classes[a]]
+        logits = GAMMA * flat[kept] @ flat[a]
+        expected = F.cross_entropy(logits, torch.tensor(kept.index(fellow)))
+        assert float(found[a]) == pytest.approx(float(expected), abs=1e-4)
+    alone = Known(labels=torch.zeros(6, dtype=torch.long))
+    terms = evaluate(z, "info-nce", alone, without_same_class=True)
+    assert not terms.losses.any()
+    assert terms.without_negatives is not None
+    assert bool(terms.without_negatives.all())
+
+
+def test_supervised_has_every_view_of_the_class_as_a_positive() -> None:
+    z, labels = embeddings(), torch.tensor([0, 1, 0, 2, 0, 1])
+    found = evaluate(z, "supervised", Known(labels=labels)).losses
+    flat, classes = z.detach().flatten(0, 1), labels.repeat(2)
+    for a in range(12):
+        others = [b for b in range(12) if b != a]
+        shares = F.log_softmax(GAMMA * flat[others] @ flat[a], dim=0)
+        mine = [k for k, b in enumerate(others) if classes[b] == classes[a]]
+        assert float(found[a]) == pytest.approx(-float(shares[mine].mean()), abs=1e-4)
+
+
+def test_alignment_and_uniformity_is_of_the_embeddings() -> None:
+    z = embeddings()
+    expected = objectives.alignment_uniformity(z[0], z[1], weight=0.5)
+    assert torch.equal(evaluate(z, "alignment-uniformity", weight=0.5).losses, expected[None])
+
+
+@pytest.mark.parametrize(
+    ("name", "objective"),
+    [
+        ("y-aware", lambda s, k: objectives.y_aware(s, k)),
+        ("fair-cclk", lambda s, k: objectives.cclk_fair(s, k, 0.1)),
+        ("weaksup-cclk", lambda s, k: objectives.cclk_weakly_supervised(s, k, 0.1)),
+        (
+            "conditional-alignment-uniformity",
+            lambda s, k: (
+                objectives.conditional_alignment(s, k)
+                + 0.7 * objectives.conditional_uniformity(s, k)
+            ),
+        ),
+    ],
+)
+def test_objectives_with_a_kernel_see_one_turn_of_views(name: str, objective: Any) -> None:
+    z, metadata = embeddings(), torch.tensor([[-1.0, -0.5, 0.0, 0.3, 0.9, 1.5]]).T
+    found = evaluate(
+        z, name, Known(metadata=metadata), ("number",), condition=("age",), weight=0.7
+    ).losses
+    kernel = objectives.kernels.rbf(metadata)
+    block = GAMMA * z[0] @ z[1].T
+    expected = torch.cat([objective(block, kernel), objective(block.T, kernel)])
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_objectives_with_clusters_see_one_turn_of_views() -> None:
+    z, clusters = embeddings(), torch.tensor([0, 1, 0, 2, 1, 0])
+    known = Known(metadata=clusters[:, None].float())
+    block = GAMMA * z[0] @ z[1].T
+    terms = evaluate(z, "fair-info-nce", known, ("category",), condition=("site",))
+    expected = torch.cat([objectives.fair(s, clusters) for s in (block, block.T)])
+    assert torch.allclose(terms.losses, expected, atol=1e-5)
+    assert terms.without_negatives is not None
+    assert terms.without_negatives.tolist() == [False, False, False, True, False, False] * 2
+    terms = evaluate(z, "weaksup-info-nce", known, ("category",), condition=("site",))
+    expected = torch.cat([objectives.weakly_supervised(s, clusters) for s in (block, block.T)])
+    assert torch.allclose(terms.losses, expected, atol=1e-5)
+
+
+def test_hard_negatives_by_kernel_take_the_anchors_own_embeddings() -> None:
+    z = embeddings()
+    found = evaluate(z, "hardneg-cclk", ridge=0.5).losses
+    block = GAMMA * z[0] @ z[1].T
+    expected = [
+        objectives.cclk_hard_negative(scores, own, 0.5)
+        for scores, own in ((block, z[0]), (block.T, z[1]))
+    ]
+    assert torch.allclose(found, torch.cat(expected), atol=1e-5)
+
+
+def test_accuracy_by_hand() -> None:
+    z = F.normalize(torch.eye(4)[None].repeat(2, 1, 1), dim=-1)
+    assert float(view_accuracy(score_views(z, torch.tensor(GAMMA)), 2)) == 1
+    turned = torch.stack([z[0], z[0].roll(1, dims=0)])
+    assert float(view_accuracy(score_views(turned, torch.tensor(GAMMA)), 2)) == 0
