@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import escape
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.experiments import (
@@ -102,7 +103,7 @@ def test_every_experiment_comes_to_its_table(
                 assert cell["low"] <= cell["value"] <= cell["high"]
     assert outcome.data["order"]["pairs"] >= 2
     page = (tmp_path / "out/table.html").read_text()
-    assert f"<h1>{experiment.title}</h1>" in page
+    assert f"<h1>{escape(experiment.title)}</h1>" in page
     assert page.count("data:image/png") == len(outcome.data["figures"]) > 0
     assert json.loads((tmp_path / "out/table.json").read_text()) == outcome.data
     assert (tmp_path / "out/rows.png").is_file()
