@@ -98,7 +98,7 @@ $(DEMO)/evaluation/report.html: $(DEMO)/run/.trained
 
 $(DEMO)/index/index.json: $(DEMO)/evaluation/report.html
 	@echo "6/6 index"
-	@$(TWO) $(CXRTEXT) index $(DEMO)/data/manifest.csv --model $(MODEL) --out $(DEMO)/index \
+	@$(TWO) $(CXRTEXT) index build $(DEMO)/data/manifest.csv --model $(MODEL) --out $(DEMO)/index \
 	    --prompts docs/demo-prompts.yaml --cache $(CACHE)
 	@touch $@
 

@@ -27,19 +27,19 @@ from torch import Tensor
 
 from cxrtext.evaluation import CHEX5_PROMPTS
 from cxrtext.evaluation.data import read_data_folder
-from cxrtext.index import Index, Query, open_index
-from cxrtext.index.changes import NewImage, add_images, add_sentences
-from cxrtext.index.derived import packed_rows
-from cxrtext.index.quantised import unpack
-from cxrtext.index.ranking import AHEAD
-from cxrtext.index.scoring import images_a_piece
-from cxrtext.index.start import start_index
-from cxrtext.index.state import read_state
-from cxrtext.index.tune import refresh_structure
-from cxrtext.index.vectors import fetch, rows_of
-from cxrtext.index.writer import set_meta, writing
+from cxrtext.index import Archive, Query, open_index
+from cxrtext.index.build import start_index
+from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports
+from cxrtext.index.features.scoring import images_a_piece, packed_rows
+from cxrtext.index.search.ranking import AHEAD
+from cxrtext.index.store.catalogue import set_meta
+from cxrtext.index.store.snapshot import take_snapshot
+from cxrtext.index.store.vectors import fetch, rows_of
+from cxrtext.index.store.writer import writing
+from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.embedding import embed_all
+from cxrtext.models.quantised import unpack
 
 BATCH = 128
 K = 10
@@ -79,7 +79,7 @@ def build(
         )
         with catalogue.transaction(write=True) as database:
             set_meta(database, {"regions": options.regions})  # where they are not the model's
-        language = read_state(folder, catalogue).language
+        language = take_snapshot(folder, catalogue).language
         number = 0
         for part in regions:
             rows, _ = packed_rows(model, part, language, options.storage)
@@ -87,7 +87,7 @@ def build(
             add_images(folder, catalogue, images, rows)
             number += len(part)
         said = [(f"s{i}", "findings", 0, text) for i, text in enumerate(sentences)]
-        add_sentences(folder, catalogue, sentences, texts.numpy(), said)
+        add_reports(folder, catalogue, NewReports(sentences, texts.numpy(), said))
         refresh_structure(folder, catalogue, model, [], kind=options.candidates)
     return time.perf_counter() - begun
 
@@ -110,9 +110,9 @@ def timed(ask: Callable[[Tensor], Any], queries: Tensor) -> tuple[list[Any], flo
 
 
 @torch.inference_mode()
-def scan(index: Index, text: Tensor, step: int = 1, first: int = 0) -> set[int]:
+def scan(index: Archive, text: Tensor, step: int = 1, first: int = 0) -> set[int]:
     """The best places by the model's score of every image, or of each ``step``-th one."""
-    rows = index.state.arrays["regions"]
+    rows = index.parts[0].snapshot.arrays["regions"]
     places = np.arange(first, len(rows), step)
     piece = images_a_piece(rows.shape[1], len(text))  # faster than larger ones
     parts = []
@@ -130,7 +130,7 @@ def overlap(found: list[set[int]], best: list[set[int]]) -> float:
     return float(np.mean([len(f & b) / len(b) for f, b in zip(found, best, strict=True)]))
 
 
-def measure(index: Index, texts: Tensor, exactly: int, brute: int) -> dict[str, float]:
+def measure(index: Archive, texts: Tensor, exactly: int, brute: int) -> dict[str, float]:
     """Every figure of one archive."""
     import faiss
 
@@ -149,7 +149,7 @@ def measure(index: Index, texts: Tensor, exactly: int, brute: int) -> dict[str, 
     few_scanned = [scan(index, text, 100, 7) for text in texts[:20]]
     rare_scanned = [scan(index, text, 10_000, 7) for text in texts[:20]]
     means = faiss.IndexFlatIP(texts.shape[1])
-    means.add(np.array(index.state.arrays["means"]))
+    means.add(np.array(index.parts[0].snapshot.arrays["means"]))
     plain, plain_50, plain_99 = timed(
         lambda text: set(means.search(text[None].numpy(), K)[1][0].tolist()), texts
     )
@@ -252,11 +252,11 @@ def main() -> int:
         took = json.loads(kept.read_text()) if kept.exists() else float("nan")
         size = sum(path.stat().st_size for path in folder.iterdir())
         with open_index(folder, model) as index:
-            tuned = index.summary["candidates"]
+            tuned = index.parts[0].snapshot.candidates
             results[count] = {
                 "build s": took,
                 "bytes an image": size / count,
-                "sketch directions": int(index.state.meta["sketch"]),
+                "sketch directions": int(index.parts[0].snapshot.meta["sketch"]),
                 "recall@10 at build": tuned["recall_at_10"],
                 "depth": tuned["depth"],
                 **measure(index, queries, options.exact, options.brute),

@@ -16,8 +16,8 @@ import numpy as np
 from cxrtext.evaluation import area_under_curve
 from cxrtext.records import read_manifest
 from cxrtext.service import load_service
-from cxrtext.service.verification import verify
-from cxrtext.service.wording import wording
+from cxrtext.service.verify.verify import verify
+from cxrtext.service.verify.wording import wording
 
 AXES = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")
 

@@ -201,8 +201,8 @@ def _archive(path: Path) -> list[str]:
 
 
 def _index(path: Path) -> list[str]:
-    from cxrtext.index.catalogue import Catalogue
-    from cxrtext.index.check import EMPTY, check_index
+    from cxrtext.index.store.catalogue import EMPTY, Catalogue
+    from cxrtext.index.store.check import check_index
 
     def check() -> list[str]:
         with Catalogue(path) as catalogue:

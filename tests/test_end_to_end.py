@@ -74,7 +74,7 @@ def do_the_work(folder: Path) -> None:
     )
     cxrtext("train", folder / "cxrtext.yaml")
     cxrtext(
-        "index", data / "manifest.csv", "--model", folder / "run/checkpoint", "--out",
+        "index", "build", data / "manifest.csv", "--model", folder / "run/checkpoint", "--out",
         folder / "index",
     )  # fmt: skip
 

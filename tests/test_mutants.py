@@ -41,17 +41,17 @@ STEP = "training/test_training_step.py"
 TWO = "training/test_training_distributed.py::test_two_processes_have_the_gradients_of_one"
 
 MUTANTS = (
-    # index/scoring.py and similarity
+    # index/features/scoring.py and similarity
     Mutant(
         "query map turned round in kept scores",
-        "index/scoring.py",
+        "index/features/scoring.py",
         "(model.query.weight.T @ model.query.weight)",
         "(model.query.weight @ model.query.weight.T)",
         ("index/test_index_search.py::test_scores_are_the_model_s",),
     ),
     Mutant(
         "kept scores without the root of D",
-        "index/scoring.py",
+        "index/features/scoring.py",
         "chosen @ regions.mT / math.sqrt(chosen.shape[-1])",
         "chosen @ regions.mT",
         ("index/test_index_search.py::test_scores_are_the_model_s",),

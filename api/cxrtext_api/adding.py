@@ -17,8 +17,8 @@ from cxrtext_api.refusal import Refusal
 
 if TYPE_CHECKING:
     from cxrtext.index import Index
-    from cxrtext.index.catalogue import Catalogue
     from cxrtext.index.changes import NewImage, NewReports
+    from cxrtext.index.store.catalogue import Catalogue
     from cxrtext.service import EmbeddedImage, Service
     from cxrtext.service.answers import Image
     from cxrtext_api.settings import Settings
@@ -136,15 +136,15 @@ def rows_of(
     said: Sequence[tuple[str, str, int, str]],
 ) -> Rows:
     """What the index keeps of an image and of its study's sentences."""
-    from cxrtext.index.derived import packed_rows
+    from cxrtext.index.features.scoring import packed_rows
     from cxrtext.index.labels import labeller_of
 
-    state = _index_for(service, name).state
-    meta = state.meta
+    snapshot = _index_for(service, name).snapshot
+    meta = snapshot.meta
     arrays, kept = packed_rows(
         service.model,
         image.regions[None].float(),
-        state.language,
+        snapshot.language,
         meta["storage"],
         int(meta.get("pool", 1)),
     )
@@ -189,8 +189,7 @@ def add_image(
         WorkError: The disk is full or cannot be written.
     """
     from cxrtext.index.changes import add_images
-    from cxrtext.index.kept_files import keep_file
-    from cxrtext.index.summary import write_summary
+    from cxrtext.index.store.writer import keep_file, write_summary
 
     index = _index_for(service, name)
     root = uploads.resolve()
@@ -207,7 +206,7 @@ def add_image(
         file = keep_file(catalogue, root, picture.png, digest, ".png")
         entry = _entry(name, root, file, said, form, picture, rows)
         reports = _reports(catalogue, entry.study_id, rows) if rows.said else None
-        add_images(index.folder, catalogue, [entry], rows.arrays, reports, old_root=root)
+        add_images(index.folder, catalogue, [entry], rows.arrays, reports)
         write_summary(index.folder, catalogue)
 
 
@@ -218,7 +217,7 @@ def open_uploads(settings: "Settings") -> None:
         CheckpointError: An index is damaged.
         WorkError: An index cannot be written.
     """
-    from cxrtext.index.writer import writing
+    from cxrtext.index.store.writer import writing
 
     folders = settings.index or ()
     if settings.uploads is None:
@@ -234,7 +233,7 @@ def locked(stack: ExitStack, folder: Path) -> "Catalogue":
     Raises:
         Refusal: Another process writes.
     """
-    from cxrtext.index.writer import writing
+    from cxrtext.index.store.writer import writing
 
     try:
         return stack.enter_context(writing(folder, wait_s=WAIT_S))

@@ -127,7 +127,7 @@ async def note_subjects(request: Request) -> None:
     # Of several filters the last counts.  A server that is not ready looks nothing up.
     conditions = [texts[-1] for texts in _texts(request, FILTER_FIELD) if texts]
     if conditions and _is_ready(request):
-        from cxrtext.index.where import named_ids
+        from cxrtext.index.search.filter import named_ids
 
         for condition in conditions:
             for column, values in named_ids(condition).items():

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cxrtext.errors import NotFoundError
 from cxrtext_api.adding import locked
 
 if TYPE_CHECKING:
-    from cxrtext.index.catalogue import Catalogue
+    from cxrtext.index.store.catalogue import Catalogue
     from cxrtext.service import Service
 
 
@@ -22,7 +21,7 @@ class Subject(NamedTuple):
 
 
 def delete_images(
-    service: "Service", uploads: Path | None, images: Sequence[str], studies: Sequence[str]
+    service: "Service", images: Sequence[str], studies: Sequence[str]
 ) -> list[Subject]:
     """Delete images and studies; a study whose last image goes, goes with its report.
 
@@ -31,7 +30,6 @@ def delete_images(
 
     Args:
         service: Whose index is changed.
-        uploads: The folder of added images.
         images: Ids of images.
         studies: Ids of studies.
 
@@ -44,7 +42,7 @@ def delete_images(
         WorkError: The index cannot be written.
     """
     from cxrtext.index import changes
-    from cxrtext.index.summary import write_summary
+    from cxrtext.index.store.writer import write_summary
 
     with ExitStack() as stack:
         parts = [(part, locked(stack, part.folder)) for part in service.archive.parts]
@@ -53,12 +51,11 @@ def delete_images(
         held = {image.image for image in gone}
         if set(images) - held or set(studies) - {image.study_id for image in gone}:
             raise NotFoundError("the index does not hold all of these; nothing was deleted")
-        old_root = None if uploads is None else uploads.resolve()
         for (part, catalogue), of_part in zip(parts, found, strict=True):
             if of_part:
                 names = [image.image for image in of_part]
                 with catalogue.transaction(write=True) as database:
-                    changes.delete_images(database, "image", names, old_root)
+                    changes.delete_images(database, "image", names)
                 write_summary(part.folder, catalogue)
     return gone
 

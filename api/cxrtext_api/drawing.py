@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cxrtext.service import Grounding
-    from cxrtext.service.service import Image
+    from cxrtext.service.answers import Image
 
 MIN_SIDE = 32
 MAX_SIDE = 4096

@@ -25,7 +25,7 @@ def check_where(service: "Service", where: str | None) -> None:
         InputError: It is; what was sent is not quoted.
         NotFoundError: There is no index.
     """
-    from cxrtext.index.where import parse
+    from cxrtext.index.search.filter import parse
 
     parts = service.archive.parts
     if where is None:

@@ -170,7 +170,7 @@ def sentences_of(report: str, study_id: str) -> Sequence[tuple[str, str, int, st
         InputError: There are too many.
     """
     from cxrtext.records import Study
-    from cxrtext.service.report_sentences import MAX_REPORT_SENTENCES
+    from cxrtext.service.verify.sentences import MAX_REPORT_SENTENCES
     from cxrtext.text import study_sentences
 
     said = study_sentences(Study(study_id, report=report))

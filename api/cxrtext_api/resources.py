@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from cxrtext.errors import CxrTextError
 from cxrtext.pausing import Pausing, once
@@ -129,7 +129,7 @@ class Resources:
         decoders = Workers("decode", settings.readers, limit, seconds, watch)
         self._uploads = Uploads(self._model, self._readers, decoders, settings.readers)
         self._sentences: Batch[Sequence[str], None] | None = None
-        self._look: asyncio.Future[None] | None = None
+        self._look: asyncio.Future[Any] | None = None
         self._seen_at = -math.inf
         self._scored = Budget(QUESTIONS_SCORED * SHARES)
         self._exports = Budget(EXPORTS_AT_ONCE)
@@ -245,11 +245,11 @@ class Resources:
         if not service.has_index or (not now and loop.time() - self._seen_at < SEEN_SECONDS):
             return
         if self._look is None or self._look.done():
-            self._look = loop.run_in_executor(self._looker, service.archive.look)
+            self._look = loop.run_in_executor(self._looker, service.archive.snapshots)
             self._look.add_done_callback(self._note_look)
         await asyncio.shield(self._look)
 
-    def _note_look(self, look: "asyncio.Future[None]") -> None:
+    def _note_look(self, look: "asyncio.Future[Any]") -> None:
         if not look.cancelled() and look.exception() is None:
             self._seen_at = look.get_loop().time()
 

@@ -107,7 +107,7 @@ def _checkpoint(folder: Path) -> None:
 
 
 def _index(folder: Path) -> None:
-    from cxrtext.index.catalogue import check_index_folder
+    from cxrtext.index.store.catalogue import check_index_folder
 
     check_index_folder(folder)
 
@@ -221,7 +221,7 @@ def _kinds_of(command: Callable[..., None]) -> dict[str, Kind]:
 
 
 def _look_for_checkpoints(index: Path | Sequence[Path] | None) -> None:
-    from cxrtext.index.catalogue import CATALOGUE, Catalogue, noted_checkpoint
+    from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 
     folders = [index] if isinstance(index, Path) else list(index or ())
     for folder in folders:

@@ -53,7 +53,6 @@ COMMANDS: dict[Callable[..., None], str] = {
     score_text: "Split reports into sentences; score their likelihood.",
     train: "Train an image-text model.",
     evaluate: "Measure a checkpoint: zero-shot labels, retrieval.",
-    index: "Embed and index an archive for search.",
     search: "Find images by a sentence or an image.",
     classify: "Zero-shot probabilities of findings.",
     ground: "Show where an image supports a sentence.",
@@ -70,6 +69,7 @@ NAMES = {import_data: "import"}
 for function, summary in COMMANDS.items():
     name = NAMES.get(function, function.__name__.replace("_", "-"))
     app.command(name, short_help=summary)(checked(function))
+app.add_typer(index, name="index", short_help="Embed and index an archive for search.")
 app.add_typer(keys, name="keys", short_help="Make, list and revoke a server's API keys.")
 
 

@@ -6,19 +6,20 @@ from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
     from cxrtext.index.build import build_index
-    from cxrtext.index.catalogue import IndexedImage
-    from cxrtext.index.cohort import Cohort
-    from cxrtext.index.hits import Found, ImageHit, SentenceHit
     from cxrtext.index.labels import LabelledImage, keep_labels, label_archive
     from cxrtext.index.maintain import delete, move_root, rewrite
-    from cxrtext.index.opening import open_index
-    from cxrtext.index.query import Query
-    from cxrtext.index.search import Index
-    from cxrtext.index.shards import Shards, open_shards
-    from cxrtext.index.summary import IndexSummary
+    from cxrtext.index.search.archive import Archive, open_index
+    from cxrtext.index.search.hits import Cohort, Found, ImageHit, SentenceHit
+    from cxrtext.index.search.index import Index
+    from cxrtext.index.search.query import Query
+    from cxrtext.index.search.selection import Column
+    from cxrtext.index.store.catalogue import IndexedImage
+    from cxrtext.index.store.writer import IndexSummary
 
 __all__ = [
+    "Archive",
     "Cohort",
+    "Column",
     "Found",
     "ImageHit",
     "Index",
@@ -27,14 +28,12 @@ __all__ = [
     "LabelledImage",
     "Query",
     "SentenceHit",
-    "Shards",
     "build_index",
     "delete",
     "keep_labels",
     "label_archive",
     "move_root",
     "open_index",
-    "open_shards",
     "rewrite",
 ]
 

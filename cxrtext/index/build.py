@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,23 +10,21 @@ from torch import Tensor
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
+from cxrtext.evaluation.calibration import calibrations_of
 from cxrtext.evaluation.data import sentences_beside
 from cxrtext.images.cache import DecodedCache
-from cxrtext.index.catalogue import Catalogue
-from cxrtext.index.changes import NewImage, add_images, add_sentences, set_attributes
-from cxrtext.index.derived import packed_rows
-from cxrtext.index.labels import labeller_of, prompts_of_json
-from cxrtext.index.language import Language
-from cxrtext.index.layout import SUMMARY
-from cxrtext.index.maintain import summary_of
-from cxrtext.index.quantised import STORAGES
-from cxrtext.index.start import start_index
-from cxrtext.index.summary import IndexSummary, write_summary
-from cxrtext.index.tune import TARGET_RECALL, refresh_structure
-from cxrtext.index.where import as_cell
-from cxrtext.index.writer import writing
+from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports, set_attributes
+from cxrtext.index.features.language import INDUCING_POINTS, Language, typical_sentences
+from cxrtext.index.features.scoring import packed_rows, pooled
+from cxrtext.index.labels import labeller_of, labels_as_meta, prompts_of_json
+from cxrtext.index.search.filter import as_cell
+from cxrtext.index.search.index import check_model
+from cxrtext.index.store.catalogue import Catalogue, set_meta
+from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
+from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.embedding import embed_files
+from cxrtext.models.quantised import STORAGES
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, require_match
 from cxrtext.records.text_source import SECTION_COLUMNS
 
@@ -35,109 +32,6 @@ REPORT_COLUMNS = {"report", *SECTION_COLUMNS}
 """Columns of a manifest that are text of the report: kept as sentences, not as metadata."""
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """The distinct sentences of the reports, and their vectors."""
-
-    said: list[Sentence]
-    vectors: dict[str, Tensor]
-
-
-def _metadata(record: ImageRecord) -> dict[str, str]:
-    return {k: v for k, v in record.metadata.items() if k not in REPORT_COLUMNS}
-
-
-def _update_metadata(catalogue: Catalogue, records: Sequence[ImageRecord]) -> None:
-    """Take over what a manifest says otherwise of images that are known."""
-    with catalogue.transaction(write=True) as database:
-        for record in records:
-            metadata = _metadata(record)
-            said = json.dumps(metadata, ensure_ascii=False)
-            row = database.execute(
-                "SELECT number, study_id, patient_id, split, metadata FROM images WHERE image = ?",
-                (record.name,),
-            ).fetchone()
-            now = (record.study_id, record.patient_id, record.split, said)
-            if row[1:] != now:
-                database.execute(
-                    "UPDATE images SET study_id = ?, patient_id = ?, split = ?, metadata = ? "
-                    "WHERE number = ?",
-                    (*now, row[0]),
-                )
-                before = dict.fromkeys(json.loads(row[4]))
-                cells = {name: as_cell(text) for name, text in metadata.items()}
-                set_attributes(database, [(row[0], {**before, **cells})])
-
-
-def _add_images(
-    catalogue: Catalogue,
-    model: ImageTextModel,
-    todo: Sequence[ImageRecord],
-    root: str,
-    rejects: Rejects,
-    cache: DecodedCache | None,
-    progress: Progress,
-) -> int:
-    meta = catalogue.meta()
-    folder = catalogue.path.parent
-    language = Language.of_meta(meta)
-    labeller = labeller_of(model, meta)
-    done = added = 0
-    for part in embed_files(model, [record.path for record in todo], cache=cache):
-        for row, reason in part.failed:
-            rejects.add(todo[row].name, reason)
-        if part.rows:
-            rows, regions = packed_rows(
-                model, part.regions, language, meta["storage"], int(meta["pool"])
-            )
-            labels = labeller.columns(regions)
-            images = [
-                NewImage(
-                    todo[row].name,
-                    root,
-                    todo[row].study_id,
-                    todo[row].patient_id,
-                    todo[row].split,
-                    *size,
-                    _metadata(todo[row]),
-                    {name: float(values[place]) for name, values in labels.items()},
-                )
-                for place, (row, size) in enumerate(zip(part.rows, part.sizes, strict=True))
-            ]
-            add_images(folder, catalogue, images, rows)
-            added += len(part.rows)
-        done += len(part.rows) + len(part.failed)
-        progress(done, len(todo))
-    return added
-
-
-def _add_sentences(catalogue: Catalogue, texts: _Texts) -> None:
-    studies = {row[0] for row in catalogue.database.execute("SELECT study_id FROM images")}
-    said = [s for s in texts.said if s.study_id in studies]
-    known = catalogue.known_sentences()
-    new = [text for text in dict.fromkeys(s.sentence for s in said) if text not in known]
-    vectors = torch.stack([texts.vectors[text] for text in new]).numpy() if new else np.empty(0)
-    rows = [(s.study_id, s.section, s.position, s.sentence) for s in said]
-    add_sentences(catalogue.path.parent, catalogue, new, vectors, rows)
-
-
-def _texts(
-    manifest: Path,
-    reports: Path | None,
-    model: ImageTextModel,
-    records: Sequence[ImageRecord],
-) -> _Texts:
-    studies = {record.study_id for record in records}
-    read = sentences_beside(manifest, reports) or []
-    if reports is not None:
-        told = {sentence.study_id for sentence in read}
-        require_match(reports, "reports", told, studies, "study_id", manifest)
-    said = [sentence for sentence in read if sentence.study_id in studies]
-    distinct = list(dict.fromkeys(s.sentence for s in said))
-    vectors = model.embed_sentences(distinct).cpu() if distinct else torch.empty(0)
-    return _Texts(said, dict(zip(distinct, vectors, strict=True)))
 
 
 def build_index(
@@ -161,31 +55,25 @@ def build_index(
 ) -> IndexSummary:
     """Embed the images of a manifest and the sentences of its reports, and index them.
 
-    A run that was stopped goes on where it was; an existing index is added to, and can be
-    searched meanwhile.  Images already in the index, by name, are not embedded again, but what
-    the manifest and the reports say of them is taken over.
+    A run that was stopped resumes; an existing index is added to, and can be searched meanwhile.
+    Images already in the index, by name, are not embedded again, nor are sentences, but what the
+    manifest and the reports say of images is taken over.
 
     Args:
         manifest: The manifest.
-        checkpoint: The model's folder.
-        out: The index's folder.
         reports: A table of reports; by default as :func:`sentences_beside` finds them.
         device: Where to compute.
         allow_outside: Whether images may lie outside the manifest's folder.
-        max_rejected: How many images may be unreadable.
         cache: Where decoded images are kept; without it they are decoded each time.
         replace: Whether images already in the index are embedded again.
         storage: How a new index keeps regions: "float16" or "int8".
-        pool: Side of the block of regions that a new index keeps as one: 2 takes about a quarter
-            of the room, and ranks by coarser regions.
+        pool: Side of the block of regions that a new index keeps as one: 2 takes about a
+            quarter of the room, and ranks by coarser regions.
         prompts: Of the zero-shot labels that a new index keeps; CheX5's by default.
         kind: Of the FAISS structure: "auto" by size, "flat", "hnsw" or "ivfpq".
         target: Recall@10 that the fast search is tuned for.
         wait_s: How long to queue while another process writes.
         progress: Called with (done, total) images.
-
-    Returns:
-        What the index holds.
 
     Raises:
         DataError: A table is wrong, too many images are unreadable, or another process writes.
@@ -196,10 +84,13 @@ def build_index(
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage}")
     records = read_manifest(manifest, allow_outside=allow_outside)
     model = load_model(checkpoint, device)
-    texts = _texts(manifest, reports, model, records)
+    said = _said(manifest, reports, records)
     rejects = Rejects(max_rejected)
     with writing(out, wait_s=wait_s, create=True) as catalogue:
-        vectors = list(texts.vectors.values())
+        if "model" in (noted := catalogue.meta()):
+            check_model(out, noted, model)
+        texts = _embed_new(catalogue, model, said, {})
+        vectors = list(texts.values())
         start_index(catalogue, model, checkpoint, vectors, prompts or CHEX5_PROMPTS, storage, pool)
         (out / SUMMARY).unlink(missing_ok=True)  # until the run is whole
         known = catalogue.known_images()
@@ -217,11 +108,166 @@ def build_index(
         rejected = rejects.write(out)
         if not catalogue.counts()[0]:
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
-        _add_sentences(catalogue, texts)
-        noted = prompts_of_json(catalogue.meta()["prompts"])
-        phrases = [phrase for side in noted.values() for phrase in side.positive]
+        _add_sentences(catalogue, model, said, texts)
+        prompts_noted = prompts_of_json(catalogue.meta()["prompts"])
+        phrases = [phrase for side in prompts_noted.values() for phrase in side.positive]
         refresh_structure(out, catalogue, model, phrases, kind=kind, target=target)
         replaced = sum(record.name in known for record in todo)
         replaced -= sum(name in known for name, _ in rejects.rows)
-        summary = write_summary(out, catalogue)
-    return summary_of(summary, added=embedded - replaced, replaced=replaced, rejected=rejected)
+        written = write_summary(out, catalogue)
+    return IndexSummary.of(written, added=embedded - replaced, replaced=replaced, rejected=rejected)
+
+
+def start_index(
+    catalogue: Catalogue,
+    model: ImageTextModel,
+    checkpoint: Path,
+    sentences: Sequence[Tensor],
+    prompts: Mapping[str, Prompts],
+    storage: str,
+    pool: int = 1,
+) -> None:
+    """Note what a new index is made by and of; of an old one, where its model lies now.
+
+    Args:
+        sentences: Vectors [D] of the archive's sentences, which the sketches are made for.
+        prompts: Of the zero-shot labels that a new index keeps.
+        storage: How a new index keeps regions.
+        pool: Side of the block of regions that a new index keeps as one.
+    """
+    values: dict[str, object] = {"checkpoint": checkpoint.resolve()}
+    if "model" not in catalogue.meta():
+        preprocessing = model.spec.preprocessing
+        with torch.inference_mode():
+            blank = torch.zeros(1, 1, preprocessing.crop, preprocessing.crop, device=model.device)
+            N = pooled(model.embed_images(blank).flatten(1, 2), pool).shape[1]
+        phrases = [p for e in prompts.values() for p in (*e.positive, *e.negative)]
+        if len(sentences) < INDUCING_POINTS:
+            phrases += typical_sentences()
+        language = Language.of_sentences(
+            torch.stack([*sentences, *model.embed_sentences(phrases).cpu()])
+        )
+        sizes = {"resize": preprocessing.resize, "crop": preprocessing.crop}
+        counts = ("places", "next_number", "sentence_places", "next_sentence", "deletions")
+        values |= {
+            "model": model.fingerprint,
+            "preprocessing": json.dumps(sizes),
+            "regions": N,
+            "dimension": model.spec.dimension,
+            "storage": storage,
+            "pool": pool,
+            **language.as_meta(),
+            **labels_as_meta(prompts, calibrations_of(model, prompts)),
+            "generation": 1,
+            **dict.fromkeys(counts, 0),
+        }
+    with catalogue.transaction(write=True) as database:
+        set_meta(database, values)
+
+
+def _said(manifest: Path, reports: Path | None, records: Sequence[ImageRecord]) -> list[Sentence]:
+    """The sentences of the studies' reports."""
+    studies = {record.study_id for record in records}
+    read = sentences_beside(manifest, reports) or []
+    if reports is not None:
+        named = {sentence.study_id for sentence in read}
+        require_match(reports, "reports", named, studies, "study_id", manifest)
+    return [sentence for sentence in read if sentence.study_id in studies]
+
+
+def _embed_new(
+    catalogue: Catalogue,
+    model: ImageTextModel,
+    said: Sequence[Sentence],
+    texts: Mapping[str, Tensor],
+) -> dict[str, Tensor]:
+    """Vectors of the distinct sentences that the index does not hold, from ``texts`` if there."""
+    known = catalogue.known_sentences()
+    new = [text for text in dict.fromkeys(s.sentence for s in said) if text not in known]
+    unknown = [text for text in new if text not in texts]
+    vectors = model.embed_sentences(unknown).cpu() if unknown else ()
+    made = {**texts, **dict(zip(unknown, vectors, strict=True))}
+    return {text: made[text] for text in new}
+
+
+def _metadata(record: ImageRecord) -> dict[str, str]:
+    return {k: v for k, v in record.metadata.items() if k not in REPORT_COLUMNS}
+
+
+def _update_metadata(catalogue: Catalogue, records: Sequence[ImageRecord]) -> None:
+    """Take over what a manifest says otherwise of images that are known."""
+    with catalogue.transaction(write=True) as database:
+        for record in records:
+            metadata = _metadata(record)
+            row = database.execute(
+                "SELECT number, study_id, patient_id, split, metadata FROM images WHERE image = ?",
+                (record.name,),
+            ).fetchone()
+            written = json.dumps(metadata, ensure_ascii=False)
+            now = (record.study_id, record.patient_id, record.split, written)
+            if row[1:] != now:
+                database.execute(
+                    "UPDATE images SET study_id = ?, patient_id = ?, split = ?, metadata = ? "
+                    "WHERE number = ?",
+                    (*now, row[0]),
+                )
+                before = dict.fromkeys(json.loads(row[4]))
+                cells = {name: as_cell(text) for name, text in metadata.items()}
+                set_attributes(database, [(row[0], {**before, **cells})])
+
+
+def _add_images(
+    catalogue: Catalogue,
+    model: ImageTextModel,
+    todo: Sequence[ImageRecord],
+    root: str,
+    rejects: Rejects,
+    cache: DecodedCache | None,
+    progress: Progress,
+) -> int:
+    """Embed and add images; gives how many."""
+    meta = catalogue.meta()
+    language, labeller = Language.of_meta(meta), labeller_of(model, meta)
+    storage, pool = meta["storage"], int(meta["pool"])
+    done = added = 0
+    for part in embed_files(model, [record.path for record in todo], cache=cache):
+        for row, reason in part.failed:
+            rejects.add(todo[row].name, reason)
+        if part.rows:
+            rows, regions = packed_rows(model, part.regions, language, storage, pool)
+            labels = labeller.columns(regions)
+            images = [
+                NewImage(
+                    record.name,
+                    root,
+                    record.study_id,
+                    record.patient_id,
+                    record.split,
+                    *size,
+                    _metadata(record),
+                    {name: float(values[i]) for name, values in labels.items()},
+                )
+                for i, (record, size) in enumerate(
+                    zip([todo[row] for row in part.rows], part.sizes, strict=True)
+                )
+            ]
+            add_images(catalogue.path.parent, catalogue, images, rows)
+            added += len(part.rows)
+        done += len(part.rows) + len(part.failed)
+        progress(done, len(todo))
+    return added
+
+
+def _add_sentences(
+    catalogue: Catalogue,
+    model: ImageTextModel,
+    sentences: Sequence[Sentence],
+    texts: Mapping[str, Tensor],
+) -> None:
+    studies = {row[0] for row in catalogue.database.execute("SELECT study_id FROM images")}
+    said = [s for s in sentences if s.study_id in studies]
+    # A sentence that was known is not any more where the last image of its study was replaced.
+    new = _embed_new(catalogue, model, said, texts)
+    vectors = torch.stack(list(new.values())).numpy() if new else np.empty(0)
+    rows = [(s.study_id, s.section, s.position, s.sentence) for s in said]
+    add_reports(catalogue.path.parent, catalogue, NewReports(list(new), vectors, rows))

@@ -11,74 +11,44 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
 from cxrtext.files.table_sums import keep_sums
-from cxrtext.index.catalogue import Catalogue
-from cxrtext.index.kept_files import leave_files
-from cxrtext.index.where import Cell, as_cell
-from cxrtext.index.writer import append_rows, note_segments, set_meta
+from cxrtext.index.search.filter import Cell, as_cell
+from cxrtext.index.store.catalogue import Catalogue, set_meta
+from cxrtext.index.store.writer import Segments, append_rows, leave_files, note_segments
 
 MAX_COLUMNS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class NewImage:
-    """An image to be added, or to take the place of the one of its name.
-
-    Args:
-        image: Its name.
-        root: The folder that its name is relative to.
-        study_id: Its study.
-        patient_id: Its patient.
-        split: Its split.
-        height: Height of the original, in pixels.
-        width: Width of the original, in pixels.
-        metadata: The other cells of its row.
-        labels: Probabilities, by column of labels.
-        file: Name, below the folder, of the file that is kept for it (see
-            :mod:`cxrtext.index.kept_files`); None where it lies at its own name.
-        added_by: Name of the key that added it over HTTP.
-    """
+    """An image to be added, or to take the place of the one of its name."""
 
     image: str
-    root: str
+    root: str  # the folder that its name is relative to
     study_id: str
     patient_id: str
     split: str
-    height: int
+    height: int  # of the original, in pixels
     width: int
     metadata: Mapping[str, str]
-    labels: Mapping[str, float]
-    file: str | None = None
-    added_by: str | None = None
+    labels: Mapping[str, float]  # probabilities, by column of labels
+    file: str | None = None  # name of the file kept for it, below root; None: its own name
+    added_by: str | None = None  # name of the key that added it over HTTP
 
 
 @dataclass(frozen=True, slots=True)
 class NewReports:
-    """What studies say.
+    """What studies say; the sentences that they said before are forgotten."""
 
-    Args:
-        sentences: Distinct sentences that the index does not hold yet.
-        vectors: [len(sentences), D].
-        said: (study, section, position, text) of every sentence, new or known; the sentences
-            that these studies said before are forgotten.
-    """
-
-    sentences: Sequence[str]
-    vectors: NDArray[Any]
-    said: Sequence[tuple[str, str, int, str]]
+    sentences: Sequence[str]  # distinct sentences that the index does not hold yet
+    vectors: NDArray[Any]  # [len(sentences), D]
+    said: Sequence[tuple[str, str, int, str]]  # study, section, position, text; new or known
 
 
 def make_room(database: Connection, names: Iterable[str], spare: int = 0) -> None:
-    """See that there is room for columns, in the caller's transaction.
+    """See that there is room for columns, in the caller's transaction (DataError).
 
-    Where there is not, the columns in which no image has a value are given up.
-
-    Args:
-        database: The catalogue.
-        names: The columns; those that are there already take no room.
-        spare: How many are to be free afterwards.
-
-    Raises:
-        DataError: There is too little room.
+    Where there is not, the columns in which no image has a value are given up; ``spare`` columns
+    are to be free afterwards.
     """
     known = {name for (name,) in database.execute("SELECT name FROM columns")}
     new = [name for name in dict.fromkeys(names) if name not in known]
@@ -147,19 +117,14 @@ def add_images(
     images: Sequence[NewImage],
     arrays: Mapping[str, NDArray[Any]],
     reports: NewReports | None = None,
-    *,
-    old_root: Path | None = None,
 ) -> None:
     """Add images with their vectors; when this returns they are kept, whatever is killed.
 
     Args:
-        folder: The index's folder.
-        catalogue: Open for writing.
         images: The images; one whose name is known replaces it.  Where that was the last one of
             its study, the study's report goes with it.
         arrays: One row an image for each of the vector files of images.
         reports: What their studies say, kept with them or not at all.
-        old_root: As of :func:`delete_images`.
 
     Raises:
         DataError: They have more columns than the index keeps.
@@ -171,46 +136,29 @@ def add_images(
         segments += _append_sentences(folder, meta, reports)
     with catalogue.transaction(write=True) as database:
         note_segments(database, segments)
-        names = [image.image for image in images]
-        _, emptied = _delete_rows(database, "image", names, old_root)
-        for offset, image in enumerate(images):
-            database.execute("INSERT OR IGNORE INTO roots (path) VALUES (?)", (image.root,))
-            database.execute(
-                "INSERT INTO images SELECT ?, ?, ?, root, ?, ?, ?, ?, ?, ?, ?, ? FROM roots "
-                "WHERE path = ?",
-                (
-                    number + offset,
-                    place + offset,
-                    image.image,
-                    image.study_id,
-                    image.patient_id,
-                    image.split,
-                    image.height,
-                    image.width,
-                    json.dumps(dict(image.metadata), ensure_ascii=False),
-                    image.file,
-                    image.added_by,
-                    image.root,
-                ),
-            )
+        _, emptied = _delete_rows(database, "image", [image.image for image in images])
+        roots = [(image.root,) for image in images]
+        database.executemany("INSERT OR IGNORE INTO roots (path) VALUES (?)", roots)
+        database.executemany(
+            "INSERT INTO images SELECT ?, ?, ?, root, ?, ?, ?, ?, ?, ?, ?, ? FROM roots "
+            "WHERE path = ?",
+            [
+                (number + i, place + i, one.image, one.study_id, one.patient_id, one.split,
+                 one.height, one.width, json.dumps(dict(one.metadata), ensure_ascii=False),
+                 one.file, one.added_by, one.root)
+                for i, one in enumerate(images)
+            ],
+        )  # fmt: skip
         cells = [{k: as_cell(v) for k, v in i.metadata.items()} | dict(i.labels) for i in images]
         set_attributes(database, enumerate(cells, number))
-        added = {"places": place + len(images), "next_number": number + len(images)}
-        set_meta(database, added)
+        set_meta(database, {"places": place + len(images), "next_number": number + len(images)})
         if reports is not None:
             _put_reports(database, meta, reports)
         _forget_emptied(database, emptied)
 
 
-def add_sentences(
-    folder: Path,
-    catalogue: Catalogue,
-    sentences: Sequence[str],
-    vectors: NDArray[Any],
-    said: Iterable[tuple[str, str, int, str]],
-) -> None:
-    """Add distinct sentences that are not known, and who said them; see :class:`NewReports`."""
-    reports = NewReports(sentences, vectors, list(said))
+def add_reports(folder: Path, catalogue: Catalogue, reports: NewReports) -> None:
+    """Add what studies that are there say."""
     meta = catalogue.meta()
     segments = _append_sentences(folder, meta, reports)
     with catalogue.transaction(write=True) as database:
@@ -218,9 +166,7 @@ def add_sentences(
         _put_reports(database, meta, reports)
 
 
-def _append_sentences(
-    folder: Path, meta: Mapping[str, str], reports: NewReports
-) -> list[tuple[str, int, int, int]]:
+def _append_sentences(folder: Path, meta: Mapping[str, str], reports: NewReports) -> Segments:
     if not len(reports.sentences):
         return []
     return append_rows(folder, meta, int(meta["sentence_places"]), {"sentences": reports.vectors})
@@ -242,45 +188,28 @@ def _put_reports(database: Connection, meta: Mapping[str, str], reports: NewRepo
     set_meta(database, {"sentence_places": place + count, "next_sentence": number + count})
 
 
-def delete_images(
-    database: Connection, column: str, values: Iterable[str], old_root: Path | None = None
-) -> int:
+def delete_images(database: Connection, column: str, values: Iterable[str]) -> int:
     """Delete images by ``image`` or ``study_id``, in the caller's transaction; counts them.
 
     The report of a study goes with its last image, and files that are kept go with the lock.
-
-    Args:
-        database: The catalogue.
-        column: What names them.
-        values: Their names.
-        old_root: A folder in which files were kept by the image's own name, as they once were.
     """
-    count, emptied = _delete_rows(database, column, values, old_root)
+    count, emptied = _delete_rows(database, column, values)
     _forget_emptied(database, emptied)
     return count
 
 
-def _delete_rows(
-    database: Connection, column: str, values: Iterable[str], old_root: Path | None
-) -> tuple[int, set[str]]:
+def _delete_rows(database: Connection, column: str, values: Iterable[str]) -> tuple[int, set[str]]:
     """Delete images; gives how many, and the studies that they were of."""
     if column not in ("image", "study_id"):
         raise ValueError(f"column must be image or study_id, got {column}")
     condition = f"{column} = ?"
     count, studies = 0, set[str]()
     for value in values:
-        studies |= {
-            study
-            for (study,) in database.execute(
-                f"SELECT DISTINCT study_id FROM images WHERE {condition}",  # noqa: S608
-                (value,),
-            )
-        }
-        leave_files(database, condition, value, old_root)
-        count += database.execute(
-            f"DELETE FROM images WHERE {condition}",  # noqa: S608 - one of two names
-            (value,),
-        ).rowcount
+        query = f"SELECT DISTINCT study_id FROM images WHERE {condition}"  # noqa: S608
+        studies |= {study for (study,) in database.execute(query, (value,))}
+        leave_files(database, condition, value)
+        query = f"DELETE FROM images WHERE {condition}"  # noqa: S608 - one of two names
+        count += database.execute(query, (value,)).rowcount
     if count:
         found = database.execute("SELECT value FROM meta WHERE key = 'deletions'").fetchone()
         set_meta(database, {"deletions": int(found[0]) + 1})
@@ -288,10 +217,7 @@ def _delete_rows(
 
 
 def delete_studies(catalogue: Catalogue, studies: Sequence[str]) -> int:
-    """Delete studies, with their images and sentences, all of them or none.
-
-    Returns:
-        The number of images deleted.
+    """Delete studies with their images and sentences, all of them or none; counts the images.
 
     Raises:
         DataError: One of them is not in the index.

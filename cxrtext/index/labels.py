@@ -11,41 +11,28 @@ from torch import Tensor
 
 from cxrtext.evaluation import Prompts, prompt_embeddings
 from cxrtext.evaluation.calibration import Calibration, calibrations_of
-from cxrtext.index.catalogue import IndexedImage
 from cxrtext.index.changes import set_attributes
-from cxrtext.index.quantised import unpack
-from cxrtext.index.scoring import exact_scores, images_a_piece
-from cxrtext.index.search import Index
-from cxrtext.index.summary import write_summary
-from cxrtext.index.vectors import fetch, rows_of
-from cxrtext.index.where import LABEL
-from cxrtext.index.writer import set_meta, writing
+from cxrtext.index.features.scoring import exact_scores, images_a_piece
+from cxrtext.index.search.archive import Archive
+from cxrtext.index.search.index import Index
+from cxrtext.index.store.catalogue import LABEL, IndexedImage, set_meta
+from cxrtext.index.store.vectors import fetch, rows_of
+from cxrtext.index.store.writer import write_summary, writing
 from cxrtext.models import ImageTextModel
+from cxrtext.models.quantised import unpack
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledImage:
-    """An image with its zero-shot labels.
-
-    Args:
-        image: The image.
-        scores: ``γ² (s_pos − s_neg)`` by finding; above 0 says present.
-        probabilities: Their logistic, calibrated where the checkpoint calibrated the prompts.
-    """
+    """An image with its zero-shot labels."""
 
     image: IndexedImage
-    scores: dict[str, float]
-    probabilities: dict[str, float]
+    scores: dict[str, float]  # ``γ² (s_pos − s_neg)`` by finding; above 0 says present
+    probabilities: dict[str, float]  # their logistic, calibrated where the checkpoint has it
 
 
 class Labeller:
-    """Labels images by prompts.
-
-    Args:
-        model: The model.
-        prompts: By finding.
-        calibrations: By finding; the others' probabilities are plain logistics.
-    """
+    """Labels images by prompts; findings that have no calibration by plain logistics."""
 
     def __init__(
         self,
@@ -78,80 +65,73 @@ class Labeller:
         return {LABEL + f: p for f, p in zip(self.findings, probabilities, strict=True)}
 
 
-def label_archive(index: Index, prompts: Mapping[str, Prompts]) -> Iterator[LabelledImage]:
-    """Label every image of an index, in the order in which they were indexed.
-
-    Args:
-        index: An open index.
-        prompts: By finding.
+def label_archive(archive: Archive, prompts: Mapping[str, Prompts]) -> Iterator[LabelledImage]:
+    """Label every image of an archive, in the order in which they were indexed.
 
     Raises:
         CheckpointError: The calibration beside the checkpoint is damaged.
     """
-    labeller = Labeller(index.model, prompts, calibrations_of(index.model, prompts))
-    for numbers, scores in _batches(index, labeller):
-        probabilities = labeller.probabilities(scores)
-        for i, image in enumerate(index.catalogue.images(numbers.tolist())):
-            if image is not None:
-                yield LabelledImage(
-                    image,
-                    dict(zip(labeller.findings, scores[:, i].tolist(), strict=True)),
-                    dict(zip(labeller.findings, probabilities[:, i].tolist(), strict=True)),
-                )
+    labeller = Labeller(archive.model, prompts, calibrations_of(archive.model, prompts))
+    for part in archive.parts:
+        for numbers, scores in _batches(part, labeller):
+            probabilities = labeller.probabilities(scores)
+            for i, image in enumerate(part.catalogue.images(numbers.tolist())):
+                if image is not None:
+                    yield LabelledImage(
+                        image,
+                        dict(zip(labeller.findings, scores[:, i].tolist(), strict=True)),
+                        dict(zip(labeller.findings, probabilities[:, i].tolist(), strict=True)),
+                    )
 
 
 def _batches(
-    index: Index, labeller: Labeller
+    part: Index, labeller: Labeller
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     """Numbers [b] and scores [F, b] of every image."""
-    state = index.state
-    places = np.flatnonzero(state.numbers >= 0)
-    rows = state.arrays["regions"]
-    step = images_a_piece(rows.shape[1], index.model.spec.dimension)
+    snapshot = part.snapshot
+    places, rows = snapshot.live, snapshot.arrays["regions"]
+    step = images_a_piece(rows.shape[1], part.model.spec.dimension)
     for start in range(0, len(places), step):
-        part = places[start : start + step]
+        some = places[start : start + step]
         fetch(rows, places[start + step : start + 2 * step])
-        yield state.numbers[part], labeller.scores(unpack(rows_of(rows, part)))
+        yield snapshot.numbers[some], labeller.scores(unpack(rows_of(rows, some)))
 
 
-def keep_labels(index: Index, prompts: Mapping[str, Prompts], *, wait_s: float = 0.0) -> None:
+def keep_labels(archive: Archive, prompts: Mapping[str, Prompts], *, wait_s: float = 0.0) -> None:
     """Label every image and keep the probabilities, for filters and cohorts.
 
     Images added later get these labels, too, by the calibration that the checkpoint has now;
     labels of other prompts are forgotten.
 
-    Args:
-        index: An open index.
-        prompts: By finding.
-        wait_s: How long to queue while another process writes.
-
     Raises:
         CheckpointError: The calibration beside the checkpoint is damaged.
         DataError: Another process writes.
-        WorkError: The index cannot be written.
+        WorkError: An index cannot be written.
     """
-    calibrations = calibrations_of(index.model, prompts)
-    labeller = Labeller(index.model, prompts, calibrations)
-    with writing(index.folder, wait_s=wait_s) as catalogue:
-        batches = [(n, labeller.probabilities(s).T) for n, s in _batches(index, labeller)]
-        forgotten = dict.fromkeys(n for n in catalogue.columns() if n.startswith(LABEL))
-        names = [LABEL + finding for finding in labeller.findings]
-        with catalogue.transaction(write=True) as database:
-            for numbers, rows in batches:
-                cells = [
-                    {**forgotten, **dict(zip(names, row, strict=True))} for row in rows.tolist()
-                ]
-                set_attributes(database, zip(numbers.tolist(), cells, strict=True))
-            set_meta(database, labels_as_meta(prompts, calibrations))
-        write_summary(index.folder, catalogue)
+    calibrations = calibrations_of(archive.model, prompts)
+    labeller = Labeller(archive.model, prompts, calibrations)
+    names = [LABEL + finding for finding in labeller.findings]
+    for part in archive.parts:
+        with writing(part.folder, wait_s=wait_s) as catalogue:
+            batches = [(n, labeller.probabilities(s).T) for n, s in _batches(part, labeller)]
+            forgotten = dict.fromkeys(n for n in catalogue.columns() if n.startswith(LABEL))
+            with catalogue.transaction(write=True) as database:
+                for numbers, rows in batches:
+                    cells = [
+                        {**forgotten, **dict(zip(names, row, strict=True))} for row in rows.tolist()
+                    ]
+                    set_attributes(database, zip(numbers.tolist(), cells, strict=True))
+                set_meta(database, labels_as_meta(prompts, calibrations))
+            write_summary(part.folder, catalogue)
 
 
 def labels_as_meta(
     prompts: Mapping[str, Prompts], calibrations: Mapping[str, Calibration]
 ) -> dict[str, str]:
     """How an index labels all of its images, as the catalogue notes it."""
+    noted = {n: {"positive": p.positive, "negative": p.negative} for n, p in prompts.items()}
     return {
-        "prompts": prompts_as_json(prompts),
+        "prompts": json.dumps(noted, ensure_ascii=False),
         "calibration": json.dumps({n: [c.scale, c.shift] for n, c in calibrations.items()}),
     }
 
@@ -163,14 +143,6 @@ def labeller_of(model: ImageTextModel, noted: Mapping[str, str]) -> Labeller:
         model,
         prompts_of_json(noted["prompts"]),
         {name: Calibration(*values) for name, values in calibrations.items()},
-    )
-
-
-def prompts_as_json(prompts: Mapping[str, Prompts]) -> str:
-    """Prompts as the catalogue notes them."""
-    return json.dumps(
-        {name: {"positive": p.positive, "negative": p.negative} for name, p in prompts.items()},
-        ensure_ascii=False,
     )
 
 

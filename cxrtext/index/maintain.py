@@ -1,42 +1,39 @@
 """Deleting, compacting, rebuilding and moving an index."""
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError, DataError
-from cxrtext.index.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.changes import delete_studies
-from cxrtext.index.check import check_index
-from cxrtext.index.derived import image_rows
-from cxrtext.index.language import LANDMARKS, Language
-from cxrtext.index.layout import OF_IMAGES, SENTENCES, vector_files
-from cxrtext.index.opening import model_of
-from cxrtext.index.state import State, read_state
-from cxrtext.index.summary import IndexSummary, write_summary
-from cxrtext.index.tune import TARGET_RECALL, refresh_structure
-from cxrtext.index.vectors import rows_of
-from cxrtext.index.writer import append_rows, note_segments, set_meta, sweep, writing
+from cxrtext.index.features.language import INDUCING_POINTS, Language
+from cxrtext.index.features.scoring import image_rows
+from cxrtext.index.search.index import model_of
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
+from cxrtext.index.store.check import check_index
+from cxrtext.index.store.snapshot import Snapshot, take_snapshot
+from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, rows_of, vector_files
+from cxrtext.index.store.writer import (
+    IndexSummary,
+    Segments,
+    append_rows,
+    note_segments,
+    sweep,
+    write_summary,
+    writing,
+)
+from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.models import ImageTextModel
 
 CHUNK_BYTES = 32 * 2**20
 
-Segments = list[tuple[str, int, int, int]]
-
 
 def delete(folder: Path, studies: list[str], *, wait_s: float = 0.0) -> int:
-    """Delete studies, all of them or none; what they held is found no more.
+    """Delete studies, all of them or none; what they held is found no more; counts the images.
 
     Their vectors stay in the files, unread, until the index is compacted.
-
-    Returns:
-        The number of images deleted.
 
     Raises:
         DataError: A study is not in the index, or another process writes.
@@ -59,20 +56,10 @@ def move_root(folder: Path, new: Path, old: str | None = None, *, wait_s: float 
             old = known[0]
         if old not in known:
             raise DataError(
-                f"{folder}: say which of the manifests' folders moved, as OLD=NEW; there are "
+                f"{folder}: say which of the manifests' folders moved, with --from OLD; there are "
                 + ", ".join(known)
             )
         database.execute("UPDATE roots SET path = ? WHERE path = ?", (str(new.resolve()), old))
-
-
-@contextmanager
-def convert(folder: Path) -> Iterator[Catalogue]:
-    """Open a catalogue for reading; one of an older version is converted, where it can be."""
-    path = folder / CATALOGUE
-    if path.is_file() and os.access(path, os.W_OK) and os.access(folder, os.W_OK):
-        Catalogue(path, write=True).close()
-    with Catalogue(path) as catalogue:
-        yield catalogue
 
 
 def rewrite(
@@ -90,11 +77,9 @@ def rewrite(
     step; searches go on meanwhile.
 
     Args:
-        folder: The index's folder.
         model: The model that made it, or its checkpoint; by default the noted one.
         rebuild: Whether to derive everything anew from the regions: the sketches and profiles
             for the sentences as they are now, the FAISS structure.  No image is decoded.
-        kind: Of the FAISS structure.
         target: Recall@10 that the fast search is tuned for.
         wait_s: How long to queue for another writer.
 
@@ -105,42 +90,29 @@ def rewrite(
     with writing(folder, wait_s=wait_s) as catalogue:
         model = model_of(folder, catalogue.meta(), model)
         with catalogue.transaction(write=True) as database:
-            # Read without its FAISS file, which may be what has to be mended.
+            # Read without its FAISS file, which may be what has to be repaired.
             if rebuild:
                 database.execute("DELETE FROM structures")
         _check_regions(folder, catalogue)
-        state = read_state(folder, catalogue)
-        language = state.language
-        if rebuild and len(state.texts) >= LANDMARKS:
-            language = Language.of_sentences(state.texts)
+        snapshot = take_snapshot(folder, catalogue)
+        language = snapshot.language
+        if rebuild and len(snapshot.texts) >= INDUCING_POINTS:
+            language = Language.of_sentences(snapshot.texts)
         meta = {
-            **state.meta,
-            "generation": str(int(state.meta["generation"]) + 1),
+            **snapshot.meta,
+            "generation": str(int(snapshot.meta["generation"]) + 1),
             **language.as_meta(),
         }
-        segments = _copy_images(folder, meta, state, model if rebuild else None, language)
-        if len(state.texts):
-            segments += append_rows(folder, meta, 0, {SENTENCES: state.texts.numpy()})
-        _turn(catalogue, meta, state, language, segments)
-        del state
+        segments = _copy_images(folder, meta, snapshot, model if rebuild else None, language)
+        if len(snapshot.texts):
+            segments += append_rows(folder, meta, 0, {SENTENCES: snapshot.texts.numpy()})
+        _name_new_files(catalogue, meta, snapshot, language, segments)
+        del snapshot
         sweep(folder, catalogue)
         phrases = [p for side in json.loads(meta["prompts"]).values() for p in side["positive"]]
         refresh_structure(folder, catalogue, model, phrases, kind=kind, target=target, force=True)
         noted = write_summary(folder, catalogue)
-    return summary_of(noted)
-
-
-def summary_of(noted: dict[str, Any], **more: Any) -> IndexSummary:
-    """The summary that ``index.json`` stands for."""
-    return IndexSummary(
-        images=noted["images"],
-        added=more.pop("added", 0),
-        sentences=noted["sentences"],
-        recall_at_10=noted["recall_at_10"],
-        reranked=noted["reranked"],
-        candidates=noted["structures"].get("profiles", {}).get("kind", ""),
-        **more,
-    )
+    return IndexSummary.of(noted)
 
 
 def _check_regions(folder: Path, catalogue: Catalogue) -> None:
@@ -157,43 +129,43 @@ def _check_regions(folder: Path, catalogue: Catalogue) -> None:
 def _copy_images(
     folder: Path,
     meta: dict[str, str],
-    state: State,
+    snapshot: Snapshot,
     model: ImageTextModel | None,
     language: Language,
 ) -> Segments:
     """Write the vectors of the images that are there; with a model, derive them anew."""
     for file in vector_files(folder, meta).values():
         file.path.write_bytes(b"")
-    live = np.flatnonzero(state.numbers >= 0)
-    regions = state.arrays["regions"]
+    live = snapshot.live
+    regions = snapshot.arrays["regions"]
     step = max(1, CHUNK_BYTES // max(1, regions[:1].nbytes))
     segments: Segments = []
     for start in range(0, len(live), step):
         places = live[start : start + step]
         rows: dict[str, NDArray[Any]]
         if model is None:
-            rows = {name: rows_of(state.arrays[name], places) for name in OF_IMAGES}
+            rows = {name: rows_of(snapshot.arrays[name], places) for name in OF_IMAGES}
         else:
             rows, _ = image_rows(model, rows_of(regions, places), language)
         segments += append_rows(folder, meta, start, rows)
     return segments
 
 
-def _turn(
+def _name_new_files(
     catalogue: Catalogue,
     meta: dict[str, str],
-    state: State,
+    snapshot: Snapshot,
     language: Language,
     segments: Segments,
 ) -> None:
     """Let the catalogue name the new files, and the new places of everything."""
-    live = state.numbers[state.numbers >= 0].tolist()
+    live = snapshot.numbers[snapshot.numbers >= 0].tolist()
     with catalogue.transaction(write=True) as database:
         # In rising order no place is taken twice: the new one is never above the old.
         database.executemany("UPDATE images SET place = ? WHERE number = ?", enumerate(live))
         database.executemany(
             "UPDATE sentences SET place = ? WHERE number = ?",
-            enumerate(state.sentence_numbers.tolist()),
+            enumerate(snapshot.sentence_numbers.tolist()),
         )
         database.execute("DELETE FROM segments")
         note_segments(database, segments)
@@ -204,6 +176,6 @@ def _turn(
                 "generation": meta["generation"],
                 **language.as_meta(),
                 "places": len(live),
-                "sentence_places": len(state.sentence_numbers),
+                "sentence_places": len(snapshot.sentence_numbers),
             },
         )

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
-    from cxrtext.service.answers import EmbeddedImage, FindingScore
-    from cxrtext.service.columns import Column
-    from cxrtext.service.grounding import GroundedBox, Grounding
+    from cxrtext.index import Column
+    from cxrtext.service.answers import EmbeddedImage, FindingScore, GroundedBox, Grounding
     from cxrtext.service.load import load_service
     from cxrtext.service.service import Service
 

@@ -1,42 +1,134 @@
-"""What a service takes and gives."""
+"""What a service takes and gives: images, findings, and where a sentence fits an image."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cxrtext.evaluation import Prompts
+from cxrtext.evaluation.calibration import KeptCalibration
+from cxrtext.images import Geometry
+
 Image = NDArray[np.float32]
+Grid = NDArray[np.float32]
 Square = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedImage:
-    """An image as the model sees it.
+    """An image as the model sees it."""
 
-    Args:
-        regions: [N, D], unit vectors.
-        height: Height of the original, in pixels.
-        width: Width of the original, in pixels.
-    """
-
-    regions: Tensor
-    height: int
+    regions: Tensor  # [N, D], unit vectors
+    height: int  # of the original, in pixels
     width: int
 
 
 @dataclass(frozen=True, slots=True)
 class FindingScore:
-    """A finding in an image.
-
-    Args:
-        finding: Its name.
-        probability: Logistic of the score difference, or its calibrated form.
-        score: ``γ² (s_pos − s_neg)``; above 0 says present.
-        calibrated: Whether the probability is one that the checkpoint's calibration gives.
-    """
+    """A finding in an image."""
 
     finding: str
-    probability: float
-    score: float
-    calibrated: bool = False
+    probability: float  # logistic of the score difference, or its calibrated form
+    score: float  # ``γ² (s_pos − s_neg)``; above 0 says present
+    calibrated: bool = False  # whether the checkpoint's calibration gave the probability
+
+
+def calibrated(
+    findings: Sequence[FindingScore],
+    calibration: KeptCalibration | None,
+    prompts: Mapping[str, Prompts],
+) -> list[FindingScore]:
+    """Findings with calibrated probabilities where there is a calibration of their prompts.
+
+    Scores stay, and with them which are above 0.
+    """
+    found = []
+    for one in findings:
+        known = calibration.of(one.finding, prompts[one.finding]) if calibration else None
+        if known is not None:
+            probability = float(known.probabilities(one.score))
+            one = replace(one, probability=probability, calibrated=True)
+        found.append(one)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedBox:
+    """A group of neighboring regions above the threshold."""
+
+    bbox: tuple[float, float, float, float]  # x, y, w, h in original pixels
+    score: float  # highest region score in it
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """Where an image supports a sentence."""
+
+    score: float  # score of the whole image, in [−1, 1]
+    grid: Grid  # [h, w], region scores in [−1, 1]
+    geometry: Geometry  # where the grid lies in the original
+    peak: tuple[float, float]  # x and y of the center of the best region, in original pixels
+    threshold: float  # the score from which on a region counts for the boxes
+    boxes: list[GroundedBox]  # groups of regions above it, best first
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The scores between which a picture shades: from the mean to the maximum."""
+        return float(self.grid.mean()), float(self.grid.max())
+
+    def map(self) -> Grid:
+        """The map [H, W] in original pixels; NaN outside the crop that the model saw."""
+        return self.geometry.map_to_original(self.grid)
+
+
+def connected_regions(mask: NDArray[np.bool_]) -> list[list[tuple[int, int]]]:
+    """Groups of True cells that touch by an edge; each a list of (row, column)."""
+    todo = {(int(row), int(column)) for row, column in np.argwhere(mask)}
+    groups = []
+    while todo:
+        group, edge = [], [todo.pop()]
+        while edge:
+            row, column = edge.pop()
+            group.append((row, column))
+            near = {(row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)}
+            edge += near & todo
+            todo -= near
+        groups.append(group)
+    return groups
+
+
+def ground_grid(
+    grid: Grid, score: float, geometry: Geometry, threshold: float | None = None
+) -> Grounding:
+    """Describe a grid [h, w] of region scores; see :class:`Grounding`.
+
+    The threshold is by default halfway between the mean and the maximum of the grid.
+    """
+    cut = float((grid.mean() + grid.max()) / 2) if threshold is None else threshold
+    peak = tuple(int(i) for i in np.unravel_index(int(grid.argmax()), grid.shape))
+    x, y, w, h = _box([(peak[0], peak[1])], grid.shape, geometry)
+    boxes = [
+        GroundedBox(_box(group, grid.shape, geometry), max(float(grid[cell]) for cell in group))
+        for group in connected_regions(grid >= cut)
+    ]
+    boxes.sort(key=lambda box: -box.score)
+    return Grounding(score, grid, geometry, (x + w / 2, y + h / 2), cut, boxes)
+
+
+def _box(
+    cells: list[tuple[int, int]], shape: tuple[int, ...], geometry: Geometry
+) -> tuple[float, float, float, float]:
+    """The box around cells (row, column) of a grid that covers the crop, in original pixels."""
+    rows, columns = zip(*cells, strict=True)
+    height, width = (geometry.preprocessing.crop / cells_along for cells_along in shape)
+    x, y, w, h = geometry.boxes_to_original(
+        (
+            min(columns) * width,
+            min(rows) * height,
+            (max(columns) - min(columns) + 1) * width,
+            (max(rows) - min(rows) + 1) * height,
+        )
+    ).tolist()
+    return x, y, w, h

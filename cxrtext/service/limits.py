@@ -22,11 +22,7 @@ TURN_TOKENS = 128, 4096
 
 
 def check_sentence(sentence: str) -> None:
-    """Refuse a sentence that is empty or too long.
-
-    Raises:
-        InputError: It is.
-    """
+    """Refuse a sentence that is empty or too long (InputError)."""
     if not any(character.isalnum() for character in sentence):
         raise InputError("the sentence is empty; give one such as 'Left pleural effusion.'")
     if len(sentence) > MAX_QUERY_CHARACTERS:
@@ -41,11 +37,7 @@ def phrases_of(prompts: Mapping[str, Prompts]) -> list[str]:
 
 
 def check_prompts(prompts: Mapping[str, Prompts]) -> None:
-    """Refuse prompts that are too many, or of which one is empty or too long.
-
-    Raises:
-        InputError: They are.
-    """
+    """Refuse prompts that are too many, or of which one is empty or too long (InputError)."""
     phrases = phrases_of(prompts)
     if not phrases or len(phrases) > MAX_PROMPTS:
         raise InputError(f"{len(phrases)} prompts; give between 1 and {MAX_PROMPTS}")
@@ -54,11 +46,7 @@ def check_prompts(prompts: Mapping[str, Prompts]) -> None:
 
 
 def check_scored(sentences: Sequence[str]) -> None:
-    """Refuse sentences to score that are too many, or of which one is empty or too long.
-
-    Raises:
-        InputError: They are.
-    """
+    """Refuse sentences to score that are too many, or of which one is empty or too long."""
     if not 1 <= len(sentences) <= MAX_SCORED_SENTENCES:
         raise InputError(f"{len(sentences)} sentences; give between 1 and {MAX_SCORED_SENTENCES}")
     if sum(map(len, sentences)) > MAX_SCORED_CHARACTERS:
@@ -70,14 +58,10 @@ def check_scored(sentences: Sequence[str]) -> None:
 
 
 def check_scoring(lengths: Sequence[int], multiplications: int) -> None:
-    """Refuse sentences that would take too long to score.
+    """Refuse sentences that would take too long to score (InputError).
 
     Args:
         lengths: Word pieces of each.
-        multiplications: What they take.
-
-    Raises:
-        InputError: They would.
     """
     if multiplications > MAX_MULTIPLICATIONS:
         raise InputError(
@@ -88,31 +72,19 @@ def check_scoring(lengths: Sequence[int], multiplications: int) -> None:
 
 
 def tokens_a_turn(multiplications: int) -> int:
-    """Tokens that a language model takes between two pauses.
-
-    Args:
-        multiplications: Of each token.
-    """
+    """Tokens that a language model takes between two pauses."""
     fewest, most = TURN_TOKENS
     return max(fewest, min(most, TURN_MULTIPLICATIONS // max(1, multiplications)))
 
 
 def check_count(k: int) -> None:
-    """Refuse a number of results that is out of range.
-
-    Raises:
-        InputError: It is.
-    """
+    """Refuse a number of results that is out of range (InputError)."""
     if not 1 <= k <= MAX_RESULTS:
         raise InputError(f"{k} results asked for; give between 1 and {MAX_RESULTS}")
 
 
 def check_query(sentences: Sequence[str], without: Sequence[str], image_weight: float) -> None:
-    """Refuse a query whose weight is out of range, or whose sentences are wrong or too many.
-
-    Raises:
-        InputError: They are.
-    """
+    """Refuse a query whose weight is out of range, or whose sentences are wrong or too many."""
     if not 0 <= image_weight <= 1:
         raise InputError(f"image weight {image_weight}; give a number between 0 and 1")
     for some, what in ((sentences, "to fit"), (without, "not to fit")):

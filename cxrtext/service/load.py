@@ -5,18 +5,16 @@ from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation import Prompts
-from cxrtext.index import Index, Shards, open_index, open_shards
-from cxrtext.index.catalogue import WAIT_S
-from cxrtext.models import ImageTextModel, load_model
+from cxrtext.index import open_index
+from cxrtext.index.store.catalogue import WAIT_S
+from cxrtext.models import load_model
 from cxrtext.models.masked_language_model import load_masked_language_model
 from cxrtext.service.service import Service
-
-Folders = str | Path | Sequence[str | Path]
 
 
 def load_service(
     checkpoint: str | Path | None = None,
-    index: Folders | None = None,
+    index: str | Path | Sequence[str | Path] | None = None,
     *,
     prompts: Mapping[str, Prompts] | None = None,
     language_model: str | Path | None = None,
@@ -41,27 +39,15 @@ def load_service(
     folders = [index] if isinstance(index, str | Path) else list(index or ())
     if checkpoint is None and not folders:
         raise DataError("give a checkpoint, an index, or both")
-    model = load_model(checkpoint, device) if checkpoint is not None else None
-    opened = _open(folders, model, wait_s)
+    model = None if checkpoint is None else load_model(checkpoint, device)
+    archive = open_index(folders, model, wait_s=wait_s) if folders else None
     if model is None:
-        assert opened is not None  # noqa: S101 - one of the two is there
-        model = opened.model.to(device)
+        assert archive is not None  # noqa: S101 - one of the two is there
+        model = archive.model.to(device)
     try:
-        language = (
-            load_masked_language_model(language_model, device=device)
-            if language_model is not None
-            else None
-        )
-        return Service(model, opened, prompts, language)
+        language = language_model and load_masked_language_model(language_model, device=device)
+        return Service(model, archive, prompts, language or None)
     except BaseException:
-        if opened is not None:
-            opened.close()
+        if archive is not None:
+            archive.close()
         raise
-
-
-def _open(
-    folders: Sequence[str | Path], model: ImageTextModel | None, wait_s: float
-) -> Index | Shards | None:
-    if len(folders) > 1:
-        return open_shards(folders, model, wait_s=wait_s)
-    return open_index(folders[0], model, wait_s=wait_s) if folders else None

@@ -10,26 +10,21 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation.data import manifest_of, sentences_beside
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models.embedding import embed_files
+from cxrtext.pausing import finish
 from cxrtext.records import ImageRecord, Rejects, read_manifest
 from cxrtext.service.answers import EmbeddedImage
-from cxrtext.service.report_sentences import ReportSentence
 from cxrtext.service.service import Service
-from cxrtext.service.verification import SupportedSentence, reference_scores, verify_sentences
-from cxrtext.service.wording import Wording
+from cxrtext.service.verify.sentences import ReportSentence
+from cxrtext.service.verify.verify import SupportedSentence
+from cxrtext.service.verify.wording import Wording
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedSentence:
-    """A sentence of a report beside one of its study's images.
-
-    Args:
-        record: The image.
-        position: Of the sentence in its section, from 0.
-        found: The sentence and its support.
-    """
+    """A sentence of a report beside one of its study's images."""
 
     record: ImageRecord
-    position: int
+    position: int  # of the sentence in its section, from 0
     found: SupportedSentence
 
     @property
@@ -54,7 +49,6 @@ def least_supported(
 
     Args:
         service: What is loaded; it needs reference images.
-        data: The folder.
         split: "train", "val", "test" or "all".
         count: Most sentences to give.
         wordings: Only sentences of these wordings; None for all.
@@ -70,53 +64,39 @@ def least_supported(
         DataError: There are no reports, no images of that split, or no reference images.
     """
     manifest = manifest_of(data)
+    read = sentences_beside(manifest)
+    if read is None:
+        raise DataError(f"{manifest}: no reports.csv beside it, and no column with reports")
+    said: dict[str, list[ReportSentence]] = defaultdict(list)
+    for one in read:
+        said[one.study_id].append(ReportSentence(one.section, one.sentence, 0, 0))
     records = [
         record
         for record in read_manifest(manifest, allow_outside=allow_outside)
-        if split in ("all", record.split)
+        if split in ("all", record.split) and record.study_id in said
     ]
-    places = _places(manifest)
-    told = [record for record in records if record.study_id in places]
-    if not told:
+    if not records:
         raise DataError(f"{data}: no image of split '{split}' has a report; give another --split")
-    if reference_scores(service) is None:
+    if service.reference() is None:
         raise DataError(
             "the checkpoint has no reference images, and without them there is no support to rank "
             "by; keep some with 'cxrtext evaluate CHECKPOINT --data DIR --keep-reference'"
         )
     checked: list[CheckedSentence] = []
     rejects, done, total = rejects or Rejects(), 0, 0
-    for batch in embed_files(service.model, [record.path for record in told], cache=cache):
+    for batch in embed_files(service.model, [record.path for record in records], cache=cache):
         for row, reason in batch.failed:
-            rejects.add(told[row].name, reason)
+            rejects.add(records[row].name, reason)
         for row, size, regions in zip(batch.rows, batch.sizes, batch.regions, strict=True):
-            record = told[row]
-            own = _checked(service, record, EmbeddedImage(regions, *size), places[record.study_id])
-            own = [s for s in own if wordings is None or s.found.wording in wordings]
-            total += len(own)
-            checked = nsmallest(count, [*checked, *own], key=lambda one: one.support)
+            record, positions = records[row], Counter[str]()
+            image = EmbeddedImage(regions, *size)
+            for found in finish(service.verify_pausing(image, said[record.study_id])).sentences:
+                if wordings is None or found.wording in wordings:
+                    checked.append(CheckedSentence(record, positions[found.section], found))
+                    total += 1
+                positions[found.section] += 1
+            checked = nsmallest(count, checked, key=lambda one: one.support)
         done += len(batch.rows) + len(batch.failed)
         if progress:
-            progress(done, len(told))
+            progress(done, len(records))
     return checked, total
-
-
-def _places(manifest: Path) -> dict[str, list[ReportSentence]]:
-    sentences = sentences_beside(manifest)
-    if sentences is None:
-        raise DataError(f"{manifest}: no reports.csv beside it, and no column with reports")
-    places: dict[str, list[ReportSentence]] = defaultdict(list)
-    for one in sentences:
-        places[one.study_id].append(ReportSentence(one.section, one.sentence, 0, 0))
-    return places
-
-
-def _checked(
-    service: Service, record: ImageRecord, image: EmbeddedImage, places: list[ReportSentence]
-) -> list[CheckedSentence]:
-    positions: Counter[str] = Counter()
-    checked = []
-    for found in verify_sentences(service, image, places).sentences:
-        checked.append(CheckedSentence(record, positions[found.section], found))
-        positions[found.section] += 1
-    return checked

@@ -1,59 +1,263 @@
 """What can be asked of a loaded model and index: the one thing the CLI and the API both call."""
 
-from collections.abc import Mapping, Sequence
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from cxrtext.errors import InputError, UnavailableError
-from cxrtext.evaluation import Prompts, score_differences
-from cxrtext.images import Geometry
-from cxrtext.index import Found, ImageHit, Query, SentenceHit
-from cxrtext.index.means import mean_region
-from cxrtext.index.sentences import SentenceOptions
+from cxrtext.errors import InputError, NotFoundError, UnavailableError
+from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, score_differences
+from cxrtext.evaluation.calibration import calibration_beside
+from cxrtext.images import Geometry, ReaderPool
+from cxrtext.index import Archive, Column, Found, ImageHit, Index, IndexedImage, Query, SentenceHit
+from cxrtext.index.features.scoring import mean_region
+from cxrtext.index.search.archive import SearchOptions, SentenceOptions
+from cxrtext.models import ImageTextModel
+from cxrtext.models.embedding import embed_squares
+from cxrtext.models.masked_language_model import MaskedLanguageModel
 from cxrtext.models.similarity import region_scores
 from cxrtext.pausing import Pausing, finish, within
-from cxrtext.service.answers import EmbeddedImage, FindingScore, Image
-from cxrtext.service.calibrated import calibrated
-from cxrtext.service.grounding import Grounding, ground_grid
+from cxrtext.service.answers import (
+    EmbeddedImage,
+    FindingScore,
+    Grounding,
+    Image,
+    Square,
+    calibrated,
+    ground_grid,
+)
+from cxrtext.service.cache import TextMemory, prompt_vectors
 from cxrtext.service.limits import (
-    MAX_PROMPTS,
-    MAX_QUERY_CHARACTERS,
-    MAX_RESULTS,
     check_count,
     check_prompts,
     check_query,
     check_scored,
     check_scoring,
     check_sentence,
+    tokens_a_turn,
 )
-from cxrtext.service.loaded import Loaded
-from cxrtext.service.texts import prompt_vectors
-from cxrtext.service.warm import warm_up
+from cxrtext.service.verify.reference import References, ReferenceScores
+from cxrtext.service.verify.sentences import ReportSentence, report_sentences
+from cxrtext.service.verify.verify import Verification, verify_sentences
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the language model is loaded by few
     from cxrtext.language import SentenceScores
     from cxrtext.language.scoring.score import Pieces
     from cxrtext.language.scoring.scorer import Scorer
-    from cxrtext.service.verification import Verification
 
-__all__ = ["MAX_PROMPTS", "MAX_QUERY_CHARACTERS", "MAX_RESULTS", "Image", "Service"]
+READERS = 2
+"""Processes that read images: a small file need not wait for a large one."""
+
+WARM_SENTENCE = "The lungs are clear."
+
+WORTH = 1.3
+"""How much faster several threads have to be than one: the other cores have work of their own,
+decoding images and answering."""
+
+TIMES = 3
+"""How often each number of threads is tried; the best counts."""
 
 
-class Service(Loaded):
-    """The questions to what is loaded; its arguments are those of :class:`.Loaded`."""
+class Service:
+    """A loaded model and, where there is one, its archive.  Safe to call from several threads.
+
+    Args:
+        prompts: Prompts of zero-shot classification; CheX5's by default.
+        language_model: Scores sentences by themselves.
+
+    Raises:
+        CheckpointError: The calibration beside the model is damaged, or another model's.
+    """
+
+    def __init__(
+        self,
+        model: ImageTextModel,
+        archive: Archive | None = None,
+        prompts: Mapping[str, Prompts] | None = None,
+        language_model: MaskedLanguageModel | None = None,
+    ) -> None:
+        self.model = model
+        self.language_model = language_model
+        self._archive = archive
+        # Each process is started when a file first needs it, and ends with the service.
+        self._readers = ReaderPool(READERS)
+        self._end_readers = weakref.finalize(self, self._readers.close)
+        self._lock = threading.RLock()
+        self._texts = TextMemory(model)
+        self._references = References(model, archive)
+        self._made_scorer: Scorer | None = None
+        self.prompts = dict(prompts or CHEX5_PROMPTS)
+        self.calibration = calibration_beside(model)
+        self._prompt_vectors = prompt_vectors(self._texts, self.prompts)
+
+    @property
+    def archive(self) -> Archive:
+        """The index, or all of them as one (NotFoundError)."""
+        if self._archive is None:
+            raise NotFoundError("no index is loaded; give one with --index")
+        return self._archive
+
+    @property
+    def index(self) -> Index:
+        """The index; of several the first, which is the one that images are added to."""
+        return self.archive.parts[0]
+
+    @property
+    def has_index(self) -> bool:
+        """Whether an index is loaded."""
+        return self._archive is not None
+
+    def close(self) -> None:
+        """End the reader processes and close the index."""
+        self._end_readers()
+        if self._archive is not None:
+            self._archive.close()
+
+    def describe(self, *, look: bool = True) -> dict[str, Any]:
+        """What is loaded, as JSON takes it.
+
+        Args:
+            look: Whether to look into the index anew, which may have to wait for a writer.
+        """
+        spec = self.model.spec
+        parts = self.archive.parts if self.has_index else []
+        snapshots = [part.snapshot if look else part.seen for part in parts]
+        return {
+            "fingerprint": self.model.fingerprint,
+            "image_encoder": spec.image,
+            "text_encoder_layers": spec.text["num_hidden_layers"],
+            "similarity": spec.aggregator,
+            "dimension": spec.dimension,
+            "gamma_sq": round(float(self.model.gamma_sq.detach()), 4),
+            "resize": spec.preprocessing.resize,
+            "crop": spec.preprocessing.crop,
+            "findings": list(self.prompts),
+            "images": sum(snapshot.images for snapshot in snapshots),
+            "sentences": sum(len(snapshot.sentence_numbers) for snapshot in snapshots),
+        }
 
     def warm_up(self) -> None:
-        """Ask one question of each kind, so that the first caller need not wait for more."""
-        warm_up(self)
+        """Embed and score an image and a sentence, and search: the first time takes the longest.
+
+        Libraries are loaded by it, and memory is taken.  On a CPU the thread that calls it computes
+        with one thread from then on, where several make a small model hardly faster.
+        """
+        side = self.model.spec.preprocessing.resize
+        blank = [np.zeros((1, side, side), dtype=np.uint8)]
+        regions = self.embed_squares(blank)[0][None]
+        if self.model.device.type == "cpu":
+            torch.set_num_threads(threads_for(lambda: self.embed_squares(blank)))
+        texts = self.embed_sentences([WARM_SENTENCE])
+        with torch.inference_mode():
+            self.model.scores(regions, texts)
+        if self.language_model is not None:
+            self.score_text([WARM_SENTENCE])
+        if self._archive is not None:
+            self._archive.search(Query(texts=texts), 1)
+            self._archive.search(Query(image=mean_region(regions.float()).cpu()[0]), 1)
+
+    # --- images ---
+
+    def embed_squares(self, squares: Sequence[Square]) -> list[Tensor]:
+        """Embed 8-bit squares of `Preprocessing.square`, regions [N, D] of each."""
+        with self._lock:
+            # Each a copy: a part would keep the whole batch in memory.
+            return [regions.clone() for regions in embed_squares(self.model, squares)]
+
+    def embed(self, image: Image) -> EmbeddedImage:
+        """Embed an image [1, H, W] in [0, 1]."""
+        (regions,) = self.embed_squares([self.model.spec.preprocessing.square(image)])
+        return EmbeddedImage(regions, image.shape[1], image.shape[2])
+
+    def read_file(self, path: Path) -> Image:
+        """Read an image file, [1, H, W] in [0, 1], in a process of its own (ImageError)."""
+        return self._readers.read(path)
+
+    def embed_file(self, path: Path) -> EmbeddedImage:
+        """Read and embed an image file; see :meth:`read_file`."""
+        return self.embed(self.read_file(path))
+
+    def find_image(self, image_id: str) -> IndexedImage:
+        """The indexed image of an id (else NotFoundError)."""
+        return self.archive.find(image_id)[1]
+
+    def embedded(self, image_id: str) -> EmbeddedImage:
+        """An indexed image as the model sees it, without decoding it again."""
+        part, found = self.archive.find(image_id)
+        return EmbeddedImage(part.regions(found.number), found.height, found.width)
+
+    def pixels(self, image_id: str) -> Image:
+        """The pixels of an indexed image, [1, H, W] in [0, 1], from where it was indexed.
+
+        Raises:
+            NotFoundError: There is no image of that id, or its file is gone.
+            ImageError: The file is not readable any more; the message does not hold its path.
+        """
+        path = ""
+        # One that is replaced has another file; the old one may go before it is opened.
+        while path != (path := self.find_image(image_id).path):
+            with suppress(OSError):
+                return self._readers.read_bytes(Path(path).read_bytes(), "the indexed image")
+        raise NotFoundError("the file of this image is no longer where it was indexed")
+
+    def columns(self) -> list[Column]:
+        """The columns that filters can name, with what is in them."""
+        return self.archive.columns()
+
+    # --- sentences ---
+
+    def embed_sentences(self, sentences: Sequence[str]) -> Tensor:
+        """Embed sentences as [S, D], unit vectors; those used lately are remembered."""
+        if not self._texts.missing(sentences):
+            return self._texts.embed(sentences)
+        with self._lock:
+            return self._texts.embed(sentences)
+
+    @property
+    def text_turn(self) -> int:
+        """Tokens of sentences that are embedded between two pauses."""
+        text = self.model.spec.text
+        wide, inner = int(text["hidden_size"]), int(text["intermediate_size"])
+        return tokens_a_turn(int(text["num_hidden_layers"]) * (4 * wide**2 + 2 * wide * inner))
+
+    def text_tokens(self, sentences: Sequence[str]) -> int:
+        """Tokens that sentences have at most, told without a tokenizer."""
+        most = self.model.spec.max_tokens
+        return sum(min(most, len(sentence) + 2) for sentence in sentences)
+
+    def text_turns(self, sentences: Sequence[str]) -> list[list[str]]:
+        """The sentences that are not remembered, in parts that are each embedded in a turn."""
+        missing = self._texts.missing(sentences)
+        encoded = self.model.tokenizer.backend_tokenizer.encode_batch(missing) if missing else []
+        most = self.model.spec.max_tokens
+        lengths = [min(most, sum(encoding.attention_mask)) for encoding in encoded]
+        turns: list[list[str]] = []
+        for at in sorted(range(len(missing)), key=lengths.__getitem__):
+            if not turns or lengths[at] * (len(turns[-1]) + 1) > self.text_turn:
+                turns.append([])
+            turns[-1].append(missing[at])
+        return turns
+
+    def knows(self, sentences: Sequence[str]) -> bool:
+        """Whether all of some sentences are remembered (InputError)."""
+        for sentence in sentences:
+            check_sentence(sentence)
+        return not self._texts.missing(sentences)
 
     def score_text(self, sentences: Sequence[str]) -> "SentenceScores":
         """Pseudo-log-likelihoods of sentences by the language model.
 
         Raises:
             UnavailableError: The service was loaded without a language model.
-            InputError: There are too many sentences, one is empty or too long, or they would take
-                too long together.
+            InputError: There are too many sentences, one is empty or too long, or they would
+                take too long together.
         """
         return finish(self.score_text_pausing(sentences))
 
@@ -83,21 +287,30 @@ class Service(Loaded):
         check_scoring(lengths, multiplications)
         return scorer, pieces, multiplications
 
+    def _scorer(self, language: MaskedLanguageModel) -> "Scorer":
+        """The language model arranged for scoring, once for all questions."""
+        from cxrtext.language.scoring.scorer import Scorer
+
+        with self._lock:
+            if self._made_scorer is None or self._made_scorer.language is not language:
+                config = language.model.config
+                wide, inner = int(config.hidden_size), int(config.intermediate_size)
+                tokens = tokens_a_turn(4 * wide**2 + 2 * wide * inner)
+                on_cpu = language.model.device.type == "cpu"
+                self._made_scorer = Scorer(language, batch_tokens=tokens if on_cpu else None)
+            return self._made_scorer
+
     # --- questions ---
 
     def classify(
         self, image: EmbeddedImage, prompts: Mapping[str, Prompts] | None = None
     ) -> list[FindingScore]:
-        """Zero-shot probabilities, one a finding, in the order of the prompts.
+        """Zero-shot probabilities, one a finding, in the order of the prompts (InputError).
 
         They are calibrated where the checkpoint keeps a calibration of just these prompts.
 
         Args:
-            image: The image.
             prompts: Other prompts than the service's.
-
-        Raises:
-            InputError: There are too many prompts, or one is empty or too long.
         """
         if prompts is not None:
             check_prompts(prompts)
@@ -108,27 +321,18 @@ class Service(Loaded):
             regions = image.regions[None].to(self.model.device)
             differences = score_differences(self.model, regions, vectors)[:, 0]
             probabilities = differences.sigmoid()
-        findings = [
-            FindingScore(finding, p, s)
-            for finding, p, s in zip(
-                prompts or self.prompts, probabilities.tolist(), differences.tolist(), strict=True
-            )
-        ]
-        return calibrated(findings, self.calibration, prompts or self.prompts)
+        asked = prompts or self.prompts
+        findings = zip(asked, probabilities.tolist(), differences.tolist(), strict=True)
+        return calibrated([FindingScore(*found) for found in findings], self.calibration, asked)
 
     def ground(
         self, image: EmbeddedImage, sentence: str, threshold: float | None = None
     ) -> Grounding:
-        """Where an image supports a sentence.
+        """Where an image supports a sentence (InputError).
 
         Args:
-            image: The image.
-            sentence: The sentence.
             threshold: From which score on a region counts for the boxes; by default halfway
                 between the mean and the maximum.
-
-        Raises:
-            InputError: The sentence is empty or too long.
         """
         check_sentence(sentence)
         text = self.embed_sentences([sentence])
@@ -142,11 +346,41 @@ class Service(Loaded):
 
     def verify(
         self, image: EmbeddedImage, report: str, threshold: float | None = None
-    ) -> "Verification":
-        """How well an image supports a report; see :func:`.verification.verify`."""
-        from cxrtext.service.verification import verify
+    ) -> Verification:
+        """Say of every sentence of a report how well an image supports it.
 
-        return verify(self, image, report, threshold)
+        Args:
+            report: The report; sections other than findings, impression and conclusion are
+                passed over (see :func:`.report_sentences`).
+            threshold: As of :meth:`ground`.
+
+        Raises:
+            InputError: The report is too long, or has no sentence that describes an image.
+            CheckpointError: The checkpoint's reference is damaged, or another model's.
+        """
+        return finish(self.verify_pausing(image, report_sentences(report), threshold))
+
+    def verify_pausing(
+        self,
+        image: EmbeddedImage,
+        sentences: Sequence[ReportSentence],
+        threshold: float | None = None,
+    ) -> Pausing[Verification]:
+        """As :meth:`verify`, of a report's sentences, at least one, with pauses."""
+        reference = self.reference()
+        yield
+        texts = self.embed_sentences([one.sentence for one in sentences])
+        return (
+            yield from verify_sentences(self.model, texts, image, reference, sentences, threshold)
+        )
+
+    def reference(self) -> ReferenceScores | None:
+        """What support is measured by: the checkpoint's images, else the index's, else None.
+
+        Raises:
+            CheckpointError: The checkpoint's reference is damaged, or another model's.
+        """
+        return self._references.now()
 
     def make_query(
         self,
@@ -156,17 +390,11 @@ class Service(Loaded):
         image: EmbeddedImage | None = None,
         image_weight: float = 0.5,
     ) -> Query:
-        """Put a query together.
+        """Put a query together (InputError).
 
         Args:
             sentence: What an image is to fit; of several, the mean score counts.
-            without: What it is not to fit.
-            image: What it is to be like.
             image_weight: Weight of the likeness beside a sentence, in [0, 1].
-
-        Raises:
-            InputError: Nothing is looked for, a sentence is empty or too long, there are too
-                many, or the weight is out of range.
         """
         sentences = [sentence] if isinstance(sentence, str) else list(sentence or ())
         if not sentences and image is None:
@@ -179,8 +407,8 @@ class Service(Loaded):
             image_weight=image_weight,
         )
 
-    def search(self, query: Query, k: int = 10, **options: Any) -> Found:
-        """Search the index; the options are those of :meth:`cxrtext.index.Index.search`.
+    def search(self, query: Query, k: int = 10, **options: Unpack[SearchOptions]) -> Found:
+        """Search the index for images.
 
         Raises:
             NotFoundError: There is no index.
@@ -188,7 +416,9 @@ class Service(Loaded):
         """
         return finish(self.search_pausing(query, k, **options))
 
-    def search_pausing(self, query: Query, k: int = 10, **options: Any) -> Pausing[Found]:
+    def search_pausing(
+        self, query: Query, k: int = 10, **options: Unpack[SearchOptions]
+    ) -> Pausing[Found]:
         """As :meth:`search`, with pauses."""
         check_count(k)
         return (yield from within(self._lock, self.archive.search_pausing(query, k, **options)))
@@ -203,53 +433,50 @@ class Service(Loaded):
         return self.search(self.make_query(image=image), k).hits
 
     def search_sentences(
-        self, image: EmbeddedImage, k: int = 10, **options: Unpack[SentenceOptions]
+        self, asked: EmbeddedImage | str, k: int = 10, **options: Unpack[SentenceOptions]
     ) -> list[SentenceHit]:
-        """The k indexed sentences that fit an image best.
-
-        Args:
-            image: The image.
-            k: How many.
-            options: A filter, how many to skip, the least score.
-
-        Raises:
-            DataError: The filter is wrong.
-            NotFoundError: There is no index, or it was made without reports.
-        """
-        return finish(self.search_sentences_pausing(image, k, **options))
-
-    def search_sentences_pausing(
-        self, image: EmbeddedImage, k: int = 10, **options: Unpack[SentenceOptions]
-    ) -> Pausing[list[SentenceHit]]:
-        """As :meth:`search_sentences`, with pauses."""
-        check_count(k)
-        search = self.archive.search_sentences_pausing(image.regions, k, **options)
-        return (yield from within(self._lock, search))
-
-    def similar_sentences(
-        self, sentence: str, k: int = 10, **options: Unpack[SentenceOptions]
-    ) -> list[SentenceHit]:
-        """The k indexed sentences most alike to a sentence.
-
-        Args:
-            sentence: The sentence.
-            k: How many.
-            options: A filter, how many to skip, the least score.
+        """The k indexed sentences that fit an image best, or are most alike to a sentence.
 
         Raises:
             DataError: The filter is wrong.
             NotFoundError: There is no index, or it was made without reports.
             InputError: The sentence or k is out of range.
         """
-        return finish(self.similar_sentences_pausing(sentence, k, **options))
+        return finish(self.search_sentences_pausing(asked, k, **options))
 
-    def similar_sentences_pausing(
-        self, sentence: str, k: int = 10, **options: Unpack[SentenceOptions]
+    def search_sentences_pausing(
+        self, asked: EmbeddedImage | str, k: int = 10, **options: Unpack[SentenceOptions]
     ) -> Pausing[list[SentenceHit]]:
-        """As :meth:`similar_sentences`, with pauses."""
+        """As :meth:`search_sentences`, with pauses."""
         check_count(k)
-        check_sentence(sentence)
-        _ = self.archive
-        (text,) = self.embed_sentences([sentence])
-        search = self.archive.similar_sentences_pausing(text, k, **options)
+        if isinstance(asked, str):
+            check_sentence(asked)
+            archive = self.archive
+            (text,) = self.embed_sentences([asked])
+            search = archive.search_sentences_pausing(k, text=text, **options)
+        else:
+            search = self.archive.search_sentences_pausing(k, image=asked.regions, **options)
         return (yield from within(self._lock, search))
+
+
+def threads_for(work: Callable[[], object]) -> int:
+    """Threads that some work, called a few times with each number, is worth: all now, or one."""
+    several = torch.get_num_threads()
+    if several == 1:
+        return 1
+    try:
+        slow = _seconds(work, 1)
+        quick = _seconds(work, several)
+    finally:
+        torch.set_num_threads(several)
+    return several if slow > WORTH * quick else 1
+
+
+def _seconds(work: Callable[[], object], threads: int) -> float:
+    torch.set_num_threads(threads)
+    took = []
+    for _ in range(TIMES):
+        begun = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - begun)
+    return min(took)

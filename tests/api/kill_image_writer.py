@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cxrtext.index import open_index
-from cxrtext.index.catalogue import Catalogue
-from cxrtext.index.check import check_index
-from cxrtext.index.quantised import pack
+from cxrtext.index.store.catalogue import Catalogue
+from cxrtext.index.store.check import check_index
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.quantised import pack
 from cxrtext.service import Service
 from cxrtext_api import adding
 from cxrtext_api.deleting import delete_images
@@ -102,7 +102,7 @@ def change_for_ever(service: Service, uploads: Path, held: Held, pipe: int, seed
         os.write(pipe, (json.dumps(change) + "\n").encode())
         name = str(change["name"])
         if change["kind"] == "delete":
-            delete_images(service, uploads, [name], [])
+            delete_images(service, [name], [])
         else:
             put(service, uploads, name, version)
         os.write(pipe, b"done\n")
@@ -173,7 +173,7 @@ def look_at(model: ImageTextModel, folder: Path, uploads: Path, possible: list[H
                 ("findings", "Left pleural effusion."),
             ]
             fresh = service.embed(image_of(version))
-            state = index.state
+            state = index.parts[0].snapshot
             kept = state.arrays["regions"][state.places_of(np.array([number]))]
             assert (kept == pack(fresh.regions[None].float(), "float16")).all(), "vectors"
             rows = adding.rows_of(service, name, fresh, [])

@@ -13,13 +13,13 @@ import torch.nn.functional as F
 from fastapi.testclient import TestClient
 
 from cxrtext.evaluation import CHEX5_PROMPTS
-from cxrtext.index import cohort as cohort_module
 from cxrtext.index import open_index
+from cxrtext.index.build import start_index
 from cxrtext.index.changes import NewImage, add_images
-from cxrtext.index.derived import packed_rows
-from cxrtext.index.start import start_index
-from cxrtext.index.state import read_state
-from cxrtext.index.writer import writing
+from cxrtext.index.features.scoring import packed_rows
+from cxrtext.index.search import hits as cohort_module
+from cxrtext.index.store.snapshot import take_snapshot
+from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.resources import EXPORTS_AT_ONCE
@@ -195,7 +195,7 @@ def many(model: ImageTextModel, checkpoint: Path, tmp_path_factory: Any) -> Path
         start_index(catalogue, model, checkpoint, list(texts), CHEX5_PROMPTS, "float16")
         meta = catalogue.meta()
         N, D = int(meta["regions"]), int(meta["dimension"])
-        language = read_state(folder, catalogue).language
+        language = take_snapshot(folder, catalogue).language
         for start in range(0, MANY, 1500):
             regions = torch.randn(min(1500, MANY - start), N, D, generator=generator)
             rows, _ = packed_rows(model, F.normalize(regions, dim=-1), language, "float16")

@@ -15,7 +15,7 @@ import pytest
 
 from cxrtext.errors import HeldError
 from cxrtext.index import open_index
-from cxrtext.index.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.disk import FULL, Disk, is_full
@@ -103,7 +103,7 @@ def test_a_held_catalogue_is_told_as_such(index_copy: Path, model: ImageTextMode
         held(index_copy / CATALOGUE),
         pytest.raises(HeldError, match="try again in a moment"),
     ):
-        _ = index.state
+        _ = index.parts[0].snapshot
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])

@@ -335,7 +335,7 @@ def test_who_reads_slowly_takes_no_place(service: Service, serve: Any) -> None:
 def test_many_sentences_are_embedded_in_turns(
     service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrtext.service.loaded.tokens_a_turn", lambda _: 64)
+    monkeypatch.setattr("cxrtext.service.service.tokens_a_turn", lambda _: 64)
     sizes: list[int] = []
     embed = service.model.embed_sentences
 

@@ -16,10 +16,10 @@ from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 from PIL import Image
 
-from cxrtext.index import delete, kept_files, open_index
-from cxrtext.index.catalogue import Catalogue
+from cxrtext.index import delete, open_index
 from cxrtext.index.changes import MAX_COLUMNS, make_room, set_attributes
-from cxrtext.index.writer import writing
+from cxrtext.index.store.catalogue import Catalogue
+from cxrtext.index.store.writer import keep_file, writing
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api import adding
@@ -314,7 +314,7 @@ def test_a_disk_that_fails_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(changes, "add_images", fail)
-    check_problem(add(client, drawn(15), image_id="a/b.png"), 500)
+    check_problem(add(client, drawn(15), image_id="a/b.png"), 507)
     assert not [file for file in uploads.rglob("*") if file.is_file()]
     assert client.get("/v1/images").json()["total"] == 48
 
@@ -409,7 +409,8 @@ def test_a_replacement_that_is_refused_changes_nothing(
 def test_a_replacement_that_fails_is_whole(
     client: TestClient, uploads: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    from cxrtext.index import changes, summary
+    from cxrtext.index import changes
+    from cxrtext.index.store import writer
 
     add(client, drawn(42), image_id="a", study_id="n", report="Left pleural effusion.")
     before = whole(client, "a")
@@ -418,7 +419,7 @@ def test_a_replacement_that_fails_is_whole(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(changes if step == "add_images" else summary, step, fail)
+        patch.setattr(changes if step == "add_images" else writer, step, fail)
         form = {"image_id": "a", "study_id": "n", "replace": True, "report": "No more."}
         assert add(client, drawn(43), **form).status_code == 507
     after = whole(client, "a")
@@ -464,7 +465,7 @@ def test_files_of_a_killed_server_are_removed_when_one_starts(
     """As if one was killed after it wrote a file; a file that nobody noted is nobody's."""
     add(client, drawn(49), image_id="a")
     with Catalogue(index_copy / "catalogue.sqlite", write=True) as catalogue:
-        kept_files.keep_file(catalogue, uploads.resolve(), b"half a", "0" * 64, ".png")
+        keep_file(catalogue, uploads.resolve(), b"half a", "0" * 64, ".png")
     (uploads / f"{'1' * 64}.png").write_bytes(b"of somebody else")
     assert len(list(uploads.iterdir())) == 3
     open_uploads(Settings(index=index_copy, uploads=uploads))
@@ -493,25 +494,6 @@ def test_studies_deleted_on_the_command_line_lose_their_files(
     delete(index_copy, ["n", "s01"])
     assert not list(uploads.iterdir())
     assert (data_folder / KNOWN).is_file()
-
-
-def test_a_file_kept_by_its_id_goes_too(
-    client: TestClient, index_copy: Path, uploads: Path
-) -> None:
-    """As files were kept before they were named by their content."""
-    for seed, name in enumerate(("old/a.png", "old/b.png"), 52):
-        add(client, drawn(seed), image_id=name)
-        (kept,) = (file for file in uploads.iterdir() if file.is_file())
-        (uploads / "old").mkdir(exist_ok=True)
-        kept.rename(uploads / name)
-        with Catalogue(index_copy / "catalogue.sqlite", write=True) as catalogue:
-            catalogue.database.execute("UPDATE images SET file = NULL WHERE image = ?", (name,))
-        assert client.get(f"/v1/images/{name}/rendered").status_code == 200
-    assert add(client, drawn(54), image_id="old/a.png", replace=True).status_code == 201
-    assert not (uploads / "old/a.png").exists()
-    client.delete("/v1/images/old/b.png")
-    assert not (uploads / "old").exists()
-    assert len(list(uploads.iterdir())) == 1
 
 
 def test_deletions_at_the_same_time(client: TestClient, uploads: Path) -> None:

@@ -146,7 +146,7 @@ def test_evaluate_and_index_share_decoded_images(
     monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)  # all is there
     again = run("evaluate", checkpoint, "--data", data_folder, "--split", "all", *known)
     assert again.stdout == first.stdout
-    index = ("index", data_folder / "manifest.csv", "--model", checkpoint)
+    index = ("index", "build", data_folder / "manifest.csv", "--model", checkpoint)
     done = run(*index, "--out", tmp_path / "index", *known)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["images"] == 48

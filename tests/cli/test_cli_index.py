@@ -118,34 +118,32 @@ def test_studies_to_delete_from_a_file(
 ) -> None:
     listed = tmp_path / "studies.txt"
     listed.write_text("s01\n\n  s02 \n")
-    done = cxrtext("index", archive, "--delete-from", listed, "--json")
+    done = cxrtext("index", "delete", archive, "--from", listed, "--json")
     assert '"deleted": 2' in done.stdout, done.stderr
-    assert "holds no study 's01'" in refused("index", archive, "--delete-from", listed)
+    assert "holds no study 's01'" in refused("index", "delete", archive, "--from", listed)
     listed.write_text("\n")
-    assert "names no study; write one" in refused("index", archive, "--delete-from", listed)
+    assert "names no study; write one" in refused("index", "delete", archive, "--from", listed)
     listed.write_bytes(b"\xff\xfe\xff")
-    assert "not UTF-8" in refused("index", archive, "--delete-from", listed)
-    assert "no such file" in refused("index", archive, "--delete-from", tmp_path / "none")
-    both = refused("index", archive, "--delete-from", listed, "--check")
-    assert "not UTF-8" in both
+    assert "not UTF-8" in refused("index", "delete", archive, "--from", listed)
+    assert "no such file" in refused("index", "delete", archive, "--from", tmp_path / "none")
 
 
 def test_delete_check_compact_rebuild(cxrtext: Command, refused: Refused, archive: Path) -> None:
-    done = cxrtext("index", archive, "--delete", "s01", "--delete", "s02")
+    done = cxrtext("index", "delete", archive, "s01", "s02")
     assert "2 images of 2 studies deleted" in done.stdout, done.stderr
-    assert "holds no study 's01'" in refused("index", archive, "--delete", "s01")
-    for action in ("--compact", "--rebuild"):
-        done = cxrtext("index", archive, action)
+    assert "holds no study 's01'" in refused("index", "delete", archive, "s01")
+    for action in ("compact", "rebuild"):
+        done = cxrtext("index", action, archive)
         assert "46 images" in done.stdout, done.stderr
-    assert "nothing is wrong" in cxrtext("index", archive, "--check").stdout
+    assert "nothing is wrong" in cxrtext("index", "check", archive).stdout
     path = next(archive.glob("sketch.*"))
     path.write_bytes(b"\1" * path.stat().st_size)
-    done = cxrtext("index", archive, "--check")
+    done = cxrtext("index", "check", archive)
     assert done.returncode == 1
     assert "are damaged" in done.stderr
-    assert "--rebuild' derives anew" in done.stderr
-    assert cxrtext("index", archive, "--rebuild").returncode == 0
-    assert cxrtext("index", archive, "--check", "--json").returncode == 0
+    assert f"'cxrtext index rebuild {archive}' derives anew" in done.stderr
+    assert cxrtext("index", "rebuild", archive).returncode == 0
+    assert cxrtext("index", "check", archive, "--json").returncode == 0
 
 
 def test_add_and_replace_and_move(
@@ -153,23 +151,28 @@ def test_add_and_replace_and_move(
 ) -> None:
     folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
     (folder / "few.csv").write_text("image,study_id\nimages/s00.png,s00\nimages/s01.png,s01\n")
-    done = cxrtext("index", folder / "few.csv", "--out", archive, "--replace", "--json")
+    done = cxrtext("index", "add", archive, folder / "few.csv", "--replace", "--json")
     assert done.returncode == 0, done.stderr  # the model is noted in the index
     assert json.loads(done.stdout)["replaced"] == 2
     moved = folder.rename(tmp_path / "moved")
-    done = cxrtext("index", archive, "--root", f"{folder}={moved}")
+    done = cxrtext("index", "move", archive, moved, "--from", folder)
     assert done.returncode == 0, done.stderr
+    assert cxrtext("index", "move", archive, tmp_path, "--from", folder).returncode == 2
 
 
 def test_wrong_index_commands(
     refused: Refused, archive: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     manifest = data_folder / "manifest.csv"
-    assert "is a folder; give a manifest" in refused("index", archive)
-    assert "give one of --delete" in refused("index", archive, "--check", "--compact")
-    assert "with --out DIR" in refused("index", manifest)
-    assert "with --model DIR" in refused("index", manifest, "--out", tmp_path / "new")
-    assert "not an index" in refused("index", tmp_path, "--check")
+    for given in (manifest, archive):
+        says = refused("index", given)
+        assert f"'{given}' is no command of 'cxrtext index'" in says
+        assert "'cxrtext index build MANIFEST --model DIR --out DIR'" in says
+    assert "with --model DIR" in refused("index", "build", manifest, "--out", tmp_path / "new")
+    assert "give a file of them with --from" in refused("index", "delete", archive)
+    for command in ("check", "compact", "rebuild"):
+        assert "not an index" in refused("index", command, tmp_path)
+    assert "not an index" in refused("index", "add", tmp_path, manifest)
 
 
 def test_a_whole_index_is_labelled(

@@ -85,22 +85,28 @@ evaluate CHECKPOINT --data DATA --cache FILE
 evaluate CHECKPOINT --data DATA --compare
 evaluate CHECKPOINT CHECKPOINT --data DATA
 evaluate CHECKPOINT CHECKPOINT --data DATA --compare --calibrate
-index GONE --model CHECKPOINT --out new
-index DATA --model CHECKPOINT --out new
-index MANIFEST --model GONE --out new
-index MANIFEST --model CHECKPOINT
-index MANIFEST --out new
-index MANIFEST --model CHECKPOINT --out FILE
-index MANIFEST --model CHECKPOINT --out new --reports GONE
-index MANIFEST --model CHECKPOINT --out new --prompts GONE
-index MANIFEST --model CHECKPOINT --out new --cache FILE
-index MANIFEST --model CHECKPOINT --out new --device tpu
-index EMPTY --check
-index EMPTY --compact
-index EMPTY --delete s01
-index INDEX --delete-from GONE
-index INDEX --check --compact
-index INDEX --root GONE
+index MANIFEST --model CHECKPOINT --out new
+index build GONE --model CHECKPOINT --out new
+index build DATA --model CHECKPOINT --out new
+index build MANIFEST --model GONE --out new
+index build MANIFEST --model CHECKPOINT
+index build MANIFEST --out new
+index build MANIFEST --model CHECKPOINT --out FILE
+index build MANIFEST --model CHECKPOINT --out new --reports GONE
+index build MANIFEST --model CHECKPOINT --out new --prompts GONE
+index build MANIFEST --model CHECKPOINT --out new --cache FILE
+index build MANIFEST --model CHECKPOINT --out new --device tpu
+index add EMPTY MANIFEST
+index add INDEX GONE
+index add INDEX DATA
+index add INDEX MANIFEST --model GONE
+index check EMPTY
+index compact EMPTY
+index rebuild EMPTY
+index delete EMPTY s01
+index delete INDEX
+index delete INDEX --from GONE
+index move INDEX GONE
 search x --index GONE
 search x --index EMPTY
 search --index INDEX
@@ -224,4 +230,4 @@ def test_is_refused_before_anything_heavy_is_imported(
 
 def test_every_command_is_tried() -> None:
     known = {NAMES.get(one, one.__name__.replace("_", "-")) for one in COMMANDS}
-    assert {line.split()[0] for line in WRONG.strip().splitlines()} == {*known, "keys"}
+    assert {line.split()[0] for line in WRONG.strip().splitlines()} == {*known, "index", "keys"}

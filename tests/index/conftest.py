@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext.evaluation import CHEX5_PROMPTS
-from cxrtext.index.changes import NewImage, add_images, add_sentences
-from cxrtext.index.derived import packed_rows
-from cxrtext.index.start import start_index
-from cxrtext.index.state import read_state
-from cxrtext.index.tune import refresh_structure
-from cxrtext.index.writer import writing
+from cxrtext.index.build import start_index
+from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports
+from cxrtext.index.features.scoring import packed_rows
+from cxrtext.index.store.snapshot import take_snapshot
+from cxrtext.index.store.writer import writing
+from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 
 MakeArchive = Callable[..., Path]
@@ -61,7 +61,7 @@ def make_archive(model: ImageTextModel, checkpoint: Path) -> MakeArchive:
         vectors = model.embed_sentences(sentences)
         with writing(folder, create=True) as catalogue:
             start_index(catalogue, model, checkpoint, list(vectors), CHEX5_PROMPTS, storage)
-            language = read_state(folder, catalogue).language
+            language = take_snapshot(folder, catalogue).language
             for begin in range(0, count, batch):
                 part = regions[begin : begin + batch]
                 rows, _ = packed_rows(model, part, language, storage)
@@ -70,7 +70,7 @@ def make_archive(model: ImageTextModel, checkpoint: Path) -> MakeArchive:
             known = catalogue.known_sentences()
             if not known:
                 said = [(f"s{i % 50}", "findings", i // 50, sentences[i % 3]) for i in range(150)]
-                add_sentences(folder, catalogue, sentences, vectors.numpy(), said)
+                add_reports(folder, catalogue, NewReports(sentences, vectors.numpy(), said))
             refresh_structure(folder, catalogue, model, sentences, kind=kind)
         return folder
 

@@ -23,17 +23,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext.evaluation import CHEX5_PROMPTS
-from cxrtext.index import Index, Query, delete, open_index, rewrite
-from cxrtext.index.catalogue import Catalogue
+from cxrtext.index import Archive, Query, delete, open_index, rewrite
+from cxrtext.index.build import start_index
 from cxrtext.index.changes import NewImage, add_images
-from cxrtext.index.check import check_index
-from cxrtext.index.derived import packed_rows
-from cxrtext.index.quantised import pack
-from cxrtext.index.start import start_index
-from cxrtext.index.state import read_state
-from cxrtext.index.tune import refresh_structure
-from cxrtext.index.writer import writing
+from cxrtext.index.features.scoring import packed_rows
+from cxrtext.index.store.catalogue import Catalogue
+from cxrtext.index.store.check import check_index
+from cxrtext.index.store.snapshot import take_snapshot
+from cxrtext.index.store.writer import writing
+from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.quantised import pack
 
 Held = dict[str, int]
 """Version of each image, by name."""
@@ -57,7 +57,7 @@ def put(folder: Path, model: ImageTextModel, images: Held) -> None:
     """Add images, or replace those of their names."""
     with writing(folder, create=True) as catalogue:
         start_index(catalogue, model, folder, [], CHEX5_PROMPTS, "float16")
-        state = read_state(folder, catalogue)
+        state = take_snapshot(folder, catalogue)
         N = int(state.meta["regions"])
         regions = torch.cat([regions_of(model, N, *image) for image in images.items()])
         rows, _ = packed_rows(model, regions, state.language, "float16")
@@ -115,7 +115,7 @@ def change_for_ever(folder: Path, model: ImageTextModel, held: Held, pipe: int, 
         last += 20
 
 
-def search_until(index: Index, stop: threading.Event, failed: list[str]) -> int:
+def search_until(index: Archive, stop: threading.Event, failed: list[str]) -> int:
     """Search without a pause; what goes wrong is noted."""
     count = 0
     query = Query(texts=torch.ones(1, index.model.spec.dimension) / 4)
@@ -177,7 +177,7 @@ def look_at(folder: Path, model: ImageTextModel, possible: list[Held]) -> Held:
     found = {name: int(json.loads(metadata)["version"]) for name, metadata, _ in rows}
     assert found in possible, (len(found), [len(held) for held in possible])
     with open_index(folder, model) as index:
-        state = index.state
+        state = index.parts[0].snapshot
         for name, _, number in rows[:: max(1, len(rows) // 10)]:
             fresh = regions_of(model, int(state.meta["regions"]), name, found[name])
             kept = state.arrays["regions"][state.places_of(np.array([number]))]

@@ -1,26 +1,32 @@
 import json
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.files import write_sums
 from cxrtext.files.table_sums import prepare
 from cxrtext.images.cache import DecodedCache
-from cxrtext.index import build_index, open_index
-from cxrtext.index.catalogue import Catalogue
-from cxrtext.index.schema import SCHEMA_VERSION
-from cxrtext.index.writer import writing
-from cxrtext.models import load_model
+from cxrtext.index import Archive, ImageHit, Query, build_index, open_index
+from cxrtext.index.features.scoring import mean_region
+from cxrtext.index.store.writer import writing
+from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.embedding import embed_all
+from cxrtext.pausing import finish
 
 VECTORS = [
     f"{name}.000001.vectors" for name in ("regions", "sketch", "profiles", "means", "sentences")
 ]
+
+
+def alike(index: Archive, number: int, k: int) -> list[ImageHit]:
+    mean = mean_region(index.parts[0].regions(number)[None])[0]
+    return index.search(Query(image=mean), k).hits
 
 
 def test_text_search_ranks_by_the_model_s_own_score(
@@ -33,7 +39,7 @@ def test_text_search_ranks_by_the_model_s_own_score(
         query = model.embed_sentences(["Left pleural effusion."])
         expected = model.scores(regions, query)[0].numpy()
     with open_index(index_folder) as index:
-        hits = index.search_text(query[0], k=48)
+        hits = index.search(Query(texts=query), 48).hits
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     found = {Path(hit.image.image).name: hit.score for hit in hits}
     for path, score in zip(paths, expected, strict=True):
@@ -57,19 +63,19 @@ def test_an_index_from_decoded_images_is_the_same(
         assert (tmp_path / "second" / name).read_bytes() == expected
     with open_index(index_folder) as one, open_index(tmp_path / "second") as other:
         image = "images/s01.png"
-        assert one.catalogue.image(image) == other.catalogue.image(image)
+        assert one.find(image)[1] == other.find(image)[1]
 
 
 def test_an_image_finds_itself_first(index_folder: Path) -> None:
     with open_index(index_folder) as index:
-        hits = index.search_image(index.regions(7), k=3)
+        hits = alike(index, 7, 3)
         assert hits[0].image.number == 7
         assert hits[0].score == pytest.approx(1.0, abs=1e-3)
 
 
 def test_sentences_of_an_image_come_with_their_number_of_studies(index_folder: Path) -> None:
     with open_index(index_folder) as index:
-        hits = index.search_sentences(index.regions(0), k=10)
+        hits = index.search_sentences(10, image=index.parts[0].regions(0))
     assert {hit.sentence: hit.studies for hit in hits} == {
         "The lungs are clear.": 16,
         "Left pleural effusion.": 16,
@@ -79,13 +85,13 @@ def test_sentences_of_an_image_come_with_their_number_of_studies(index_folder: P
 
 def test_an_image_keeps_its_row_and_size(index_folder: Path) -> None:
     with open_index(index_folder) as index:
-        image = index.catalogue.image("images/s05.png")
+        image = index.parts[0].catalogue.image("images/s05.png")
         assert image is not None
         assert (image.study_id, image.split, image.metadata["age"]) == ("s05", "val", "45")
         assert (image.height, image.width) == (80, 80)
-        assert index.catalogue.image("images/none.png") is None
-        assert index.catalogue.report("s05") == [("findings", "Right pneumothorax.")]
-        assert len(index.catalogue.page(40, 100)) == 8
+        assert index.parts[0].catalogue.image("images/none.png") is None
+        assert index.parts[0].catalogue.report("s05") == [("findings", "Right pneumothorax.")]
+        assert len(finish(index.page(40, 100))[0]) == 8
 
 
 def test_the_build_measures_its_recall(index_folder: Path, checkpoint: Path) -> None:
@@ -109,7 +115,7 @@ def test_a_second_build_embeds_only_what_is_new(
     summary = build_index(more / "manifest.csv", checkpoint, copy)
     assert (summary.images, summary.added, summary.sentences) == (49, 1, 4)
     with open_index(copy) as index:
-        hits = index.search_image(index.regions(48), k=2)
+        hits = alike(index, 48, 2)
         assert {hit.image.image for hit in hits} == {"images/new.png", "images/s00.png"}
 
 
@@ -127,7 +133,7 @@ def test_a_stopped_build_goes_on_and_equals_one_in_one_go(
     assert not (out / "index.json").exists()
     with open_index(out, load_model(checkpoint)) as index:
         assert index.images == 32  # what was acknowledged is there, and can be searched
-        assert len(index.search_image(index.regions(0), k=50)) == 32
+        assert len(alike(index, 0, 50)) == 32
     with (out / VECTORS[0]).open("ab") as handle:
         handle.write(b"vectors that were never noted")
     (out / "profiles.000009.000001.faiss").write_bytes(b"of a killed writer")
@@ -208,47 +214,16 @@ def test_other_schemas_are_refused_with_what_to_do(copy: Path) -> None:
     with pytest.raises(CheckpointError, match="newer version of cxrtext .schema 99.*update cxr"):
         open_index(copy)
     change_meta(copy, "schema_version", "1")
-    with pytest.raises(CheckpointError, match="schema 1.* cannot be converted; run 'cxrtext index"):
+    with pytest.raises(
+        CheckpointError, match="another version of cxrtext .schema 1.*run 'cxrtext index build"
+    ):
         open_index(copy)
 
 
-def test_an_older_schema_is_converted_by_the_next_writer(
-    copy: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = SCHEMA_VERSION - 1
-    change_meta(copy, "schema_version", str(before))
-    told = "INSERT INTO meta VALUES ('converted', 'yes')"
-    steps = {before: lambda database: database.execute(told)}
-    monkeypatch.setattr("cxrtext.index.schema.MIGRATIONS", steps)
-    with pytest.raises(CheckpointError, match="older version.*--check' once, with write access"):
-        open_index(copy)
-    with Catalogue(copy / "catalogue.sqlite", write=True) as catalogue:
-        assert catalogue.meta()["converted"] == "yes"
-    with open_index(copy, checkpoint) as index:
-        assert index.images == 48
-
-
-def test_a_catalogue_without_kept_files_is_converted(copy: Path, checkpoint: Path) -> None:
-    """As the tables were before version 4."""
-    with closing(sqlite3.connect(copy / "catalogue.sqlite")) as database, database:
-        triggers = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
-        for (name,) in triggers.fetchall():
-            database.execute(f"DROP TRIGGER {name}")
-        database.execute("DROP TABLE row_sums")
-        database.execute("DROP TABLE leftovers")
-        database.execute("DROP INDEX images_file")
-        for column in ("file", "added_by"):
-            database.execute(f"ALTER TABLE images DROP COLUMN {column}")
+def test_an_older_schema_is_refused_also_by_a_writer(copy: Path) -> None:
     change_meta(copy, "schema_version", "3")
-    with pytest.raises(CheckpointError, match="older version.*--check' once, with write access"):
-        open_index(copy)
-    with writing(copy) as catalogue:
-        assert catalogue.counts()[0] == 48
-    with open_index(copy, checkpoint) as index:
-        assert index.images == 48
-        found = index.catalogue.image("images/s01.png")
-        assert found is not None
-        assert Path(found.path).is_file()
+    with pytest.raises(CheckpointError, match="schema 3, this one reads 4"), writing(copy):
+        pass
 
 
 def test_a_folder_that_is_no_index(tmp_path: Path, checkpoint: Path) -> None:
@@ -291,9 +266,12 @@ def test_pooled_in_8_bits_takes_less_room(
     assert (out / VECTORS[0]).stat().st_size == 48 * 4 * (16 + 2)
     assert (index_folder / VECTORS[0]).stat().st_size == 48 * 16 * 16 * 2
     with open_index(out) as small, open_index(index_folder) as whole:
-        text = whole.state.texts[0]
-        best = {hit.image.image for hit in whole.search_text(text, 10)}
-        assert len(best & {hit.image.image for hit in small.search_text(text, 20)}) >= 8
+        text = whole.parts[0].snapshot.texts[0]
+        best = {hit.image.image for hit in whole.search(Query(texts=text[None]), 10).hits}
+        assert (
+            len(best & {hit.image.image for hit in small.search(Query(texts=text[None]), 20).hits})
+            >= 8
+        )
 
 
 def test_reports_of_other_studies_are_refused(
@@ -304,3 +282,45 @@ def test_reports_of_other_studies_are_refused(
     with pytest.raises(DataError, match=r"others.csv: none of its reports belongs to") as told:
         build_index(data_folder / "manifest.csv", checkpoint, tmp_path / "new", reports=others)
     assert "Zebulon" not in str(told.value)
+
+
+def test_a_second_build_embeds_what_is_new_alone(
+    data_folder: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = Path(shutil.copytree(data_folder, tmp_path / "set")), tmp_path / "index"
+    build_index(folder / "manifest.csv", checkpoint, out)
+    embedded: list[str] = []
+    embed = ImageTextModel.embed_sentences
+
+    def note(model: ImageTextModel, sentences: Sequence[str]) -> Tensor:
+        embedded.extend(sentences)
+        return embed(model, sentences)
+
+    monkeypatch.setattr(ImageTextModel, "embed_sentences", note)
+    with open_index(out) as index:
+        known = set(index.parts[0].catalogue.known_sentences())
+    build_index(folder / "manifest.csv", checkpoint, out)
+    assert not known & set(embedded)
+    table = folder / "reports.csv"
+    table.write_text(table.read_text().replace("s05,", "s05,Never said before. ", 1))
+    build_index(folder / "manifest.csv", checkpoint, out)
+    assert embedded.count("Never said before.") == 1
+    assert not known & set(embedded)
+
+
+def test_a_sentence_that_moves_to_another_study_stays(
+    data_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    """Its study loses its last image when that is replaced; another study says it from now on."""
+    folder, out = Path(shutil.copytree(data_folder, tmp_path / "set")), tmp_path / "index"
+    image = "images/s00.png"
+    for study in ("one", "other"):
+        (folder / "few.csv").write_text(f"image,study_id\n{image},{study}\n")
+        (folder / "said.csv").write_text(f"study_id,report\n{study},Never said before.\n")
+        said = folder / "said.csv"
+        build_index(folder / "few.csv", checkpoint, out, reports=said, replace=True)
+    with open_index(out, checkpoint) as index:
+        assert index.report("other") == [("report", "Never said before.")]
+        assert index.report("one") == []
+        hits = index.search_sentences(5, image=index.parts[0].regions(1))
+        assert [hit.sentence for hit in hits] == ["Never said before."]

@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cxrtext.index import Index, Query, candidates, open_index
-from cxrtext.index import fast as fast_search
-from cxrtext.index.tune import measure_recall
+from cxrtext.index import Archive, Query, open_index
+from cxrtext.index.features import candidates
+from cxrtext.index.search import ranking as fast_search
+from cxrtext.index.tuning import measure_exact, recall_of
 from cxrtext.models import ImageTextModel
 
 K = 10
@@ -23,7 +24,7 @@ def large(
     make_archive: Callable[..., Path],
     model: ImageTextModel,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Index:
+) -> Archive:
     folder = make_archive(tmp_path_factory.mktemp("large") / "index", 3000, batch=500)
     return open_index(folder, model)
 
@@ -35,10 +36,10 @@ def sentences(model: ImageTextModel) -> Tensor:
 
 @pytest.mark.parametrize("kind", ["text", "texts", "not", "nots", "text and image"])
 def test_candidates_hold_the_best_of_every_kind_of_query(
-    large: Index, model: ImageTextModel, kind: str
+    large: Archive, model: ImageTextModel, kind: str
 ) -> None:
     texts = sentences(model)
-    image = F.normalize(large.regions(7).mean(0), dim=0)
+    image = F.normalize(large.parts[0].regions(7).mean(0), dim=0)
     query = {
         "text": Query(texts=texts[:1]),
         "texts": Query(texts=texts[:2]),
@@ -57,25 +58,28 @@ def test_candidates_hold_the_best_of_every_kind_of_query(
     assert scores == sorted(scores, reverse=True)
 
 
-def test_the_measured_recall_is_the_one_noted(large: Index, model: ImageTextModel) -> None:
-    noted = large.summary["candidates"]
+def test_the_measured_recall_is_the_one_noted(large: Archive, model: ImageTextModel) -> None:
+    noted = large.parts[0].snapshot.candidates
     assert noted["recall_at_10"] >= 0.99
-    assert measure_recall(large, sentences(model)) >= 0.99
+    snapshot, queries = large.parts[0].snapshot, sentences(model)
+    assert snapshot.structure is not None
+    measured = measure_exact(snapshot, model, queries)
+    assert recall_of(snapshot, snapshot.structure, queries, measured) >= 0.99
 
 
-def test_a_sentence_unlike_the_landmarks_is_looked_for_deeper(
-    large: Index, model: ImageTextModel
+def test_a_sentence_unlike_the_inducing_points_is_looked_for_deeper(
+    large: Archive, model: ImageTextModel
 ) -> None:
     strange = F.normalize(torch.randn(1, model.spec.dimension), dim=-1)
     usual = large.search(Query(texts=sentences(model)[:1]), K, mode="fast")
     deep = large.search(Query(texts=strange), K, mode="fast")
     assert deep.scored >= usual.scored
-    tuning = large.state.structure.tuning if large.state.structure else None
+    tuning = large.parts[0].snapshot.structure.tuning if large.parts[0].snapshot.structure else None
     assert tuning is not None
-    assert float(large.state.language.novelty(strange)[0]) > tuning.novelty
+    assert float(large.parts[0].snapshot.language.novelty(strange)[0]) > tuning.novelty
 
 
-def test_a_page_behind_the_candidates_goes_on(large: Index, model: ImageTextModel) -> None:
+def test_a_page_behind_the_candidates_goes_on(large: Archive, model: ImageTextModel) -> None:
     query = Query(texts=sentences(model)[:1])
     every = large.search(query, 5000, mode="fast").hits
     assert len({hit.image.image for hit in every}) == 3000
@@ -83,7 +87,7 @@ def test_a_page_behind_the_candidates_goes_on(large: Index, model: ImageTextMode
 
 
 def test_many_candidates_are_bounded_before_they_are_scored(
-    large: Index, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+    large: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = Query(texts=sentences(model)[:1])
     before = large.search(query, K, mode="fast").hits
@@ -91,7 +95,7 @@ def test_many_candidates_are_bounded_before_they_are_scored(
     assert large.search(query, K, mode="fast").hits == before
 
 
-def test_candidates_come_from_what_a_filter_leaves(large: Index, model: ImageTextModel) -> None:
+def test_candidates_come_from_what_a_filter_leaves(large: Archive, model: ImageTextModel) -> None:
     query = Query(texts=sentences(model)[:1])
     with_filter = large.search(query, 7, where="image in ('i5.png', 'i77.png', 'i2999.png')")
     assert {hit.image.image for hit in with_filter.hits} == {"i5.png", "i77.png", "i2999.png"}
@@ -102,20 +106,25 @@ def test_candidates_come_from_what_a_filter_leaves(large: Index, model: ImageTex
     assert len({h.image.image for h in exact} & {h.image.image for h in fast}) >= 9
 
 
-def test_sentences_of_the_studies_that_a_filter_leaves(large: Index, model: ImageTextModel) -> None:
+def test_sentences_of_the_studies_that_a_filter_leaves(
+    large: Archive, model: ImageTextModel
+) -> None:
     text = sentences(model)[0]
-    (image,) = large.catalogue.images([int(large.state.numbers[0])])
+    (image,) = large.parts[0].catalogue.images([int(large.parts[0].snapshot.numbers[0])])
     assert image is not None
-    said = {sentence for _, sentence in large.catalogue.report(image.study_id)}
-    found = large.similar_sentences(text, 10, where=f"study_id = '{image.study_id}'")
+    said = {sentence for _, sentence in large.parts[0].catalogue.report(image.study_id)}
+    found = large.search_sentences(10, text=text, where=f"study_id = '{image.study_id}'")
     assert {hit.sentence for hit in found} == said
-    assert large.search_sentences(large.regions(0), 10, where="study_id = 'nobody'") == []
+    assert (
+        large.search_sentences(10, image=large.parts[0].regions(0), where="study_id = 'nobody'")
+        == []
+    )
     with pytest.raises(ValueError, match="k must be 1"):
-        large.similar_sentences(text, 0)
+        large.search_sentences(0, text=text)
 
 
 def test_candidates_that_name_nothing_at_first_are_looked_for_deeper(
-    large: Index, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+    large: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As cells do that hold nothing of what a filter leaves."""
     depths = []

@@ -1,4 +1,4 @@
-"""Scores at landmark sentences, and what they say of other sentences."""
+"""Scores at inducing sentences, and what they say of other sentences."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cxrtext.index.derived import image_rows
-from cxrtext.index.language import LANDMARKS, Language, choose_landmarks
-from cxrtext.index.turned import Turn
-from cxrtext.index.typical import typical_sentences
+from cxrtext.index.features.candidates import Rotation
+from cxrtext.index.features.language import (
+    INDUCING_POINTS,
+    Language,
+    choose_inducing_points,
+    typical_sentences,
+)
+from cxrtext.index.features.scoring import image_rows
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.quantised import pack, unpack
 
@@ -30,22 +34,24 @@ def known() -> Tensor:
     return sentences_near(centres, 500, 0.3)
 
 
-def test_landmarks_are_unit_vectors_and_few_sentences_are_all_landmarks(known: Tensor) -> None:
-    landmarks = choose_landmarks(known)
-    assert landmarks.shape == (LANDMARKS, 16)
-    assert torch.allclose(landmarks.norm(dim=-1), torch.ones(LANDMARKS))
+def test_inducing_points_are_unit_vectors_and_few_sentences_are_all_of_them(known: Tensor) -> None:
+    points = choose_inducing_points(known)
+    assert points.shape == (INDUCING_POINTS, 16)
+    assert torch.allclose(points.norm(dim=-1), torch.ones(INDUCING_POINTS))
     twice = torch.cat([known[:5], known[:5]])
-    assert torch.allclose(choose_landmarks(twice).sort(dim=0).values, known[:5].sort(dim=0).values)
+    assert torch.allclose(
+        choose_inducing_points(twice).sort(dim=0).values, known[:5].sort(dim=0).values
+    )
 
 
 def test_the_same_sentences_give_the_same_language_through_a_catalogue(known: Tensor) -> None:
     language = Language.of_sentences(known)
     again = Language.of_meta({**Language.of_sentences(known).as_meta(), "dimension": "16"})
-    assert torch.equal(language.landmarks, again.landmarks)
+    assert torch.equal(language.inducing, again.inducing)
     assert torch.equal(language.basis, again.basis)
 
 
-def test_weights_rank_images_by_sentences_that_are_no_landmarks(known: Tensor) -> None:
+def test_weights_rank_images_by_sentences_that_are_no_inducing_points(known: Tensor) -> None:
     generator = torch.Generator().manual_seed(1)
     regions = F.normalize(torch.randn(60, 9, 16, generator=generator), dim=-1)
 
@@ -54,15 +60,15 @@ def test_weights_rank_images_by_sentences_that_are_no_landmarks(known: Tensor) -
 
     language = Language.of_sentences(known[:400])
     held_out = known[400:]
-    found = soft_maxima(language.landmarks) @ language.weights(held_out).T
+    found = soft_maxima(language.inducing) @ language.weights(held_out).T
     truth = soft_maxima(held_out)
     pairs = zip(found.T, truth.T, strict=True)
     likeness = [float(torch.corrcoef(torch.stack(pair))[0, 1]) for pair in pairs]
     assert min(likeness) > 0.8
     assert sum(likeness) / len(likeness) > 0.95
-    # The weights of a landmark are nearly its own.
-    own = language.weights(language.landmarks)
-    assert float((own - torch.eye(LANDMARKS)).abs().max()) < 0.1
+    # The weights of an inducing point are nearly its own.
+    own = language.weights(language.inducing)
+    assert float((own - torch.eye(INDUCING_POINTS)).abs().max()) < 0.1
 
 
 @pytest.mark.parametrize("fill", [False, True])
@@ -71,8 +77,8 @@ def test_turned_profiles_keep_the_order_of_products(fill: bool) -> None:
     low = generator.normal(size=(500, 5)).astype(np.float32)
     profiles = low @ generator.normal(size=(5, 40)).astype(np.float32) + 3
     weights = generator.normal(size=40).astype(np.float32)
-    turn = Turn.of_dict(Turn.of(profiles, fill=fill).as_dict())
-    vectors, query = turn.vectors(profiles), turn.query(weights)
+    rotation = Rotation.of_dict(Rotation.of(profiles, fill=fill).as_dict())
+    vectors, query = rotation.vectors(profiles), rotation.query(weights)
     near = -((vectors - query) ** 2).sum(axis=1) if fill else vectors @ query
     assert np.array_equal(np.argsort(-near)[:50], np.argsort(-(profiles @ weights))[:50])
 
@@ -82,7 +88,7 @@ def test_novelty_tells_a_sentence_of_another_language(known: Tensor) -> None:
     usual = language.novelty(known)
     other = F.normalize(torch.randn(50, 16, generator=torch.Generator().manual_seed(9)), dim=-1)
     assert float(usual.max()) < float(language.novelty(other).min())
-    assert float(language.novelty(language.landmarks).max()) < 0.02
+    assert float(language.novelty(language.inducing).max()) < 0.02
 
 
 @pytest.mark.parametrize("aggregator", ["lse+nl", "lse", "nl", "max", "global"])
@@ -98,7 +104,7 @@ def test_profiles_are_the_models_own_scores(
     language = Language.of_sentences(known)
     packed = pack(regions, storage)
     rows, _ = image_rows(model, packed, language)
-    truth = model.scores(unpack(packed), language.landmarks).T
+    truth = model.scores(unpack(packed), language.inducing).T
     assert torch.allclose(torch.from_numpy(rows["profiles"]).float(), truth, atol=1e-3)
 
 

@@ -1,5 +1,6 @@
 """Every search against a scan of all images by the model's own scores."""
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,12 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cxrtext.index import Index, Query, open_index
-from cxrtext.index.means import mean_region
-from cxrtext.index.quantised import pack, pooled, unpack
-from cxrtext.index.scoring import exact_scores
-from cxrtext.index.sketch import lower_bounds, residual, sentence_basis, sketch, upper_bounds
+from cxrtext.index import Archive, Query, open_index
+from cxrtext.index.features.bounds import bounds, residual, sentence_basis, sketch
+from cxrtext.index.features.scoring import exact_scores, mean_region, pooled
 from cxrtext.models import ImageTextModel
+from cxrtext.models.quantised import pack, unpack
 from cxrtext.models.similarity import similarity
 from cxrtext.models.similarity_query import LinearQuery
 
@@ -26,9 +26,9 @@ CASES = settings(
 
 
 @torch.inference_mode()
-def scan(index: Index, query: Query) -> dict[str, float]:
+def scan(index: Archive, query: Query) -> dict[str, float]:
     """The score of every image, by the model, from all regions."""
-    state = index.state
+    state = index.parts[0].snapshot
     live = np.flatnonzero(state.numbers >= 0)
     regions = unpack(state.arrays["regions"][live])
     score = torch.zeros(len(live))
@@ -40,7 +40,7 @@ def scan(index: Index, query: Query) -> dict[str, float]:
         like = mean_region(regions) @ F.normalize(query.image, dim=-1)
         weight = 1.0 if query.texts is None else query.image_weight
         score = (1 - weight) * score + weight * like
-    images = index.catalogue.images(state.numbers[live].tolist())
+    images = index.parts[0].catalogue.images(state.numbers[live].tolist())
     return {image.image: float(s) for image, s in zip(images, score, strict=True) if image}
 
 
@@ -54,7 +54,7 @@ def same(found: list[tuple[str, float]], scores: dict[str, float], k: int) -> No
 
 
 @pytest.fixture(scope="module")
-def opened(archive: Path, model: ImageTextModel) -> Index:
+def opened(archive: Path, model: ImageTextModel) -> Archive:
     return open_index(archive, model)
 
 
@@ -74,10 +74,10 @@ def text_like(model: ImageTextModel, seed: int, strange: float) -> Tensor:
     kind=st.sampled_from(["text", "not", "image", "both", "all"]),
 )
 def test_an_exact_search_is_a_scan(
-    opened: Index, model: ImageTextModel, seed: int, strange: float, k: int, kind: str
+    opened: Archive, model: ImageTextModel, seed: int, strange: float, k: int, kind: str
 ) -> None:
     one, other = text_like(model, seed, strange)
-    image = opened.state.arrays["means"][seed % opened.images]
+    image = opened.parts[0].snapshot.arrays["means"][seed % opened.images]
     query = Query(
         texts=None if kind == "image" else one[None],
         without=other[None] if kind in ("not", "all") else None,
@@ -92,7 +92,7 @@ def test_an_exact_search_is_a_scan(
 @CASES
 @given(seed=st.integers(0, 1000), age=st.integers(20, 95), rare=st.booleans())
 def test_filters_are_applied_inside_the_search(
-    opened: Index, model: ImageTextModel, seed: int, age: int, rare: bool
+    opened: Archive, model: ImageTextModel, seed: int, age: int, rare: bool
 ) -> None:
     query = Query(texts=text_like(model, seed, 0.2)[:1])
     where = f"age = {age} and sex = 'F'" if rare else f"age > {age} or sex = 'M'"
@@ -113,7 +113,7 @@ def test_filters_are_applied_inside_the_search(
 
 @pytest.mark.parametrize("share", [0.01, 0.001])
 def test_a_filter_that_leaves_little_gives_all_of_it(
-    opened: Index, model: ImageTextModel, share: float
+    opened: Archive, model: ImageTextModel, share: float
 ) -> None:
     count = round(1000 * share)
     where = "image in (" + ", ".join(f"'i{i * 97}.png'" for i in range(count)) + ")"
@@ -131,12 +131,12 @@ def test_the_fast_search_finds_as_many_as_there_are(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
-    monkeypatch.setattr("cxrtext.index.candidates.LEAST_TRAINED", 100)
-    monkeypatch.setattr("cxrtext.index.candidates.SAMPLE", 60)
+    monkeypatch.setattr("cxrtext.index.features.candidates.LEAST_TRAINED", 100)
+    monkeypatch.setattr("cxrtext.index.features.candidates.SAMPLE", 60)
     folder = make_archive(tmp_path / kind, 500, kind=kind)
     query = Query(texts=text_like(model, 3, 0.1)[:1])
     with open_index(folder, model) as index:
-        tuned = index.summary["candidates"]
+        tuned = index.parts[0].snapshot.candidates
         assert tuned["kind"] == kind
         assert tuned["recall_at_10"] >= 0.99
         scores = scan(index, query)
@@ -148,22 +148,22 @@ def test_the_fast_search_finds_as_many_as_there_are(
         assert len({hit.image.image for hit in every}) == 500
 
 
-def test_fewer_images_are_scored_than_there_are(opened: Index, model: ImageTextModel) -> None:
+def test_fewer_images_are_scored_than_there_are(opened: Archive, model: ImageTextModel) -> None:
     found = opened.search(Query(texts=text_like(model, 0, 0.0)[:1]), 10, mode="exact")
     assert found.scored < found.images == 1000
 
 
 def test_threads_share_the_bounds(
-    opened: Index, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+    opened: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = Query(texts=text_like(model, 4, 0.3)[:1])
     alone = opened.search(query, 30, mode="exact").hits
-    monkeypatch.setattr("cxrtext.index.ranking.LEAST_A_THREAD", 200)
+    monkeypatch.setattr("cxrtext.index.search.ranking.LEAST_A_THREAD", 200)
     monkeypatch.setattr("torch.get_num_threads", lambda: 4)
     assert opened.search(query, 30, mode="exact").hits == alone
 
 
-def test_pages_follow_on_each_other(opened: Index, model: ImageTextModel) -> None:
+def test_pages_follow_on_each_other(opened: Archive, model: ImageTextModel) -> None:
     query = Query(texts=text_like(model, 5, 0.1)[:1])
     whole = opened.search(query, 30).hits
     parts = [hit for offset in (0, 10, 20) for hit in opened.search(query, 10, offset=offset).hits]
@@ -191,20 +191,20 @@ def test_one_hit_a_patient_a_study_a_picture(
         assert not {"p0", "p3"} & {hit.image.patient_id for hit in found.hits}
 
 
-def test_labels_come_with_hits(opened: Index, model: ImageTextModel) -> None:
+def test_labels_come_with_hits(opened: Archive, model: ImageTextModel) -> None:
     query = Query(texts=text_like(model, 1, 0.1)[:1])
     hits = opened.search(query, 5, where='"label.Pleural Effusion" >= 0.9').hits
     assert all(hit.labels["Pleural Effusion"] >= 0.9 for hit in hits)
     assert len(hits) == 5
 
 
-def test_sentences_by_sentence(opened: Index, model: ImageTextModel) -> None:
+def test_sentences_by_sentence(opened: Archive, model: ImageTextModel) -> None:
     text = model.embed_sentences(["Left pleural effusion."])[0]
-    hits = opened.similar_sentences(text, 2)
+    hits = opened.search_sentences(2, text=text)
     assert hits[0].sentence == "Left pleural effusion."
     assert hits[0].score == pytest.approx(1.0, abs=1e-5)
     assert len(hits) == 2
-    assert len(opened.similar_sentences(text, 10**9)) == 3
+    assert len(opened.search_sentences(10**9, text=text)) == 3
 
 
 @CASES
@@ -224,8 +224,8 @@ def test_bounds_hold(seed: int, name: str, m: int, strange: float) -> None:
         (1 - strange) * known[:4] + strange * torch.randn(4, 12, generator=generator), dim=-1
     )
     both = torch.stack([sketch(regions, basis), sketch(bags, basis)], dim=1)
-    low = lower_bounds(both.float(), texts, basis, name, 10.0)
-    high = upper_bounds(both.float(), texts, basis, name, 10.0)
+    low = bounds(both.float(), texts, basis, name, 10.0, upper=False)
+    high = bounds(both.float(), texts, basis, name, 10.0, upper=True)
     h = torch.einsum("bnd,sd->sbn", regions, texts)
     non_local = torch.einsum("bnd,sd->sbn", bags, texts).gather(2, h.argmax(-1, keepdim=True))[
         ..., 0
@@ -301,3 +301,30 @@ def test_a_query_of_nothing_is_refused() -> None:
         Query()
     with pytest.raises(ValueError, match="image_weight"):
         Query(image=torch.ones(3), image_weight=2.0)
+
+
+def test_a_page_of_hits_takes_few_statements(opened: Archive, model: ImageTextModel) -> None:
+    query = Query(texts=text_like(model, 2, 0.1)[:1])
+    database = opened.parts[0].catalogue.database
+    for options in ({}, {"unique": "picture"}, {"where": "age > 30"}):
+        statements: list[str] = []
+        database.set_trace_callback(statements.append)
+        hits = opened.search(query, 200, **options).hits  # type: ignore[arg-type]
+        database.set_trace_callback(None)
+        assert len(hits) == 200
+        assert len([one for one in statements if "SELECT" in one]) <= 12
+
+
+def test_a_search_by_image_copies_no_means(
+    opened: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a million images of 128 numbers, a copy of the mean regions is half a gigabyte."""
+    monkeypatch.setattr("cxrtext.index.search.index.BOUND_BYTES", 2**12, raising=False)
+    part = opened.parts[0]
+    regions = part.regions(3)
+    assert not part.is_unlike(regions)
+    tracemalloc.start()
+    assert not part.is_unlike(regions)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < part.snapshot.arrays["means"].nbytes / 2

@@ -28,7 +28,7 @@ def test_every_kind_of_query(service: Service) -> None:
     assert found.exact
     like = service.search(service.make_query(image=image), 1).hits
     assert like[0].image.image == "images/s01.png"
-    said = service.similar_sentences("Left pleural effusion.", 1)
+    said = service.search_sentences("Left pleural effusion.", 1)
     assert said[0].sentence == "Left pleural effusion."
 
 

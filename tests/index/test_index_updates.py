@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from cxrtext.errors import DataError, WorkError
+from cxrtext.errors import DataError, NotFoundError, WorkError
 from cxrtext.evaluation import Prompts
 from cxrtext.evaluation.calibration import (
     FindingCalibration,
@@ -21,7 +21,7 @@ from cxrtext.evaluation.calibration import (
     save_calibration,
 )
 from cxrtext.index import (
-    Index,
+    Archive,
     Query,
     build_index,
     delete,
@@ -31,10 +31,11 @@ from cxrtext.index import (
     open_index,
     rewrite,
 )
-from cxrtext.index.catalogue import Catalogue
-from cxrtext.index.check import check_index
-from cxrtext.index.writer import writing
+from cxrtext.index.store.catalogue import Catalogue
+from cxrtext.index.store.check import check_index
+from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.pausing import finish
 
 EFFUSION = {"Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",))}
 
@@ -46,14 +47,14 @@ def wrong(folder: Path) -> list[str]:
 
 def test_a_deleted_study_is_found_no_more(small: Path, model: ImageTextModel) -> None:
     with open_index(small, model) as index:
-        query = Query(texts=index.state.texts[:1])
+        query = Query(texts=index.parts[0].snapshot.texts[:1])
         before = index.search(query, 1000).hits
         assert delete(small, ["s3", "s4"]) == 4
         after = index.search(query, 1000).hits  # the open index sees it
         assert index.images == 116
         assert after == [hit for hit in before if hit.image.study_id not in ("s3", "s4")]
         assert len(index.search(query, 1000, mode="fast").hits) == 116
-        assert index.catalogue.report("s3") == []
+        assert index.parts[0].catalogue.report("s3") == []
     assert wrong(small) == []
 
 
@@ -68,7 +69,8 @@ def test_a_sentence_that_nobody_says_any_more_is_gone(small: Path, model: ImageT
     delete(small, [f"s{i}" for i in range(50)])
     with open_index(small, model) as index:
         assert (index.images, index.sentences) == (20, 0)
-        assert index.similar_sentences(torch.ones(16), 5) == []
+        with pytest.raises(NotFoundError, match="holds no sentences"):
+            index.search_sentences(5, text=torch.ones(16))
     assert b"Left pleural effusion." not in (small / "catalogue.sqlite").read_bytes()
 
 
@@ -76,29 +78,30 @@ def test_a_sentence_that_nobody_says_any_more_is_gone(small: Path, model: ImageT
 def test_compacting_keeps_every_answer(small: Path, model: ImageTextModel, rebuild: bool) -> None:
     delete(small, ["s0", "s7", "s59"])
     with open_index(small, model) as index:
-        query = Query(texts=index.state.texts[:1])
+        query = Query(texts=index.parts[0].snapshot.texts[:1])
         before = index.search(query, 1000).hits
-        regions = index.regions(before[0].image.number)
+        regions = index.parts[0].regions(before[0].image.number)
         summary = rewrite(small, model, rebuild=rebuild)
         assert summary.images == 114
         after = index.search(query, 1000).hits  # the open index turns to the new files
         assert [h.image for h in after] == [h.image for h in before]
         assert [h.score for h in after] == pytest.approx([h.score for h in before], abs=1e-6)
-        assert torch.equal(index.regions(after[0].image.number), regions)
-        assert len(index.state.numbers) == 114
+        assert torch.equal(index.parts[0].regions(after[0].image.number), regions)
+        assert len(index.parts[0].snapshot.numbers) == 114
     assert wrong(small) == []
     assert {p.name.split(".")[1] for p in small.glob("*.vectors")} == {"000002"}
 
 
 def test_a_search_under_way_outlives_a_compaction(small: Path, model: ImageTextModel) -> None:
     with open_index(small, model) as index:
-        stream = index.ranked(Query(texts=index.state.texts[:1]))
-        first = next(stream)
+        work = index.search_pausing(Query(texts=index.parts[0].snapshot.texts[:1]), 1000)
+        for _ in range(3):
+            next(work)
         delete(small, ["s0"])
         rewrite(small, model, rebuild=False)
-        rest = [ranked.hit.image.study_id for ranked in stream]
-        assert len(rest) + 1 >= 118
-        assert "s0" not in rest or first.hit.image.study_id == "s0"
+        found = [hit.image.study_id for hit in finish(work).hits]
+        assert len(found) == 118
+        assert "s0" not in found
 
 
 def test_numbers_are_not_used_again(
@@ -118,15 +121,15 @@ def test_images_that_the_structure_does_not_know_are_found(
     make_archive: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cxrtext.index.tune.SMALL", 10)
+    monkeypatch.setattr("cxrtext.index.tuning.SMALL", 10)
     make_archive(small, 8, prefix="new", seed=9)
     with open_index(small, model) as index:
-        structure = index.state.structure
+        structure = index.parts[0].snapshot.structure
         assert structure is not None
         assert structure.places == 120
-        new = index.catalogue.image("new3.png")
+        new = index.parts[0].catalogue.image("new3.png")
         assert new is not None
-        found = index.search(Query(texts=index.state.texts[:1]), 1000, mode="fast").hits
+        found = index.search(Query(texts=index.parts[0].snapshot.texts[:1]), 1000, mode="fast").hits
         assert {f"new{i}.png" for i in range(8)} <= {hit.image.image for hit in found}
 
 
@@ -146,7 +149,10 @@ def test_an_emptied_index_is_filled_again(
     make_archive(small, 30)
     assert wrong(small) == []
     with open_index(small, model) as index:
-        assert len(index.search(Query(texts=index.state.texts[:1]), 50, mode="fast").hits) == 30
+        assert (
+            len(index.search(Query(texts=index.parts[0].snapshot.texts[:1]), 50, mode="fast").hits)
+            == 30
+        )
 
 
 def test_damaged_derived_files_are_mended_by_a_rebuild(small: Path, model: ImageTextModel) -> None:
@@ -172,19 +178,19 @@ def test_a_replaced_image_has_its_new_vectors(
     folder, out = Path(shutil.copytree(data_folder, tmp_path / "set")), tmp_path / "index"
     build_index(folder / "manifest.csv", checkpoint, out)
     with open_index(out) as index:
-        before = index.catalogue.image("images/s01.png")
+        before = index.parts[0].catalogue.image("images/s01.png")
         assert before is not None
-        old = index.regions(before.number)
+        old = index.parts[0].regions(before.number)
         Image.fromarray(np.arange(6400, dtype=np.uint8).reshape(80, 80)).save(before.path)
         (folder / "one.csv").write_text("image,study_id,age\nimages/s01.png,s01,99\n")
         summary = build_index(folder / "one.csv", checkpoint, out, replace=True)
         assert (summary.images, summary.added, summary.replaced) == (48, 0, 1)
-        after = index.catalogue.image("images/s01.png")
+        after = index.parts[0].catalogue.image("images/s01.png")
         assert after is not None
         assert after.metadata["age"] == "99"
-        assert not torch.equal(index.regions(after.number), old)
+        assert not torch.equal(index.parts[0].regions(after.number), old)
         with pytest.raises(DataError, match="no image of number"):
-            index.regions(before.number)
+            index.parts[0].regions(before.number)
         assert index.images == 48
 
 
@@ -199,11 +205,11 @@ def test_changed_metadata_and_reports_are_taken_over(
     (folder / "reports.csv").write_text("study_id,report\ns01,A new sentence.\n")
     build_index(folder / "manifest.csv", checkpoint, out)
     with open_index(out) as index:
-        query = Query(texts=index.state.texts[:1])
+        query = Query(texts=index.parts[0].snapshot.texts[:1])
         (hit,) = index.search(query, 10, where="weight = 70.5").hits
         assert (hit.image.image, hit.image.patient_id) == ("images/s01.png", "q")
         assert index.search(query, 10, where="image = 'images/s01.png' and age > 0").hits == []
-        assert index.catalogue.report("s01") == [("report", "A new sentence.")]
+        assert index.parts[0].catalogue.report("s01") == [("report", "A new sentence.")]
 
 
 def test_paths_follow_a_moved_folder(data_folder: Path, checkpoint: Path, tmp_path: Path) -> None:
@@ -212,7 +218,7 @@ def test_paths_follow_a_moved_folder(data_folder: Path, checkpoint: Path, tmp_pa
     moved = folder.rename(tmp_path / "moved")
     move_root(out, moved)
     with open_index(out) as index:
-        image = index.catalogue.image("images/s01.png")
+        image = index.parts[0].catalogue.image("images/s01.png")
         assert image is not None
         assert Path(image.path) == moved / "images/s01.png"
     with pytest.raises(DataError, match="say which of the manifests' folders moved"):
@@ -230,7 +236,7 @@ def test_an_archive_is_labelled_without_its_images(
         others = [x.scores["Effusion"] for x in labelled if int(x.image.study_id[1:]) % 3 != 1]
         assert np.mean(effusions) > np.mean(others)
         keep_labels(index, EFFUSION)
-        query = Query(texts=index.state.texts[:1])
+        query = Query(texts=index.parts[0].snapshot.texts[:1])
         limit = sorted(x.probabilities["Effusion"] for x in labelled)[-5]
         found = index.search(query, 48, where=f"label.effusion >= {limit!r}").hits
         assert len(found) == sum(x.probabilities["Effusion"] >= limit for x in labelled)
@@ -276,9 +282,9 @@ def test_kept_labels_are_calibrated_all_alike(
         assert now != pytest.approx(plain, abs=1e-3)
 
 
-def kept_labels(index: Index) -> dict[str, float]:
+def kept_labels(index: Archive) -> dict[str, float]:
     """The probability of effusion that an index keeps, by image."""
-    hits = index.search(Query(texts=index.state.texts[:1]), 1000).hits
+    hits = index.search(Query(texts=index.parts[0].snapshot.texts[:1]), 1000).hits
     return {hit.image.image: hit.labels["Effusion"] for hit in hits}
 
 
@@ -301,7 +307,7 @@ def test_a_full_disk_loses_nothing(
         raise OSError(28, "No space left on device", str(small / "regions"))
 
     with monkeypatch.context() as patch:
-        patch.setattr("cxrtext.index.vectors.os.fsync", full)
+        patch.setattr("cxrtext.index.store.vectors.os.fsync", full)
         with pytest.raises(WorkError, match="No space left on device; the index holds what was"):
             make_archive(small, 8, prefix="new")
     assert wrong(small) == []
@@ -323,7 +329,7 @@ def test_a_read_only_index_is_searched(small: Path, model: ImageTextModel) -> No
                 if os.getuid() == 0:
                     os.setuid(65534)
                 with open_index(folder, model) as index:
-                    found = index.search(Query(texts=index.state.texts[:1]), 5).hits
+                    found = index.search(Query(texts=index.parts[0].snapshot.texts[:1]), 5).hits
                 with pytest.raises(WorkError):
                     delete(folder, ["s0"])
                 code = 0 if len(found) == 5 else 2

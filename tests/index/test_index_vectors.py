@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cxrtext.index import vectors
-from cxrtext.index.vectors import VectorFile, fetch, rows_of
+from cxrtext.index.store import vectors
+from cxrtext.index.store.vectors import VectorFile, fetch, rows_of
 
 ROW = 29_250
 PAGE = mmap.PAGESIZE

@@ -130,7 +130,7 @@ def commands(args: argparse.Namespace) -> dict[str, Command]:
             train, files("run/checkpoint*/model.safetensors", "run/checkpoint*/tokenizer.json")
         ),
         "index": Command(
-            one("index", manifest, "--model", checkpoint, "--out", "OUT/index"), index_of
+            one("index", "build", manifest, "--model", checkpoint, "--out", "OUT/index"), index_of
         ),
         "evaluate": Command(
             one(

@@ -21,7 +21,7 @@ import torch
 from cxrtext.config import load_config
 from cxrtext.errors import CxrTextError
 from cxrtext.files import read_sealed
-from cxrtext.index import open_index
+from cxrtext.index import Query, open_index
 from cxrtext.integrity import check_files
 from cxrtext.models import load_model
 from cxrtext.records import read_labels, read_manifest, read_sentences
@@ -328,13 +328,13 @@ def test_index(index_folder: Path, checkpoint: Path, tmp_path: Path, chance: ran
 
     def read() -> str:
         with open_index(copy, model) as index:
-            hits = index.search_text(text, 20)
-            catalogue = index.catalogue
+            hits = index.search(Query(texts=text[None]), 20).hits
+            catalogue = index.parts[0].catalogue
             rows = [
                 catalogue.database.execute(f"SELECT * FROM {name}").fetchall()
                 for name in ("images", "attributes", "said", "sentences", "columns", "roots")
             ]
-            regions = index.regions(hits[0].image.number)
+            regions = index.parts[0].regions(hits[0].image.number)
             return digest([(h.image.number, h.score) for h in hits], rows, regions)
 
     for pattern in ("catalogue.sqlite", "*.vectors", "*.faiss", "index.json"):

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from cxrtext.errors import DataError, ImageError, InputError, NotFoundError, Una
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings
 from cxrtext.images import Geometry, Preprocessing, ReaderPool, read_image
 from cxrtext.index import build_index
+from cxrtext.pausing import finish
 from cxrtext.service import Column, Service, load_service
-from cxrtext.service.grounding import connected_regions, ground_grid
-from cxrtext.service.texts import TextMemory, prompt_vectors
+from cxrtext.service.answers import connected_regions, ground_grid
+from cxrtext.service.cache import TextMemory, prompt_vectors
+from cxrtext.service.service import threads_for
 
 KINDS = {
     "Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",)),
@@ -88,7 +91,7 @@ def test_a_file_that_hangs_its_reader_costs_one_error(
 ) -> None:
     path = data_folder / "images/s01.png"
     impatient = functools.partial(ReaderPool, wall_seconds=1.0)
-    monkeypatch.setattr("cxrtext.service.loaded.ReaderPool", impatient)
+    monkeypatch.setattr("cxrtext.service.service.ReaderPool", impatient)
     service = load_service(checkpoint)
     service.read_file(path)
     os.kill(started[0].pid, signal.SIGSTOP)  # as a decoder that hangs
@@ -263,14 +266,14 @@ def test_columns_say_what_filters_can_ask(service: Service) -> None:
 
 
 def test_a_page_of_the_archive(service: Service) -> None:
-    everything, total = service.archive.page(0, 100)
+    everything, total = finish(service.archive.page(0, 100))
     assert total == len(everything) == 48
-    found, total = service.archive.page(46, 10)
+    found, total = finish(service.archive.page(46, 10))
     assert (found, total) == (everything[46:], 48)
-    found, total = service.archive.page(0, 5, "split = 'test'")
+    found, total = finish(service.archive.page(0, 5, "split = 'test'"))
     assert total == sum(image.split == "test" for image in everything)
     assert all(image.split == "test" for image in found)
-    assert service.archive.page(50, 5) == ([], 48)
+    assert finish(service.archive.page(50, 5)) == ([], 48)
 
 
 def test_several_indexes_are_one_archive(
@@ -283,7 +286,7 @@ def test_several_indexes_are_one_archive(
     build_index(other / "manifest.csv", checkpoint, tmp_path / "index")
     service = load_service(checkpoint, [index_folder, tmp_path / "index"])
     assert service.describe()["images"] == 51
-    found, total = service.archive.page(47, 10)
+    found, total = finish(service.archive.page(47, 10))
     assert total == 51
     assert [image.image.partition("/")[0] for image in found] == ["images"] + ["more"] * 3
     name = found[-1].image
@@ -310,3 +313,40 @@ def test_a_box_in_original_pixels_by_hand() -> None:
     assert found.boxes[0].bbox == pytest.approx((left / 0.64, top / 0.64, 16 / 0.64, 16 / 0.64))
     assert found.peak == pytest.approx(((left + 8) / 0.64, (top + 8) / 0.64))
     assert found.threshold == pytest.approx((0.25 + 1.0) / 2)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("quicker", "threads"), [(1.0, 1), (1.1, 1), (1.9, 2), (0.5, 1)])
+def test_several_threads_only_where_they_are_worth_it(
+    two_threads: None, quicker: float, threads: int
+) -> None:
+    def work() -> None:
+        time.sleep(0.02 / (quicker if torch.get_num_threads() == 2 else 1))
+
+    assert threads_for(work) == threads
+    assert torch.get_num_threads() == 2, "it only says so"
+
+
+def test_one_thread_stays_one_untried() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        assert threads_for(lambda: pytest.fail("tried")) == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_threads_stay_after_a_failure(two_threads: None) -> None:
+    def work() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        threads_for(work)
+    assert torch.get_num_threads() == 2

@@ -8,14 +8,15 @@ import pytest
 import torch
 
 from cxrtext.errors import CheckpointError, DataError, InputError
-from cxrtext.index.quantised import pooled
+from cxrtext.index.features.scoring import pooled
 from cxrtext.models.reference import REFERENCE, load_reference, save_reference
+from cxrtext.pausing import finish
 from cxrtext.service import EmbeddedImage, Service, load_service
 from cxrtext.service.quality import least_supported
-from cxrtext.service.support import ReferenceScores, at_side, index_reference, percentile
-from cxrtext.service.verification import reference_scores, verdict_of, verify
-from cxrtext.service.verification_page import verification_page
-from cxrtext.service.wording import Wording
+from cxrtext.service.verify.page import verification_page
+from cxrtext.service.verify.reference import ReferenceScores, at_side, index_reference, percentile
+from cxrtext.service.verify.verify import verdict_of
+from cxrtext.service.verify.wording import Wording
 
 REPORT = "FINDINGS: Left pleural effusion. No right pneumothorax.\n\nIMPRESSION: Left effusion."
 
@@ -64,7 +65,7 @@ def test_verdicts(support: float | None, verdict: str | None) -> None:
 
 
 def test_a_report_against_an_image(service: Service, effusion: EmbeddedImage) -> None:
-    found = verify(service, effusion, REPORT)
+    found = service.verify(effusion, REPORT)
     assert (found.reference.source, found.reference.images) == ("validation", 8)
     assert [(s.section, s.wording) for s in found.sentences] == [
         ("findings", "affirmed"),
@@ -75,16 +76,16 @@ def test_a_report_against_an_image(service: Service, effusion: EmbeddedImage) ->
     assert REPORT[first.start : first.end] == first.sentence == "Left pleural effusion."
     assert first.support is not None
     assert first.support >= 50
-    assert first.grid.shape == (4, 4)
+    assert first.grounding.grid.shape == (4, 4)
 
 
 def test_scores_and_maps_are_those_of_ground(service: Service, effusion: EmbeddedImage) -> None:
-    for one in verify(service, effusion, REPORT).sentences:
+    for one in service.verify(effusion, REPORT).sentences:
         alone = service.ground(effusion, one.sentence)
         assert one.score == pytest.approx(alone.score, abs=1e-5)
-        np.testing.assert_allclose(one.grid, alone.grid, atol=1e-5)
-        assert one.peak == alone.peak
-        assert [box.bbox for box in one.boxes] == [box.bbox for box in alone.boxes]
+        np.testing.assert_allclose(one.grounding.grid, alone.grid, atol=1e-5)
+        assert one.grounding.peak == alone.peak
+        assert [box.bbox for box in one.grounding.boxes] == [box.bbox for box in alone.boxes]
 
 
 def test_support_is_the_percentile_of_the_models_scores(
@@ -92,7 +93,7 @@ def test_support_is_the_percentile_of_the_models_scores(
 ) -> None:
     reference = load_reference(checkpoint, service.model)
     assert reference is not None
-    (one,) = verify(service, effusion, "Left pleural effusion.").sentences
+    (one,) = service.verify(effusion, "Left pleural effusion.").sentences
     texts = service.model.embed_sentences(["Left pleural effusion."])
     with torch.inference_mode():
         others = service.model.scores(reference.regions(0, 8), texts)[0].numpy()
@@ -111,18 +112,20 @@ def test_what_an_image_shows_is_better_supported(service: Service, data_folder: 
 
 
 def test_a_threshold_of_the_users(service: Service, effusion: EmbeddedImage) -> None:
-    found = verify(service, effusion, REPORT, threshold=2.0)
-    assert all(one.threshold == 2.0 and not one.boxes for one in found.sentences)
+    found = service.verify(effusion, REPORT, threshold=2.0)
+    assert all(
+        one.grounding.threshold == 2.0 and not one.grounding.boxes for one in found.sentences
+    )
 
 
 def test_reference_scores_are_remembered(service: Service, effusion: EmbeddedImage) -> None:
-    known = reference_scores(service)
+    known = service.reference()
     assert known is not None
-    assert reference_scores(service) is known
+    assert service.reference() is known
     small = ReferenceScores(service.model, known.reference, size=2)
     texts = service.model.embed_sentences(["a", "b", "c"])
-    first = small.of(["a", "b", "c"], texts, 4)
-    again = small.of(["c", "a", "c"], texts[[2, 0, 2]], 4)
+    first = finish(small.of(["a", "b", "c"], texts, 4))
+    again = finish(small.of(["c", "a", "c"], texts[[2, 0, 2]], 4))
     np.testing.assert_allclose(again[0], first[2], atol=1e-6)
     np.testing.assert_allclose(again[1], first[0], atol=1e-6)
     np.testing.assert_allclose(again[2], first[2], atol=1e-6)
@@ -131,8 +134,8 @@ def test_reference_scores_are_remembered(service: Service, effusion: EmbeddedIma
 
 def test_a_pooled_image_meets_a_pooled_reference(service: Service, effusion: EmbeddedImage) -> None:
     small = EmbeddedImage(pooled(effusion.regions[None], 2)[0], 80, 80)
-    (one,) = verify(service, small, "Left pleural effusion.").sentences
-    assert one.grid.shape == (2, 2)
+    (one,) = service.verify(small, "Left pleural effusion.").sentences
+    assert one.grounding.grid.shape == (2, 2)
     assert one.support is not None
     assert at_side(effusion.regions[None], 2).shape == (1, 4, 16)
     assert at_side(effusion.regions[None], 4) is not None
@@ -140,7 +143,7 @@ def test_a_pooled_image_meets_a_pooled_reference(service: Service, effusion: Emb
 
 def test_without_a_reference_there_is_no_support(bare: Path, effusion: EmbeddedImage) -> None:
     service = load_service(bare)
-    found = verify(service, effusion, REPORT)
+    found = service.verify(effusion, REPORT)
     assert (found.reference.source, found.reference.images) == ("none", 0)
     assert {(one.support, one.verdict) for one in found.sentences} == {(None, None)}
     service.close()
@@ -150,17 +153,17 @@ def test_an_index_stands_in_for_a_reference(
     bare: Path, index_folder: Path, effusion: EmbeddedImage
 ) -> None:
     service = load_service(bare, index_folder)
-    found = verify(service, effusion, REPORT)
+    found = service.verify(effusion, REPORT)
     assert (found.reference.source, found.reference.images) == ("index", 48)
     assert found.sentences[0].support is not None
     assert found.sentences[0].support > 50
-    assert reference_scores(service) is reference_scores(service)
+    assert service.reference() is service.reference()
     service.close()
 
 
 def test_images_that_come_and_go_displace_few_others(index_folder: Path, checkpoint: Path) -> None:
     service = load_service(checkpoint, index_folder)
-    state = service.index.state
+    state = service.index.snapshot
     before = index_reference([state], 10)
     assert before is not None
     gone = np.array([n if n != state.numbers[0] else -1 for n in state.numbers])
@@ -183,7 +186,7 @@ def test_another_models_reference_is_refused(
     save_reference(bare, reference, "0" * 64)
     other = load_service(bare)
     with pytest.raises(CheckpointError, match="made by another model"):
-        verify(other, effusion, REPORT)
+        other.verify(effusion, REPORT)
     other.close()
 
 
@@ -196,7 +199,7 @@ def test_the_page_shows_the_report_and_runs_nothing(
     service: Service, effusion: EmbeddedImage, data_folder: Path
 ) -> None:
     report = "FINDINGS: <script>alert(1)</script> effusion. No edema.\n"
-    found = verify(service, effusion, report)
+    found = service.verify(effusion, report)
     page = verification_page(found, report, service.read_file(data_folder / "images/s01.png"))
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; effusion." in page

@@ -22,7 +22,7 @@ from cxrtext.evaluation.evaluate import calibration_of
 from cxrtext.files import SEAL, write_sealed
 from cxrtext.models import load_model
 from cxrtext.service import FindingScore
-from cxrtext.service.calibrated import calibrated
+from cxrtext.service.answers import calibrated
 
 EFFUSION = Prompts(("Left pleural effusion.",), ("The lungs are clear.",))
 PROMPTS = {

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from cxrtext.service.wording import Wording, wording
+from cxrtext.service.verify.wording import Wording, wording
 
 AFFIRMED = """
 Small left pleural effusion.

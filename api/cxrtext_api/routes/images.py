@@ -37,7 +37,7 @@ Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, exa
 
 def _page(service: "Service", offset: int, limit: int, where: str | None) -> "Pausing[ImagePage]":
     check_where(service, where)
-    found, total = yield from service.archive.page_pausing(offset, limit, where)
+    found, total = yield from service.archive.page(offset, limit, where)
     return ImagePage(
         total=total, offset=offset, limit=limit, images=[image_of(image) for image in found]
     )

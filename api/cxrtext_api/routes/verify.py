@@ -15,7 +15,7 @@ from cxrtext_api.thresholds import Threshold
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing
     from cxrtext.service import EmbeddedImage, Service
-    from cxrtext.service.report_sentences import ReportSentence
+    from cxrtext.service.verify.sentences import ReportSentence
 
 router = APIRouter(
     prefix="/v1",
@@ -35,7 +35,7 @@ Report = Annotated[
 
 
 def _sentences(report: str) -> "list[ReportSentence]":
-    from cxrtext.service.report_sentences import report_sentences
+    from cxrtext.service.verify.sentences import report_sentences
 
     return report_sentences(report)
 
@@ -46,9 +46,7 @@ def _verify(
     sentences: "list[ReportSentence]",
     threshold: float | None,
 ) -> "Pausing[Verified]":
-    from cxrtext.service.verification import verify_pausing
-
-    found = yield from verify_pausing(service, image, sentences, threshold)
+    found = yield from service.verify_pausing(image, sentences, threshold)
     return verified_of(service, image, found)
 
 

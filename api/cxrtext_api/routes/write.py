@@ -136,8 +136,7 @@ async def _delete(
     resources: "Resources", request: Request, images: list[str], studies: list[str]
 ) -> int:
     """Delete, and note for the audit log whose images went; gives how many."""
-    service, uploads = resources.service, resources.settings.uploads
-    gone = await resources.read(delete_images, service, uploads, images, studies)
+    gone = await resources.read(delete_images, resources.service, images, studies)
     _note(request, gone)
     return len(gone)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from cxrtext.images import Geometry
     from cxrtext.index import SentenceHit as ServiceSentenceHit
     from cxrtext.service import EmbeddedImage, FindingScore, GroundedBox, Grounding, Service
-    from cxrtext.service.verification import SupportedSentence as ServiceSentence
-    from cxrtext.service.verification import Verification
+    from cxrtext.service.verify.verify import SupportedSentence as ServiceSentence
+    from cxrtext.service.verify.verify import Verification
 
 
 def finding_of(found: "FindingScore") -> Finding:
@@ -79,6 +79,7 @@ def verified_of(service: "Service", image: "EmbeddedImage", found: "Verification
 
 
 def _supported(found: "ServiceSentence") -> SupportedSentence:
+    where = found.grounding
     return SupportedSentence(
         section=found.section,
         sentence=found.sentence,
@@ -88,8 +89,8 @@ def _supported(found: "ServiceSentence") -> SupportedSentence:
         score=rounded(found.score),
         support=None if found.support is None else round(found.support, 2),
         verdict=found.verdict,
-        peak=(rounded(found.peak[0]), rounded(found.peak[1])),
-        threshold=rounded(found.threshold),
-        grid=grid_rows(found.grid),
-        boxes=_boxes(found.boxes),
+        peak=(rounded(where.peak[0]), rounded(where.peak[1])),
+        threshold=rounded(where.threshold),
+        grid=grid_rows(where.grid),
+        boxes=_boxes(where.boxes),
     )

@@ -119,12 +119,14 @@ def _classify_index(
     from cxrtext.records import write_table
 
     model = load_model(checkpoint, device) if checkpoint else None
-    with open_index(folder, model) as index:
-        index.model.to(device)
-        if index.images > MOST_PRINTED and out is None and not keep:
-            raise InputError(f"{index.images} images are many to print; give --out FILE or --keep")
+    with open_index(folder, model) as archive:
+        archive.model.to(device)
+        if archive.images > MOST_PRINTED and out is None and not keep:
+            raise InputError(
+                f"{archive.images} images are many to print; give --out FILE or --keep"
+            )
         if keep:
-            keep_labels(index, prompts)
+            keep_labels(archive, prompts)
         rows = (
             {
                 "image": plain(labelled.image.image),
@@ -132,18 +134,18 @@ def _classify_index(
                 "patient_id": plain(labelled.image.patient_id),
                 **labelled.probabilities,
             }
-            for labelled in label_archive(index, prompts)
+            for labelled in label_archive(archive, prompts)
         )
         if out is not None:
             write_table(out, ["image", "study_id", "patient_id", *prompts], rows)
-            say(f"{out}: labels of {index.images} images")
-        elif index.images <= MOST_PRINTED:
+            say(f"{out}: labels of {archive.images} images")
+        elif archive.images <= MOST_PRINTED:
             given = list(rows)
             if as_json:
                 print_json(given)
             else:
                 print_rows(given)
-        _say_calibrated(list(calibrations_of(index.model, prompts)))
+        _say_calibrated(list(calibrations_of(archive.model, prompts)))
 
 
 def _say_calibrated(findings: list[str]) -> None:

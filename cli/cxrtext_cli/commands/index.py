@@ -1,13 +1,23 @@
-"""``cxrtext index``."""
+"""``cxrtext index build|add|delete|check|compact|rebuild|move``."""
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from cxrtext.errors import InputError, WorkError
-from cxrtext_cli.given import CHECKPOINT, FILE, FILE_OR_FOLDER, FOLDER, INDEX, NEW_FOLDER, PROMPTS
+from cxrtext_cli.given import (
+    ANY_PATH,
+    CHECKPOINT,
+    FILE,
+    FOLDER,
+    INDEX,
+    NEW_FOLDER,
+    PROMPTS,
+    checked,
+)
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -39,46 +49,66 @@ class Candidates(StrEnum):
     IVFPQ = "ivfpq"
 
 
-def index(
-    source: Annotated[
-        Path,
-        typer.Argument(help="Manifest of images to add, or the folder of an index to mend."),
-        FILE_OR_FOLDER,
-    ],
-    model: Annotated[
-        Path | None,
-        typer.Option(help="Checkpoint; by default the one the index notes."),
-        CHECKPOINT,
-    ] = None,
+class _Group(TyperGroup):
+    """Says what to write where a manifest or a folder stands in a command's place."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands:
+            raise InputError(
+                f"'{args[0]}' is no command of 'cxrtext index': a new index is made by 'cxrtext "
+                f"index build MANIFEST --model DIR --out DIR'; there are {', '.join(self.commands)}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+index = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Embed and index an archive for search, and look after its index.",
+)
+
+Folder = Annotated[Path, typer.Argument(help="Folder of the index.", metavar="INDEX"), INDEX]
+Manifest = Annotated[Path, typer.Argument(help="Manifest of images to add."), FILE]
+Model = Annotated[
+    Path | None,
+    typer.Option(help="Checkpoint; by default the one the index notes."),
+    CHECKPOINT,
+]
+Reports = Annotated[
+    Path | None,
+    typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
+    FILE,
+]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Embed images again that are in the index.")
+]
+Structure = Annotated[
+    Candidates, typer.Option(help="Structure of the fast search; auto is by size.")
+]
+TargetRecall = Annotated[
+    float, typer.Option(min=0.01, max=1.0, help="Recall@10 that the fast search is tuned for.")
+]
+Wait = Annotated[
+    float, typer.Option(min=0.0, help="Seconds to queue while another process writes.")
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(help="Folder of decoded images, shared with training and others."),
+    NEW_FOLDER,
+]
+
+
+@index.command("build", short_help="Embed and index an archive; resumes where it was stopped.")
+@checked
+def build(
+    manifest: Manifest,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the index; an existing one is added to."),
-        NEW_FOLDER,
-    ] = None,
-    reports: Annotated[
-        Path | None,
-        typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
-        FILE,
-    ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Embed images again that are in the index.")
-    ] = False,
-    delete: Annotated[
-        list[str] | None, typer.Option(help="Delete this study; may be repeated.")
-    ] = None,
-    delete_from: Annotated[
-        Path | None, typer.Option(help="Delete the studies that a file names, one a line."), FILE
-    ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Look for damage.")] = False,
-    compact: Annotated[
-        bool, typer.Option("--compact", help="Erase the vectors of what was deleted.")
-    ] = False,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Derive anew all that derives from the regions.")
-    ] = False,
-    root: Annotated[
-        str | None, typer.Option(help="Where the manifest's folder lies now: NEW, or OLD=NEW.")
-    ] = None,
+        Path, typer.Option(help="Folder of the index; an existing one is added to."), NEW_FOLDER
+    ],
+    model: Model = None,
+    reports: Reports = None,
+    replace: Replace = False,
     storage: Annotated[
         Storage, typer.Option(help="Of a new index; int8 takes half the room.")
     ] = Storage.FLOAT16,
@@ -88,78 +118,98 @@ def index(
     prompts: Annotated[
         Path | None, typer.Option(help="YAML file of prompts of a new index's labels."), PROMPTS
     ] = None,
-    candidates: Annotated[
-        Candidates, typer.Option(help="Structure of the fast search; auto is by size.")
-    ] = Candidates.AUTO,
-    target_recall: Annotated[
-        float, typer.Option(min=0.01, max=1.0, help="Recall@10 that the fast search is tuned for.")
-    ] = 0.99,
-    wait: Annotated[
-        float, typer.Option(min=0.0, help="Seconds to queue while another process writes.")
-    ] = 0.0,
+    candidates: Structure = Candidates.AUTO,
+    target_recall: TargetRecall = 0.99,
+    wait: Wait = 0.0,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder of decoded images, shared with training and others."),
-        NEW_FOLDER,
-    ] = None,
+    cache: Cache = None,
     as_json: AsJson = False,
 ) -> None:
-    """Embed and index an archive for search, goes on where it was stopped; or mend an index."""
-    studies = [*(delete or []), *(_named_in(delete_from) if delete_from else [])]
-    asked = [bool(studies), check, compact, rebuild, root is not None]
-    if sum(asked) > 1:
-        raise InputError("give one of --delete, --check, --compact, --rebuild, --root")
-    if source.is_dir() and not any(asked):
-        raise InputError(
-            f"{source}: is a folder; give a manifest to add, or one of --delete, --check, "
-            "--compact, --rebuild, --root with the folder of an index"
-        )
-    if any(asked) and not (compact or rebuild):
-        _mend(source, studies, root, wait, as_json)
-        return
-    folder = source if any(asked) else _needed(out, "--out DIR")
-    if any(asked):
-        INDEX.check(folder)
-    else:
-        FILE.check(source)
-        model = model or _noted(folder)
+    """Embed and index an archive for search; a run that was stopped resumes."""
+    model = model or _noted(out)
+    from cxrtext.evaluation import read_prompts
 
-    from cxrtext.index.summary import summary_dict
+    _add(
+        manifest, model, out, cache, as_json, reports=reports, replace=replace,
+        storage=storage.value, pool=pool, prompts=read_prompts(prompts) if prompts else None,
+        kind=candidates.value, target=target_recall, wait_s=wait, device=pick_device(device),
+        allow_outside=allow_outside, max_rejected=max_rejected,
+    )  # fmt: skip
 
-    options = {"kind": candidates.value, "target": target_recall, "wait_s": wait}
-    if compact or rebuild:
-        from cxrtext.index import rewrite
 
-        summary = rewrite(folder, model, rebuild=rebuild, **options)  # type: ignore[arg-type]
-    else:
-        from cxrtext.evaluation import read_prompts
-        from cxrtext.images.cache import DecodedCache
-        from cxrtext.index import build_index
+@index.command("add", short_help="Add the images and reports of a manifest to an index.")
+@checked
+def add(
+    folder: Folder,
+    manifest: Manifest,
+    model: Model = None,
+    reports: Reports = None,
+    replace: Replace = False,
+    candidates: Structure = Candidates.AUTO,
+    target_recall: TargetRecall = 0.99,
+    wait: Wait = 0.0,
+    device: Device = "auto",
+    allow_outside: AllowOutside = False,
+    max_rejected: MaxRejected = 100,
+    cache: Cache = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add the images and reports of a manifest to an index, which can be searched meanwhile."""
+    _add(
+        manifest, model or _noted(folder), folder, cache, as_json, reports=reports,
+        replace=replace, kind=candidates.value, target=target_recall, wait_s=wait,
+        device=pick_device(device), allow_outside=allow_outside, max_rejected=max_rejected,
+    )  # fmt: skip
 
-        with progress("indexing", "images") as update:
-            summary = build_index(
-                source,
-                model,  # type: ignore[arg-type]  # as was looked up
-                folder,
-                reports=reports,
-                device=pick_device(device),
-                allow_outside=allow_outside,
-                max_rejected=max_rejected,
-                cache=DecodedCache(cache, say) if cache else None,
-                replace=replace,
-                storage=storage.value,
-                pool=pool,
-                prompts=read_prompts(prompts) if prompts else None,
-                progress=update,
-                **options,  # type: ignore[arg-type]
-            )
+
+def _add(
+    manifest: Path, model: Path, out: Path, cache: Path | None, as_json: bool, **options: Any
+) -> None:
+    from cxrtext.images.cache import DecodedCache
+    from cxrtext.index import build_index
+
+    kept = DecodedCache(cache, say) if cache else None
+    with progress("indexing", "images") as update:
+        summary = build_index(manifest, model, out, cache=kept, progress=update, **options)
+    _show(out, summary, as_json)
+
+
+def _noted(folder: Path) -> Path:
+    """The checkpoint that an existing index notes."""
+    from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
+
+    if not (folder / CATALOGUE).is_file():
+        raise InputError("give the checkpoint of a new index with --model DIR")
+    with Catalogue(folder / CATALOGUE) as catalogue:
+        return Path(noted_checkpoint(folder, catalogue.meta()))
+
+
+@index.command("delete", short_help="Delete studies, all of them or none.")
+@checked
+def delete(
+    folder: Folder,
+    studies: Annotated[
+        list[str] | None, typer.Argument(help="Ids of the studies.", metavar="STUDY...")
+    ] = None,
+    listed: Annotated[
+        Path | None, typer.Option("--from", help="A file that names studies, one a line."), FILE
+    ] = None,
+    wait: Wait = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Delete studies, all of them or none; their vectors stay, unread, until 'compact'."""
+    named = [*(studies or []), *(_named_in(listed) if listed else [])]
+    if not named:
+        raise InputError("name the studies to delete, or give a file of them with --from")
+    from cxrtext.index import delete as delete_studies
+
+    count = delete_studies(folder, named, wait_s=wait)
     if as_json:
-        print_json(summary_dict(summary))
+        print_json({"deleted": count})
     else:
-        _show(folder, summary)
+        typer.echo(f"{folder}: {count} images of {len(set(named))} studies deleted")
 
 
 def _named_in(path: Path) -> list[str]:
@@ -176,48 +226,14 @@ def _named_in(path: Path) -> list[str]:
     return studies
 
 
-def _needed(out: Path | None, option: str) -> Path:
-    if out is None:
-        raise InputError(f"give the folder of the index with {option}")
-    return out
+@index.command("check", short_help="Look for damage.")
+@checked
+def check(folder: Folder, as_json: AsJson = False) -> None:
+    """Look for damage: every vector and every row against its checksum."""
+    from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+    from cxrtext.index.store.check import check_index
 
-
-def _noted(folder: Path) -> Path:
-    """The checkpoint that an existing index notes."""
-    from cxrtext.index.catalogue import CATALOGUE, Catalogue, noted_checkpoint
-
-    if not (folder / CATALOGUE).is_file():
-        raise InputError("give the checkpoint of a new index with --model DIR")
     with Catalogue(folder / CATALOGUE) as catalogue:
-        return Path(noted_checkpoint(folder, catalogue.meta()))
-
-
-def _mend(folder: Path, studies: list[str], root: str | None, wait: float, as_json: bool) -> None:
-    """Delete studies, note a moved folder, or check."""
-    INDEX.check(folder)
-    if root is not None:
-        FOLDER.check(Path(root.rpartition("=")[2]))
-
-    from cxrtext.index import delete, move_root
-
-    if studies:
-        count = delete(folder, studies, wait_s=wait)
-        if as_json:
-            print_json({"deleted": count})
-        else:
-            typer.echo(f"{folder}: {count} images of {len(set(studies))} studies deleted")
-    elif root is not None:
-        old, _, new = root.rpartition("=")
-        move_root(folder, Path(new), old or None, wait_s=wait)
-    else:
-        _check(folder, as_json)
-
-
-def _check(folder: Path, as_json: bool) -> None:
-    from cxrtext.index.check import check_index
-    from cxrtext.index.maintain import convert
-
-    with convert(folder) as catalogue:
         wrong = check_index(folder, catalogue)
         images, sentences = catalogue.counts()
     if as_json:
@@ -228,12 +244,79 @@ def _check(folder: Path, as_json: bool) -> None:
         for line in wrong:
             say(f"{folder}: {line}")
         raise WorkError(
-            f"{folder}: {len(wrong)} faults; 'cxrtext index {folder} --rebuild' derives anew what "
+            f"{folder}: {len(wrong)} faults; 'cxrtext index rebuild {folder}' derives anew what "
             "can be derived; regions, sentences and the catalogue must come from a copy"
         )
 
 
-def _show(folder: Path, summary: "IndexSummary") -> None:
+@index.command("compact", short_help="Erase the vectors of what was deleted.")
+@checked
+def compact(
+    folder: Folder,
+    model: Model = None,
+    candidates: Structure = Candidates.AUTO,
+    target_recall: TargetRecall = 0.99,
+    wait: Wait = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Write the vectors anew without those of deleted images; searches go on meanwhile."""
+    _rewrite(folder, model, candidates, target_recall, wait, as_json, rebuild=False)
+
+
+@index.command("rebuild", short_help="Derive anew all that derives from the regions.")
+@checked
+def rebuild(
+    folder: Folder,
+    model: Model = None,
+    candidates: Structure = Candidates.AUTO,
+    target_recall: TargetRecall = 0.99,
+    wait: Wait = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Compact, and derive anew all that derives from the regions; no image is decoded."""
+    _rewrite(folder, model, candidates, target_recall, wait, as_json, rebuild=True)
+
+
+def _rewrite(
+    folder: Path,
+    model: Path | None,
+    candidates: Candidates,
+    target: float,
+    wait: float,
+    as_json: bool,
+    *,
+    rebuild: bool,
+) -> None:
+    from cxrtext.index import rewrite
+
+    summary = rewrite(
+        folder, model, rebuild=rebuild, kind=candidates.value, target=target, wait_s=wait
+    )
+    _show(folder, summary, as_json)
+
+
+@index.command("move", short_help="Note where a manifest's folder lies now.")
+@checked
+def move(
+    folder: Folder,
+    new: Annotated[Path, typer.Argument(help="Where the manifest's folder lies now."), FOLDER],
+    old: Annotated[
+        Path | None,
+        typer.Option("--from", help="Where it lay, if the index is of several manifests."),
+        ANY_PATH,
+    ] = None,
+    wait: Wait = 0.0,
+) -> None:
+    """Note where a manifest's folder, to which image paths are relative, lies now."""
+    from cxrtext.index import move_root
+
+    move_root(folder, new, None if old is None else str(old), wait_s=wait)
+
+
+def _show(folder: Path, summary: "IndexSummary", as_json: bool) -> None:
+    if as_json:
+        print_json(summary.as_dict())
+        return
     replaced = f", {summary.replaced} replaced" if summary.replaced else ""
     typer.echo(
         f"{folder}: {summary.images} images ({summary.added} new{replaced}), "

@@ -20,8 +20,8 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cxrtext.index import ImageHit, Index, IndexedImage, Shards
-    from cxrtext.index.sentences import SentenceOptions
+    from cxrtext.index import Archive, ImageHit, Index, IndexedImage
+    from cxrtext.index.search.archive import SentenceOptions
     from cxrtext.service import EmbeddedImage, Service
 
 
@@ -107,27 +107,26 @@ def search(
     if where is not None:
         _check_where(index, where)
 
-    from cxrtext.index import open_shards
+    from cxrtext.index import open_index
     from cxrtext.models import load_model
     from cxrtext.service import Service
 
     loaded = load_model(model, pick_device(device)) if model else None
-    with open_shards(index, loaded) as shards:
-        shards.model.to(pick_device(device))
-        service = Service(shards.model)
+    with open_index(index, loaded) as archive:
+        service = Service(archive.model.to(pick_device(device)), archive)
         try:
-            known = _known(shards, image_id) if image_id is not None else None
-            embedded = _embedded(service, shards, image, known)
+            known = _known(archive, image_id) if image_id is not None else None
+            embedded = _embedded(service, image, known)
             if target is Target.SENTENCES:
                 options: SentenceOptions = {"where": where, "offset": offset}
                 if min_score is not None:
                     options["min_score"] = min_score
-                rows = _sentences(service, shards, query, embedded, k, options)
+                rows = _sentences(service, query, embedded, k, options)
             else:
                 wanted = service.make_query(
                     query, without=without or (), image=embedded, image_weight=image_weight
                 )
-                found = shards.search(
+                found = archive.search(
                     wanted,
                     k,
                     where=where,
@@ -151,27 +150,23 @@ def search(
 
 
 def _check_where(folders: list[Path], where: str) -> None:
-    from cxrtext.index.catalogue import CATALOGUE, Catalogue
-    from cxrtext.index.where import parse
+    from cxrtext.index.search.filter import parse
+    from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 
     for folder in folders:
         with Catalogue(folder / CATALOGUE) as catalogue:
             parse(where, catalogue.columns())
 
 
-def _known(shards: "Shards", name: str) -> tuple["Index", "IndexedImage"]:
-    for part in shards.parts:
-        found = part.catalogue.image(name)
-        if found is not None:
-            return part, found
-    raise NotFoundError(f"'{name}': no index holds an image of that id")
+def _known(archive: "Archive", image_id: str) -> "tuple[Index, IndexedImage]":
+    try:
+        return archive.find(image_id)
+    except NotFoundError:
+        raise NotFoundError(f"'{image_id}': no index holds an image of that id") from None
 
 
 def _embedded(
-    service: "Service",
-    shards: "Shards",
-    image: Path | None,
-    known: "tuple[Index, IndexedImage] | None",
+    service: "Service", image: Path | None, known: "tuple[Index, IndexedImage] | None"
 ) -> "EmbeddedImage | None":
     from cxrtext.service import EmbeddedImage
 
@@ -181,26 +176,26 @@ def _embedded(
     if image is None:
         return None
     embedded = service.embed_file(image)
-    if all(part.is_unlike(embedded.regions) for part in shards.parts):
+    if service.archive.is_unlike(embedded.regions):
         say(f"{image}: is unlike every indexed image; is it a chest radiograph?")
     return embedded
 
 
 def _sentences(
     service: "Service",
-    shards: "Shards",
     query: str | None,
     embedded: "EmbeddedImage | None",
     k: int,
     options: "SentenceOptions",
 ) -> list[dict[str, Any]]:
-    if not any(part.sentences for part in shards.parts):
-        raise NotFoundError("the index holds no sentences; index with --reports to add them")
+    archive = service.archive
     if embedded is not None:
-        return [asdict(hit) for hit in shards.search_sentences(embedded.regions, k, **options)]
-    texts = service.make_query(query).texts
-    assert texts is not None  # noqa: S101 - of a sentence
-    return [asdict(hit) for hit in shards.similar_sentences(texts[0], k, **options)]
+        hits = archive.search_sentences(k, image=embedded.regions, **options)
+    else:
+        texts = service.make_query(query).texts
+        assert texts is not None  # noqa: S101 - of a sentence
+        hits = archive.search_sentences(k, text=texts[0], **options)
+    return [asdict(hit) for hit in hits]
 
 
 def _image_rows(hits: "list[ImageHit]", *, labels: bool) -> list[dict[str, Any]]:

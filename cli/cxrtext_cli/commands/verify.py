@@ -32,7 +32,7 @@ from cxrtext_cli.options import (
 
 if TYPE_CHECKING:
     from cxrtext.service.quality import CheckedSentence
-    from cxrtext.service.verification import SupportedSentence, Verification
+    from cxrtext.service.verify.verify import SupportedSentence, Verification
 
 STDIN = Path("-")
 PRINTED = 20
@@ -113,10 +113,9 @@ def verify(
     from cxrtext.service import load_service
 
     service = load_service(model, index, device=pick_device(device))
-    from cxrtext.service.verification import verify as run
 
     pixels = service.read_file(image)
-    found = run(service, service.embed(pixels), text, threshold)
+    found = service.verify(service.embed(pixels), text, threshold)
     _write(out, found, text, pixels)
     if as_json:
         print_json(_json(found))
@@ -140,7 +139,7 @@ def _read(path: Path) -> str:
 
 
 def _check_wording(wording: str | None) -> None:
-    from cxrtext.service.wording import Wording
+    from cxrtext.service.verify.wording import Wording
 
     if wording is not None and wording not in get_args(Wording):
         raise InputError(f"--wording: '{wording}' is not one of {', '.join(get_args(Wording))}")
@@ -181,10 +180,10 @@ def _json(found: "Verification") -> dict[str, Any]:
                 "score": one.score,
                 "support": one.support,
                 "verdict": one.verdict,
-                "peak": one.peak,
-                "threshold": one.threshold,
-                "boxes": [{"bbox": box.bbox, "score": box.score} for box in one.boxes],
-                "grid": one.grid.tolist(),
+                "peak": one.grounding.peak,
+                "threshold": one.grounding.threshold,
+                "boxes": [{"bbox": b.bbox, "score": b.score} for b in one.grounding.boxes],
+                "grid": one.grounding.grid.tolist(),
             }
             for one in found.sentences
         ],
@@ -199,7 +198,7 @@ def _write(out: Path | None, found: "Verification", report: str, pixels: Any) ->
         write_rows(out, [{name: getattr(s, name) for name in columns} for s in found.sentences])
         return
     from cxrtext.files import write_text
-    from cxrtext.service.verification_page import verification_page
+    from cxrtext.service.verify.page import verification_page
 
     write_text(out, verification_page(found, report, pixels))
 

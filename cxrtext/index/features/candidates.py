@@ -1,0 +1,219 @@
+"""FAISS structures over the profiles of the images, which name candidates quickly.
+
+The product of an image's profile with a sentence's weights is nearly its score (see
+:mod:`cxrtext.index.features.language`).  Profiles are taken about their mean and rotated to few
+directions; for FAISS's graphs and cells they get one number more, which makes the nearest vector
+the one of the highest product.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.errors import CheckpointError
+from cxrtext.files import replacing, sha256
+from cxrtext.index.features.language import decoded, encoded
+
+KINDS = ("flat", "hnsw", "ivfpq")
+FLAT_VECTORS = 4_000_000
+LEAST_TRAINED = 10_000
+"""Vectors below which there is nothing to train a quantizer on: they are kept flat."""
+
+LINKS = 32
+BUILD_EFFORT = 80
+SAMPLE = 64
+"""Vectors a cell that the cells are trained on."""
+
+CHUNK = 16_384
+MAX_BYTES = 2**38
+
+DEEP, DEEP_SHARE = 5_000, 0.05
+"""Images, and share of all images, past which a list of candidates is no short cut any more."""
+
+DIRECTIONS = 32
+"""Numbers that a profile is cut to; the scores at all inducing points have much in common."""
+
+ROTATED = 20_000
+"""Profiles that the directions are fitted to."""
+
+ROOM = 1.1
+
+Floats = NDArray[np.float32]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """How profiles become vectors of a FAISS structure.
+
+    With ‖(v, √(ρ² − ‖v‖²)) − (w, 0)‖² = ρ² + ‖w‖² − 2 ⟨v, w⟩ the highest product is the least
+    distance, which a graph or cells can follow; for products themselves they are made badly.
+    """
+
+    mean: Floats  # [n]
+    rotation: Floats  # [R, n], orthonormal rows
+    radius: float  # ρ, the length that vectors are filled up to; 0 where products are searched
+
+    @classmethod
+    def of(cls, profiles: NDArray[Any], *, fill: bool) -> "Rotation":
+        """Fit to profiles [places, n]; with ``fill`` for distances."""
+        some = chosen_rows(profiles, ROTATED)
+        mean = some.mean(axis=0) if len(some) else np.zeros(profiles.shape[1], dtype=np.float32)
+        centered = (some - mean).astype(np.float64)
+        directions = np.linalg.eigh(centered.T @ centered)[1].T[::-1][:DIRECTIONS]
+        rotation = np.ascontiguousarray(directions, dtype=np.float32)
+        lengths = np.linalg.norm((some - mean) @ rotation.T, axis=1)
+        radius = ROOM * float(lengths.max(initial=1e-3)) if fill else 0.0
+        return cls(mean.astype(np.float32), rotation, radius)
+
+    @property
+    def dimension(self) -> int:
+        """Numbers a vector."""
+        return len(self.rotation) + (self.radius > 0)
+
+    def vectors(self, profiles: NDArray[Any]) -> Floats:
+        """Vectors [B, dimension] of profiles [B, n]."""
+        centered = np.asarray(profiles, dtype=np.float32) - self.mean
+        found = np.asarray(centered @ self.rotation.T, dtype=np.float32)
+        if not self.radius:
+            return found
+        left = np.maximum(np.float32(self.radius**2) - (found**2).sum(axis=1, keepdims=True), 0)
+        return np.concatenate([found, np.sqrt(left)], axis=1, dtype=np.float32)
+
+    def query(self, weights: Floats) -> Floats:
+        """The vector [dimension] to look for, of weights [n]."""
+        found: Floats = (self.rotation @ weights).astype(np.float32)
+        return np.append(found, np.float32(0)) if self.radius else found
+
+    def as_dict(self) -> dict[str, Any]:
+        """As the catalogue notes it."""
+        mean, rotation = encoded(self.mean), encoded(self.rotation)
+        return {"mean": mean, "rotation": rotation, "radius": self.radius}
+
+    @classmethod
+    def of_dict(cls, noted: dict[str, Any]) -> "Rotation":
+        """As :meth:`as_dict` gave it."""
+        mean = decoded(noted["mean"])
+        rotation = decoded(noted["rotation"]).reshape(-1, len(mean))
+        return cls(mean, rotation, float(noted["radius"]))
+
+
+def chosen_rows(profiles: NDArray[Any], most: int) -> Floats:
+    """Rows chosen at random, in their order; all where there are few."""
+    chosen = np.sort(np.random.default_rng(0).permutation(len(profiles))[:most])
+    return np.asarray(profiles[chosen], dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How a structure is searched."""
+
+    kind: str  # one of :data:`KINDS`
+    depth: int  # images asked for
+    effort: int  # ``efSearch`` or ``nprobe``; 0 where there is none
+    recall_at_10: float | None = None  # as measured at that depth and effort
+    reranked: float | None = None  # mean share of the images that the exact search scores
+    novelty: float = 1.0  # highest novelty of a sentence that was measured with
+    queries: int = 0  # how many were
+
+
+def choose_kind(vectors: int, kind: str = "auto") -> str:
+    """The kind of structure for a number of vectors, unless one is asked for."""
+    if kind not in (*KINDS, "auto"):
+        raise ValueError(f"no structure '{kind}'; there are auto, {', '.join(KINDS)}")
+    if vectors < LEAST_TRAINED and kind == "ivfpq":
+        return "flat"
+    if kind != "auto":
+        return kind
+    return "flat" if vectors <= FLAT_VECTORS else "ivfpq"
+
+
+def build_structure(profiles: NDArray[Any], path: Path, kind: str) -> tuple[str, Rotation]:
+    """Write the FAISS structure of profiles [places, n]; gives its file's digest.
+
+    The id of a vector is its image's place.
+    """
+    faiss = _faiss()
+    rotation = Rotation.of(profiles, fill=kind != "flat")
+    index = _empty(kind, len(profiles), rotation.dimension)
+    if not index.is_trained:
+        index.train(rotation.vectors(chosen_rows(profiles, SAMPLE * index.nlist)))
+    for start in range(0, len(profiles), CHUNK):
+        index.add(rotation.vectors(profiles[start : start + CHUNK]))
+    with replacing(path) as temporary:
+        faiss.write_index(index, str(temporary))
+        return sha256(temporary), rotation
+
+
+def _faiss() -> Any:
+    """FAISS, whose type hints leave out what Python sees of it."""
+    import faiss
+
+    return faiss
+
+
+def _empty(kind: str, count: int, D: int) -> Any:
+    faiss = _faiss()
+    if kind == "flat":
+        return faiss.IndexFlatIP(D)
+    if kind == "hnsw":
+        index = faiss.IndexHNSWSQ(D, faiss.ScalarQuantizer.QT_fp16, LINKS)
+        index.hnsw.efConstruction = BUILD_EFFORT
+        return index
+    cells = max(16, min(round(4 * math.sqrt(count)), count // SAMPLE))
+    parts = next(parts for parts in range(max(1, D // 2), 0, -1) if D % parts == 0)
+    return faiss.IndexIVFPQ(faiss.IndexFlatL2(D), D, cells, parts, 8)
+
+
+def read_structure(path: Path, digest: str, places: int, D: int) -> Any:
+    """Read a FAISS file, if it is the one that the catalogue names (else a CheckpointError)."""
+    faiss = _faiss()
+    if not path.is_file() or sha256(path) != digest:
+        raise CheckpointError(
+            f"{path}: missing or damaged (its checksum is not the noted one); run 'cxrtext index "
+            f"rebuild {path.parent}' to derive it anew"
+        )
+    faiss.set_deserialization_vector_byte_limit(MAX_BYTES)
+    index = faiss.read_index(str(path))
+    if (index.ntotal, index.d) != (places, D):
+        raise CheckpointError(
+            f"{path}: holds {index.ntotal} vectors of {index.d} numbers, expected "
+            f"{places} of {D}; run 'cxrtext index rebuild {path.parent}'"
+        )
+    return index
+
+
+def is_deep(depth: int, images: int) -> bool:
+    """Whether so deep a list of candidates of so many images saves nothing."""
+    return depth >= min(images, max(DEEP, round(DEEP_SHARE * images)))
+
+
+def nearest_places(
+    index: Any, vector: NDArray[np.float32], tuning: Tuning, allowed: NDArray[np.bool_] | None
+) -> Places:
+    """Places of the images that score highest by their profiles, in rising order.
+
+    ``vector`` is of :meth:`Rotation.query`; ``allowed`` [places] are the images that may be named,
+    None for all.
+    """
+    if not index.ntotal:
+        return np.empty(0, dtype=np.int64)
+    faiss = _faiss()
+    selector = None
+    if allowed is not None:
+        bits = np.packbits(allowed, bitorder="little")
+        selector = faiss.IDSelectorBitmap(index.ntotal, faiss.swig_ptr(bits))
+    depth = min(tuning.depth, index.ntotal)
+    if tuning.kind == "hnsw":
+        parameters = faiss.SearchParametersHNSW(sel=selector, efSearch=max(tuning.effort, depth))
+    elif tuning.kind == "ivfpq":
+        parameters = faiss.SearchParametersIVF(sel=selector, nprobe=max(1, tuning.effort))
+    else:
+        parameters = faiss.SearchParameters(sel=selector)
+    _, ids = index.search(vector[None], depth, params=parameters)
+    found: Places = np.sort(ids[0][ids[0] >= 0]).astype(np.int64)
+    return found

@@ -1,0 +1,130 @@
+"""What the sentences of an archive look like: directions they span, inducing points among them.
+
+LSE+NL is no dot product, but as a function of the sentence it is smooth: an image's scores at a few
+dozen inducing sentences say nearly what its score at any other sentence of the language is.  With
+P [n] the scores of an image at the inducing points A [n, D] and w(t) = (K(A, A) + ε I)⁻¹ K(A, t),
+the weights of kernel ridge regression, ``s(x, t) ≈ ⟨P(x), w(t)⟩``: that is a dot product of one
+short vector an image, which FAISS can search.  It names candidates; what they score is computed
+exactly.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.index.features.bounds import sentence_basis
+
+STUDIES = 60
+"""Phantom studies whose reports stand for an archive that has none."""
+
+INDUCING_POINTS = 64
+MOST_SENTENCES = 20_000
+ROUNDS = 10
+
+BANDWIDTH = 0.3
+RIDGE = 1e-2
+
+
+@dataclass(frozen=True)
+class Language:
+    """What an index derives its sketches and profiles by."""
+
+    basis: Tensor  # [D, m], orthonormal directions that the sentences span
+    inducing: Tensor  # [n, D], unit vectors among the sentences
+
+    @classmethod
+    def of_sentences(cls, sentences: Tensor) -> "Language":
+        """The language of sentences [S, D], unit vectors, S at least 1."""
+        step = -(-len(sentences) // MOST_SENTENCES)
+        some = sentences[::step].float()
+        return cls(sentence_basis(some), choose_inducing_points(some))
+
+    @classmethod
+    def of_meta(cls, meta: Mapping[str, str]) -> "Language":
+        """The language that a catalogue notes."""
+        D = int(meta["dimension"])
+        basis, inducing = decoded(meta["basis"]), decoded(meta["landmark_vectors"])
+        return cls(torch.from_numpy(basis).view(D, -1), torch.from_numpy(inducing).view(-1, D))
+
+    def as_meta(self) -> dict[str, str]:
+        """As a catalogue notes it."""
+        return {
+            "sketch": str(self.basis.shape[1]),
+            "basis": encoded(self.basis.float().numpy()),
+            "landmarks": str(len(self.inducing)),
+            "landmark_vectors": encoded(self.inducing.float().numpy()),
+        }
+
+    def weights(self, texts: Tensor) -> Tensor:
+        """Weights [S, n] of the inducing points' scores that give those of sentences [S, D]."""
+        return (_kernel(texts.cpu(), self.inducing) @ self._inverse).float()
+
+    def novelty(self, texts: Tensor) -> Tensor:
+        """How little the inducing points say of sentences [S, D]: 0 for one of them, 1 for nothing.
+
+        The variance of the Gaussian process whose mean the weights give.
+        """
+        near = _kernel(texts.cpu(), self.inducing)
+        return (1 - ((near @ self._inverse) * near).sum(dim=-1)).float()
+
+    @cached_property
+    def _inverse(self) -> Tensor:
+        n = len(self.inducing)
+        ridge = RIDGE * torch.eye(n, dtype=torch.float64)
+        inverse: Tensor = torch.linalg.inv(_kernel(self.inducing, self.inducing) + ridge)
+        return inverse
+
+
+def choose_inducing_points(sentences: Tensor, most: int = INDUCING_POINTS) -> Tensor:
+    """Centers of a spherical k-means over sentences [S, D], at most ``most``; unit vectors.
+
+    The first center is the first sentence, each further one the sentence least like those before
+    it, so that the result is determined by the sentences.
+    """
+    chosen = [0]
+    nearest = sentences @ sentences[0]
+    while len(chosen) < most and float(nearest.min()) < 1 - 1e-5:
+        chosen.append(int(nearest.argmin()))
+        nearest = torch.maximum(nearest, sentences @ sentences[chosen[-1]])
+    centers = sentences[chosen]
+    for _ in range(ROUNDS):
+        owner = (sentences @ centers.T).argmax(dim=1)
+        sums = torch.zeros_like(centers).index_add_(0, owner, sentences)
+        some = torch.bincount(owner, minlength=len(centers))[:, None] > 0
+        centers = torch.where(some, F.normalize(sums, dim=-1), centers)
+    return centers
+
+
+def _kernel(first: Tensor, second: Tensor) -> Tensor:
+    """Gaussian kernel [A, B] of unit vectors, in float64."""
+    cosine = first.double() @ second.double().T
+    kernel: Tensor = ((cosine - 1) / BANDWIDTH**2).exp()
+    return kernel
+
+
+def encoded(values: NDArray[np.float32]) -> str:
+    """Numbers as the catalogue keeps them."""
+    return base64.b64encode(values.astype("<f4").tobytes()).decode()
+
+
+def decoded(text: str) -> NDArray[np.float32]:
+    """Numbers, as :func:`encoded` gave them, in one dimension."""
+    return np.frombuffer(base64.b64decode(text), dtype="<f4").copy()
+
+
+@cache
+def typical_sentences() -> tuple[str, ...]:
+    """A few hundred distinct sentences, as the phantom data set's reports have them."""
+    from cxrtext.phantom.studies import draw_studies
+    from cxrtext.text.sentences import split_sentences
+
+    reports = [study.report for study in draw_studies(STUDIES, seed=0)]
+    parts = (said.text for report in reports for said in (*report.findings, *report.impression))
+    return tuple(dict.fromkeys(sentence for part in parts for sentence in split_sentences(part)))

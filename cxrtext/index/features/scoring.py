@@ -1,0 +1,142 @@
+"""What an index keeps of an image's regions, and the model's own scores of them.
+
+Regions are packed (see :mod:`cxrtext.models.quantised`); scores need neither keep nor compute every
+bag.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.index.features.bounds import sketch
+from cxrtext.index.features.language import Language
+from cxrtext.models import ImageTextModel
+from cxrtext.models.quantised import pack, unpack
+from cxrtext.models.similarity import region_scores
+from cxrtext.models.similarity_query import LinearQuery
+from cxrtext.models.similarity_regions import lse
+
+PIECE_BYTES = 4 * 2**20
+"""Regions in float32 that are worked on at once: with what is computed from them they stay in a
+processor's cache, where larger pieces wait for memory (up to twenty times as long on two cores)."""
+
+
+def images_a_piece(N: int, D: int) -> int:
+    """Images of N regions in D numbers that are worked on at once."""
+    return max(1, PIECE_BYTES // (4 * N * D))
+
+
+@torch.inference_mode()
+def packed_scores(model: ImageTextModel, packed: NDArray[Any], texts: Tensor) -> Tensor:
+    """:func:`exact_scores` of regions as they are kept, rows of a vector file."""
+    step = images_a_piece(packed.shape[1], model.spec.dimension)
+    parts = [
+        exact_scores(model, unpack(packed[start : start + step]), texts)
+        for start in range(0, len(packed), step)
+    ]
+    return torch.cat(parts, dim=1) if parts else torch.empty(len(texts), 0)
+
+
+@torch.inference_mode()
+def exact_scores(model: ImageTextModel, regions: Tensor, texts: Tensor) -> Tensor:
+    """Scores of sentences with images, as ``model.scores`` gives them.
+
+    With ``q = W r`` the likeness of two regions is ``r_nᵀ (WᵀW) r_c``, so that an image needs one
+    product with WᵀW a sentence where the queries of all regions would take one a region.
+
+    Regions [B, N, D] as they are kept and unit vectors [S, D] give [S, B], on the CPU.
+    """
+    regions, texts = regions.to(model.device), texts.to(model.device).float()
+    N = regions.shape[1]
+    bagged = model.spec.aggregator in ("nl", "lse+nl")
+    linear = model.query is None or isinstance(model.query, LinearQuery)
+    if not bagged or not linear or len(texts) >= N // 2:
+        return model.scores(regions, texts).cpu()
+    scores = region_scores(regions, texts)  # [S, B, N]
+    critical = scores.argmax(dim=-1).T  # [B, S]
+    chosen = regions.gather(1, critical[..., None].expand(-1, -1, regions.shape[-1]))
+    if isinstance(model.query, LinearQuery):
+        chosen = chosen @ (model.query.weight.T @ model.query.weight)
+    weights = (chosen @ regions.mT / math.sqrt(chosen.shape[-1])).softmax(dim=-1)  # [B, S, N]
+    bags = weights @ regions  # [B, S, D]
+    non_local: Tensor = (bags * texts).sum(dim=-1).T
+    non_local = non_local / bags.norm(dim=-1).T.clamp_min(1e-12)
+    if model.spec.aggregator == "lse+nl":
+        non_local = (lse(scores, model.spec.lam) + non_local) / 2
+    return non_local.cpu()
+
+
+def mean_region(regions: Tensor) -> Tensor:
+    """The normalised mean of regions, [B, N, D] -> [B, D]."""
+    return F.normalize(regions.mean(dim=1), dim=-1)
+
+
+def pooled(regions: Tensor, pool: int) -> Tensor:
+    """Regions [B, N, D] of a square grid, each block of ``pool`` × ``pool`` as one unit vector.
+
+    The last row and column of blocks are smaller where the side is no multiple of ``pool``.
+    """
+    if pool == 1:
+        return regions
+    B, N, D = regions.shape
+    side = math.isqrt(N)
+    grid = regions.reshape(B, side, side, D).permute(0, 3, 1, 2)
+    means = F.avg_pool2d(grid, pool, ceil_mode=True)
+    return F.normalize(means.flatten(2).mT, dim=-1)
+
+
+def image_rows(
+    model: ImageTextModel, packed: NDArray[Any], language: Language
+) -> tuple[dict[str, NDArray[Any]], Tensor]:
+    """Rows of every vector file of images, from regions as they are kept.
+
+    Everything is derived from the kept regions, not from the computed ones, so that it is the
+    same whenever it is derived again, and bounds hold for what is scored.
+
+    Args:
+        packed: Rows of regions, at least one, from :func:`cxrtext.models.quantised.pack`.
+
+    Returns:
+        The rows by file, and the kept regions, [B, N, D].
+    """
+    step = images_a_piece(packed.shape[1], model.spec.dimension)
+    parts = [
+        _image_rows(model, packed[start : start + step], language)
+        for start in range(0, len(packed), step)
+    ]
+    rows = {name: np.concatenate([part[name] for part, _ in parts]) for name in parts[0][0]}
+    return rows, torch.cat([regions for _, regions in parts])
+
+
+@torch.inference_mode()
+def _image_rows(
+    model: ImageTextModel, packed: NDArray[Any], language: Language
+) -> tuple[dict[str, NDArray[Any]], Tensor]:
+    regions, texts = unpack(packed), language.inducing.to(model.device)
+    there = regions.to(model.device)
+    if model.spec.aggregator in ("nl", "lse+nl"):
+        bags = model.bags(there).cpu()
+        profiles = model.scores_of_bags(there, bags.to(model.device), texts)
+    else:
+        bags = torch.zeros_like(regions)
+        profiles = model.scores(there, texts)
+    sketches = [sketch(part, language.basis) for part in (regions, bags)]
+    rows = {
+        "regions": packed,
+        "sketch": torch.stack(sketches, dim=1).numpy(),
+        "profiles": profiles.T.cpu().half().numpy(),
+        "means": mean_region(regions).numpy(),
+    }
+    return rows, regions
+
+
+def packed_rows(
+    model: ImageTextModel, regions: Tensor, language: Language, storage: str, pool: int = 1
+) -> tuple[dict[str, NDArray[Any]], Tensor]:
+    """:func:`image_rows` of regions [B, N, D] fresh from the model."""
+    return image_rows(model, pack(pooled(regions, pool), storage), language)

@@ -1,0 +1,327 @@
+"""Filters: a small language over the columns of an archive, parsed into parameterised SQL.
+
+::
+
+    age > 60 and (sex = 'F' or view in ('PA', 'AP')) and not split = 'test'
+    age between 40 and 50 and "label.Pleural Effusion" >= 0.5 and device is null
+
+Nothing of a filter's text is ever part of the SQL: names are looked up among the columns that
+exist, values travel as parameters.  A comparison with an empty cell, or of a number with a cell
+that is no number, is neither true nor false, so that neither it nor its negation selects.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cxrtext.errors import DataError
+
+MAX_CHARACTERS = 10_000
+MAX_DEPTH = 50
+MAX_COMPARISONS = 500
+
+OPERATORS = {
+    "=": "=", "==": "=", "!=": "<>", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">=",
+}  # fmt: skip
+
+Value = str | int | float
+Cell = Value | None
+
+TEXT_COLUMNS = ("image", "study_id", "patient_id", "split")
+ID_COLUMNS = ("image", "study_id", "patient_id")
+"""Those whose values name somebody."""
+NUMBER_COLUMNS = ("height", "width")
+
+Kind = Literal["word", "name", "text", "number", "sign", "end"]
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))
+    | (?P<text>'(?:[^']|'')*')
+    | (?P<name>"(?:[^"]|"")*"|`[^`]*`)
+    | (?P<word>[^\W\d][\w.]*)
+    | (?P<sign><=|>=|<>|!=|==|[=<>(),])
+    )""",
+    re.VERBOSE,
+)
+KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null"})
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word of a filter: bare, a name in double quotes or backticks, a text in single ones."""
+
+    kind: Kind
+    text: str
+    at: int  # where it begins, the first character being 1
+
+    @property
+    def keyword(self) -> str:
+        """The keyword it is, in lower case, or ""."""
+        lower = self.text.lower()
+        return lower if self.kind == "word" and lower in KEYWORDS else ""
+
+    @property
+    def is_value(self) -> bool:
+        """Whether a column can be compared with it."""
+        return self.kind not in ("sign", "end") and not self.keyword
+
+
+def _tokens(condition: str) -> list[Token]:
+    """The words of a filter, and an end."""
+    if len(condition) > MAX_CHARACTERS:
+        raise DataError(
+            f"the filter has {len(condition)} characters; at most {MAX_CHARACTERS} are read"
+        )
+    if "\0" in condition:
+        raise DataError("the filter holds a null character; take it out")
+    found: list[Token] = []
+    place = 0
+    end = len(condition.rstrip())
+    while place < end:
+        match = _TOKEN.match(condition, place)
+        if match is None:
+            raise _unknown(condition, place)
+        kind: Kind = match.lastgroup  # type: ignore[assignment]
+        found.append(Token(kind, _plain(match.group(kind)), match.start(kind) + 1))
+        place = match.end()
+    return [*found, Token("end", "the end", end + 1)]
+
+
+def _plain(text: str) -> str:
+    if text[0] == text[-1] and text[0] in "'\"`" and len(text) > 1:
+        return text[1:-1].replace(text[0] * 2, text[0])
+    return text
+
+
+def _unknown(condition: str, place: int) -> DataError:
+    at = place + len(condition[place:]) - len(condition[place:].lstrip())
+    if condition[at] in "'\"`":
+        return DataError(f"filter, character {at + 1}: this quote is not closed")
+    return DataError(
+        f"filter, character {at + 1}: '{condition[at]}' fits nowhere; write such as "
+        "\"age > 60 and sex = 'F'\""
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A parsed filter: SQL with question marks, and what stands for them."""
+
+    sql: str
+    values: tuple[Value, ...]
+
+
+def as_cell(text: str) -> Cell:
+    """What filters compare: a number where a text is one, None where it is empty."""
+    text = text.strip()
+    digits = text.lstrip("+-")
+    if not digits:
+        return text or None
+    # Numbers with leading zeros are names of something.
+    if digits[0] in "0123456789." and not (digits[0] == "0" and digits[1:2].isdigit()):
+        try:
+            number = float(text.replace("_", "x"))
+        except ValueError:
+            return text
+        if abs(number) > 1e300:
+            return text
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number
+    return text
+
+
+def parse(condition: str, slots: Mapping[str, int]) -> Condition:
+    """Parse a filter (DataError).
+
+    Args:
+        slots: Columns that exist beside those of the images, and their slots.
+
+    Returns:
+        SQL over ``images`` and ``attributes``.
+    """
+    parser = _Parser(_tokens(condition), slots)
+    if not condition.strip():
+        raise DataError("the filter is empty; write such as \"age > 60 and sex = 'F'\"")
+    sql = parser.alternatives(0)
+    if parser.next.kind != "end":
+        raise parser.wanted("'and', 'or' or the end")
+    return Condition(sql, tuple(parser.values))
+
+
+def named_ids(condition: str) -> dict[str, list[str]]:
+    """The images, studies and patients that a filter names, whatever it asks of them.
+
+    Args:
+        condition: The filter; one that is wrong is read as far as it can be.
+
+    Returns:
+        Values by column, each once: "image", "study_id", "patient_id".
+    """
+    try:
+        parser = _Parser(_tokens(condition), None)
+    except DataError:
+        return {}
+    with suppress(DataError):
+        parser.alternatives(0)
+    return {name: list(dict.fromkeys(values)) for name, values in parser.named.items()}
+
+
+@dataclass(slots=True)
+class _Parser:
+    """Reads tokens; without slots any column is taken to exist."""
+
+    tokens: list[Token]
+    slots: Mapping[str, int] | None
+    values: list[Value] = field(default_factory=list)
+    named: dict[str, list[str]] = field(default_factory=dict)
+    place: int = 0
+    comparisons: int = 0
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.place]
+
+    def take(self) -> Token:
+        token = self.next
+        self.place += 1
+        return token
+
+    def took(self, *keywords: str) -> bool:
+        """Take some keywords or signs if they come next."""
+        coming = self.tokens[self.place : self.place + len(keywords)]
+        said = [t.keyword or (t.text if t.kind == "sign" else "") for t in coming]
+        if said != list(keywords):
+            return False
+        self.place += len(keywords)
+        return True
+
+    def expect(self, keyword: str) -> None:
+        if not self.took(keyword):
+            raise self.wanted(f"'{keyword}'")
+
+    def wanted(self, what: str) -> DataError:
+        return DataError(
+            f"filter, character {self.next.at}: expected {what}, found '{self.next.text}'"
+        )
+
+    def alternatives(self, depth: int) -> str:
+        return self._joined("or", " OR ", lambda: self._all(depth))
+
+    def _all(self, depth: int) -> str:
+        return self._joined("and", " AND ", lambda: self._one(depth))
+
+    def _joined(self, keyword: str, sql: str, part: Callable[[], str]) -> str:
+        parts = [part()]
+        while self.took(keyword):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else f"({sql.join(parts)})"
+
+    def _one(self, depth: int) -> str:
+        if depth > MAX_DEPTH:
+            raise DataError(f"the filter nests deeper than {MAX_DEPTH}; write it flatter")
+        if self.took("not"):
+            return f"(NOT {self._one(depth + 1)})"
+        if self.took("("):
+            inner = self.alternatives(depth + 1)
+            self.expect(")")
+            return inner
+        return self._comparison()
+
+    def _comparison(self) -> str:
+        token = self.next
+        if token.kind not in ("word", "name") or token.keyword:
+            raise self.wanted("a column")
+        self.take()
+        self.comparisons += 1
+        if self.comparisons > MAX_COMPARISONS:
+            raise DataError(
+                f"the filter has more than {MAX_COMPARISONS} comparisons; use such as in (1, 2)"
+            )
+        name, column = self._column(token)
+        textual = name in TEXT_COLUMNS
+        begun = self.place
+        try:
+            return self._test(column, textual)
+        finally:
+            if name in ID_COLUMNS:
+                values = [t.text for t in self.tokens[begun : self.place] if t.is_value]
+                self.named.setdefault(name, []).extend(values)
+
+    def _test(self, column: str, textual: bool) -> str:
+        """What is asked of a column."""
+        if self.took("is", "not", "null"):
+            return f"({column} IS NOT NULL)"
+        if self.took("is", "null"):
+            return f"({column} IS NULL)"
+        negation = "NOT " if self.took("not") else ""
+        if self.took("in"):
+            return f"({negation}{self._among(column, textual)})"
+        if self.took("between"):
+            low = self._bound(column, ">=", textual)
+            self.expect("and")
+            return f"({negation}({low} AND {self._bound(column, '<=', textual)}))"
+        if negation or self.next.text not in OPERATORS or self.next.kind != "sign":
+            raise self.wanted("a comparison such as =, <, in, between or is null")
+        return self._bound(column, OPERATORS[self.take().text], textual)
+
+    def _among(self, column: str, textual: bool) -> str:
+        self.expect("(")
+        found = [self._value(textual)]
+        while self.took(","):
+            found.append(self._value(textual))
+        self.expect(")")
+        numbers = [value for value in found if not isinstance(value, str)]
+        texts = [value for value in found if isinstance(value, str)]
+        self.values += [*numbers, *texts]
+        as_number = _numeric(column, f"IN ({', '.join('?' * len(numbers))})")
+        as_text = f"CAST({column} AS TEXT) IN ({', '.join('?' * len(texts))})"
+        if not texts:
+            return as_number
+        return f"({as_text})" if not numbers else f"(COALESCE({as_number}, 0) OR {as_text})"
+
+    def _bound(self, column: str, operator: str, textual: bool) -> str:
+        value = self._value(textual)
+        self.values.append(value)
+        if isinstance(value, str):
+            return f"(CAST({column} AS TEXT) {operator} ?)"
+        return _numeric(column, f"{operator} ?")
+
+    def _value(self, textual: bool) -> Value:
+        token = self.next
+        if not token.is_value:
+            raise self.wanted("a value")
+        self.take()
+        if token.kind != "number" or textual:
+            return token.text
+        number = float(token.text)
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+    def _column(self, token: Token) -> tuple[str, str]:
+        """A column and its SQL, which is made of nothing that a user wrote."""
+        known = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
+        known |= {name: f"attributes.c{int(slot)}" for name, slot in (self.slots or {}).items()}
+        name = token.text if token.text in known else _alike(token.text, known)
+        if name is None and self.slots is None:
+            return token.text, "NULL"
+        if name is None:
+            raise DataError(
+                f"filter, character {token.at}: no column '{token.text}'; there are "
+                + ", ".join(
+                    f'"{n}"' if not n.replace(".", "_").isidentifier() else n for n in known
+                )
+            )
+        return name, known[name]
+
+
+def _numeric(column: str, comparison: str) -> str:
+    """A comparison that is neither true nor false of a cell that is no number."""
+    return f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {column} {comparison} END"
+
+
+def _alike(name: str, known: Mapping[str, str]) -> str | None:
+    """The only column that differs in nothing but case, and blanks written as underscores."""
+    folded = name.casefold().replace(" ", "_")
+    found = [other for other in known if other.casefold().replace(" ", "_") == folded]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,284 @@
+"""What a search gives: a page of its best hits, or the cohort of all of them.
+
+A search finds its best hits and stops.  A cohort has every image that a query and its filters
+leave, best first: each is scored once, a block at a time, so that whoever drives it decides what
+happens between two blocks; what is kept of an image until its turn comes are three numbers.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cxrtext.errors import WorkError
+from cxrtext.index.search.index import Index
+from cxrtext.index.search.query import Query
+from cxrtext.index.search.ranking import scores_of
+from cxrtext.index.search.selection import View, views_of
+from cxrtext.index.store.catalogue import IndexedImage
+from cxrtext.pausing import Pausing
+
+Unique = Literal["patient", "study", "picture"]
+UNIQUE: tuple[str, ...] = get_args(Unique)
+
+SAME_PICTURE = 0.9995
+"""Cosine of the mean regions from which two images count as one picture."""
+
+BLOCK = 256
+"""Images scored in one piece of work."""
+
+PAGE = 500
+"""Hits that are read from the catalogues in one piece of work."""
+
+Ranked = tuple[float, int, int]
+"""A hit in a stream: its score, which view it is of, and its place there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageHit:
+    """An image found."""
+
+    image: IndexedImage
+    score: float  # in [−1, 1]; in [−2, 2] where something was not to be found
+    labels: Mapping[str, float] = field(default_factory=dict)  # kept probabilities, by finding
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceHit:
+    """A sentence found, with its score in [−1, 1] and the number of studies that say it."""
+
+    sentence: str
+    score: float
+    studies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of a search."""
+
+    hits: list[ImageHit]  # best first
+    images: int  # images that the filters leave
+    scored: int  # images that were scored exactly to find these
+    exact: bool  # whether these are proven to be the best
+
+
+def page(
+    views: Sequence[View],
+    stream: Iterator[Ranked],
+    k: int,
+    *,
+    offset: int = 0,
+    min_score: float | None = None,
+    unique: Unique | None = None,
+) -> Pausing[list[ImageHit]]:
+    """Take a page of a stream of hits, and no more of the stream than it needs; with pauses.
+
+    Args:
+        stream: By falling score.
+        k: Hits a page, at least 1.
+        offset: Hits to skip; those left out by ``unique`` are not counted.
+        min_score: Where to stop.
+        unique: One hit a patient, a study, or a picture; the best one is kept.
+
+    Raises:
+        ValueError: ``k``, ``offset`` or ``unique`` is out of range.
+    """
+    if k < 1 or offset < 0:
+        raise ValueError(f"k must be 1 at least and offset 0, got {k} and {offset}")
+    first = _FirstOf(unique)
+    kept: list[tuple[Ranked, IndexedImage]] = []
+    while wanted := min(PAGE, offset + k - len(kept)):
+        some: list[Ranked] = []
+        for ranked in stream:
+            yield
+            if min_score is not None and ranked[0] < min_score:
+                break
+            some.append(ranked)
+            if len(some) == wanted:
+                break
+        images = _images(views, some)
+        there = [(r, i) for r, i in zip(some, images, strict=True) if i]  # else deleted meanwhile
+        kept += [there[at] for at in first.of(views, *zip(*there, strict=True))] if there else []
+        if len(some) < wanted:
+            break
+    return _hits(views, kept[offset:])
+
+
+def _images(views: Sequence[View], found: Sequence[Ranked]) -> list[IndexedImage | None]:
+    """The images of hits; None for one that was deleted."""
+    images: list[IndexedImage | None] = [None] * len(found)
+    for which, view in enumerate(views):
+        at = [i for i, hit in enumerate(found) if hit[1] == which]
+        numbers = view.snapshot.numbers[[found[i][2] for i in at]].tolist()
+        for i, image in zip(at, view.part.catalogue.images(numbers), strict=True):
+            images[i] = image
+    return images
+
+
+def _hits(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) -> list[ImageHit]:
+    """Hits with the labels that their indexes keep."""
+    labels = [
+        view.part.catalogue.labels([image.number for hit, image in kept if hit[1] == which])
+        for which, view in enumerate(views)
+    ]
+    return [
+        ImageHit(image, score, labels[which].get(image.number, {}))
+        for (score, which, _), image in kept
+    ]
+
+
+class _FirstOf:
+    """Tells which of the next hits are the first of their patient, study or picture."""
+
+    def __init__(self, unique: Unique | None) -> None:
+        if unique is not None and unique not in UNIQUE:
+            raise ValueError(f"unique must be one of {', '.join(UNIQUE)}, got {unique}")
+        self._unique = unique
+        self._owners: set[str] = set()
+        self._pictures: list[NDArray[np.float32]] = []
+
+    def of(
+        self, views: Sequence[View], found: Sequence[Ranked], images: Sequence[IndexedImage | None]
+    ) -> list[int]:
+        """Positions in hits; of pictures the images are not asked for."""
+        if self._unique is None:
+            return list(range(len(found)))
+        if self._unique == "picture":
+            rows = [views[which].snapshot.arrays["means"][place] for _, which, place in found]
+            return self._of_pictures(np.stack(rows))
+        chosen = []
+        for i, image in enumerate(images):
+            if image is None:
+                continue
+            owner = image.patient_id if self._unique == "patient" else image.study_id
+            if owner not in self._owners:
+                self._owners.add(owner)
+                chosen.append(i)
+        return chosen
+
+    def _of_pictures(self, means: NDArray[np.float32]) -> list[int]:
+        seen = np.zeros(len(means), dtype=bool)
+        for block in self._pictures:
+            seen |= (means @ block.T >= SAME_PICTURE).any(axis=1)
+        alike = means @ means.T >= SAME_PICTURE
+        chosen: list[int] = []
+        for i in range(len(means)):
+            if not seen[i] and not alike[i, chosen].any():
+                chosen.append(i)
+        if chosen and self._pictures and len(self._pictures[-1]) < PAGE:
+            self._pictures[-1] = np.concatenate([self._pictures[-1], means[chosen]])
+        elif chosen:
+            self._pictures.append(means[chosen])
+        return chosen
+
+
+class Cohort:
+    """Every hit of a query, best first; the order is that of an exact search.
+
+    It is made in steps: :meth:`select`, :meth:`score`, :meth:`rank`; then :meth:`hits` has them.
+
+    Args:
+        min_score: Leave out what scores less.
+        unique: One hit a patient, a study or a picture: the best one.
+        exclude_patients: Patients that are not looked for.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Index],
+        query: Query,
+        *,
+        where: str | None = None,
+        min_score: float | None = None,
+        unique: Unique | None = None,
+        exclude_patients: Sequence[str] = (),
+    ) -> None:
+        self._query, self._min_score, self._unique = query, min_score, unique
+        self._views: list[View] = []
+        self._choosing = views_of(parts, where, exclude_patients, self._views)
+        self.columns = list(
+            dict.fromkeys(name for part in parts for name in part.catalogue.columns())
+        )
+        """Names of the manifests' other columns, and of the labels that are kept."""
+        self._scores: list[NDArray[np.float32]] = []
+        self._order: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
+        self._ranked_scores = np.empty(0, dtype=np.float32)
+
+    @property
+    def matching(self) -> int:
+        """Images that the filters leave."""
+        return sum(len(view.places) for view in self._views)
+
+    def select(self) -> Iterator[int]:
+        """Find the images that the filters leave, a range of them at each step (DataError).
+
+        Yields:
+            How many there are in the indexes that are done.
+        """
+        for _ in self._choosing:
+            yield self.matching
+
+    def score(self) -> Iterator[int]:
+        """Score every selected image, a block at each step; yields how many are scored so far."""
+        done = 0
+        for view in self._views:
+            scores = np.empty(len(view.places), dtype=np.float32)
+            self._scores.append(scores)
+            for start in range(0, len(view.places), BLOCK):
+                block = view.places[start : start + BLOCK]
+                with torch.inference_mode():
+                    found = scores_of(view.snapshot, view.part.model, self._query, block)
+                scores[start : start + BLOCK] = found
+                done += len(block)
+                yield done
+
+    def rank(self) -> Iterator[int]:
+        """Put the scored images in order, and leave out what is not to be there.
+
+        Yields:
+            How many hits there are so far; the last is the number of all.
+        """
+        which = np.repeat(np.arange(len(self._views)), [len(view.places) for view in self._views])
+        places = np.concatenate([view.places for view in self._views])
+        scores = np.concatenate(self._scores)
+        order = np.argsort(-scores, kind="stable")
+        if self._min_score is not None:
+            # As a search does it, in Python's numbers.
+            order = order[: int((scores[order].astype(np.float64) >= self._min_score).sum())]
+        self._order, self._ranked_scores = np.stack([which, places], axis=1)[order], scores[order]
+        if self._unique is None:
+            yield len(self)
+            return
+        first = _FirstOf(self._unique)
+        kept: list[int] = []
+        for start in self.pages:
+            found = self._page(start)
+            images = _images(self._views, found) if self._unique != "picture" else []
+            kept += [start + i for i in first.of(self._views, found, images)]
+            yield len(kept)
+        self._order, self._ranked_scores = self._order[kept], self._ranked_scores[kept]
+
+    def __len__(self) -> int:
+        """Number of hits, once they are ranked."""
+        return len(self._order)
+
+    @property
+    def pages(self) -> range:
+        """Where each page of hits starts, once they are ranked; it has :data:`PAGE` at most."""
+        return range(0, len(self), PAGE)
+
+    def hits(self, start: int) -> list[ImageHit]:
+        """The page of ranked hits that starts there (WorkError)."""
+        found = self._page(start)
+        kept = [(h, i) for h, i in zip(found, _images(self._views, found), strict=True) if i]
+        if len(kept) < len(found):
+            raise WorkError("images were deleted while the cohort was read; ask again")
+        return _hits(self._views, kept)
+
+    def _page(self, start: int) -> list[Ranked]:
+        scores = self._ranked_scores[start : start + PAGE].tolist()
+        rows: Iterable[list[int]] = self._order[start : start + PAGE].tolist()
+        return [(score, *row) for score, row in zip(scores, rows, strict=True)]

@@ -1,0 +1,136 @@
+"""An open index: its catalogue, and a view of its vectors that follows what others write."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from cxrtext.errors import CheckpointError, DataError
+from cxrtext.index.features.scoring import mean_region
+from cxrtext.index.search.ranking import BOUND_BYTES
+from cxrtext.index.store.catalogue import (
+    CATALOGUE,
+    EMPTY,
+    Catalogue,
+    noted_checkpoint,
+    sqlite_errors,
+)
+from cxrtext.index.store.check import check_index
+from cxrtext.index.store.snapshot import Snapshot, take_snapshot
+from cxrtext.index.store.vectors import rows_of
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.quantised import unpack
+
+CHECKED = 512 * 2**20
+"""Bytes of vectors that are compared with their checksums when an index is opened; a larger index
+is checked by 'cxrtext check-files'."""
+
+CHECKED_CATALOGUE = 256 * 2**20
+"""Bytes of a catalogue whose rows are compared with their sums when it is opened."""
+
+
+class Index:
+    """An open index.  What other processes add, replace or delete is seen by the next search.
+
+    Args:
+        model: The model that made it; scores are its scores.
+    """
+
+    def __init__(self, folder: Path, model: ImageTextModel, catalogue: Catalogue) -> None:
+        self.folder = folder
+        self.model = model
+        self.catalogue = catalogue
+        self._lock = threading.Lock()
+        # The version is asked for first: a view that is newer than it is taken once more, no worse.
+        version = catalogue.version()
+        self._seen = version, take_snapshot(folder, catalogue)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The index as it is now."""
+        with sqlite_errors(self.catalogue.path), self._lock:
+            version = self.catalogue.version()
+            before, snapshot = self._seen
+            if version != before:
+                snapshot = take_snapshot(self.folder, self.catalogue, snapshot)
+                self._seen = version, snapshot
+            return snapshot
+
+    @property
+    def seen(self) -> Snapshot:
+        """The index as it was when it was last looked at; nothing is waited for."""
+        return self._seen[1]
+
+    def regions(self, number: int) -> Tensor:
+        """Regions of the image of a number, [N, D] in float32 (DataError)."""
+        snapshot = self.snapshot
+        places = snapshot.places_of(np.array([number]))
+        if not len(places):
+            raise DataError(f"{self.folder}: holds no image of number {number}; search again")
+        return unpack(rows_of(snapshot.arrays["regions"], places))[0]
+
+    def is_unlike(self, regions: Tensor) -> bool:
+        """Whether an image with regions [N, D] is less like any here than they are like each other.
+
+        Such an image may be no chest radiograph; what a search by it finds says little.
+        """
+        snapshot = self.snapshot
+        means = snapshot.arrays["means"]
+        mean = mean_region(regions[None].float()).cpu()[0].numpy()
+        best = -np.inf
+        step = max(1, BOUND_BYTES // max(1, means[:1].nbytes))
+        for start in range(0, len(means), step):  # where they lie in the file: no copy
+            likeness = means[start : start + step] @ mean
+            live = snapshot.numbers[start : start + step] >= 0
+            best = max(best, float(likeness.max(initial=-np.inf, where=live)))
+        return best < float(snapshot.meta.get("usual_likeness", -1.0)) and best > -np.inf
+
+
+def open_part(folder: Path, model: ImageTextModel | str | Path | None, wait_s: float) -> Index:
+    """Open an index of an archive; see :func:`.archive.open_index`."""
+    catalogue = Catalogue(folder / CATALOGUE, wait_s=wait_s)
+    try:
+        cells = catalogue.path.stat().st_size <= CHECKED_CATALOGUE
+        wrong = check_index(folder, catalogue, most=CHECKED, cells=cells)
+        if wrong and wrong != [EMPTY]:
+            raise CheckpointError(
+                f"{folder}: {wrong[0]}; run 'cxrtext index check {folder}' for all that is wrong, "
+                f"and 'cxrtext index rebuild {folder}', which derives anew what can be derived"
+            )
+        return Index(folder, model_of(folder, catalogue.meta(), model), catalogue)
+    except BaseException:
+        catalogue.close()
+        raise
+
+
+def model_of(
+    folder: Path, meta: dict[str, str], model: ImageTextModel | str | Path | None
+) -> ImageTextModel:
+    """The model that made an index, from itself, its checkpoint, or for None the one noted.
+
+    Raises:
+        CheckpointError: It is another one, or cannot be loaded.
+    """
+    if "model" not in meta:
+        raise CheckpointError(f"{folder}: {EMPTY}; run 'cxrtext index build MANIFEST' to fill it")
+    if not isinstance(model, ImageTextModel):
+        model = load_model(model or noted_checkpoint(folder, meta))
+    check_model(folder, meta, model)
+    return model
+
+
+def check_model(folder: Path, meta: dict[str, Any], model: ImageTextModel) -> None:
+    """Refuse a model that did not make an index (CheckpointError, which names both)."""
+    preprocessing = model.spec.preprocessing
+    given = {"resize": preprocessing.resize, "crop": preprocessing.crop}
+    if meta["model"] == model.fingerprint:
+        return
+    noted = json.loads(meta["preprocessing"])
+    other = "" if noted == given else f", which prepares images otherwise ({noted}, given {given})"
+    raise CheckpointError(
+        f"{folder}: made by another model ({meta['model'][:12]}…, given "
+        f"{model.fingerprint[:12]}…){other}; give the model that made it, or index anew"
+    )

@@ -1,0 +1,98 @@
+"""What is looked for among images, and its score."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.index.features.bounds import SLACK, bounds
+from cxrtext.index.features.language import Language
+from cxrtext.index.features.scoring import packed_scores
+from cxrtext.models import ImageTextModel
+
+IMAGE_WEIGHT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Images that fit sentences, do not fit others, and are like an image (ValueError).
+
+    The score is the mean over ``texts`` of the model's score, less the highest score of one of
+    ``without``; with ``image`` it is mixed with the cosine of the mean regions.
+    """
+
+    texts: Tensor | None = None  # [S, D], sentences that an image is to fit; None for none
+    without: Tensor | None = None  # [T, D], sentences that it is not to fit; None for none
+    image: Tensor | None = None  # [D], mean region of one that it is to be like; None for none
+    image_weight: float = IMAGE_WEIGHT  # of the likeness, where there are texts, too; in [0, 1]
+
+    def __post_init__(self) -> None:
+        if self.texts is None and self.image is None:
+            raise ValueError("a query wants texts or an image")
+        if not 0 <= self.image_weight <= 1:
+            raise ValueError(f"image_weight must be in [0, 1], got {self.image_weight}")
+
+    def upper(
+        self, model: ImageTextModel, sketches: Tensor, means: Tensor, basis: Tensor
+    ) -> Tensor:
+        """Upper bounds of the scores of images, [B]; arguments as of :func:`.bounds.bounds`."""
+        aggregator, lam = model.spec.aggregator, model.spec.lam
+
+        def bound(texts: Tensor, sign: int) -> Tensor:
+            if aggregator == "global":
+                return texts @ means.T + sign * SLACK
+            return bounds(sketches, texts, basis, aggregator, lam, upper=sign > 0)
+
+        return self._mixed(
+            None if self.texts is None else bound(self.texts.cpu().float(), 1),
+            None if self.without is None else bound(self.without.cpu().float(), -1),
+            means,
+        )
+
+    def exact(self, model: ImageTextModel, packed: NDArray[Any] | None, means: Tensor) -> Tensor:
+        """Scores of images, [B]; rows of regions are needed where there are sentences."""
+        given = [part.cpu().float() for part in (self.texts, self.without) if part is not None]
+        if not given or packed is None:
+            return self._mixed(None, None, means)
+        scores = packed_scores(model, packed, torch.cat(given))
+        S = 0 if self.texts is None else len(self.texts)
+        return self._mixed(
+            scores[:S] if S else None, None if self.without is None else scores[S:], means
+        )
+
+    def near(self, language: Language, profiles: Tensor, means: Tensor | None) -> Tensor:
+        """What images with profiles [B, n] nearly score, [B]; the order nearly that of `exact`.
+
+        Mean regions are needed where the query has an image.
+        """
+
+        def scores(texts: Tensor | None) -> Tensor | None:
+            return None if texts is None else language.weights(texts) @ profiles.T
+
+        means = profiles if means is None else means
+        return self._mixed(scores(self.texts), scores(self.without), means)
+
+    @property
+    def is_one_product(self) -> bool:
+        """Whether what an image nearly scores is one product with its profile."""
+        return self.texts is not None and self.without is None and self.image is None
+
+    @property
+    def has_sentences(self) -> bool:
+        """Whether regions are scored, not mean regions alone."""
+        return self.texts is not None or self.without is not None
+
+    def _mixed(self, texts: Tensor | None, without: Tensor | None, means: Tensor) -> Tensor:
+        """The score of images from scores with ``texts`` [S, B] and ``without`` [T, B]."""
+        fit = torch.zeros(len(means)) if texts is None else texts.mean(dim=0)
+        if without is not None:
+            fit = fit - without.amax(dim=0)
+        if self.image is None:
+            return fit
+        like = means @ F.normalize(self.image.cpu().float(), dim=-1)
+        if texts is None:
+            return fit + like
+        return (1 - self.image_weight) * fit + self.image_weight * like

@@ -1,0 +1,1 @@
+"""The files of an index: the catalogue, vectors beside it, and how they change."""

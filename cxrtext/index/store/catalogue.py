@@ -1,0 +1,367 @@
+"""The catalogue of an index: which images and sentences it holds, in SQLite.
+
+It is the truth: every other file of an index is read as the catalogue says.
+"""
+
+import json
+import os
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import CheckpointError, DiskError, HeldError, WorkError, kind_of
+from cxrtext.files.table_sums import keep_sums, prepare
+
+SCHEMA_VERSION = 4
+
+_TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE roots (
+    root INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE            -- folder that images are relative to
+) STRICT;
+CREATE TABLE images (
+    number INTEGER PRIMARY KEY,          -- never used again, and grows with the place
+    place INTEGER NOT NULL UNIQUE,       -- in the vector files, from 0
+    image TEXT NOT NULL UNIQUE,          -- as the manifest writes it
+    root INTEGER NOT NULL REFERENCES roots (root),
+    study_id TEXT NOT NULL,
+    patient_id TEXT NOT NULL,
+    split TEXT NOT NULL,
+    height INTEGER NOT NULL,             -- of the original, in pixels
+    width INTEGER NOT NULL,
+    metadata TEXT NOT NULL,              -- JSON object of text
+    file TEXT,                           -- kept for it below its root, else NULL
+    added_by TEXT                        -- the key that added it over HTTP
+) STRICT;
+CREATE INDEX images_study ON images (study_id);
+CREATE INDEX images_patient ON images (patient_id);
+CREATE INDEX images_file ON images (file) WHERE file IS NOT NULL;
+CREATE TABLE leftovers (                 -- kept files that may have no image, see writer.py
+    root INTEGER NOT NULL REFERENCES roots (root),
+    file TEXT NOT NULL,
+    PRIMARY KEY (root, file)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE columns (
+    name TEXT PRIMARY KEY,               -- as filters write it
+    slot INTEGER NOT NULL UNIQUE         -- its column of attributes is c<slot>
+) STRICT;
+CREATE TABLE attributes (number INTEGER PRIMARY KEY REFERENCES images ON DELETE CASCADE);
+CREATE TABLE sentences (
+    number INTEGER PRIMARY KEY,
+    place INTEGER NOT NULL UNIQUE,
+    sentence TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE said (
+    study_id TEXT NOT NULL,
+    section TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    sentence INTEGER NOT NULL REFERENCES sentences (number),
+    PRIMARY KEY (study_id, section, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX said_sentence ON said (sentence);
+CREATE TABLE segments (                  -- checksums of what was appended to a vector file
+    file TEXT NOT NULL,
+    start INTEGER NOT NULL,
+    rows INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (file, start)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE structures (                -- FAISS files, derived from the vectors
+    name TEXT PRIMARY KEY,
+    file TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    places INTEGER NOT NULL,             -- it knows the places below
+    detail TEXT NOT NULL                 -- JSON
+) STRICT
+"""
+
+TABLES = re.findall(r"CREATE TABLE (\w+)", _TABLES)
+"""Their names; each has a sum of its rows."""
+
+CATALOGUE = "catalogue.sqlite"
+"""The file, in an index's folder."""
+
+WAIT_S = 30.0
+"""How long a reader waits while a writer commits."""
+
+EMPTY = "the index is empty"
+
+NUMBERS_AT_ONCE = 500
+"""Numbers that one statement asks for."""
+
+LABEL = "label."
+"""How the names of zero-shot labels begin, to tell them from a manifest's columns."""
+
+_IMAGES = (
+    "SELECT number, image, path, study_id, patient_id, split, height, width, metadata, file "
+    "FROM images JOIN roots USING (root) "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedImage:
+    """An image of the index."""
+
+    number: int  # its number, which no other image gets, not even after it was deleted
+    image: str  # its name in the manifest; the id by which it is asked for
+    path: str  # where it lies, if its manifest's folder was not moved since
+    study_id: str
+    patient_id: str
+    split: str
+    height: int  # of the original, in pixels
+    width: int
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class Catalogue:
+    """An open catalogue; a context manager.  Threads may share one.
+
+    Args:
+        path: The SQLite file; made when missing and ``write`` is set.
+        write: Whether it may be changed.
+        wait_s: How long to wait where another process commits a change.
+
+    Raises:
+        CheckpointError: The file is missing, damaged, or of another version.
+        WorkError: It cannot be written.
+    """
+
+    def __init__(self, path: Path, *, write: bool = False, wait_s: float = WAIT_S) -> None:
+        if not write:
+            check_index_folder(path.parent)
+        self.path = path
+        self._lock = threading.RLock()
+        mode = "rwc" if write else _reading_mode(path)
+        try:
+            self.database = sqlite3.connect(
+                f"{path.resolve().as_uri()}?mode={mode}",
+                uri=True,
+                check_same_thread=False,
+                timeout=wait_s,
+                isolation_level=None,
+            )
+        except sqlite3.OperationalError as error:
+            raise WorkError(f"{path}: cannot be opened ({error}); check the folder") from None
+        try:
+            self._prepare(write)
+        except BaseException:
+            self.database.close()
+            raise
+
+    def _prepare(self, write: bool) -> None:
+        with sqlite_errors(self.path):
+            self.database.execute("PRAGMA foreign_keys = ON")
+            prepare(self.database)
+            if not write:
+                self.database.execute("PRAGMA query_only = ON")
+            else:
+                # What is deleted is overwritten: it is text of reports.
+                self.database.execute("PRAGMA secure_delete = ON")
+                self.database.execute("PRAGMA synchronous = FULL")
+                # A change that outgrows its cache is kept in memory: to put part of it into the
+                # file before the commit would lock readers out until then.
+                self.database.execute("PRAGMA cache_spill = OFF")
+            with self.transaction(write=write):
+                version = _version_of(self.database)
+                if write and version is None:
+                    for statement in _TABLES.split(";"):
+                        self.database.execute(statement)
+                    set_meta(self.database, {"schema_version": SCHEMA_VERSION})
+                    keep_sums(self.database, TABLES)
+                else:
+                    _check_version(version, self.path)
+
+    def __enter__(self) -> "Catalogue":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.database.close()
+
+    @contextmanager
+    def transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+        """One consistent view of the catalogue; with ``write``, all of its changes or none."""
+        with self._lock:
+            self.database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            try:
+                yield self.database
+                self.database.execute("COMMIT")
+            except BaseException:
+                if self.database.in_transaction:
+                    self.database.execute("ROLLBACK")
+                raise
+
+    def version(self) -> int:
+        """A number that changes when another connection has changed the catalogue."""
+        # Within a transaction, be it another thread's, SQLite would tell the number of its start.
+        with self._lock:
+            return int(self.database.execute("PRAGMA data_version").fetchone()[0])
+
+    def meta(self) -> dict[str, str]:
+        """What is noted of the index as a whole."""
+        return dict(self.database.execute("SELECT key, value FROM meta").fetchall())
+
+    def counts(self) -> tuple[int, int]:
+        """Number of images and of distinct sentences."""
+        images = self.database.execute("SELECT count(*) FROM images").fetchone()[0]
+        sentences = self.database.execute("SELECT count(*) FROM sentences").fetchone()[0]
+        return int(images), int(sentences)
+
+    def columns(self) -> dict[str, int]:
+        """Slots of the columns that filters can name, beside those of the images themselves."""
+        return dict(self.database.execute("SELECT name, slot FROM columns ORDER BY slot"))
+
+    def known_images(self) -> dict[str, int]:
+        """Numbers of all images, by name."""
+        return dict(self.database.execute("SELECT image, number FROM images"))
+
+    def known_sentences(self) -> dict[str, int]:
+        """Numbers of all sentences, by text."""
+        return dict(self.database.execute("SELECT sentence, number FROM sentences"))
+
+    def image(self, name: str) -> IndexedImage | None:
+        """The image of a name."""
+        row = self.database.execute(f"{_IMAGES} WHERE image = ?", (name,)).fetchone()
+        return _image(row) if row else None
+
+    def images(self, numbers: Sequence[int]) -> list[IndexedImage | None]:
+        """The images of some numbers, in their order; None for one that was deleted."""
+        found = {row[0]: _image(row) for row in self._each(_IMAGES, numbers)}
+        return [found.get(number) for number in numbers]
+
+    def labels(self, numbers: Sequence[int]) -> dict[int, dict[str, float]]:
+        """The zero-shot probabilities that are kept of some images, by number and finding."""
+        slots = {n: s for n, s in self.columns().items() if n.startswith(LABEL)}
+        chosen = "".join(f", c{int(slot)}" for slot in slots.values())
+        names = [name.removeprefix(LABEL) for name in slots]
+        found: dict[int, dict[str, float]] = {}
+        for number, *values in self._each(f"SELECT number{chosen} FROM attributes", numbers):  # noqa: S608
+            pairs = zip(names, values, strict=True)
+            found[number] = {name: value for name, value in pairs if value is not None}
+        return found
+
+    def _each(self, query: str, numbers: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query for some numbers."""
+        for start in range(0, len(numbers), NUMBERS_AT_ONCE):
+            part = list(numbers[start : start + NUMBERS_AT_ONCE])
+            where = f" WHERE number IN ({','.join('?' * len(part))})"
+            yield from self.database.execute(query + where, part).fetchall()
+
+    def sentence(self, number: int) -> tuple[str, int] | None:
+        """Text and number of studies of a sentence; None for one that was deleted."""
+        found: tuple[str, int] | None = self.database.execute(
+            "SELECT sentence, (SELECT count(DISTINCT study_id) FROM said "
+            "WHERE said.sentence = s.number) FROM sentences s WHERE number = ?",
+            (number,),
+        ).fetchone()
+        return found
+
+    def report(self, study_id: str) -> list[tuple[str, str]]:
+        """Section and text of each sentence of a study, in order."""
+        return self.database.execute(
+            "SELECT section, s.sentence FROM said JOIN sentences s ON s.number = said.sentence "
+            "WHERE study_id = ? ORDER BY section, position",
+            (study_id,),
+        ).fetchall()
+
+
+def set_meta(database: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    """Note something of the index as a whole, in the caller's transaction."""
+    rows = [(key, str(value)) for key, value in values.items()]
+    database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+
+def check_index_folder(folder: Path) -> None:
+    """Refuse a folder that is no index (CheckpointError)."""
+    if not (folder / CATALOGUE).is_file():
+        raise CheckpointError(f"{folder}: not an index; make one with 'cxrtext index build'")
+
+
+def noted_checkpoint(folder: Path, meta: Mapping[str, str]) -> str:
+    """The checkpoint that made an index, if it still lies where it was (CheckpointError)."""
+    if "checkpoint" not in meta:
+        raise CheckpointError(f"{folder}: {EMPTY}; run 'cxrtext index build MANIFEST' to fill it")
+    noted = meta["checkpoint"]
+    if not (Path(noted) / "config.json").is_file():
+        raise CheckpointError(
+            f"{folder}: the checkpoint that made this index is no longer at '{noted}'; give its "
+            "folder with --model"
+        )
+    return noted
+
+
+def _reading_mode(path: Path) -> str:
+    # A reader rolls back what a writer was killed in the middle of, which takes the right to write.
+    return "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
+
+
+def _image(row: tuple[Any, ...]) -> IndexedImage:
+    number, image, root, study_id, patient_id, split, height, width, metadata, file = row
+    path = str(Path(root) / (file or image))
+    cells = json.loads(metadata)
+    return IndexedImage(number, image, path, study_id, patient_id, split, height, width, cells)
+
+
+@contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Say in one line what SQLite and the disk complain of.
+
+    Raises:
+        CheckpointError: The catalogue is damaged.
+        HeldError: Another process holds the catalogue.
+        DiskError: The disk is full or cannot be written.
+        WorkError: Something else keeps it from being used.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        # Our own SQL fits a whole catalogue.
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+            raise CheckpointError(
+                f"{path}: is damaged ({error}); restore the folder from a copy, or index into a "
+                "new one"
+            ) from None
+        kind = kind_of(error)
+        advice = {
+            HeldError: "another process writes it; try again in a moment",
+            DiskError: "make room on the disk, and check the right to write",
+        }.get(kind, "check the free space, the right to write, and that no other process holds it")
+        raise kind(
+            f"{path}: {error}; {advice}, then run the same command again: what was there is kept"
+        ) from None
+    except sqlite3.DatabaseError as error:
+        raise CheckpointError(
+            f"{path}: not a readable catalogue ({error}); restore the folder from a copy, or "
+            "index into a new one"
+        ) from None
+
+
+def _version_of(database: sqlite3.Connection) -> int | None:
+    """The version of a catalogue; None where there is nothing yet."""
+    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+        return None
+    found = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
+    return int(found[0]) if found and str(found[0]).isdigit() else 0
+
+
+def _check_version(version: int | None, path: Path) -> None:
+    if version is not None and version > SCHEMA_VERSION:
+        raise CheckpointError(
+            f"{path}: written by a newer version of cxrtext (schema {version}, this one reads "
+            f"{SCHEMA_VERSION}); update cxrtext, or index into a new folder"
+        )
+    if version != SCHEMA_VERSION:
+        raise CheckpointError(
+            f"{path}: written by another version of cxrtext (schema {version}, this one reads "
+            f"{SCHEMA_VERSION}); run 'cxrtext index build MANIFEST --model DIR --out NEW_FOLDER' "
+            "(with --cache no image is decoded again)"
+        )

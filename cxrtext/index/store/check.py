@@ -1,0 +1,89 @@
+"""Looking for damage: every vector against its checksum."""
+
+from pathlib import Path
+
+from cxrtext.files import sha256
+from cxrtext.files.table_sums import damaged_tables
+from cxrtext.index.store.catalogue import EMPTY, TABLES, Catalogue, sqlite_errors
+from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, vector_files
+
+ATTEMPTS = 5
+
+
+def check_index(
+    folder: Path, catalogue: Catalogue, *, most: int | None = None, cells: bool = True
+) -> list[str]:
+    """What is wrong with an index, a line each; nothing where all is well.
+
+    Args:
+        catalogue: Open; another process may write meanwhile.
+        most: Bytes of vectors up to which they are read, too, which takes as long as the disk
+            does; None has no limit.
+        cells: Whether to compare every row of the catalogue with its table's sum, too.
+    """
+    wrong: list[str] = []
+    for _ in range(ATTEMPTS):
+        with sqlite_errors(catalogue.path), catalogue.transaction() as database:
+            wrong = _check_catalogue(catalogue, cells)
+            if wrong:
+                return wrong  # nothing in it can be relied on
+            before = catalogue.meta()
+            if "generation" not in before:
+                return [EMPTY]
+            segments = database.execute("SELECT * FROM segments ORDER BY file, start").fetchall()
+            structures = database.execute("SELECT file, digest FROM structures").fetchall()
+        vectors = most is None or vector_bytes(folder, before) <= most
+        try:
+            wrong = _check_files(folder, before, segments, structures, vectors)
+        except FileNotFoundError:
+            wrong = ["a file went missing while it was read"]
+        if not wrong or catalogue.meta()["generation"] == before["generation"]:
+            return wrong
+    return wrong
+
+
+def _check_catalogue(catalogue: Catalogue, cells: bool) -> list[str]:
+    database, name = catalogue.database, catalogue.path.name
+    state = [str(row[0]) for row in database.execute("PRAGMA integrity_check(3)")]
+    if state != ["ok"]:
+        return [f"{name}: {line}" for lines in state for line in lines.splitlines()]
+    damaged = damaged_tables(database, TABLES) if cells else []
+    return [f"{name}: table {table}: a row is damaged" for table in damaged]
+
+
+def _check_files(
+    folder: Path,
+    meta: dict[str, str],
+    segments: list[tuple[str, int, int, int]],
+    structures: list[tuple[str, str]],
+    vectors: bool,
+) -> list[str]:
+    wrong = []
+    files = vector_files(folder, meta)
+    covered = dict.fromkeys(files, 0)
+    sizes = {
+        name: file.path.stat().st_size if file.path.is_file() else -1
+        for name, file in files.items()
+    }
+    for name, start, rows, checksum in segments:
+        file = files[name]
+        covered[name] = max(covered[name], start + rows)
+        if sizes[name] < (start + rows) * file.row_bytes:
+            wrong.append(f"{file.path.name}: rows {start} to {start + rows - 1} are missing")
+        elif vectors and file.checksum(start, rows) != checksum:
+            wrong.append(f"{file.path.name}: rows {start} to {start + rows - 1} are damaged")
+    places = {name: int(meta["places"]) for name in OF_IMAGES}
+    for name, count in {**places, SENTENCES: int(meta["sentence_places"])}.items():
+        if covered[name] < count:
+            wrong.append(f"{files[name].path.name}: checksums for {covered[name]} of {count} rows")
+    for name, digest in structures:
+        if not (folder / name).is_file() or sha256(folder / name) != digest:
+            wrong.append(f"{name}: missing or damaged")
+    return wrong
+
+
+def vector_bytes(folder: Path, meta: dict[str, str]) -> int:
+    """Bytes of all vectors."""
+    files = vector_files(folder, meta)
+    images = sum(files[name].row_bytes for name in OF_IMAGES) * int(meta["places"])
+    return images + files[SENTENCES].row_bytes * int(meta["sentence_places"])

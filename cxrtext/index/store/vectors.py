@@ -1,0 +1,161 @@
+"""Vector files: rows of a fixed shape, appended and memory-mapped; which of them an index has."""
+
+import mmap
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.errors import CheckpointError
+from cxrtext.models.quantised import SCALE_BYTES
+
+CHECK_BYTES = 32 * 2**20
+
+SENTENCES = "sentences"
+OF_IMAGES = ("regions", "sketch", "profiles", "means")
+"""Vector files with one row an image."""
+
+SCATTERED = ("regions", "sketch")
+"""Those with large rows, of which a search reads some here and there."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorFile:
+    """Rows of equal shape, one after another, without a header.
+
+    The catalogue says how many rows count; what lies behind them is the trace of a process that
+    was killed between writing vectors and noting them, and is overwritten by the next one.
+    """
+
+    path: Path
+    shape: tuple[int, ...]  # shape of one row
+    dtype: str  # type of the numbers
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+
+    def append(self, start: int, values: NDArray[Any]) -> int:
+        """Write rows [n, *shape] behind the first ``start`` and wait until they are on disk.
+
+        Raises:
+            CheckpointError: The file has fewer than ``start`` rows.
+        """
+        if values.shape[1:] != self.shape:
+            raise ValueError(f"rows must be {self.shape}, got {values.shape[1:]}")
+        data = np.ascontiguousarray(values, dtype=self.dtype).tobytes()
+        self.path.touch()
+        self._check_size(start)
+        with self.path.open("r+b") as handle:
+            handle.truncate(start * self.row_bytes)
+            handle.seek(0, os.SEEK_END)
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        return zlib.crc32(data)
+
+    def open(self, rows: int, *, scattered: bool = False) -> NDArray[Any]:
+        """Map the first ``rows`` rows, read-only, [rows, *shape].
+
+        Args:
+            scattered: Whether the system is to read nothing beside what is touched, instead of
+                up to megabytes around it; whoever reads much says so by :func:`fetch`.
+
+        Raises:
+            CheckpointError: There are fewer.
+            FileNotFoundError: There is no such file.
+        """
+        if rows == 0:
+            return np.empty((0, *self.shape), self.dtype)
+        self._check_size(rows)
+        mapped = np.memmap(self.path, dtype=self.dtype, mode="r", shape=(rows, *self.shape))
+        if scattered:
+            _map_of(mapped).madvise(mmap.MADV_RANDOM)
+        return mapped
+
+    def checksum(self, start: int, rows: int) -> int:
+        """Checksum of some rows, as :meth:`append` gave it."""
+        value, left = 0, rows * self.row_bytes
+        with self.path.open("rb") as handle:
+            handle.seek(start * self.row_bytes)
+            while left and (part := handle.read(min(left, CHECK_BYTES))):
+                value = zlib.crc32(part, value)
+                left -= len(part)
+        return value
+
+    def _check_size(self, rows: int) -> None:
+        size = self.path.stat().st_size
+        if size < rows * self.row_bytes:
+            raise CheckpointError(
+                f"{self.path}: {size} bytes, expected at least {rows * self.row_bytes} for {rows} "
+                "vectors; the index is damaged: restore it from a copy, or index into a new folder"
+            )
+
+
+def fetch(rows: NDArray[Any], places: NDArray[np.int64]) -> None:
+    """Have rows of a mapped file read from the disk, all at the same time, without waiting.
+
+    What lies in memory already costs a look.  Does nothing for rows that are no mapped file.
+    Places are in rising order.
+    """
+    if not isinstance(rows, np.memmap) or not len(places):
+        return
+    size = rows.strides[0]
+    begin = places * size // mmap.PAGESIZE
+    end = -(-(places + 1) * size // mmap.PAGESIZE)
+    # Where a row begins on the page on which the one before it ends, or the next, they are one.
+    cut = np.flatnonzero(begin[1:] > end[:-1])
+    firsts = np.concatenate([begin[:1], begin[1:][cut]]) * mmap.PAGESIZE
+    lasts = np.concatenate([end[:-1][cut], end[-1:]]) * mmap.PAGESIZE
+    mapped = _map_of(rows)
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        mapped.madvise(mmap.MADV_WILLNEED, first, min(last, len(mapped)) - first)
+
+
+def rows_of(rows: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
+    """Copies of some rows of a mapped file, in rising order, fetched together."""
+    fetch(rows, places)
+    return np.asarray(rows[places])
+
+
+def _map_of(rows: np.memmap[Any, Any]) -> mmap.mmap:
+    mapped: mmap.mmap = rows._mmap  # type: ignore[attr-defined]
+    return mapped
+
+
+def vector_files(folder: Path, meta: Mapping[str, str]) -> dict[str, VectorFile]:
+    """The vector files of the generation that the catalogue's ``meta`` names.
+
+    ``regions`` holds what is scored, ``sketch`` what bounds are computed from (see
+    :mod:`~cxrtext.index.features.bounds`), ``profiles`` the scores at the inducing points, which
+    name candidates (see :mod:`~cxrtext.index.features.language`), ``means`` the mean region,
+    ``sentences`` the vectors of the sentences.
+    """
+    N, D, m, n = (int(meta[name]) for name in ("regions", "dimension", "sketch", "landmarks"))
+    bits = ((N, D + SCALE_BYTES), "|i1") if meta["storage"] == "int8" else ((N, D), "<f2")
+    shapes = {
+        "regions": bits,
+        "sketch": ((2, m + 1, N), "<f2"),
+        "profiles": ((n,), "<f2"),
+        "means": ((D,), "<f4"),
+        SENTENCES: ((D,), "<f4"),
+    }
+    generation = int(meta["generation"])
+    return {
+        name: VectorFile(folder / f"{name}.{generation:06d}.vectors", *shape)
+        for name, shape in shapes.items()
+    }
+
+
+def orphans(folder: Path, meta: Mapping[str, str], structures: set[str]) -> list[Path]:
+    """Vector and FAISS files that are not the index's: a killed writer left them behind."""
+    own = {file.path for file in vector_files(folder, meta).values()}
+    own |= {folder / name for name in structures}
+    found = [*folder.glob("*.vectors"), *folder.glob("*.faiss"), *folder.glob(".*.tmp.faiss")]
+    return [path for path in found if path not in own]

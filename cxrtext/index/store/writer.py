@@ -1,0 +1,247 @@
+"""Changing an index: one process at a time, each change whole or not at all.
+
+Vectors are appended and synced first, the catalogue is committed after: until then no reader
+looks at them, and the next writer overwrites what was never committed.  Vectors of deleted images
+stay in the files, unread, until the index is compacted.
+
+Files that are kept for images, such as uploads, are named by their content and never written over.
+A file is noted among the leftovers before it is written, and again when an image gives it up.
+Whoever writes next removes the leftovers that no image names, so that whatever is killed, each
+image has the file that was written for it and no other file stays.
+"""
+
+import fcntl
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any
+
+from numpy.typing import NDArray
+
+from cxrtext.errors import DataError, WorkError
+from cxrtext.files import remove_file, sha256, write_json, write_private
+from cxrtext.files import sweep as sweep_unfinished
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, sqlite_errors
+from cxrtext.index.store.vectors import orphans, vector_files
+
+SUMMARY = "index.json"
+LOCK = "writer.lock"
+POLL_S = 0.2
+
+Segments = list[tuple[str, int, int, int]]
+"""Rows of the table of that name: file, first row, rows, checksum."""
+
+
+@contextmanager
+def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Iterator[Catalogue]:
+    """Open an index for changes, and remove what a killed writer left.
+
+    Args:
+        wait_s: How long to queue while another process writes; 0 refuses at once.
+        create: Whether a new index may be made.
+
+    Raises:
+        CheckpointError: The folder holds no index, or one of another version.
+        DataError: Another process writes.
+        WorkError: The folder cannot be written, or the disk is full.
+    """
+    path = folder / CATALOGUE
+    if not create and not path.is_file():
+        Catalogue(path).close()  # refuses what is no index before anything is made
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / LOCK).open("w") as handle:
+            _lock(handle.fileno(), folder, wait_s)
+            with sqlite_errors(path), Catalogue(path, write=True) as catalogue:
+                sweep(folder, catalogue)
+                try:
+                    yield catalogue
+                finally:
+                    remove_leftovers(catalogue)
+    except OSError as error:
+        raise WorkError(
+            f"{error.filename or folder}: {error.strerror}; the index holds what was acknowledged "
+            "before; fix the disk and run the same command again"
+        ) from None
+
+
+def _lock(handle: int, folder: Path, wait_s: float) -> None:
+    end = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise DataError(
+                    f"{folder}: another process is writing this index; wait for it to end, or "
+                    "queue with --wait SECONDS"
+                ) from None
+            time.sleep(POLL_S)
+        else:
+            return
+
+
+def sweep(folder: Path, catalogue: Catalogue) -> None:
+    """Remove files that no reader will look for: a killed writer's, or an older generation's."""
+    remove_leftovers(catalogue)
+    sweep_unfinished(folder)
+    meta = catalogue.meta()
+    if "generation" in meta:
+        files = {name for (name,) in catalogue.database.execute("SELECT file FROM structures")}
+        for path in orphans(folder, meta, files):
+            path.unlink(missing_ok=True)
+
+
+def append_rows(
+    folder: Path, meta: Mapping[str, str], start: int, arrays: Mapping[str, NDArray[Any]]
+) -> Segments:
+    """Put rows on disk behind those that are there; gives what the catalogue is to note of them."""
+    files = vector_files(folder, meta)
+    return [
+        (name, start, len(values), files[name].append(start, values))
+        for name, values in arrays.items()
+    ]
+
+
+def note_segments(database: Connection, segments: Segments) -> None:
+    """Note what :func:`append_rows` gave."""
+    database.executemany("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?)", segments)
+
+
+def keep_file(catalogue: Catalogue, root: Path, data: bytes, digest: str, ending: str) -> str:
+    """Keep a file, on disk when this returns, until the lock is given up; longer for an image.
+
+    Args:
+        root: The folder, made where there is none.
+        digest: Its SHA-256, in hexadecimal.
+
+    Returns:
+        Its name below the folder, for :class:`~cxrtext.index.changes.NewImage`.
+
+    Raises:
+        OSError: The disk is full or cannot be written.
+    """
+    file = f"{digest}{ending}"
+    with catalogue.transaction(write=True) as database:
+        database.execute("INSERT OR IGNORE INTO roots (path) VALUES (?)", (str(root),))
+        database.execute(
+            "INSERT OR IGNORE INTO leftovers SELECT root, ? FROM roots WHERE path = ?",
+            (file, str(root)),
+        )
+    path = root / file
+    # Another image may have the same pixels.  What is not what its name says is a killed writer's.
+    if path.is_symlink() or not path.is_file() or sha256(path) != digest:
+        write_private(path, data)
+    return file
+
+
+def leave_files(database: Connection, condition: str, value: str) -> None:
+    """Note the files of images that are about to go, in the caller's transaction.
+
+    ``condition`` is SQL such as ``study_id = ?``.
+    """
+    database.execute(
+        "INSERT OR IGNORE INTO leftovers SELECT root, file FROM images "  # noqa: S608
+        f"WHERE file IS NOT NULL AND {condition}",
+        (value,),
+    )
+
+
+def remove_leftovers(catalogue: Catalogue) -> None:
+    """Remove the leftovers that no image has; what cannot be removed now is left to the next."""
+    database = catalogue.database
+    found = database.execute("SELECT root, path, file FROM leftovers JOIN roots USING (root)")
+    for root, folder, file in found.fetchall():
+        with suppress(OSError):
+            if not Path(folder).is_dir():  # it is not mounted here, perhaps
+                continue
+            if not _is_named(database, Path(folder), file):
+                remove_file(Path(folder) / file)
+            with catalogue.transaction(write=True):
+                database.execute("DELETE FROM leftovers WHERE root = ? AND file = ?", (root, file))
+
+
+def _is_named(database: Connection, folder: Path, file: str) -> bool:
+    """Whether an image has a file, by whatever path its folder is known."""
+    rows = database.execute(
+        "SELECT DISTINCT path FROM images JOIN roots USING (root) WHERE file = ?", (file,)
+    )
+    path = folder / file
+    return any(
+        Path(other) == folder or (path.exists() and _is_same(path, Path(other) / file))
+        for (other,) in rows
+    )
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except FileNotFoundError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSummary:
+    """What an index holds after it was changed."""
+
+    images: int  # images in it
+    added: int  # images added by this run
+    sentences: int  # distinct sentences in it
+    recall_at_10: float | None  # share of the exact ten best that the fast search finds
+    rejected: Path | None = None  # where the images set aside are listed, or None
+    replaced: int = 0  # images that took the place of one of their name
+    reranked: float | None = None  # mean share of the images that the exact search has to score
+    candidates: str = ""  # kind of the FAISS structure
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any], **counts: Any) -> "IndexSummary":
+        """The summary of what :func:`write_summary` gave, and of what this run did."""
+        kept = {name: written[name] for name in ("images", "sentences", "recall_at_10", "reranked")}
+        kind = written["structures"].get("profiles", {}).get("kind", "")
+        return cls(**{"added": 0, **kept, **counts}, candidates=kind)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return {**asdict(self), "rejected": str(self.rejected) if self.rejected else None}
+
+
+def write_summary(folder: Path, catalogue: Catalogue) -> dict[str, Any]:
+    """Write ``index.json`` anew; gives what it holds."""
+    meta = catalogue.meta()
+    images, sentences = catalogue.counts()
+    structures = {
+        name: {
+            "file": file,
+            "digest": digest,
+            "places": places,
+            **{key: value for key, value in json.loads(detail).items() if key != "turn"},
+        }
+        for name, file, digest, places, detail in catalogue.database.execute(
+            "SELECT * FROM structures"
+        )
+    }
+    found = structures.get("profiles", {})
+    value = {
+        "format": "cxrtext index",
+        "schema": int(meta["schema_version"]),
+        "model": meta["model"],
+        "checkpoint": meta["checkpoint"],
+        "images": images,
+        "sentences": sentences,
+        "holes": int(meta["places"]) - images,
+        "storage": meta["storage"],
+        "generation": int(meta["generation"]),
+        "bytes": {
+            name: file.path.stat().st_size if file.path.is_file() else 0
+            for name, file in vector_files(folder, meta).items()
+        },
+        "structures": structures,
+        "recall_at_10": found.get("recall_at_10"),
+        "reranked": found.get("reranked"),
+    }
+    write_json(folder / SUMMARY, value)
+    return value

@@ -1,0 +1,83 @@
+"""What is remembered between questions: the embeddings of sentences, and others' results."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cxrtext.evaluation import Prompts
+from cxrtext.models import ImageTextModel
+
+REMEMBERED = 20_000
+"""Sentences; with 128 numbers each this is 10 MiB.  As many as a server's questions can hold at a
+time, so that none is forgotten between its embedding and its use."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Remembered(Generic[K, V]):
+    """The values that were used last, ``size`` of them; threads may share one."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._known: OrderedDict[K, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def missing(self, keys: Iterable[K]) -> list[K]:
+        """Those keys that have no value, each once."""
+        with self._lock:
+            return [key for key in dict.fromkeys(keys) if key not in self._known]
+
+    def use(self, keys: Iterable[K]) -> dict[K, V]:
+        """The values of those keys that have one."""
+        with self._lock:
+            found = {key: self._known[key] for key in keys if key in self._known}
+            for key in found:
+                self._known.move_to_end(key)
+            return found
+
+    def keep(self, values: Mapping[K, V]) -> None:
+        """Remember values, and forget those unused for longest."""
+        with self._lock:
+            self._known.update(values)
+            while len(self._known) > self._size:
+                self._known.popitem(last=False)
+
+
+class TextMemory(Remembered[str, Tensor]):
+    """Embeds sentences and keeps those used last."""
+
+    def __init__(self, model: ImageTextModel, size: int = REMEMBERED) -> None:
+        super().__init__(size)
+        self._model = model
+
+    def embed(self, sentences: Sequence[str]) -> Tensor:
+        """Unit vectors [S, D] of sentences, at least one; the unknown ones in one batch."""
+        found = self.use(sentences)
+        wanted = [s for s in dict.fromkeys(sentences) if s not in found]
+        if wanted:
+            # Each a copy: a row would keep the whole batch in memory.
+            vectors = [row.clone() for row in self._model.embed_sentences(wanted)]
+            made = dict(zip(wanted, vectors, strict=True))
+            found |= made
+            self.keep(made)
+        return torch.stack([found[sentence] for sentence in sentences])
+
+
+def prompt_vectors(memory: TextMemory, prompts: Mapping[str, Prompts]) -> Tensor:
+    """Unit vectors [F, 2, D], positive first, of phrases that may be known already.
+
+    As :func:`cxrtext.evaluation.prompt_embeddings` has them.
+    """
+    sides = [side for entry in prompts.values() for side in (entry.positive, entry.negative)]
+    vectors = memory.embed([phrase for side in sides for phrase in side])
+    means = [part.mean(dim=0) for part in vectors.split([len(side) for side in sides])]
+    return F.normalize(torch.stack(means), dim=-1).view(len(prompts), 2, -1)

@@ -1,0 +1,79 @@
+"""A report beside its image, every sentence marked by its support, as a page without scripts."""
+
+import numpy as np
+from markupsafe import Markup, escape
+from PIL import Image as Pictures
+
+from cxrtext.images.overlay import encode_png, render_overlay
+from cxrtext.page import EMPTY, Columns, Figure, Gallery, Picture, Section, Text, html_page, number
+from cxrtext.service.answers import Image
+from cxrtext.service.verify.verify import SupportedSentence, Verification
+
+LONGEST_SIDE = 512
+"""Of the pictures on the page, in pixels."""
+
+_COLORS = {"supported": "var(--right)", "weak": "var(--warning)", "unsupported": "var(--error)"}
+
+_NOTE = (
+    "Support is the percentile of the sentence's score in this image among the reference images: "
+    "how many of them it fits less. It is not a probability, and a common sentence that is true "
+    "of most chests lies anywhere."
+)
+
+
+def verification_page(found: Verification, report: str, pixels: Image) -> str:
+    """An HTML page of a report against an image [1, H, W] in [0, 1]; it holds both."""
+    small, factor = _shrunk(pixels)
+    used = found.reference
+    compared = f"{used.images} {used.source} images" if used.images else "no reference images"
+    beside = Columns([Figure([(encode_png(small), "The radiograph")]), _marked(found, report)])
+    maps = [_picture(one, small, factor) for one in found.sentences]
+    return html_page(
+        "Report against image",
+        [Section("Sentences", [Gallery("", "", maps)])],
+        head=[Text(f"{_NOTE} Compared with {compared}.", "note"), beside],
+        links=False,
+    )
+
+
+def _marked(found: Verification, report: str) -> Markup:
+    parts, done = [], 0
+    for one in found.sentences:
+        support = "no reference" if one.support is None else f"support {one.support:.0f}"
+        parts += [
+            escape(report[done : one.start]),
+            Markup('<mark class="{}" title="{}, {}" style="{}">{}</mark>').format(
+                one.verdict or "", support, one.wording,
+                "background: none; color: inherit; border-bottom: 3px solid "
+                + _COLORS.get(one.verdict or "", "var(--line)"),
+                report[one.start : one.end],
+            ),
+        ]  # fmt: skip
+        done = one.end
+    text = Markup().join([*parts, escape(report[done:])])
+    return Markup('<div style="white-space: pre-wrap; overflow-wrap: anywhere">{}</div>').format(
+        text
+    )
+
+
+def _picture(one: SupportedSentence, pixels: Image, factor: float) -> Picture:
+    """The map of a sentence over the image, with its support, verdict and wording."""
+    heat = _resized(one.grounding.map(), pixels.shape[1], pixels.shape[2])
+    x, y = one.grounding.peak
+    overlay = render_overlay(
+        pixels, heat, limits=one.grounding.limits, peak=(x * factor, y * factor)
+    )
+    support = f"support {number(one.support, 0)} · {one.verdict or EMPTY} · {one.wording}"
+    return Picture([encode_png(overlay)], [one.sentence, support])
+
+
+def _shrunk(pixels: Image) -> tuple[Image, float]:
+    height, width = pixels.shape[1:]
+    factor = min(1.0, LONGEST_SIDE / max(height, width))
+    sizes = (max(1, round(height * factor)), max(1, round(width * factor)))
+    return (pixels, 1.0) if factor == 1 else (_resized(pixels[0], *sizes)[None], factor)
+
+
+def _resized(values: Image, height: int, width: int) -> Image:
+    picture = Pictures.fromarray(np.ascontiguousarray(values, dtype=np.float32))
+    return np.asarray(picture.resize((width, height), Pictures.Resampling.BILINEAR))

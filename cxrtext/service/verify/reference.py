@@ -1,0 +1,149 @@
+"""How well an image supports sentences: the percentile of a score among reference images."""
+
+import hashlib
+import math
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.index import Archive
+from cxrtext.index.features.scoring import exact_scores, pooled
+from cxrtext.index.store.snapshot import Snapshot
+from cxrtext.index.store.vectors import rows_of
+from cxrtext.models import ImageTextModel
+from cxrtext.models.quantised import pack, unpack
+from cxrtext.models.reference import MOST, Reference, load_reference
+from cxrtext.pausing import Pausing
+from cxrtext.service.cache import Remembered
+
+Scores = NDArray[np.float32]
+
+REMEMBERED = 4096
+"""Sentences whose reference scores are kept, by a digest, not by their text; of 512 images each
+this is 8 MiB."""
+
+SCORED_AT_ONCE = 16
+"""Reference images; bounds memory, and the time between two pauses."""
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class ReferenceScores:
+    """Scores of sentences with reference images, remembered; threads may share one."""
+
+    def __init__(self, model: ImageTextModel, reference: Reference, size: int = REMEMBERED) -> None:
+        self.reference = reference
+        self._model = model
+        self._known: Remembered[bytes, Scores] = Remembered(size)
+
+    def of(self, sentences: Sequence[str], texts: Tensor, side: int) -> Pausing[list[Scores]]:
+        """Scores of each of S sentences with every reference image, in rising order; with pauses.
+
+        Args:
+            texts: [S, D], embeddings of the sentences.
+            side: Regions along a side of the image that is asked about.  Where the reference
+                has more, they are pooled to as many, for a score depends on it.
+        """
+        keys = [_key(sentence, side) for sentence in sentences]
+        found = self._known.use(keys)
+        missing = {key: i for i, key in enumerate(keys) if key not in found}
+        if missing:
+            scored = yield from self._score(texts[list(missing.values())], side)
+            made = dict(zip(missing, scored, strict=True))
+            found |= made
+            self._known.keep(made)
+        return [found[key] for key in keys]
+
+    def _score(self, texts: Tensor, side: int) -> Pausing[Scores]:
+        parts = []
+        for start in range(0, len(self.reference), SCORED_AT_ONCE):
+            regions = at_side(self.reference.regions(start, start + SCORED_AT_ONCE), side)
+            parts.append(exact_scores(self._model, regions, texts))
+            yield
+        scores: Scores = np.sort(torch.cat(parts, dim=1).numpy(), axis=1)
+        return scores
+
+
+class References:
+    """The reference of a model: the checkpoint's, else images of its archive, else none.
+
+    It is made once; one of an archive again when the archive has changed.
+    """
+
+    def __init__(self, model: ImageTextModel, archive: Archive | None) -> None:
+        self._model, self._archive = model, archive
+        self._lock = threading.Lock()
+        self._made: tuple[ReferenceScores | None, list[Snapshot]] | None = None
+
+    def now(self) -> ReferenceScores | None:
+        """The reference as it is now (CheckpointError)."""
+        with self._lock:
+            if self._made is not None and self._made[0] is not None and not self._made[1]:
+                return self._made[0]
+            snapshots = [] if self._archive is None else self._archive.snapshots()
+            if self._made is None or list(map(id, snapshots)) != list(map(id, self._made[1])):
+                self._made = self._make(snapshots)
+            return self._made[0]
+
+    def _make(self, snapshots: list[Snapshot]) -> tuple[ReferenceScores | None, list[Snapshot]]:
+        """It, and the snapshots that it was made from."""
+        model = self._model
+        own = load_reference(model.folder, model) if model.folder is not None else None
+        if own is not None:
+            return ReferenceScores(model, own), []
+        reference = index_reference(snapshots)
+        return None if reference is None else ReferenceScores(model, reference), snapshots
+
+
+def _key(sentence: str, side: int) -> bytes:
+    return hashlib.blake2b(f"{side}:{sentence}".encode(), digest_size=16).digest()
+
+
+def at_side(regions: Tensor, side: int) -> Tensor:
+    """Regions [B, N, D] of a grid with at most ``side`` regions along a side, pooled if need be."""
+    own = math.isqrt(regions.shape[1])
+    return regions if own <= side else pooled(regions, math.ceil(own / side))
+
+
+def percentile(score: float, others: Scores) -> float:
+    """Per cent of scores, in rising order, that are below one; equal ones count half."""
+    below = int(np.searchsorted(others, np.float32(score), side="left"))
+    upto = int(np.searchsorted(others, np.float32(score), side="right"))
+    return 50.0 * (below + upto) / len(others)
+
+
+def index_reference(snapshots: Sequence[Snapshot], count: int = MOST) -> Reference | None:
+    """Images of an archive as a reference, for checkpoints that have none of their own.
+
+    Which ones depends on their numbers, as if drawn at random once and for all, so that a
+    percentile changes little while images come and go.  None where there is no image.
+    """
+    drawn = [
+        (int(key), which, int(place))
+        for which, snapshot in enumerate(snapshots)
+        for key, place in zip(
+            _keys(snapshot.numbers[snapshot.live], which), snapshot.live, strict=True
+        )
+    ]
+    chosen = sorted(drawn)[:count]
+    if not chosen:
+        return None
+    parts = []
+    for which, snapshot in enumerate(snapshots):
+        places = sorted(place for _, index, place in chosen if index == which)
+        if places:
+            parts.append(unpack(rows_of(snapshot.arrays["regions"], np.array(places))))
+    side = min(math.isqrt(part.shape[1]) for part in parts)
+    rows = [pack(at_side(part, side), "int8") for part in parts]
+    return Reference(np.concatenate(rows), "index")
+
+
+def _keys(numbers: NDArray[np.int64], which: int) -> NDArray[np.uint64]:
+    keys: NDArray[np.uint64] = (
+        numbers.astype(np.uint64) * np.uint64(64) + np.uint64(which)
+    ) * _SPREAD
+    return keys

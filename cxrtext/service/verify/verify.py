@@ -1,0 +1,112 @@
+"""How well an image supports each sentence of a report."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from cxrtext.images import Geometry
+from cxrtext.index.features.scoring import exact_scores
+from cxrtext.models import ImageTextModel
+from cxrtext.models.similarity import region_scores
+from cxrtext.pausing import Pausing
+from cxrtext.service.answers import EmbeddedImage, Grounding, ground_grid
+from cxrtext.service.verify.reference import ReferenceScores, Scores, percentile
+from cxrtext.service.verify.sentences import ReportSentence
+from cxrtext.service.verify.wording import Wording, wording
+
+Verdict = Literal["supported", "weak", "unsupported"]
+Source = Literal["validation", "index", "none"]
+
+SUPPORTED, WEAK = 75.0, 40.0
+"""Percentiles from which on a sentence counts as supported, and as weakly supported."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceUsed:
+    """What scores were compared with: images kept with the checkpoint ("validation"), or others."""
+
+    source: Source
+    images: int
+
+
+@dataclass(frozen=True, slots=True)
+class SupportedSentence(ReportSentence):
+    """A sentence of a report, and how well an image supports it."""
+
+    wording: Wording  # how it puts what it says
+    support: float | None  # per cent of the reference images that fit it less; None without any
+    verdict: Verdict | None  # in words, by ``support``; not calibrated
+    grounding: Grounding  # its score and where in the image it fits best
+
+    @property
+    def score(self) -> float:
+        """Score of the whole image, in [−1, 1]."""
+        return self.grounding.score
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A report against an image."""
+
+    sentences: tuple[SupportedSentence, ...]  # in the order of the report
+    reference: ReferenceUsed
+
+
+@torch.inference_mode()
+def verify_sentences(
+    model: ImageTextModel,
+    texts: Tensor,
+    image: EmbeddedImage,
+    reference: ReferenceScores | None,
+    sentences: Sequence[ReportSentence],
+    threshold: float | None = None,
+) -> Pausing[Verification]:
+    """Say of the sentences of a report, at least one, how well an image supports each.
+
+    Work that pauses.
+
+    Args:
+        texts: [S, D], embeddings of the sentences.
+        reference: Other images, which support is measured by.
+        sentences: S of them.
+        threshold: From which score on a region counts for the boxes; by default halfway between
+            the mean and the maximum of each sentence's map.
+
+    Source: METHOD section 6.
+    """
+    regions = image.regions[None].float().to(model.device)
+    grids = region_scores(regions, texts)[:, 0].cpu().numpy()
+    scores = exact_scores(model, regions, texts)[:, 0].tolist()
+    side = math.isqrt(regions.shape[1])
+    others: Sequence[Scores | None] = [None] * len(sentences)
+    used = ReferenceUsed("none", 0)
+    if reference is not None:
+        kept = reference.reference
+        used = ReferenceUsed("validation" if kept.source == "validation" else "index", len(kept))
+        others = yield from reference.of([s.sentence for s in sentences], texts, side)
+    geometry = Geometry(image.height, image.width, model.spec.preprocessing)
+    found = []
+    for one, grid, score, other in zip(sentences, grids, scores, others, strict=True):
+        support = None if other is None else percentile(score, other)
+        grounding = ground_grid(grid.reshape(side, side), score, geometry, threshold)
+        said, verdict = wording(one.sentence), verdict_of(support)
+        found.append(
+            SupportedSentence(
+                **asdict(one), wording=said, support=support, verdict=verdict, grounding=grounding
+            )
+        )
+        yield
+    return Verification(tuple(found), used)
+
+
+def verdict_of(support: float | None) -> Verdict | None:
+    """A percentile in words: supported from 75 on, weak from 40 on, else unsupported."""
+    if support is None:
+        return None
+    if support >= SUPPORTED:
+        return "supported"
+    return "weak" if support >= WEAK else "unsupported"
