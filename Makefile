@@ -3,6 +3,7 @@
 # make test-all      those too that kill, stop and race processes for minutes
 # make test-browser  those of the page alone, in a Chromium
 # make check         formatting, lint, types, layers
+# make docs          the guides as a site in site/, links checked; nothing is loaded from elsewhere
 #
 # All share one virtual environment, made when there is none. With PIP_EXTRA_INDEX_URL the
 # caller chooses PyTorch's CPU or CUDA wheels (see README.md).
@@ -32,7 +33,7 @@ TEST_THREADS ?= 1
 PYTEST := OMP_NUM_THREADS=$(TEST_THREADS) $(BIN)/python -m pytest -q
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
-.PHONY: install demo test test-all test-browser check format clean-demo
+.PHONY: install demo test test-all test-browser check format docs clean-demo
 
 install: $(INSTALLED)
 
@@ -62,6 +63,10 @@ check: $(INSTALLED)
 format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(INSTALLED)
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "the guides: site/index.html"
 
 # Each stage makes its file once; a stopped demonstration goes on where it was.
 demo: $(DEMO)/index/index.json

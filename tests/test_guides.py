@@ -1,0 +1,81 @@
+"""The commands of the README and of the guides run as they stand, from an empty folder."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROMPTS = """Pleural Effusion:
+  positive: ["Left pleural effusion.", "Right pleural effusion."]
+  negative: ["No pleural effusion."]
+"""
+
+
+def commands(page: Path) -> list[str]:
+    """The blocks marked ``sh``; what wants a GPU, a model hub or a server is not marked so."""
+    return re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the README's commands have run."""
+    folder = tmp_path_factory.mktemp("readme")
+    [script] = commands(ROOT / "README.md")
+    done = run(script, folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_the_readme_makes_an_archive_that_can_be_searched(archive: Path) -> None:
+    data = archive / "data"
+    for made in ("check.html", "sentences.csv", "evaluation/report.html", "index/index.json"):
+        assert (data / made).stat().st_size > 0
+    found = run('cxrtext search "Left pleural effusion." --index index -k 3 --json', data)
+    assert found.stdout.count('"score"') == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["service", "labels", "backup"])
+def test_a_guide_runs_after_the_readme(name: str, archive: Path) -> None:
+    data = archive / "data"
+    (data / "prompts.yaml").write_text(PROMPTS)
+    for script in commands(ROOT / f"docs/tasks/{name}.md"):
+        done = run(script, data)
+        assert done.returncode == 0, f"{script}{done.stderr}"
+
+
+@pytest.mark.slow
+def test_the_guide_for_a_cpu_runs(tmp_path: Path) -> None:
+    done = run("\n".join(commands(ROOT / "docs/tasks/own-archive-cpu.md")), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_guide_for_a_cpu_trains_as_the_readme_does() -> None:
+    """So that one of the two is not forgotten."""
+    texts = ((ROOT / page).read_text() for page in ("README.md", "docs/tasks/own-archive-cpu.md"))
+    readme, guide = (re.findall(r"--set (\S+=\S+)", text) for text in texts)
+    assert readme == guide
+
+
+@pytest.mark.parametrize("page", ["README.md", *sorted((ROOT / "docs").rglob("*.md"))])
+def test_links_lead_somewhere(page: str | Path) -> None:
+    file = ROOT / page
+    text = re.sub(r"```.*?```", "", file.read_text(encoding="utf-8"), flags=re.S)
+    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
+        assert (file.parent / target).exists(), f"{file}: {target}"
