@@ -92,12 +92,12 @@ def _box(
         x, y, w, h = (float(value) for value in bbox)
         width, height = (int(float(value or 0)) for value in size)
     except (ValueError, TypeError, OverflowError):
-        return "x, y, w, h or the size of the image are no numbers; mend them"
+        return "x, y, w, h or the size of the image must be numbers; fix them"
     if not all(map(math.isfinite, (x, y, w, h))) or w <= 0 or h <= 0 or width < 0 or height < 0:
-        return "a box has a width and a height above 0; mend them"
+        return "a box has a width and a height above 0; fix them"
     # Boxes drawn by hand may stand a pixel over the edge, and those of a resized image more.
     if x + w <= 0 or y + h <= 0 or (width and x >= width) or (height and y >= height):
-        return "the box lies outside its image; mend it"
+        return "the box lies outside its image; fix it"
     if not image.strip():
         return "the image is not named; name it"
     return Box(image.strip(), width, height, finding, label_text, (x, y, w, h))
@@ -142,12 +142,12 @@ def _coco_boxes(path: Path) -> Iterator[Box | BadItem]:
     for number, entry in enumerate(coco["annotations"], 1):
         item = f"annotation {number}"
         if not isinstance(entry, dict) or not isinstance(entry.get("bbox"), list):
-            yield BadItem(item, "it has no bbox; mend or remove it")
+            yield BadItem(item, "it has no bbox; fix or remove it")
             continue
         key, kind = entry.get("image_id"), entry.get("category_id")
         image = images.get(key) if isinstance(key, (int, str)) else None
         if image is None:
-            yield BadItem(item, "its image_id is that of no image; mend or remove it")
+            yield BadItem(item, "its image_id is that of no image; fix or remove it")
             continue
         category = categories.get(kind, {}) if isinstance(kind, (int, str)) else {}
         found = _box(
@@ -181,7 +181,7 @@ def _csv_boxes(path: Path) -> Iterator[Box | BadItem]:
 
 
 def iter_boxes(path: Path) -> Iterator[Box | BadItem]:
-    """Give the boxes of a file, and what was set aside among them.
+    """Give the boxes of a file, and what was rejected among them.
 
     Args:
         path: COCO JSON (``.json``), whose annotations have ``bbox`` and ``label_text``; or a table

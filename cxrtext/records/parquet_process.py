@@ -42,8 +42,8 @@ def cell_text(value: Any) -> str:
 
 def to_frame(kind: int, content: Any) -> bytes:
     """Pack a frame; lone surrogates stay what they are."""
-    told = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    data = told.encode("utf-8", "surrogatepass")
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    data = text.encode("utf-8", "surrogatepass")
     return HEAD.pack(kind, len(data)) + data
 
 

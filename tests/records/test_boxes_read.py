@@ -59,8 +59,8 @@ def test_a_table_may_leave_size_and_finding_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"bbox": [1, 2, 3]}, "no numbers"),
-        ({"bbox": [1, 2, 3, "wide"]}, "no numbers"),
+        ({"bbox": [1, 2, 3]}, "must be numbers"),
+        ({"bbox": [1, 2, 3, "wide"]}, "must be numbers"),
         ({"bbox": [1, 2, 0, 4]}, "above 0"),
         ({"bbox": [1, 2, float("nan"), 4]}, "above 0"),
         ({"bbox": [500, 2, 3, 4]}, "outside its image"),

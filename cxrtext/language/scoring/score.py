@@ -56,7 +56,7 @@ class SentenceScores:
 
     @property
     def log_likelihood_per_token(self) -> NDArray[np.float64]:
-        """Length-normalised: the mean over the word pieces, in nats, [S]."""
+        """Length-normalized: the mean over the word pieces, in nats, [S]."""
         return self.log_likelihood / self.n_tokens
 
 

@@ -24,7 +24,7 @@ not given away by its own tail."""
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 LONGEST_SENTENCE = 500
-"""Word pieces; text of at most 1000 characters that has more is a pasted table, and set aside."""
+"""Word pieces; text of at most 1000 characters that has more is a pasted table, and rejected."""
 
 
 @dataclass(frozen=True, slots=True)
