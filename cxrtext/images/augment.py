@@ -18,7 +18,7 @@ class Views:
 
     top: Tensor  # [B], first row of the window, in pixels
     left: Tensor  # [B], first column of the window
-    angle: Tensor  # [B], turn about the window's centre, in radians
+    angle: Tensor  # [B], turn about the window's center, in radians
     brightness: Tensor  # [B], what is added
     contrast: Tensor  # [B], relative change
 
@@ -82,7 +82,7 @@ def crops(images: Tensor, views: Views, crop: int) -> Tensor:
 
 
 def rotated_crop(images: Tensor, views: Views, crop: int) -> Tensor:
-    """Cut windows that are turned about their centres, in one bilinear pass.
+    """Cut windows that are turned about their centers, in one bilinear pass.
 
     Args:
         images: [B, 1, R, R], 8-bit grey; beyond its edge an image goes on as at the edge.

@@ -513,8 +513,8 @@ class SquareStore:
                 return -1
             slot = self._next
             self._pixels.write(slot, image.pixels)
-            told_of = checksum(digest, image.height, image.width, image.pixels)
-            kept = Kept(slot, image.height, image.width, told_of)
+            named_errors = checksum(digest, image.height, image.width, image.pixels)
+            kept = Kept(slot, image.height, image.width, named_errors)
             self.catalogue.add(self._store, digest, kept)  # only now can it be found
         self._next = slot + 1
         return slot

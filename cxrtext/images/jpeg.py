@@ -131,7 +131,7 @@ def read_jpeg2000(data: bytes) -> Codestream:
         raise ImageError(DAMAGED)
     first = described[:3]
     if described != first * components or first[1:] != b"\x01\x01":
-        raise ImageError("its colour channels differ in size; export the file uncompressed")
+        raise ImageError("its color channels differ in size; export the file uncompressed")
     return Codestream(
         y1 - y0, x1 - x0, components, (first[0] & 0x7F) + 1, signed=bool(first[0] & 0x80)
     )

@@ -12,7 +12,7 @@ from cxrtext.images.grey import Floats, eight_bit
 Box = Sequence[float]
 
 # "inferno" of matplotlib (CC0) at nine evenly spaced places: lightness rises evenly with heat.
-_COLOURS = np.array(
+_COLORS = np.array(
     [
         (0, 0, 4),
         (31, 12, 72),
@@ -26,7 +26,7 @@ _COLOURS = np.array(
     ],
     dtype=np.float32,
 )
-_BOX_COLOUR = (64, 224, 255)
+_BOX_COLOR = (64, 224, 255)
 _SHADOW = (0, 0, 0)
 
 
@@ -67,7 +67,7 @@ def render_overlay(
 ) -> Image.Image:
     """Blend a heatmap over a radiograph.
 
-    Colour and opacity rise with heat, so that cool regions stay readable; where heat is NaN the
+    Color and opacity rise with heat, so that cool regions stay readable; where heat is NaN the
     radiograph is untouched.
 
     Args:
@@ -75,7 +75,7 @@ def render_overlay(
         heat: [H, W], NaN where undefined.
         limits: Heat that is drawn fully transparent, and heat that is drawn at full opacity. None
             takes the least and the greatest; constant heat is then not drawn.
-        opacity: Greatest share of colour, in [0, 1].
+        opacity: Greatest share of color, in [0, 1].
         boxes: (x, y, width, height) each, in original pixels.
         peak: (x, y) in original pixels, marked by a ring.
 
@@ -111,15 +111,15 @@ def _level(heat: Floats, limits: tuple[float, float] | None) -> Floats:
 
 
 def _blend(grey: npt.NDArray[np.uint8], level: Floats, opacity: float) -> npt.NDArray[np.uint8]:
-    # 256 steps are all that 8-bit colours can tell apart.
+    # 256 steps are all that 8-bit colors can tell apart.
     steps = np.linspace(0, 1, 256)
-    places = np.linspace(0, 1, len(_COLOURS))
-    colours = np.stack([np.interp(steps, places, channel) for channel in _COLOURS.T], axis=-1)
+    places = np.linspace(0, 1, len(_COLORS))
+    colors = np.stack([np.interp(steps, places, channel) for channel in _COLORS.T], axis=-1)
     share = (opacity * steps**1.5).astype(np.float32)
     index = np.rint(level * 255).astype(np.uint8)
     alpha = share[index][..., np.newaxis]
-    # grey and share once a pixel, colour three times
-    mixed = grey[..., np.newaxis] * (1 - alpha) + colours.astype(np.float32)[index] * alpha
+    # grey and share once a pixel, color three times
+    mixed = grey[..., np.newaxis] * (1 - alpha) + colors.astype(np.float32)[index] * alpha
     return np.rint(mixed).astype(np.uint8)
 
 
@@ -127,10 +127,10 @@ def _draw_box(draw: ImageDraw.ImageDraw, box: Box, line: int) -> None:
     x, y, width, height = box
     corners = (x, y, x + max(width, 1) - 1, y + max(height, 1) - 1)
     draw.rectangle(corners, outline=_SHADOW, width=line + 2)
-    draw.rectangle(corners, outline=_BOX_COLOUR, width=line)
+    draw.rectangle(corners, outline=_BOX_COLOR, width=line)
 
 
 def _draw_ring(draw: ImageDraw.ImageDraw, peak: tuple[float, float], line: int) -> None:
     x, y = peak
-    for colour, radius, width in ((_SHADOW, 5 * line + 1, line + 2), (_BOX_COLOUR, 5 * line, line)):
-        draw.ellipse((x - radius, y - radius, x + radius, y + radius), outline=colour, width=width)
+    for color, radius, width in ((_SHADOW, 5 * line + 1, line + 2), (_BOX_COLOR, 5 * line, line)):
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), outline=color, width=width)

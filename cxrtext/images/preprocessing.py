@@ -1,7 +1,7 @@
 """From a radiograph to the encoder's square input, and exact maps between the two.
 
 There is one definition, whatever the image was read as: grey values in [0, 1] are rounded to
-8 bits, the centre square is resized as 8 bits, and its centre crop is normalised.  So what is
+8 bits, the center square is resized as 8 bits, and its center crop is normalised.  So what is
 kept as 8 bits (training's cache) and what is made on the spot (search) are equal bit for bit.
 """
 
@@ -20,7 +20,7 @@ MAX_RESIZE = 8192
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """How an image is prepared: shorter side to ``resize``, centre crop, normalisation.
+    """How an image is prepared: shorter side to ``resize``, center crop, normalisation.
 
     The numbers are kept in a checkpoint's ``config.json``; `to_dict` and `from_dict` are its form.
 
@@ -29,7 +29,7 @@ class Preprocessing:
     """
 
     resize: int = 512  # length of the shorter side after resizing, in pixels
-    # side of the square that is cut from the centre, in pixels; at most ``resize``.
+    # side of the square that is cut from the center, in pixels; at most ``resize``.
     crop: int = 480
     # taken from grey values in [0, 1].  The default, with that of ``std``, brings windowed chest
     # radiographs to about zero mean and unit variance.
@@ -55,7 +55,7 @@ class Preprocessing:
         return self.normalise(self.square(image))
 
     def square(self, image: Floats | Bytes) -> Bytes:
-        """Round to 8 bits, resize, and keep the centre square, as training caches it.
+        """Round to 8 bits, resize, and keep the center square, as training caches it.
 
         Args:
             image: [1, H, W], of any size and aspect ratio; small ones are enlarged.  Floats in [0,
@@ -79,7 +79,7 @@ class Preprocessing:
         return np.array(resized)[np.newaxis]  # a copy, which may be written to
 
     def normalise(self, square: Bytes) -> Floats:
-        """Cut the centre crop out of 8-bit squares and normalise it.
+        """Cut the center crop out of 8-bit squares and normalise it.
 
         Args:
             square: [..., resize, resize], from `square`.
@@ -129,7 +129,7 @@ class Geometry:
     """Exact maps between an original image and its prepared crop.
 
     Coordinates are continuous, x to the right and y down from the upper left corner: pixel (i, j)
-    covers x in [j, j + 1] and y in [i, i + 1], its centre being at +0.5.  Boxes are
+    covers x in [j, j + 1] and y in [i, i + 1], its center being at +0.5.  Boxes are
     (x, y, width, height), as COCO has them.
 
     Raises:
@@ -158,7 +158,7 @@ class Geometry:
 
     @property
     def square_origin(self) -> tuple[int, int]:
-        """(x, y) of the centre square in the resized image."""
+        """(x, y) of the center square in the resized image."""
         height, width = self.resized
         size = self.preprocessing.resize
         return (width - size) // 2, (height - size) // 2
@@ -172,7 +172,7 @@ class Geometry:
 
     @property
     def square_box(self) -> tuple[float, float, float, float]:
-        """(left, top, right, bottom) of the centre square in the original."""
+        """(left, top, right, bottom) of the center square in the original."""
         return self._place(self.square_origin, self.preprocessing.resize)
 
     @property
@@ -221,14 +221,14 @@ class Geometry:
     def map_to_original(self, grid: npt.NDArray[np.floating[Any]]) -> Floats:
         """Enlarge a region grid onto the crop's place in the original.
 
-        Bilinear between the centres of regions (``align_corners=False``), constant beyond the
-        outermost centres.
+        Bilinear between the centers of regions (``align_corners=False``), constant beyond the
+        outermost centers.
 
         Args:
             grid: [h, w], covering the crop evenly.
 
         Returns:
-            [H, W]; NaN at pixels whose centre lies outside the crop.
+            [H, W]; NaN at pixels whose center lies outside the crop.
         """
         if grid.ndim != 2 or 0 in grid.shape:
             raise ValueError(f"a grid is [h, w], not {list(grid.shape)}")
@@ -241,9 +241,9 @@ class Geometry:
 
     def _along(self, axis: int, extent: int, cells: int) -> "_Axis":
         crop = self.preprocessing.crop
-        centres = (np.arange(extent) + 0.5) * self.scale[axis] - self.crop_origin[axis]
-        pixels = np.flatnonzero((centres >= 0) & (centres < crop))
-        at = np.clip(centres[pixels] * cells / crop - 0.5, 0, cells - 1)
+        centers = (np.arange(extent) + 0.5) * self.scale[axis] - self.crop_origin[axis]
+        pixels = np.flatnonzero((centers >= 0) & (centers < crop))
+        at = np.clip(centers[pixels] * cells / crop - 0.5, 0, cells - 1)
         before = at.astype(np.int64)
         share = (at - before).astype(np.float32)
         return _Axis(pixels, before, np.minimum(before + 1, cells - 1), share)

@@ -24,7 +24,7 @@ JPEG_START = b"\xff\xd8\xff"
 
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _PLAIN_GREY = b"\x08\0\0\0\0"
-"""Depth, colour type, compression, filter and interlace of its IHDR."""
+"""Depth, color type, compression, filter and interlace of its IHDR."""
 
 _PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2))
 _ADAM7 = (*_PASSES, (0, 1, 1, 2))
@@ -96,22 +96,22 @@ def _size(data: bytes) -> tuple[int, int]:
 def _by_libpng(data: bytes, height: int, width: int) -> Grey | None:
     """Decode a PNG of plain grey or of 16 bits.
 
-    libpng takes a seventh less time for plain grey than Pillow, which keeps 8 of 16 bits of colour.
+    libpng takes a seventh less time for plain grey than Pillow, which keeps 8 of 16 bits of color.
 
     Returns:
         The picture; None where the file is something else or not in order, of which Pillow has the
         last word.
     """
-    depth, colour = data[24], data[25]
+    depth, color = data[24], data[25]
     plain = data[24:29] == _PLAIN_GREY and b"tRNS" not in data
-    if not (plain or (depth == 16 and colour in (0, 2, 4, 6))) or b"eXIf" in data:
+    if not (plain or (depth == 16 and color in (0, 2, 4, 6))) or b"eXIf" in data:
         return None
     import imagecodecs
 
     try:
         values = np.asarray(imagecodecs.png_decode(data))
     except (RuntimeError, ValueError):
-        if not plain and colour:  # of which Pillow would keep 8 bits, and so another contrast
+        if not plain and color:  # of which Pillow would keep 8 bits, and so another contrast
             raise ImageError(_UNREADABLE) from None
         return None
     if values.shape[:2] != (height, width) or values.dtype != (np.uint8 if plain else np.uint16):
@@ -161,8 +161,8 @@ def _inflated_bytes(inflater: "zlib._Decompress", packed: bytes, wanted: int) ->
 
 def _image_bytes(data: bytes) -> int:
     """Count the bytes of a PNG's rows, each of which starts with the number of its filter."""
-    width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", data[16:29])
-    bits = depth * _CHANNELS.get(colour, 1)
+    width, height, depth, color, _, _, interlaced = struct.unpack(">IIBBBBB", data[16:29])
+    bits = depth * _CHANNELS.get(color, 1)
     total = 0
     for left, top, across, down in _ADAM7 if interlaced else ((0, 0, 1, 1),):
         columns, rows = -(-(width - left) // across), -(-(height - top) // down)
@@ -182,7 +182,7 @@ def _grey(image: Image.Image) -> Grey:
 
 
 def _in_strips(image: Image.Image) -> Floats:
-    """Weigh colours into grey values, [H, W], some rows at a time: floats take much memory."""
+    """Weigh colors into grey values, [H, W], some rows at a time: floats take much memory."""
     pixels = np.asarray(image)
     grey = np.empty(pixels.shape[:2], dtype=np.float32)
     step = max(1, _STRIP // pixels.shape[1])

@@ -7,7 +7,7 @@ from cxrtext.images.dicom import decode_dicom
 from cxrtext.images.dicom.file import is_dicom, looks_headless
 from cxrtext.images.grey import Floats, Grey
 from cxrtext.images.raster import JPEG_START, PNG_START, decode_raster
-from cxrtext.images.source import stored_bytes, told_of
+from cxrtext.images.source import named_errors, stored_bytes
 
 Window = int | str | tuple[float, float]
 
@@ -17,12 +17,12 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
 
     The kind of file is told by its content, not by its name.  In DICOM the modality and the
     value-of-interest transformation are applied and MONOCHROME1 is inverted; overlays are
-    ignored.  PNG and JPEG are taken as they are, colour made grey.
+    ignored.  PNG and JPEG are taken as they are, color made grey.
 
     Args:
         frame: Which frame, from 0.  May be left out unless the file holds several.
         window: How to choose contrast in greyscale DICOM: an index into the file's own choices (its
-            VOI LUTs, then its windows), the name that the file gives to one of them, or (centre,
+            VOI LUTs, then its windows), the name that the file gives to one of them, or (center,
             width) in modality units.  None takes the first, and where the file has none, from the
             0.5th to the 99.5th percentile.
 
@@ -30,7 +30,7 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
         [1, H, W] float32 in [0, 1], all finite.
 
     Raises:
-        ImageError: When the file cannot be read; one line that names it, the fault and the mend.
+        ImageError: When the file cannot be read; one line that names it, the fault and what to do.
     """
     data = stored_bytes(path)
     return read_image_bytes(data, str(path), frame=frame, window=window)
@@ -49,7 +49,7 @@ def read_image_bytes(
         ValueError: When ``window`` is a tuple of another length than 2.
     """
     grey = decode_image(data, name, frame=frame, window=window)
-    with told_of(name):
+    with named_errors(name):
         return grey.floats()
 
 
@@ -63,7 +63,7 @@ def decode_image(
         ValueError: When ``window`` is a tuple of another length than 2.
     """
     check_window(window)
-    with told_of(name):
+    with named_errors(name):
         return _decode(bytes(data), frame, window)
 
 
@@ -74,7 +74,7 @@ def check_window(window: Window | None) -> None:
         ValueError: It is one.
     """
     if isinstance(window, tuple) and len(window) != 2:
-        raise ValueError("window is an index, a name or (centre, width)")
+        raise ValueError("window is an index, a name or (center, width)")
 
 
 def _decode(data: bytes, frame: int | None, window: Window | None) -> Grey:

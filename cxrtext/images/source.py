@@ -56,7 +56,7 @@ def stored_bytes(path: Path) -> bytes:
     """Give what a file of at most 1 GiB holds.
 
     Raises:
-        ImageError: When it cannot be read; one line that names it, the fault and the mend.
+        ImageError: When it cannot be read; one line that names it, the fault and what to do.
     """
     try:
         path = Path(path)
@@ -78,7 +78,7 @@ def stored_bytes(path: Path) -> bytes:
 
 
 @contextmanager
-def told_of(name: str) -> Iterator[None]:
+def named_errors(name: str) -> Iterator[None]:
     """Turn whatever goes wrong with an image into one line that names it."""
     called = shown(name)
     try:

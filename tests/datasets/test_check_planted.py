@@ -340,7 +340,7 @@ def test_phantoms_are_clean(tmp_path: Path) -> None:
     report = check_data(tmp_path / "set", CheckOptions(workers=1))
     assert not report.has_failed()
     assert report.to_dict()["tables"]["Formats"] == [{"format": "DICOM", "images": "40"}]
-    assert "of 16 bits" in report.to_dict()["tables"]["Depth and colour"][0]["encoding"]
+    assert "of 16 bits" in report.to_dict()["tables"]["Depth and color"][0]["encoding"]
 
 
 @pytest.mark.data

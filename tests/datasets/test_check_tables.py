@@ -11,8 +11,8 @@ from PIL import Image
 
 from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
 from cxrtext.datasets.checking.boxes import read_boxes
+from cxrtext.datasets.checking.manifest import Rows
 from cxrtext.datasets.checking.report import histogram
-from cxrtext.datasets.checking.rows import BadRow, Rows
 from cxrtext.datasets.importing.tables import read_rows
 from cxrtext.errors import DataError
 from cxrtext.records import BadItem, parquet_tables, write_table
@@ -131,7 +131,7 @@ def test_parquet_that_comes_to_too_much(tmp_path: Path, monkeypatch: pytest.Monk
     write_table(path, ["image"], [{"image": "a" * 100_000}] * 200)
     *good, bad = Rows(path)
     assert good
-    assert isinstance(bad, BadRow)
+    assert isinstance(bad, BadItem)
     assert "nor what follows: its rows come to more than 100 times its size" in bad.reason
     with pytest.raises(DataError, match="more than 100 times its size plus 1 MiB"):
         list(read_rows(path))
@@ -144,16 +144,16 @@ def test_imported_parquet_goes_on_past_rows_that_are_no_text(tmp_path: Path) -> 
     pixels = pa.array([b"x", b"\xff"], pa.binary())
     pq.write_table(pa.table({"image": texts, "pixels": pixels}), path)
     assert [type(row) for row in read_rows(path)] == [BadItem, tuple]
-    assert [type(row) for row in Rows(path)] == [BadRow, tuple]
+    assert [type(row) for row in Rows(path)] == [BadItem, tuple]
 
 
 def test_csv_goes_on_past_bad_rows(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes(b'a,b\n1,2\n\n1\n"x"y,2\n\xff,2\nnan,4\n')
-    good = [item for item in Rows(path) if not isinstance(item, BadRow)]
-    bad = [item for item in Rows(path) if isinstance(item, BadRow)]
+    good = [item for item in Rows(path) if not isinstance(item, BadItem)]
+    bad = [item for item in Rows(path) if isinstance(item, BadItem)]
     assert good == [(1, {"a": "1", "b": "2"}), (5, {"a": "", "b": "4"})]
-    assert [item.row for item in bad] == [2, 3, 4]
+    assert [item.item for item in bad] == ["row 2", "row 3", "row 4"]
 
 
 def test_boxes_of_odd_json(tmp_path: Path) -> None:

@@ -125,9 +125,9 @@ def test_windows_are_chosen_by_index_or_given(make_dicom: Make) -> None:
         grey(data, window=-1)
     with pytest.raises(ImageError, match="a width > 0"):
         grey(data, window=(10, 0))
-    with pytest.raises(ImageError, match="a finite centre"):
+    with pytest.raises(ImageError, match="a finite center"):
         grey(data, window=(float("nan"), 10))
-    with pytest.raises(ValueError, match="centre, width"):
+    with pytest.raises(ValueError, match="center, width"):
         grey(data, window=(1, 2, 3))
 
 

@@ -255,7 +255,7 @@ def test_rgb_becomes_luma_in_both_layouts(make_dicom: Make) -> None:
     planes = np.moveaxis(COLOURS, -1, 0).tobytes()
     planar = make_dicom(COLOURS, photometric="RGB", PlanarConfiguration=1, PixelData=planes + b"\0")
     np.testing.assert_allclose(read_image_bytes(planar, "x")[0], LUMA, atol=1e-6)
-    with pytest.raises(ImageError, match=r"colour image.*leave window out"):
+    with pytest.raises(ImageError, match=r"color image.*leave window out"):
         read_image_bytes(data, "x", window=0)
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.datasets.checking.facts import ImageFacts
-from cxrtext.datasets.checking.manifest import ListedImage
+from cxrtext.datasets.checking.manifest import ListedImage, Rows
 from cxrtext.datasets.checking.problems import Problems, printable
 from cxrtext.datasets.checking.report import FactTable
-from cxrtext.datasets.checking.rows import BadRow, Rows
 from cxrtext.errors import DataError
+from cxrtext.records import BadItem
 
 MAX_BYTES = 2**30
 """Largest JSON file that is read."""
@@ -64,8 +64,8 @@ def _table(path: Path) -> Iterator[FoundBox]:
     rows = Rows(path)
     rows.require("image", "x", "y", "w", "h")
     for item in rows:
-        if isinstance(item, BadRow):
-            yield FoundBox(f"row {item.row}", None, "", "", None, None)
+        if isinstance(item, BadItem):
+            yield FoundBox(item.item, None, "", "", None, None)
             continue
         number, cells = item
         yield FoundBox(

@@ -18,12 +18,11 @@ from cxrtext.datasets.checking.images import (
     read_images,
 )
 from cxrtext.datasets.checking.labels import check_labels
-from cxrtext.datasets.checking.manifest import ListedImage, Listing, read_listing
+from cxrtext.datasets.checking.manifest import ListedImage, Listing, Rows, read_listing
 from cxrtext.datasets.checking.pages import choose_pictures, draw_pictures
 from cxrtext.datasets.checking.problems import Problems, printable
 from cxrtext.datasets.checking.report import CheckReport, FactTable
 from cxrtext.datasets.checking.reports import check_reports, join_reports, sections_table
-from cxrtext.datasets.checking.rows import Rows
 from cxrtext.errors import DataError
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.text_source import SECTION_COLUMNS
@@ -224,7 +223,7 @@ def image_tables(
     )
     described: tuple[tuple[str, str, Callable[[ImageFacts], str]], ...] = (
         ("Formats", "format", lambda fact: fact.format),
-        ("Depth and colour", "encoding", lambda fact: f"{fact.format}: {fact.encoding}"),
+        ("Depth and color", "encoding", lambda fact: f"{fact.format}: {fact.encoding}"),
         ("Most frequent sizes", "width × height", lambda fact: f"{fact.width} × {fact.height}"),
     )
     faults = Counter(fact.fault for fact in facts if fact is not None and fact.fault)

@@ -31,7 +31,7 @@ CACHE_NAME = ".check-data.sqlite"
 """The file, beside the manifest."""
 
 _APPLICATION = 0x63786463
-_VERSION = 3
+_VERSION = 4
 """Raised whenever the same file would give other facts."""
 
 _COMMIT_SECONDS = 5.0
@@ -40,7 +40,7 @@ Stamp = tuple[int, int]
 """Size in bytes, and time of change in nanoseconds."""
 
 _STEP = 3
-"""Grey levels by which neighbours differ in an outline; less is compression noise."""
+"""Grey levels by which neighbors differ in an outline; less is compression noise."""
 
 _MODES = {
     "1": "1-bit grey",
@@ -49,8 +49,8 @@ _MODES = {
     "I": "16-bit grey",
     "LA": "8-bit grey, transparent",
     "P": "palette",
-    "RGB": "8-bit colour",
-    "RGBA": "8-bit colour, transparent",
+    "RGB": "8-bit color",
+    "RGBA": "8-bit color, transparent",
 }
 
 

@@ -249,7 +249,7 @@ def _near_pairs(outlines: npt.NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
     """Give pairs of rows [n, 256] that differ in at most ``MAX_BITS`` bits; may repeat some.
 
     Of ``MAX_BITS + 1`` bands of bits such a pair has one in common.  A band takes every eighth bit,
-    because neighbouring bits are alike in most radiographs.  Groups of thousands, which only
+    because neighboring bits are alike in most radiographs.  Groups of thousands, which only
     empty pictures form, are cut.
     """
     for band in range(_BANDS):

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from cxrtext.datasets.checking.manifest import Rows
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.datasets.checking.report import FactTable
-from cxrtext.datasets.checking.rows import BadRow, Rows
 from cxrtext.errors import DataError
-from cxrtext.records import CHEX5
+from cxrtext.records import CHEX5, BadItem
 from cxrtext.records.labels import CHEXPERT, VALUES
 
 _NOT_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "split", "view", "age"}
@@ -47,7 +47,7 @@ def _findings(rows: Rows) -> list[str]:
     good: Counter[str] = Counter()
     filled: Counter[str] = Counter()
     for item in rows:
-        if isinstance(item, BadRow):
+        if isinstance(item, BadItem):
             continue
         for name, cell in item[1].items():
             if cell.strip():
@@ -66,8 +66,8 @@ def _count(
     """Count labels; return the row and a digest of the labels of each study."""
     seen: dict[str, tuple[int, int]] = {}
     for item in rows:
-        if isinstance(item, BadRow):
-            problems.add("label-row", f"row {item.row}: {item.reason}")
+        if isinstance(item, BadItem):
+            problems.add("label-row", f"{item.item}: {item.reason}")
             continue
         number, cells = item
         study = cells["study_id"].strip()

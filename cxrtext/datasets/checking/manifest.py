@@ -1,5 +1,6 @@
-"""The images that a manifest lists, read past its faults."""
+"""Tables that are read past their faults, and the images that a manifest lists."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,13 +8,50 @@ from pathlib import Path
 from sys import intern
 
 from cxrtext.datasets.checking.problems import Problems
-from cxrtext.datasets.checking.rows import BadRow, Cells, Rows
+from cxrtext.errors import DataError
+from cxrtext.records import BadItem, TableRows
 from cxrtext.records.manifest import SPLITS
+from cxrtext.records.parquet_tables import ParquetError
+from cxrtext.records.rows import Row
 from cxrtext.records.text_source import SECTION_COLUMNS
 
+_NAME = re.compile(r"[A-Za-z_][\w ]{0,39}")
 VIEW_COLUMNS = ("view", "ViewPosition", "view_position")
 _TEXT = {"report", *SECTION_COLUMNS}
 _KNOWN = {"image", "study_id", "patient_id", "split"}
+
+
+class Rows(TableRows):
+    """A table that is read anew by each loop over it, holding little of it in memory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        twice = sorted({name for name in self.columns if self.columns.count(name) > 1})
+        if twice:
+            name = f"'{twice[0]}'" if _NAME.fullmatch(twice[0]) else "of one name"
+            raise DataError(f"{path}: column {name} occurs more than once; keep one of them")
+
+    def require(self, *columns: str) -> None:
+        """Raise a DataError for a column that is missing."""
+        for name in columns:
+            if name not in self.columns:
+                raise DataError(f"{self.path}: column '{name}' is missing ({self._found()})")
+
+    def _found(self) -> str:
+        # A table without a header has report text where the names should be.
+        if all(map(_NAME.fullmatch, self.columns)):
+            return f"columns found: {', '.join(self.columns[:40]) or 'none'}"
+        return f"{len(self.columns)} columns found, not all of them names; is the header missing?"
+
+    def __iter__(self) -> Iterator[Row | BadItem]:
+        number = 0
+        try:
+            for entry in super().__iter__():
+                number += 1
+                yield entry
+        except ParquetError as error:
+            reason = f"cannot be read, nor what follows: {error.reason}"
+            yield BadItem(f"row {number + 1}", reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +93,13 @@ def read_listing(manifest: Path, problems: Problems, *, allow_outside: bool = Fa
     return listing
 
 
-def _good(rows: Rows, listing: Listing, problems: Problems) -> Iterator[tuple[int, Cells]]:
+def _good(rows: Rows, listing: Listing, problems: Problems) -> Iterator[Row]:
     metadata = [name for name in rows.columns if name not in _TEXT]
     seen: dict[str, int] = {}
     for item in rows:
         listing.rows += 1
-        if isinstance(item, BadRow):
-            problems.add("manifest-row", f"row {item.row}: {item.reason}")
+        if isinstance(item, BadItem):
+            problems.add("manifest-row", f"{item.item}: {item.reason}")
             continue
         number, cells = item
         listing.blanks.update(name for name in metadata if not cells[name].strip())
@@ -74,7 +112,7 @@ def _good(rows: Rows, listing: Listing, problems: Problems) -> Iterator[tuple[in
 
 
 def _listed(
-    number: int, cells: Cells, home: Path, problems: Problems, allow_outside: bool
+    number: int, cells: dict[str, str], home: Path, problems: Problems, allow_outside: bool
 ) -> ListedImage | None:
     name, study = cells["image"].strip(), cells["study_id"].strip()
     if not name:
@@ -108,7 +146,7 @@ def _place(home: Path, name: str) -> Path:
         return home / "".join(c if c.isprintable() else "?" for c in name)[:200]
 
 
-def _view(cells: Cells) -> str:
+def _view(cells: dict[str, str]) -> str:
     for column in VIEW_COLUMNS:
         if cells.get(column, "").strip():
             return " ".join(cells[column].upper().split())[:24]

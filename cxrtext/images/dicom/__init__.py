@@ -24,11 +24,11 @@ def decode_dicom(data: bytes, frame: int | None, window: Choice) -> Grey:
     pixels = pixel_format(file.dataset)
     index = choose_frame(pixels.frames, frame)
     if window is not None and not pixels.photometric.startswith("MONOCHROME"):
-        raise ImageError("is a colour image, so it has no window; leave window out")
+        raise ImageError("is a color image, so it has no window; leave window out")
     values, rgb = stored_values(file, pixels, index)
     if pixels.photometric == "PALETTE COLOR":
         return _palette_grey(values, file, pixels)
-    if pixels.colour:
+    if pixels.color:
         if values.dtype == np.uint8 and pixels.stored == 8 and not rgb:
             return Grey(values)
         grey = luma(values) if rgb else values.astype(np.float32)
@@ -40,6 +40,6 @@ def decode_dicom(data: bytes, frame: int | None, window: Choice) -> Grey:
 def _palette_grey(values: Samples, file: DicomFile, pixels: PixelFormat) -> Grey:
     tables = read_palette(file.dataset, little=file.little)
     axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.float64)
-    colours = np.stack([table(axis) for table in tables], axis=-1)
+    colors = np.stack([table(axis) for table in tables], axis=-1)
     top = 255 if max(table.top for table in tables) <= 255 else 65535
-    return Grey(places_of(values, pixels), luma(colours) / np.float32(top))
+    return Grey(places_of(values, pixels), luma(colors) / np.float32(top))

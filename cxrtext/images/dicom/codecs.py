@@ -54,7 +54,7 @@ def decompress(data: bytes, syntax: str, pixels: PixelFormat) -> tuple[Samples, 
     samples = decode(data, stream)
     if scans is not None:
         check_whole(data, scans, samples, lambda continued: _jpeg(continued, stream))
-    shape = (pixels.rows, pixels.columns) + ((3,) if pixels.colour else ())
+    shape = (pixels.rows, pixels.columns) + ((3,) if pixels.color else ())
     if samples.shape != shape:
         raise ImageError("decodes to another size than its header tells; export the file again")
     return samples, stream
@@ -67,7 +67,7 @@ def _check_agreement(stream: Codestream, pixels: PixelFormat) -> None:
         )
     if stream.components != pixels.samples:
         raise ImageError(
-            "its compressed image has other colours than its header tells; export the file again"
+            "its compressed image has other colors than its header tells; export the file again"
         )
     if not 1 <= stream.precision <= 32:
         raise ImageError("its compressed image has an unusual depth; export the file again")
@@ -96,7 +96,7 @@ def _jpeg_ls(data: bytes, stream: Codestream) -> Samples:
 
 
 def _jpeg_2000(data: bytes, stream: Codestream) -> Samples:
-    # Pillow reduces colours deeper than 8 bits to 8, and cannot hold more than 16 bits.
+    # Pillow reduces colors deeper than 8 bits to 8, and cannot hold more than 16 bits.
     if stream.precision <= (8 if stream.components > 1 else 16):
         try:
             return _pillow_jpeg_2000(data, stream)
@@ -119,7 +119,7 @@ def _pillow_jpeg_2000(data: bytes, stream: Codestream) -> Samples:
 
 
 def decompress_rle(data: bytes, pixels: PixelFormat) -> bytes:
-    """Decode one RLE frame to raw little-endian samples, colours in planes."""
+    """Decode one RLE frame to raw little-endian samples, colors in planes."""
     import rle.utils
 
     wanted = pixels.samples * pixels.allocated // 8

@@ -53,7 +53,7 @@ class Table:
 class ContrastWindow:
     """A window, in modality units; ``function`` is LINEAR, LINEAR_EXACT or SIGMOID."""
 
-    centre: float
+    center: float
     width: float
     function: str = "LINEAR"
 
@@ -77,11 +77,11 @@ def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little:
     voi = _holder(dataset, frame, "FrameVOILUTSequence", "WindowCenter")
     function = str(voi.get("VOILUTFunction") or "LINEAR").strip()
     if function not in _FUNCTIONS:
-        raise ImageError("VOILUTFunction is none of the standard; pass window=(centre, width)")
+        raise ImageError("VOILUTFunction is none of the standard; pass window=(center, width)")
     items = list(dataset.get("VOILUTSequence") or ())
     tables = [_table_of(item, little, negative) for item in items]
     pairs = zip(numbers(voi, "WindowCenter"), numbers(voi, "WindowWidth"), strict=False)
-    windows = [ContrastWindow(centre, width, function) for centre, width in pairs]
+    windows = [ContrastWindow(center, width, function) for center, width in pairs]
     window_names = [*_texts(voi, "WindowCenterWidthExplanation"), *[""] * len(windows)]
     names = (
         *(" ".join(_texts(item, "LUTExplanation")) for item in items),
@@ -164,8 +164,8 @@ def _words(data: Any, little: bool) -> npt.NDArray[Any]:
 def read_palette(dataset: "Dataset", *, little: bool) -> tuple[Table, Table, Table]:
     """Read the red, green and blue tables of a PALETTE COLOR image."""
     tables = []
-    for colour in ("Red", "Green", "Blue"):
-        name = f"{colour}PaletteColorLookupTable"
+    for color in ("Red", "Green", "Blue"):
+        name = f"{color}PaletteColorLookupTable"
         data = dataset.get(f"{name}Data")
         if data is None:
             raise ImageError("has no plain palette; export it as greyscale")
@@ -179,7 +179,7 @@ def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: 
 
     Args:
         stored: [H, W] whole numbers.
-        choice: An index into ``display.choices``, one of ``display.names`` in either case, (centre,
+        choice: An index into ``display.choices``, one of ``display.names`` in either case, (center,
             width), or None for the first usable one and percentiles where there is none.
 
     Returns:
@@ -230,7 +230,7 @@ def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None
     if not 0 <= choice < count:
         known = f"has {count} window(s), counted from 0" if count else "has no window of its own"
         raise ImageError(
-            f"{known}; pass another index or name, (centre, width), or leave window out"
+            f"{known}; pass another index or name, (center, width), or leave window out"
         )
     chosen = display.choices[choice]
     if isinstance(chosen, ContrastWindow) and chosen.width <= 0:
@@ -239,10 +239,10 @@ def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None
 
 
 def _own_window(choice: tuple[float, float], function: str) -> ContrastWindow:
-    centre, width = choice
-    if not (math.isfinite(centre) and math.isfinite(width) and width > 0):
-        raise ImageError("cannot be shown with that window; pass a finite centre and a width > 0")
-    return ContrastWindow(centre, width, function)
+    center, width = choice
+    if not (math.isfinite(center) and math.isfinite(width) and width > 0):
+        raise ImageError("cannot be shown with that window; pass a finite center and a width > 0")
+    return ContrastWindow(center, width, function)
 
 
 def windowed(values: Doubles, window: ContrastWindow) -> Doubles:
@@ -251,17 +251,17 @@ def windowed(values: Doubles, window: ContrastWindow) -> Doubles:
     Source: DICOM PS3.3 C.11.2.1.2 and C.11.2.1.3.  LINEAR is not defined for widths under 1, as
     rescaled data in small units has them, and is taken as LINEAR_EXACT there.
     """
-    centre, width = window.centre, window.width
+    center, width = window.center, window.width
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         if window.function == "SIGMOID":
             # exp(-4 (x - c) / w) by way of tanh, which cannot overflow
-            grey = 0.5 + 0.5 * np.tanh(2.0 * ((values - centre) / width))
+            grey = 0.5 + 0.5 * np.tanh(2.0 * ((values - center) / width))
         elif window.function == "LINEAR" and width == 1:
-            grey = np.where(values > centre - 0.5, 1.0, 0.0)
+            grey = np.where(values > center - 0.5, 1.0, 0.0)
         elif window.function == "LINEAR" and width > 1:
-            grey = (values - (centre - 0.5)) / (width - 1) + 0.5
+            grey = (values - (center - 0.5)) / (width - 1) + 0.5
         else:
-            grey = (values - centre) / width + 0.5
+            grey = (values - center) / width + 0.5
     return np.asarray(np.clip(grey, 0.0, 1.0), dtype=np.float64)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.file import read_wanted, require_syntax
 from cxrtext.images.grey import check_size
-from cxrtext.images.source import told_of, unopened
+from cxrtext.images.source import named_errors, unopened
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -52,7 +52,7 @@ class PixelFormat:
     high_bit: int  # place of the highest bit in use
     signed: bool  # whether stored values are two's complement
     photometric: str
-    planar: bool  # whether colours lie in planes rather than side by side
+    planar: bool  # whether colors lie in planes rather than side by side
 
     @property
     def lowest(self) -> int:
@@ -65,7 +65,7 @@ class PixelFormat:
         return self.lowest + (1 << self.stored) - 1
 
     @property
-    def colour(self) -> bool:
+    def color(self) -> bool:
         """Whether a pixel has several samples."""
         return self.samples > 1
 
@@ -139,7 +139,7 @@ def _check(found: PixelFormat) -> None:
     if not found.stored - 1 <= found.high_bit < found.allocated:
         raise ImageError("HighBit contradicts BitsStored; export the file again")
     if found.samples == 3 and found.allocated not in (8, 16):
-        raise ImageError("its colours have an unusual depth; export 8 bits a colour")
+        raise ImageError("its colors have an unusual depth; export 8 bits a color")
     if found.photometric == "PALETTE COLOR" and found.allocated > 16:
         raise ImageError("its palette has an unusual depth; export 8 or 16 bits")
 
@@ -223,7 +223,7 @@ def read_header(path: Path) -> ImageHeader:
         path: The file; its pixels may be of any transfer syntax, or missing.
     """
     path = Path(path)
-    with told_of(str(path)):
+    with named_errors(str(path)):
         if not path.is_file():
             raise ImageError("is no regular file; check the path")
         try:

@@ -119,7 +119,7 @@ def _pixel_value(body: memoryview, found: Selection, syntax: str) -> memoryview:
     group, element = struct.unpack(f"{order}HH", body[place : place + 4])
     if group << 16 | element != PIXEL_DATA:
         raise _no_pixels(dataset)
-    # What pydicom found, which in mislabelled files differs from what the syntax says.
+    # What pydicom found, which in mislabeled files differs from what the syntax says.
     start = place + (8 if found.implicit else 12)
     (length,) = struct.unpack(f"{order}L", body[start - 4 : start])
     if (length == UNDEFINED) == (syntax in NATIVE):
@@ -236,7 +236,7 @@ def stored_values(file: DicomFile, pixels: PixelFormat, frame: int) -> tuple[Sam
             values = _from_codestream(samples, stream, pixels)
             if stream.luma_first is not None:
                 luma_first = stream.luma_first
-    if not pixels.colour:
+    if not pixels.color:
         return values, False
     if luma_first:
         return values if values.ndim == 2 else values[..., 0], False
@@ -255,7 +255,7 @@ def _raw_frame(data: bytes, syntax: str, pixels: PixelFormat) -> memoryview:
 
 
 def _planes_last(cells: Samples, pixels: PixelFormat) -> Samples:
-    if not pixels.colour:
+    if not pixels.color:
         return cells.reshape(pixels.rows, pixels.columns)
     return np.moveaxis(cells.reshape(pixels.samples, pixels.rows, pixels.columns), 0, -1)
 
@@ -270,7 +270,7 @@ def _native_cells(raw: memoryview, skip: int, file: DicomFile, pixels: PixelForm
     cells = np.frombuffer(raw, dtype=f"{order}u{pixels.allocated // 8}")
     if pixels.subsampled:
         return cells.reshape(-1, 4)[:, :2].reshape(size)
-    if pixels.planar or not pixels.colour:
+    if pixels.planar or not pixels.color:
         return _planes_last(cells, pixels)
     return cells.reshape(*size, pixels.samples)
 

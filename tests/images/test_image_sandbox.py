@@ -106,7 +106,7 @@ def test_frame_window_and_preparation_travel(tmp_path: Path, make_dicom: Make) -
         image = read_image(path, frame=2)
         (whole,) = pool.map([path], frame=2)
         (square,) = pool.map([path], frame=2, square=sizes)
-        with pytest.raises(ValueError, match="centre, width"):
+        with pytest.raises(ValueError, match="center, width"):
             pool.read(path, window=(1, 2, 3))  # type: ignore[arg-type]
     assert isinstance(whole, ReadImage)
     assert isinstance(square, ReadImage)
