@@ -209,6 +209,14 @@ def test_a_broken_catalogue_is_refused(copy: Path) -> None:
         open_index(copy)
 
 
+def test_a_damaged_schema_is_refused(copy: Path) -> None:
+    """SQLite quotes the damage, and its message is no text then."""
+    path = copy / "catalogue.sqlite"
+    path.write_bytes(path.read_bytes().replace(b"INDEX images_study", b"INDEY images_\xf4tudy"))
+    with pytest.raises(CheckpointError, match="not a readable catalogue|is damaged"):
+        open_index(copy)
+
+
 def test_other_schemas_are_refused_with_what_to_do(copy: Path) -> None:
     change_meta(copy, "schema_version", "99")
     with pytest.raises(CheckpointError, match="newer version of cxrtext .schema 99.*update cxr"):

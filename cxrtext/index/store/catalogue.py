@@ -338,7 +338,10 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         raise kind(
             f"{path}: {error}; {advice}, then run the same command again: what was there is kept"
         ) from None
-    except sqlite3.DatabaseError as error:
+    except (
+        sqlite3.DatabaseError,
+        UnicodeDecodeError,
+    ) as error:  # the latter in a message of SQLite
         raise CheckpointError(
             f"{path}: not a readable catalogue ({error}); restore the folder from a copy, or "
             "index into a new one"
