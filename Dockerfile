@@ -23,7 +23,7 @@ RUN mkdir -p cxrtext cli/cxrtext_cli api/cxrtext_api \
         && /opt/cxrtext/bin/pip install --no-cache-dir --no-deps --require-hashes -r "$lock" \
         && /opt/cxrtext/bin/pip install --no-cache-dir -c constraints.txt torch; \
     else \
-        /opt/cxrtext/bin/pip install --no-cache-dir -c constraints.txt ".${EXTRAS:+[$EXTRAS]}"; \
+        /opt/cxrtext/bin/pip install --no-cache-dir -c constraints.txt ".[full${EXTRAS:+,$EXTRAS}]"; \
     fi
 COPY cxrtext cxrtext
 COPY cli cli

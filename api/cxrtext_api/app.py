@@ -8,28 +8,24 @@ from fastapi import Depends, FastAPI
 from starlette.routing import Route
 
 import cxrtext
-from cxrtext_api.audit import AuditLog, note_subjects
-from cxrtext_api.gate import Gate
-from cxrtext_api.key_ring import KeyRing
-from cxrtext_api.metrics import Metrics
+from cxrtext_api.gate.keys import KeyRing
+from cxrtext_api.gate.middleware import Gate
+from cxrtext_api.observe.audit import AuditLog, note_subjects
+from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.openapi import describe
 from cxrtext_api.problems import add_problem_handlers
-from cxrtext_api.resources import LoadService, Resources, load_from_settings
 from cxrtext_api.routes import (
-    classify,
-    ground,
     health,
+    image_questions,
     images,
     model,
     page,
-    render,
     score_text,
     search,
-    verify,
     write,
 )
+from cxrtext_api.runtime.resources import LoadService, Resources, load_from_settings
 from cxrtext_api.settings import Settings
-from cxrtext_api.tracing import Tracing, open_tracing
 
 DESCRIPTION = """Search, label and ground chest radiographs in plain language.
 
@@ -38,20 +34,18 @@ Research use only. Not a medical device.
 An image comes as multipart form data (PNG, JPEG or DICOM) or as the `image_id` of an indexed one.
 Errors are problem documents (RFC 9457)."""
 
-ROUTES = (health, page, model, images, render, classify, ground, verify, search, score_text, write)
+ROUTES = (health, page, model, images, image_questions, search, score_text, write)
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     resources: Resources = app.state.resources
-    tracing: Tracing = app.state.tracing
     audit: AuditLog = app.state.audit
     resources.open()
     try:
         yield
     finally:
         await resources.close()
-        tracing.close()
         audit.close()
 
 
@@ -83,24 +77,22 @@ def create_app(
         dependencies=[Depends(note_subjects)],
         form_limits={"max_files": 2, "max_fields": 1000, "max_part_size": 2**20},
     )
-    app.state.keys = KeyRing(settings)
+    app.state.keys = KeyRing(settings.keys_file)
     app.state.audit = AuditLog(settings.audit_log)
-    app.state.tracing = open_tracing()
-    app.state.metrics = Metrics(app.state.tracing.stage)
+    app.state.metrics = Metrics()
     app.state.draining = False
-    app.state.resources = Resources(settings, load, warm=warm)
+    app.state.resources = Resources(settings, app.state.metrics, load, warm=warm)
     app.add_middleware(
         Gate,
         settings=settings,
         keys=app.state.keys,
         metrics=app.state.metrics,
         audit=app.state.audit,
-        tracing=app.state.tracing,
     )
     add_problem_handlers(app)
     app.state.routes = [route for route in app.routes if isinstance(route, Route)]
     for routes in ROUTES:
         app.include_router(routes.router)
         app.state.routes += routes.router.routes
-    app.openapi = cache(partial(describe, app, wants_keys=settings.guarded))  # type: ignore[method-assign]
+    app.openapi = cache(partial(describe, app, wants_keys=app.state.keys.guarded))  # type: ignore[method-assign]
     return app

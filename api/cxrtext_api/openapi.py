@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from cxrtext_api.negotiation import FORMS
+from cxrtext_api.gate.admission import FORMS
 from cxrtext_api.problems import DETAILS, PROBLEM_TYPE, Problem
 
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
@@ -34,9 +34,7 @@ _RETRY = {
 def describe(app: FastAPI, *, wants_keys: bool) -> dict[str, Any]:
     """Write the description of an application's routes (OpenAPI 3.1).
 
-    Args:
-        app: The application.
-        wants_keys: Whether callers need a key; of a server that lets everybody in none is told.
+    Keys are described only where callers need one.
     """
     description = get_openapi(
         title=app.title,

@@ -23,17 +23,22 @@ from cxrtext.errors import (
     UnavailableError,
     kind_of,
 )
-from cxrtext_api.asking import Busy
-from cxrtext_api.disk import FAILED, is_full, place_of
-from cxrtext_api.metrics import Metrics
+from cxrtext_api.observe.metrics import Metrics
+from cxrtext_api.runtime.disk import is_full, place_of
+from cxrtext_api.runtime.scope import Busy, NotReady
 
 PROBLEM_TYPE = "application/problem+json"
+
+
 REQUEST_ID = "cxrtext_api.request_id"
 """Key of the request's id in the ASGI scope."""
 
+
 RETRY_SECONDS = 2
 
+
 _log = logging.getLogger("cxrtext_api")
+
 
 DETAILS = {
     400: "The request could not be read; check its form fields and their encoding.",
@@ -50,15 +55,23 @@ DETAILS = {
     431: "The request has more headers than this server takes.",
     500: "Something went wrong in the server; its log has the details under this id.",
     503: "More requests are waiting than the server takes; try again in a moment.",
-    507: FAILED,
+    507: "The server's disk is full or cannot be written; nothing was kept. Tell its operator.",
 }
 """What a status means here."""
+
+_RETRY = {"Retry-After": str(RETRY_SECONDS)}
+
 
 HELD = "Another process is writing the index; try again in a moment."
 
 
-class NotReady(Exception):  # noqa: N818 - a state to wait out rather than an error
-    """The model is not loaded (yet)."""
+class Refusal(Exception):  # noqa: N818 - an answer rather than an error
+    """A problem with a detail of its own, which holds nothing that the caller sent."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
 
 
 class Fault(BaseModel):
@@ -115,15 +128,7 @@ def problem_response(
     errors: Sequence[Fault] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """An error as the caller sees it.
-
-    Args:
-        request_id: Id of the request.
-        status: The HTTP status.
-        detail: What is wrong; by default what the status means here.
-        errors: The fields that are wrong.
-        headers: Other headers.
-    """
+    """An error as the caller sees it; its detail is by default what the status means here."""
     phrase = "Unprocessable Content" if status == 422 else HTTPStatus(status).phrase
     problem = Problem(
         title=phrase,
@@ -202,12 +207,12 @@ async def _on_system(request: Request, error: OSError | sqlite3.Error) -> JSONRe
 def _on_held(request: Request) -> JSONResponse:
     metrics: Metrics = request.app.state.metrics
     metrics.reject("held")
-    return _respond(request, 503, HELD, headers={"Retry-After": str(RETRY_SECONDS)})
+    return _respond(request, 503, HELD, headers=_RETRY)
 
 
 def _on_full(request: Request, error: Exception) -> JSONResponse:
     _log.error(
-        "cannot write, in request %s: %s; make room on the disk, or mend it",
+        "cannot write, in request %s: %s; make room on the disk, or fix it",
         request.scope[REQUEST_ID],
         place_of(error),
     )
@@ -231,15 +236,25 @@ async def _on_busy(request: Request, error: Busy) -> JSONResponse:
 
 
 async def _on_not_ready(request: Request, error: NotReady) -> JSONResponse:
-    return _respond(request, 503, str(error), headers={"Retry-After": str(RETRY_SECONDS)})
+    return _respond(request, 503, str(error), headers=_RETRY)
+
+
+async def _on_refusal(request: Request, refusal: Refusal) -> JSONResponse:
+    headers = _RETRY if refusal.status == 503 else None
+    return _respond(request, refusal.status, refusal.detail, headers=headers)
 
 
 def add_problem_handlers(app: FastAPI) -> None:
     """Turn every error of an application into a problem document."""
-    app.add_exception_handler(HTTPException, _on_http)  # type: ignore[arg-type]
-    app.add_exception_handler(RequestValidationError, _on_validation)  # type: ignore[arg-type]
-    app.add_exception_handler(CxrTextError, _on_cxrtext)  # type: ignore[arg-type]
-    app.add_exception_handler(OSError, _on_system)  # type: ignore[arg-type]
-    app.add_exception_handler(sqlite3.Error, _on_system)  # type: ignore[arg-type]
-    app.add_exception_handler(Busy, _on_busy)  # type: ignore[arg-type]
-    app.add_exception_handler(NotReady, _on_not_ready)  # type: ignore[arg-type]
+    handlers: dict[type[Exception], Any] = {
+        HTTPException: _on_http,
+        RequestValidationError: _on_validation,
+        CxrTextError: _on_cxrtext,
+        OSError: _on_system,
+        sqlite3.Error: _on_system,
+        Busy: _on_busy,
+        NotReady: _on_not_ready,
+        Refusal: _on_refusal,
+    }
+    for error, handler in handlers.items():
+        app.add_exception_handler(error, handler)

@@ -2,25 +2,13 @@
 
 import ipaddress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-
-from cxrtext_api.keys import Key
+from pydantic import BaseModel, ConfigDict, Field
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
-
-
-def _as_keys(given: Any) -> Any:
-    """Bare digests are taken for keys that may read."""
-    if not isinstance(given, tuple | list):
-        return given
-    return tuple(
-        {"key_id": f"plain-{i}", "digest": key} if isinstance(key, str) else key
-        for i, key in enumerate(given, 1)
-    )
 
 
 class Settings(BaseModel):
@@ -35,9 +23,8 @@ class Settings(BaseModel):
         uploads: Folder for images that are added over HTTP; without one none can be.
         host: The address to listen on; one that is not loopback wants keys.
         port: The port to listen on; 0 takes a free one.
-        keys: The bearer keys, or SHA-256 digests of such as may read.
-        keys_file: A file of more of them, see :mod:`cxrtext_api.key_files`; read anew when it
-            changes.  Without any key every caller is let in.
+        keys_file: A file of bearer keys, see :mod:`cxrtext_api.gate.keys`; read anew when it
+            changes.  Without one every caller is let in.
         trusted_hosts: Names, besides the loopback ones and ``host``, by which callers may address
             the server; ``*.example.org`` takes every name below it.
         cors_origins: Other sites whose pages may ask, such as ``https://viewer.example.org``.
@@ -53,11 +40,10 @@ class Settings(BaseModel):
         drain_seconds: How long the server still answers after it was told to stop, with
             ``/readyz`` already saying no, so that a load balancer can turn away.
         shutdown_seconds: How long accepted requests may then take to end.
-        workers: Processes that serve, each with a model of its own.
-        readers: Processes, in each of these, that decode images.
+        readers: Processes that decode images.
         metrics: Whether ``/metrics`` is there.
         log_format: How log lines are written.
-        audit_log: File that says who asked about which study, see :mod:`cxrtext_api.audit`.
+        audit_log: File that says who asked about which study, see :mod:`cxrtext_api.observe.audit`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -70,7 +56,6 @@ class Settings(BaseModel):
     uploads: Path | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    keys: Annotated[tuple[Key, ...], BeforeValidator(_as_keys)] = ()
     keys_file: Path | None = None
     trusted_hosts: tuple[str, ...] = ()
     cors_origins: tuple[Annotated[str, Field(pattern=r"^https?://[^/?#*\s]+$")], ...] = ()
@@ -85,7 +70,6 @@ class Settings(BaseModel):
     keep_alive_seconds: Annotated[int, Field(ge=1, le=3600)] = 15
     drain_seconds: Annotated[float, Field(ge=0, le=600)] = 0
     shutdown_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
-    workers: Annotated[int, Field(ge=1, le=64)] = 1
     readers: Annotated[int, Field(ge=1, le=64)] = 2
     metrics: bool = True
     log_format: Literal["text", "json"] = "text"
@@ -103,9 +87,9 @@ class Settings(BaseModel):
         return tuple(name.lower().strip("[]") for name in self.trusted_hosts)
 
     @property
-    def guarded(self) -> bool:
-        """Whether callers need a key."""
-        return bool(self.keys) or self.keys_file is not None
+    def indexes(self) -> tuple[Path, ...]:
+        """The folders of the indexes."""
+        return (self.index,) if isinstance(self.index, Path) else self.index or ()
 
 
 def is_loopback(host: str) -> bool:

@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 
-from cxrtext.client.answers import (
+from cxrtext.client.errors import ApiError
+from cxrtext.client.models import (
     AddedImage,
     Classification,
     Columns,
@@ -20,15 +23,29 @@ from cxrtext.client.answers import (
     ScoredText,
     Verified,
 )
-from cxrtext.client.errors import ApiError
-from cxrtext.client.forms import Split, address_of, given, search_form
-from cxrtext.client.pictures import FILE_NAME, Picture, bytes_of, fields_of
 from cxrtext.client.transport import RETRIES, Transport
+from cxrtext.errors import ImageError
 
 if TYPE_CHECKING:
     import httpx2
 
 PNG, CSV = "image/png", "text/csv"
+FILE_NAME = "image"
+"""What a file is called on its way: its own name can name a patient."""
+
+Unique = Literal["patient", "study", "picture"]
+Mode = Literal["auto", "exact", "fast"]
+Split = Literal["train", "val", "test"]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageId:
+    """An indexed image, by its id."""
+
+    value: str
+
+
+Picture = Path | bytes | ImageId
 
 
 class Client:
@@ -91,12 +108,7 @@ class Client:
     def classify(
         self, image: Picture, prompts: Mapping[str, Prompts] | None = None
     ) -> Classification:
-        """The probability of each finding.
-
-        Args:
-            image: The image.
-            prompts: Other findings than the server's, with their prompts.
-        """
+        """The probability of each finding, of the server's or of other prompts."""
         said = None
         if prompts is not None:
             said = json.dumps({name: one.model_dump() for name, one in prompts.items()})
@@ -105,13 +117,7 @@ class Client:
         )
 
     def ground(self, image: Picture, sentence: str, threshold: float | None = None) -> Grounded:
-        """Where an image supports a sentence.
-
-        Args:
-            image: The image.
-            sentence: What to look for.
-            threshold: From which score on a region counts for the boxes.
-        """
+        """Where an image supports a sentence; from the threshold on a region is in the boxes."""
         form = {"sentence": sentence, "threshold": threshold}
         return Grounded.model_validate_json(self._post("/v1/ground", image, form).content)
 
@@ -140,9 +146,7 @@ class Client:
         Args:
             query: A sentence, or several of which the mean counts.
             image: What they are to be like.
-            options: ``without``, ``image_weight``, ``k``, ``offset``, ``where``, ``min_score``,
-                ``unique``, ``exclude_patients``, ``other_patients``, ``mode``; see
-                :func:`.search_form`.
+            options: As of :func:`.search_form`, such as ``k``, ``where`` and ``unique``.
         """
         form = search_form(query, **options)
         return Found.model_validate_json(self._post("/v1/search", image, form).content)
@@ -159,13 +163,7 @@ class Client:
     ) -> Found:
         """Sentences like a sentence, or sentences that fit an image; give one of the two.
 
-        Args:
-            query: A sentence.
-            image: An image's bytes or file, or the id of an indexed one.
-            k: How many.
-            where: A filter of images; what their studies say.
-            offset: How many of the best to skip.
-            min_score: Leave out what scores less.
+        ``where`` filters images, and what their studies say is looked among.
         """
         form = {
             "query": query,
@@ -184,12 +182,21 @@ class Client:
         form = search_form(query, **options)
         return self._post("/v1/search", image, form, accept=CSV).text
 
+    def export(
+        self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
+    ) -> Iterator[str]:
+        """Every image that a search finds as CSV, in parts, as the server sends them.
+
+        The options are those of :meth:`search`, of which ``k``, ``offset`` and ``mode`` have no
+        meaning here.  Where the server breaks off, an :class:`ApiError` follows the last part.
+        """
+        content = _content(image, search_form(query, **options))
+        return self._transport.stream("POST", "/v1/search/export", **content)
+
     def images(self, where: str | None = None, page: int = 200) -> Iterator[Image]:
         """Every indexed image, or those that a filter leaves, in the order of indexing.
 
-        Args:
-            where: The filter.
-            page: How many are asked for at a time.
+        They are asked for a ``page`` at a time.
         """
         offset = 0
         while True:
@@ -230,13 +237,13 @@ class Client:
     ) -> AddedImage:
         """Add an image to the index; wants a key that may write.
 
-        One that may not read gets nothing back but what it sent.
+        A key that may not read gets nothing back but what it sent.
 
         Args:
             image: The file.
-            image_id: Its id; by default one made of its pixels.
-            study_id: Its study; by default the image's id.
-            patient_id: Its patient; by default its study.
+            image_id: By default one made of its pixels.
+            study_id: By default the image's id.
+            patient_id: By default its study.
             split: By default that of its patient, else "test".
             metadata: More columns.
             report: Its study's report.
@@ -283,8 +290,85 @@ class Client:
         accept: str = "application/json",
         params: Mapping[str, Any] | None = None,
     ) -> "httpx2.Response":
-        content = fields_of(image)
-        content["data"] |= given(form)
+        content = _content(image, form)
         return self._transport.send(
             "POST", path, headers={"Accept": accept}, params=dict(params or {}), **content
         )
+
+
+def search_form(
+    query: str | Sequence[str] = (),
+    *,
+    without: Sequence[str] = (),
+    image_weight: float | None = None,
+    k: int = 10,
+    offset: int = 0,
+    where: str | None = None,
+    min_score: float | None = None,
+    unique: Unique | None = None,
+    exclude_patients: Sequence[str] = (),
+    other_patients: bool = False,
+    mode: Mode = "auto",
+) -> dict[str, Any]:
+    """The form of a search for images.
+
+    Args:
+        query: Sentences that an image is to fit; of several the mean counts.
+        without: Sentences that it is not to fit.
+        image_weight: Weight of an image beside sentences, in [0, 1].
+        k: How many to find.
+        offset: How many of the best to skip.
+        where: A filter over the columns.
+        min_score: Leave out what scores less.
+        unique: One result a patient, a study or a picture.
+        exclude_patients: Patients to leave out.
+        other_patients: Leave out the patient of the indexed image.
+        mode: "exact" proves the order; "fast" looks at candidates only.
+    """
+    return {
+        "query": [query] if isinstance(query, str) else list(query),
+        "not": list(without),
+        "image_weight": image_weight,
+        "k": k,
+        "offset": offset,
+        "where": where,
+        "min_score": min_score,
+        "unique": unique,
+        "exclude_patient": list(exclude_patients),
+        "other_patients": "true" if other_patients else None,
+        "mode": mode,
+    }
+
+
+def given(form: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a form that were given."""
+    return {name: value for name, value in form.items() if value is not None and value != []}
+
+
+def address_of(image_id: str) -> str:
+    """The address of an indexed image on its server."""
+    return f"/v1/images/{quote(image_id)}"
+
+
+def _content(picture: Picture | None, form: Mapping[str, Any]) -> dict[str, Any]:
+    """A form and an image as ``data`` and ``files``, as httpx2 takes them."""
+    fields = given(form)
+    if picture is None:
+        return {"data": fields}
+    if isinstance(picture, ImageId):
+        return {"data": {"image_id": picture.value, **fields}}
+    return {"data": fields, "files": {"image": (FILE_NAME, bytes_of(picture))}}
+
+
+def bytes_of(picture: Path | bytes) -> bytes:
+    """The bytes of an image file.
+
+    Raises:
+        ImageError: The file cannot be read.
+    """
+    if isinstance(picture, bytes):
+        return picture
+    try:
+        return picture.read_bytes()
+    except OSError as error:
+        raise ImageError(f"{picture}: {error.strerror}") from None

@@ -6,12 +6,9 @@ from cxrtext.errors import CxrTextError
 class ApiError(CxrTextError):
     """The server answered with an error, or not at all.
 
-    Args:
-        status: The HTTP status; 0 where there was no answer.
-        title: The status in words.
-        detail: What is wrong and what to do.
-        request_id: Id of the request, as in the server's log.
-        retry_after: Seconds that the server asks to wait.
+    ``status`` is 0 where there was no answer, ``detail`` says what is wrong and what to do,
+    ``request_id`` is the one in the server's log, and ``retry_after`` are the seconds that the
+    server asks to wait.
     """
 
     def __init__(

@@ -2,7 +2,8 @@
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.client.errors import ApiError
@@ -19,17 +20,9 @@ _URL = re.compile(r"https?://[^/?#\s]+(/[^?#\s]*)?")
 
 
 class Transport:
-    """A connection to a server; a context manager.
+    """A connection to a server; the arguments are those of :class:`.Client`.
 
-    Args:
-        url: The server's address, such as ``https://cxr.example.org``.
-        key: The bearer key, where the server wants one.
-        timeout: Seconds to wait for an answer.
-        retries: How often a request is sent again that the server had no room for.
-        http: A client of httpx2's to send with instead, which stays open when this is closed.
-
-    Raises:
-        ConfigError: The address or the key is not of the right form, or httpx2 is missing.
+    ``content`` is what httpx2 takes: ``params``, ``data``, ``files``, ``json``.
     """
 
     def __init__(
@@ -53,7 +46,7 @@ class Transport:
         self._http = _client(timeout) if http is None else http
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, unless it was given."""
         if self._own:
             self._http.close()
 
@@ -61,12 +54,6 @@ class Transport:
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
     ) -> "httpx2.Response":
         """Send a request; once more, after the time it asks for, where the server is busy.
-
-        Args:
-            method: The HTTP method.
-            path: The address on the server, from its root.
-            headers: Other headers.
-            content: What httpx2 takes: ``params``, ``data``, ``files``, ``json``.
 
         Returns:
             The answer, of a status below 300.
@@ -78,31 +65,42 @@ class Transport:
             try:
                 return self.once(method, path, headers=headers, **content)
             except ApiError as error:
-                wait = error.retry_after
-                if error.status != 503 or wait is None or wait > LONGEST_WAIT_S:
-                    raise
-            time.sleep(wait)
+                _wait_for(error)
         return self.once(method, path, headers=headers, **content)
 
     def once(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
     ) -> "httpx2.Response":
         """As :meth:`send`, but the first answer counts."""
-        import httpx2
-
         sent = {**self._headers, **(headers or {})}
-        try:
+        with _reaching():
             response = self._http.request(method, self._url + path, headers=sent, **content)
-        except httpx2.HTTPError as error:
-            raise ApiError(
-                0,
-                "No answer",
-                f"the server cannot be reached ({type(error).__name__}); check its address, and "
-                "that it runs",
-            ) from None
         if response.status_code >= 300:
             raise _error(response)
         return response
+
+    def stream(self, method: str, path: str, **content: Any) -> Iterator[str]:
+        """As :meth:`send`, and give the text of the answer as it arrives."""
+        for attempt in range(self._retries + 1):
+            try:
+                yield from self._stream_once(method, path, content)
+                return
+            except ApiError as error:
+                if attempt == self._retries:
+                    raise
+                _wait_for(error)
+
+    def _stream_once(self, method: str, path: str, content: Mapping[str, Any]) -> Iterator[str]:
+        with (
+            _reaching(),
+            self._http.stream(
+                method, self._url + path, headers=self._headers, **content
+            ) as response,
+        ):
+            if response.status_code >= 300:
+                response.read()
+                raise _error(response)
+            yield from response.iter_text()
 
 
 def _client(timeout: float) -> "httpx2.Client":
@@ -113,6 +111,29 @@ def _client(timeout: float) -> "httpx2.Client":
             "the client wants the package httpx2; run: pip install 'cxrtext[client]'"
         ) from None
     return httpx2.Client(timeout=timeout, follow_redirects=False)
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    """Turn what httpx2 raises into an error of ours."""
+    import httpx2
+
+    try:
+        yield
+    except httpx2.HTTPError as error:
+        raise ApiError(
+            0,
+            "No answer",
+            f"the server cannot be reached ({type(error).__name__}); check its address, and "
+            "that it runs",
+        ) from None
+
+
+def _wait_for(error: ApiError) -> None:
+    """Wait as long as a busy server asks for; raise any other error."""
+    if error.status != 503 or error.retry_after is None or error.retry_after > LONGEST_WAIT_S:
+        raise error
+    time.sleep(error.retry_after)
 
 
 def _error(response: "httpx2.Response") -> ApiError:

@@ -30,10 +30,11 @@ from cxrtext.index.store.check import check_index
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.quantised import pack
 from cxrtext.service import Service
-from cxrtext_api import adding
-from cxrtext_api.deleting import delete_images
-from cxrtext_api.keys import ANYONE
-from cxrtext_api.new_image import NewImageForm, sentences_of
+from cxrtext_api import changes
+from cxrtext_api.changes import NewImageForm, delete_images
+from cxrtext_api.gate.keys import ANYONE
+from cxrtext_api.routes.write import sentences_of
+from cxrtext_api.runtime.resources import open_uploads
 from cxrtext_api.settings import Settings
 
 Held = dict[str, int]
@@ -64,15 +65,14 @@ def study_of(name: str) -> str:
 
 def put(service: Service, uploads: Path, name: str, version: int) -> None:
     """Add an image, or replace it, by the steps of the server's route."""
-    image = image_of(version)
-    embedded = service.embed(image)
-    picture = adding.picture_of(image)
+    embedded = service.embed(image_of(version))
+    picture = changes.picture_of(embedded, pixels_of(version))
     metadata = {"version": str(version)}
     report = report_of(version)
     form = NewImageForm(b"", name, study_of(name), "p", "train", metadata, report, replace=True)
     said = sentences_of(report, study_of(name))
-    rows = adding.rows_of(service, name, embedded, said)
-    adding.add_image(service, uploads, name, form, picture, rows, ANYONE)
+    rows = changes.rows_of(service, name, embedded, said)
+    changes.add_image(service, uploads, name, form, picture, rows, ANYONE)
 
 
 def choose(held: Held, chance: random.Random, version: int) -> dict[str, object]:
@@ -141,7 +141,7 @@ def one_round(
     if len(begun) > done:
         under_way[str(begun[-1]["kind"])] += 1
         possible.append(changed(held, begun[-1]))
-    adding.open_uploads(settings)
+    open_uploads(settings)
     return look_at(model, index, uploads, possible)
 
 
@@ -176,7 +176,7 @@ def look_at(model: ImageTextModel, folder: Path, uploads: Path, possible: list[H
             state = index.parts[0].snapshot
             kept = state.arrays["regions"][state.places_of(np.array([number]))]
             assert (kept == pack(fresh.regions[None].float(), "float16")).all(), "vectors"
-            rows = adding.rows_of(service, name, fresh, [])
+            rows = changes.rows_of(service, name, fresh, [])
             (hit,) = service.search(
                 service.make_query(image=fresh), 1, where=f"image = '{name}'"
             ).hits

@@ -13,14 +13,14 @@ from cxrtext.errors import WorkError
 from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext_api.audit import (
+from cxrtext_api.gate.keys import add_key
+from cxrtext_api.observe.audit import (
     MAX_ID_CHARACTERS,
     MAX_IDS,
     SUBJECT_FIELDS,
     AuditLog,
     add_subjects,
 )
-from cxrtext_api.key_files import add_key
 from cxrtext_api.settings import Settings
 
 CANARY = "Xanthippe canary sentence"

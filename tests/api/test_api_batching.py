@@ -11,12 +11,11 @@ import pytest
 
 from cxrtext.errors import InputError
 from cxrtext.service import Service
-from cxrtext_api.asking import CURRENT, Asking, Busy
-from cxrtext_api.batch import Batch
-from cxrtext_api.engine import Engine
-from cxrtext_api.places import LONGEST_WAIT, Budget, Pace
+from cxrtext_api.observe.metrics import Metrics
+from cxrtext_api.runtime.engine import Batch, Engine
+from cxrtext_api.runtime.scope import Busy, RequestScope
+from cxrtext_api.runtime.work import LONGEST_WAIT, Budget, Pace
 from cxrtext_api.settings import Settings
-from cxrtext_api.watch import Watch
 
 
 class Doubler:
@@ -32,16 +31,42 @@ class Doubler:
         return [2 * item for item in items]
 
 
+class Asked:
+    """An engine, each of whose questions is a request of its own."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    async def call(self, *given: Any) -> Any:
+        with RequestScope(30) as scope:
+            return await self.engine.call(scope, *given)
+
+    async def do(self, *given: Any) -> Any:
+        with RequestScope(30) as scope:
+            return await self.engine.do(scope, *given)
+
+
+class Sizes(Metrics):
+    """Numbers that note how many items were done together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[tuple[str, int]] = []
+
+    def observe_batch(self, stage: str, size: int) -> None:
+        self.noted.append((stage, size))
+
+
 @contextmanager
-def engine_of(limit: int = 100, **options: Any) -> Iterator[Engine]:
-    engine = Engine(limit, **options)
+def engine_of(limit: int = 100, metrics: Metrics | None = None) -> Iterator[Asked]:
+    engine = Engine(limit, metrics or Metrics())
     try:
-        yield engine
+        yield Asked(engine)
     finally:
         engine.close()
 
 
-async def while_busy(engine: Engine, ask: Callable[[], list[Awaitable[Any]]]) -> list[Any]:
+async def while_busy(engine: Asked, ask: Callable[[], list[Awaitable[Any]]]) -> list[Any]:
     """What some questions give that all come while the model is busy with another."""
     begun, go_on = threading.Event(), threading.Event()
 
@@ -61,15 +86,15 @@ async def while_busy(engine: Engine, ask: Callable[[], list[Awaitable[Any]]]) ->
 
 def test_what_gathers_while_the_model_is_busy_is_done_together() -> None:
     work = Doubler()
-    sizes: list[tuple[str, int]] = []
-    with engine_of(watch=Watch(batch=lambda name, size: sizes.append((name, size)))) as engine:
+    sizes = Sizes()
+    with engine_of(metrics=sizes) as engine:
         batch = Batch("double", work, 4)
         found = asyncio.run(
             while_busy(engine, lambda: [engine.do(batch, item) for item in range(6)])
         )
     assert found == [0, 2, 4, 6, 8, 10]
     assert work.done == [[0, 1, 2, 3], [4, 5]]
-    assert sizes == [("call", 1), ("double", 4), ("double", 2)]
+    assert sizes.noted == [("call", 1), ("double", 4), ("double", 2)]
 
 
 def test_a_question_alone_does_not_wait_for_others() -> None:
@@ -118,7 +143,7 @@ def test_too_few_results_are_an_error_and_hang_nobody() -> None:
 
 
 def test_a_full_queue_turns_away_at_once_and_is_free_again() -> None:
-    async def ask(engine: Engine) -> None:
+    async def ask(engine: Asked) -> None:
         found = await while_busy(engine, lambda: [engine.call(int) for _ in range(3)])
         assert found[:2] == [0, 0]
         assert isinstance(found[2], Busy)
@@ -131,20 +156,15 @@ def test_a_full_queue_turns_away_at_once_and_is_free_again() -> None:
 
 def test_a_request_keeps_its_place_until_it_is_answered() -> None:
     async def request(engine: Engine, entered: asyncio.Event, leave: asyncio.Event) -> None:
-        asking = Asking(10)
-        asking.current = True
-        CURRENT.set(asking)
-        try:
-            assert await engine.call(int) == 0
+        with RequestScope(10) as scope:
+            assert await engine.call(scope, int) == 0
             entered.set()
             await leave.wait()
-            assert await engine.call(int) == 0  # let in once is let in
-        finally:
-            asking.end()
+            assert await engine.call(scope, int) == 0  # let in once is let in
 
-    async def ask(engine: Engine) -> None:
+    async def ask(engine: Asked) -> None:
         entered, leave = asyncio.Event(), asyncio.Event()
-        first = asyncio.create_task(request(engine, entered, leave))
+        first = asyncio.create_task(request(engine.engine, entered, leave))
         await entered.wait()
         with pytest.raises(Busy):
             await engine.call(int)
@@ -197,7 +217,7 @@ def test_sentences_of_several_requests_are_embedded_together_and_once(
         held = pool.submit(client.post, "/v1/classify", data={"image_id": "images/s01.png"})
         assert begun.wait(10)
         asked = [pool.submit(client.post, "/v1/search", data={"query": q}) for q in queries]
-        model = client.app.state.resources._model
+        model = client.app.state.resources.engine
         while len(model._jobs) < len(queries):
             threading.Event().wait(0.01)
         go_on.set()
@@ -232,7 +252,7 @@ def test_uploads_in_memory_are_bounded(
     service: Service, serve: Any, check_problem: Any, png: bytes
 ) -> None:
     with serve(service) as client:
-        budget = client.app.state.resources._bytes
+        budget = client.app.state.resources.bytes
         budget.take(budget.amount - 10)
         response = client.post("/v1/classify", files={"image": png})
         check_problem(response, 503)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from cxrtext.service import Service
-from cxrtext_api.asking import CURRENT, Asking, Late, Left
-from cxrtext_api.engine import Engine
-from cxrtext_api.resources import Resources
+from cxrtext_api.observe.metrics import Metrics
+from cxrtext_api.runtime.engine import Engine
+from cxrtext_api.runtime.resources import Resources
+from cxrtext_api.runtime.scope import ClientGone, RequestScope, Timeout
+from cxrtext_api.runtime.work import Workers
 from cxrtext_api.settings import Settings
-from cxrtext_api.workers import Workers
 
 Message = dict[str, Any]
 
@@ -29,19 +30,14 @@ class Held:
         return "done"
 
 
-async def asked(work: Any, seconds: float, receive: Any = None) -> Any:
+async def asked(run: Any, *given: Any, seconds: float = 10, receive: Any = None) -> Any:
     """What a request of its own gets."""
-    asking = Asking(seconds, receive)
-    asking.current = True
-    CURRENT.set(asking)
-    try:
-        return await work
-    finally:
-        asking.end()
+    with RequestScope(seconds, receive) as scope:
+        return await run(scope, *given)
 
 
 def runners() -> list[tuple[Any, Callable[..., Any]]]:
-    engine, workers = Engine(10), Workers("read", 1, 10)
+    engine, workers = Engine(10, Metrics()), Workers("read", 1, 10, Metrics())
     return [(engine, engine.call), (workers, workers.run)]
 
 
@@ -51,13 +47,13 @@ def test_work_that_waits_past_its_time_is_dropped(kind: int) -> None:
     held, begun = Held(), list[str]()
 
     async def ask() -> None:
-        first = asyncio.create_task(asked(run(held), 10))
+        first = asyncio.create_task(asked(run, held))
         await asyncio.to_thread(held.begun.wait, 10)
-        with pytest.raises(Late):
-            await asked(run(begun.append, "late"), 0.05)
+        with pytest.raises(Timeout):
+            await asked(run, begun.append, "late", seconds=0.05)
         held.go_on.set()
         assert await first == "done"
-        await asked(run(begun.append, "in time"), 10)
+        await asked(run, begun.append, "in time")
 
     asyncio.run(ask())
     pool.close()
@@ -74,10 +70,10 @@ def test_work_of_a_caller_that_left_is_dropped(kind: int) -> None:
         return {"type": "http.disconnect"}
 
     async def ask() -> None:
-        first = asyncio.create_task(asked(run(held), 10))
+        first = asyncio.create_task(asked(run, held))
         await asyncio.to_thread(held.begun.wait, 10)
-        with pytest.raises(Left):
-            await asked(run(begun.append, "for nobody"), 10, gone)
+        with pytest.raises(ClientGone):
+            await asked(run, begun.append, "for nobody", receive=gone)
         held.go_on.set()
         assert await first == "done"
 
@@ -87,12 +83,12 @@ def test_work_of_a_caller_that_left_is_dropped(kind: int) -> None:
 
 
 def test_a_cancelled_question_is_taken_out_of_the_queue() -> None:
-    engine, held = Engine(10), Held()
+    engine, held = Engine(10, Metrics()), Held()
 
     async def ask() -> None:
-        first = asyncio.create_task(engine.call(held))
+        first = asyncio.create_task(asked(engine.call, held))
         await asyncio.to_thread(held.begun.wait, 10)
-        second = asyncio.create_task(engine.call(int))
+        second = asyncio.create_task(asked(engine.call, int))
         await asyncio.sleep(0.01)
         assert len(engine._jobs) == 1
         second.cancel()
@@ -107,12 +103,12 @@ def test_a_cancelled_question_is_taken_out_of_the_queue() -> None:
 
 
 def test_a_connection_that_cannot_be_watched_gives_nothing_up() -> None:
-    engine = Engine(10)
+    engine = Engine(10, Metrics())
 
     async def broken() -> Message:
         raise RuntimeError("no more messages")
 
-    assert asyncio.run(asked(engine.call(lambda: 1), 10, broken)) == 1
+    assert asyncio.run(asked(engine.call, lambda: 1, receive=broken)) == 1
     engine.close()
 
 
@@ -122,9 +118,9 @@ def test_what_was_accepted_is_finished_when_the_server_stops(kind: int) -> None:
     held, done = Held(), list[str]()
 
     async def ask() -> None:
-        first = asyncio.create_task(run(held))
+        first = asyncio.create_task(asked(run, held))
         await asyncio.to_thread(held.begun.wait, 10)
-        second = asyncio.create_task(run(done.append, "second"))
+        second = asyncio.create_task(asked(run, done.append, "second"))
         await asyncio.sleep(0.01)
         closing = asyncio.create_task(asyncio.to_thread(pool.close))
         await asyncio.sleep(0.01)
@@ -156,7 +152,7 @@ def test_a_service_that_loads_while_the_server_stops_is_closed(
         return service
 
     async def serve() -> None:
-        resources = Resources(Settings(), load)
+        resources = Resources(Settings(), Metrics(), load)
         resources.open()
         await asyncio.to_thread(loading.wait, 10)
         closing = asyncio.create_task(resources.close())
@@ -177,7 +173,7 @@ def test_a_model_that_fails_its_first_question_is_not_ready(
     monkeypatch.setattr(service, "warm_up", fail)
 
     async def serve() -> None:
-        resources = Resources(Settings(), lambda _: service)
+        resources = Resources(Settings(), Metrics(), lambda _: service)
         resources.open()
         await resources.settled.wait()
         assert isinstance(resources.failure, MemoryError)

@@ -18,13 +18,13 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from cxrtext.client import ApiError, Client, ImageId
-from cxrtext.client.answers import Prompts
+from cxrtext.client.models import Prompts
 from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel
 from cxrtext.models.masked_language_model import load_masked_language_model
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
-from cxrtext_api.keys import Key, hash_key
+from cxrtext_api.gate.keys import hash_key
 from cxrtext_api.settings import Settings
 
 KNOWN = ImageId("images/s01.png")
@@ -47,13 +47,9 @@ def whole_service(
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """Two keys, and a folder for images."""
-    return Settings(
-        uploads=tmp_path_factory.mktemp("uploads"),
-        keys=(
-            Key(key_id="r", scopes=frozenset({"read"}), digest=hash_key(READER)),
-            Key(key_id="w", scopes=frozenset({"read", "write"}), digest=hash_key(WRITER)),
-        ),
-    )
+    path = tmp_path_factory.mktemp("keys") / "keys"
+    path.write_text(f"r read {hash_key(READER)}\nw read,write {hash_key(WRITER)}\n")
+    return Settings(uploads=tmp_path_factory.mktemp("uploads"), keys_file=path)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from cxrtext.index.store.snapshot import take_snapshot
 from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext_api.resources import EXPORTS_AT_ONCE
+from cxrtext_api.runtime.resources import EXPORTS_AT_ONCE
 from cxrtext_api.settings import Settings
 
 
@@ -143,7 +143,7 @@ def test_an_archive_that_changes_breaks_it_off_with_a_sign(
 
 def test_only_so_many_at_a_time(service: Service, serve: Any, check_problem: Any) -> None:
     with serve(service) as client:
-        places = client.app.state.resources._exports
+        places = client.app.state.resources.exports
         assert places.take(EXPORTS_AT_ONCE)
         response = client.post("/v1/search/export", data={"query": "Effusion."})
         check_problem(response, 503)

@@ -18,7 +18,7 @@ from cxrtext.index import open_index
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext_api.disk import FULL, Disk, is_full
+from cxrtext_api.runtime.disk import FULL, Disk, is_full
 from cxrtext_api.settings import Settings
 
 HOLD = """
@@ -145,7 +145,7 @@ def test_readiness_tells_that_nothing_can_be_kept(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("cxrtext_api.disk.CHECK_SECONDS", 0.0)
+    monkeypatch.setattr("cxrtext_api.runtime.disk.CHECK_SECONDS", 0.0)
     full = [True]
 
     def allocate(*_: Any) -> None:

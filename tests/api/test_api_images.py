@@ -15,7 +15,7 @@ from PIL import Image
 import cxrtext
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext_api.keys import Key, hash_key
+from cxrtext_api.gate.keys import hash_key
 from cxrtext_api.settings import Settings
 
 
@@ -74,9 +74,9 @@ def test_model_tells_what_it_was_trained_on(client: TestClient, checkpoint: Path
     assert body["evaluated"] is None
 
 
-def test_model_tells_what_a_key_may_do(service: Service, serve: Any) -> None:
-    key = Key(key_id="desk", scopes=frozenset({"read"}), digest=hash_key("0123456789abcdef"))
-    with serve(service, Settings(keys=(key,))) as client:
+def test_model_tells_what_a_key_may_do(service: Service, serve: Any, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(f"desk read {hash_key('0123456789abcdef')}\n")
+    with serve(service, Settings(keys_file=tmp_path / "keys")) as client:
         headers = {"Authorization": "Bearer 0123456789abcdef"}
         body = client.get("/v1/model", headers=headers).json()
     assert body["access"] == {"key_id": "desk", "scopes": ["read"]}

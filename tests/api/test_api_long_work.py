@@ -19,10 +19,10 @@ from cxrtext.models.masked_language_model import load_masked_language_model
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service import Service
 from cxrtext.service.limits import TURN_TOKENS, tokens_a_turn
-from cxrtext_api.asking import CURRENT, Asking, Late, Left
-from cxrtext_api.batch import Batch
-from cxrtext_api.engine import REST, TURN_SECONDS, Engine
-from cxrtext_api.workers import Workers
+from cxrtext_api.observe.metrics import Metrics
+from cxrtext_api.runtime.engine import REST, TURN_SECONDS, Batch, Engine
+from cxrtext_api.runtime.scope import ClientGone, RequestScope, Timeout
+from cxrtext_api.runtime.work import Workers
 
 STEP = 0.002
 
@@ -48,22 +48,23 @@ class Steps:
 
 @contextmanager
 def engine_of(limit: int = 100) -> Iterator[Engine]:
-    engine = Engine(limit)
+    engine = Engine(limit, Metrics())
     try:
         yield engine
     finally:
         engine.close()
 
 
-async def asked(work: Callable[[], Awaitable[Any]], seconds: float, receive: Any = None) -> Any:
+async def asked(
+    run: Callable[..., Awaitable[Any]],
+    *given: Any,
+    seconds: float = 60,
+    receive: Any = None,
+    **options: Any,
+) -> Any:
     """What a request of its own gets."""
-    asking = Asking(seconds, receive)
-    asking.current = True
-    CURRENT.set(asking)
-    try:
-        return await work()
-    finally:
-        asking.end()
+    with RequestScope(seconds, receive) as scope:
+        return await run(scope, *given, **options)
 
 
 def test_work_that_pauses() -> None:
@@ -82,12 +83,12 @@ def test_questions_go_between_the_turns_of_long_work(has_time: bool) -> None:
     steps = Steps(1000)
 
     async def ask(engine: Engine) -> list[float]:
-        work = asyncio.create_task(engine.work(steps(), has_time=has_time))
+        work = asyncio.create_task(asked(engine.work, steps(), has_time=has_time))
         await asyncio.to_thread(steps.begun.wait, 10)
         waited = []
         for _ in range(20):
             begun = time.perf_counter()
-            assert await engine.call(int) == 0
+            assert await asked(engine.call, int) == 0
             waited.append(time.perf_counter() - begun)
         assert not work.done()
         work.cancel()
@@ -103,11 +104,11 @@ def test_work_that_has_time_rests_where_questions_come_and_is_done_all_the_same(
     steps = Steps(50)
     shares: list[float] = []
 
-    async def ask(engine: Engine) -> str:
+    async def ask(engine: Engine) -> Any:
         begun = time.perf_counter()
-        work = asyncio.create_task(engine.work(steps(), has_time=True))
+        work = asyncio.create_task(asked(engine.work, steps(), has_time=True))
         while not work.done():
-            await engine.call(time.sleep, STEP)
+            await asked(engine.call, time.sleep, STEP)
         shares.append(50 * STEP / (time.perf_counter() - begun))
         return await work
 
@@ -126,9 +127,9 @@ def test_batches_that_have_time_rest_too() -> None:
 
     async def ask(engine: Engine) -> None:
         batch: Batch[int, None] = Batch("slow", slow, 1)
-        work = asyncio.gather(*(engine.do(batch, i, has_time=True) for i in range(3)))
+        work = asyncio.gather(*(asked(engine.do, batch, i, has_time=True) for i in range(3)))
         while not work.done():
-            await engine.call(time.sleep, STEP)
+            await asked(engine.call, time.sleep, STEP)
 
     with engine_of() as engine:
         asyncio.run(ask(engine))
@@ -137,22 +138,20 @@ def test_batches_that_have_time_rest_too() -> None:
 
 def test_work_that_has_time_takes_no_place_of_a_question() -> None:
     async def ask(engine: Engine) -> list[Any]:
-        works = [engine.work(Steps(5)(), has_time=True) for _ in range(5)]
-        return list(await asyncio.gather(*works, engine.call(int)))
+        works = [asked(engine.work, Steps(5)(), has_time=True) for _ in range(5)]
+        return list(await asyncio.gather(*works, asked(engine.call, int)))
 
     with engine_of(limit=1) as engine:
         assert asyncio.run(ask(engine)) == ["done"] * 5 + [0]
 
 
 @pytest.mark.parametrize("kind", ["engine", "with time", "workers"])
-@pytest.mark.parametrize("why", [Late, Left])
+@pytest.mark.parametrize("why", [Timeout, ClientGone])
 def test_work_ends_where_nobody_waits_for_it(kind: str, why: type[Exception]) -> None:
-    engine, workers, steps = Engine(10), Workers("read", 1, 10), Steps(5000)
-    run = {
-        "engine": lambda: engine.work(steps()),
-        "with time": lambda: engine.work(steps(), has_time=True),
-        "workers": lambda: workers.work(steps()),
-    }[kind]
+    metrics, steps = Metrics(), Steps(5000)
+    engine, workers = Engine(10, metrics), Workers("read", 1, 10, metrics)
+    run = workers.work if kind == "workers" else engine.work
+    options = {"has_time": True} if kind == "with time" else {}
 
     async def gone() -> dict[str, Any]:
         await asyncio.to_thread(steps.begun.wait, 10)
@@ -160,7 +159,10 @@ def test_work_ends_where_nobody_waits_for_it(kind: str, why: type[Exception]) ->
 
     async def ask() -> None:
         with pytest.raises(why):
-            await asked(run, 0.1 if why is Late else 60, None if why is Late else gone)
+            if why is Timeout:
+                await asked(run, steps(), seconds=0.1, **options)
+            else:
+                await asked(run, steps(), receive=gone, **options)
 
     asyncio.run(ask())
     begun = time.perf_counter()
@@ -177,7 +179,7 @@ def test_a_failure_of_work_is_told() -> None:
         raise InputError("no")
 
     with engine_of() as engine, pytest.raises(InputError):
-        asyncio.run(engine.work(fail()))
+        asyncio.run(asked(engine.work, fail()))
 
 
 def test_what_scoring_costs_grows_with_the_square(language_model: Path) -> None:
@@ -261,7 +263,7 @@ def test_many_that_score_are_turned_away_and_searches_are_not(
             yield
         return (yield from score(sentences))
 
-    monkeypatch.setattr("cxrtext_api.resources.QUESTIONS_SCORED", 1 / 32)
+    monkeypatch.setattr("cxrtext_api.runtime.resources.QUESTIONS_SCORED", 1 / 32)
     body = {"sentences": ["The lungs are clear."]}
     with serve(speaking) as client, ThreadPoolExecutor(1) as pool:
         monkeypatch.setattr(speaking, "score_text_pausing", held)
@@ -322,7 +324,7 @@ def test_who_reads_slowly_takes_no_place(service: Service, serve: Any) -> None:
                 return messages.pop()
 
             async def send(message: Any) -> None:
-                taken.append(resources._model._places.taken)
+                taken.append(resources.engine._places.taken)
                 if message["type"] == "http.response.start":
                     assert message["status"] == 200
 

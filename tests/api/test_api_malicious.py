@@ -25,8 +25,8 @@ from pydicom.uid import UID, DeflatedExplicitVRLittleEndian, JPEGBaseline8Bit
 
 from cxrtext.images import sandbox
 from cxrtext.service import Service
-from cxrtext_api.audit import AuditLog
-from cxrtext_api.logs import JsonFormatter
+from cxrtext_api.observe.audit import AuditLog
+from cxrtext_api.observe.logs import JsonFormatter
 from cxrtext_api.settings import Settings
 
 CANARY = "Xanthippe"
@@ -237,7 +237,7 @@ def test_a_reader_that_dies_is_the_files_fault(
 def test_an_idle_reader_that_is_killed_costs_nothing(client: TestClient, png: bytes) -> None:
     assert client.post("/v1/render", files={"image": png}).status_code == 200
     resources = client.app.state.resources  # type: ignore[attr-defined]
-    for process in list(resources._uploads._decoders._running):
+    for process in list(resources.uploads._decoders._running):
         os.kill(process.pid, signal.SIGKILL)
         process._process.wait(10)
     assert client.post("/v1/render", files={"image": png}).status_code == 200

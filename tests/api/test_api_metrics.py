@@ -1,12 +1,9 @@
-"""What an operator sees: numbers for Prometheus, log lines, and spans."""
+"""What an operator sees: numbers for Prometheus, and log lines."""
 
 import json
 import logging
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -14,11 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import cxrtext
 from cxrtext.service import Service
-from cxrtext_api import metrics
-from cxrtext_api.logs import FIELDS, JsonFormatter, TextFormatter
-from cxrtext_api.metrics import Metrics
+from cxrtext_api.observe.logs import FIELDS, JsonFormatter, TextFormatter
+from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
 from cxrtext_api.settings import Settings
-from cxrtext_api.tracing import NO_SPAN, open_tracing
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -27,7 +22,7 @@ def samples(client: TestClient) -> Samples:
     """Every number on the page, by its name and labels."""
     response = client.get("/metrics")
     assert response.status_code == 200
-    assert response.headers["content-type"] == metrics.CONTENT_TYPE
+    assert response.headers["content-type"] == CONTENT_TYPE
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(response.text)
@@ -94,18 +89,15 @@ def test_metrics_can_be_left_out(service: Service, serve: Any, check_problem: An
 def test_applications_have_numbers_of_their_own() -> None:
     first, second = Metrics(), Metrics()
     first.reject("host")
-    metrics.observe_stage("text", 0.2)
-    metrics.observe_batch("text", 3)
-    metrics.set_queue("model", 2)
-    metrics.count_error("RuntimeError")
+    second.observe_stage("text", 0.2)
+    second.observe_batch("text", 3)
+    second.set_queue("model", 2)
     assert b'rejected_requests_total{reason="host"} 1.0' in first.page()
     assert b"rejected_requests_total{" not in second.page()
     assert b'stage_seconds_count{stage="text"} 1.0' in second.page()
     assert b"stage_seconds_count{" not in first.page()
     assert b'queue_length{queue="model"} 2.0' in second.page()
     assert b'batch_size_bucket{le="4.0",stage="text"} 1.0' in second.page()
-    del first, second
-    metrics.observe_stage("text", 0.2)  # nobody is told
 
 
 def record(name: str, message: str, *values: Any, **extra: Any) -> logging.LogRecord:
@@ -153,55 +145,3 @@ def test_what_other_libraries_say_is_withheld(formatter: logging.Formatter) -> N
     line = formatter.format(failed)
     assert "canary" not in line
     assert "ValueError" in line
-
-
-class _Collector(BaseHTTPRequestHandler):
-    received: ClassVar[list[bytes]] = []
-
-    def do_POST(self) -> None:
-        self.received.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def collector() -> Iterator[str]:
-    """The address of what collects spans."""
-    _Collector.received.clear()
-    server = HTTPServer(("127.0.0.1", 0), _Collector)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def test_spans_of_requests_and_stages(
-    service: Service, serve: Any, collector: str, monkeypatch: pytest.MonkeyPatch, png: bytes
-) -> None:
-    pytest.importorskip("opentelemetry.sdk")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
-    with serve(service) as client:
-        answer = client.post("/v1/ground", files={"image": png}, data={"sentence": "Canary."})
-        assert answer.status_code == 200
-        client.get("/v1/images/canary")
-    sent = b"".join(_Collector.received)
-    assert b"POST /v1/ground" in sent
-    assert b"GET /v1/images/{image_id:path}" in sent
-    assert b"http.response.status_code" in sent
-    assert b"anary" not in sent
-
-
-def test_without_the_environment_there_are_no_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_tracing({}).request("GET") as span:
-        assert span is NO_SPAN
-        span.set_attribute("http.route", "/")
-        span.update_name("GET /")
-    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    wanted = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
-    with open_tracing(wanted).request("GET") as span:
-        assert span is NO_SPAN

@@ -1,15 +1,16 @@
 """The API's description: whole, consistent, and true of what the routes answer."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from pydantic import BaseModel, TypeAdapter
 
-from cxrtext_api import problems, schemas
+from cxrtext.client import models
+from cxrtext_api import problems
 from cxrtext_api.app import create_app
-from cxrtext_api.keys import Key
 from cxrtext_api.settings import Settings
 
 
@@ -95,11 +96,13 @@ def test_errors_are_problem_documents(description: dict[str, Any]) -> None:
             assert ("Retry-After" in answer["headers"]) == (status in ("429", "503"))
 
 
-def test_keys_are_described_where_they_are_wanted(description: dict[str, Any]) -> None:
+def test_keys_are_described_where_they_are_wanted(
+    description: dict[str, Any], tmp_path: Path
+) -> None:
     assert "securitySchemes" not in description["components"], "this server lets everybody in"
     assert not any("security" in route for _, _, route in routes(description))
-    keys = (Key(key_id="one", digest="0" * 64),)
-    description = create_app(Settings(keys=keys)).openapi()
+    (tmp_path / "keys").write_text(f"one read {'0' * 64}\n")
+    description = create_app(Settings(keys_file=tmp_path / "keys")).openapi()
     (name,) = description["components"]["securitySchemes"]
     assert description["components"]["securitySchemes"][name]["scheme"] == "bearer"
     for path, _, route in routes(description):
@@ -124,7 +127,7 @@ def test_images_are_sent_as_files(description: dict[str, Any]) -> None:
     "model",
     [
         one
-        for module in (schemas, problems)
+        for module in (models, problems)
         for one in vars(module).values()
         if isinstance(one, type)
         and issubclass(one, BaseModel)

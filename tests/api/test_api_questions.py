@@ -16,7 +16,7 @@ from cxrtext.evaluation import Prompts
 from cxrtext.images import read_image_bytes
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext_api.negotiation import preferred
+from cxrtext_api.routes.fields import preferred
 
 FRACTURE = {"Fracture": {"positive": ["Rib fracture."], "negative": ["No rib fracture."]}}
 

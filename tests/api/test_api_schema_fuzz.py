@@ -28,7 +28,7 @@ from cxrtext.models import ImageTextModel  # noqa: E402
 from cxrtext.models.masked_language_model import load_masked_language_model  # noqa: E402
 from cxrtext.service import Service  # noqa: E402
 from cxrtext_api.app import create_app  # noqa: E402
-from cxrtext_api.key_files import add_key  # noqa: E402
+from cxrtext_api.gate.keys import add_key  # noqa: E402
 from cxrtext_api.settings import Settings  # noqa: E402
 
 EXAMPLES = {GenerationMode.POSITIVE: 5, GenerationMode.NEGATIVE: 3}

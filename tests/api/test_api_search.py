@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from cxrtext.index import ImageHit, IndexedImage
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext_api.cohort import write_cohort
+from cxrtext_api.routes.cohort import write_cohort
 
 
 def test_search_by_a_sentence(client: TestClient, service: Service, model: ImageTextModel) -> None:

@@ -15,12 +15,12 @@ import uvicorn
 from fastapi.testclient import TestClient
 
 from cxrtext.service import Service
-from cxrtext_api.admission import Admission
 from cxrtext_api.app import create_app
-from cxrtext_api.connections import MAX_HEAD_BYTES
-from cxrtext_api.gate import SECURITY_HEADERS
-from cxrtext_api.key_ring import KeyRing
-from cxrtext_api.serve import _Server
+from cxrtext_api.gate.admission import Admission
+from cxrtext_api.gate.keys import KeyRing, hash_key
+from cxrtext_api.gate.middleware import SECURITY_HEADERS
+from cxrtext_api.server.server import _Server
+from cxrtext_api.server.server import MAX_HEAD_BYTES
 from cxrtext_api.settings import Settings
 
 SITE = "https://viewer.example.org"
@@ -320,7 +320,7 @@ def refused(headers: dict[str, str], path: str = "/v1/images", **settings: Any) 
     sent = {"content-type": "multipart/form-data", "content-length": "9", **headers}
     raw = [(name.encode(), value.encode("utf-8")) for name, value in sent.items()]
     scope = {"type": "http", "method": "POST", "path": path, "headers": raw}
-    refusal = Admission(given, KeyRing(given)).refuse(scope)
+    refusal = Admission(given, KeyRing(given.keys_file)).refuse(scope)
     return None if refusal is None else refusal.reason
 
 
@@ -343,15 +343,16 @@ def test_a_page_of_another_local_port_changes_nothing(
         assert not (tmp_path / "uploads").exists()
 
 
-def test_a_named_site_may_ask(service: Service, serve: Any, check_problem: Any) -> None:
+def test_a_named_site_may_ask(
+    service: Service, serve: Any, check_problem: Any, tmp_path: Path
+) -> None:
     key = "correct-horse-battery"
-    from cxrtext_api.keys import hash_key
-
-    settings = Settings(cors_origins=(SITE,), keys=(hash_key(key),))  # type: ignore[arg-type]
+    (tmp_path / "keys").write_text(f"viewer read {hash_key(key)}\n")
+    settings = Settings(cors_origins=(SITE,), keys_file=tmp_path / "keys")
     with serve(service, settings) as client:
         preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
         allowed = client.options("/v1/search", headers=preflight)
-        assert allowed.status_code == 204
+        assert allowed.status_code == 200
         assert allowed.headers["access-control-allow-origin"] == SITE
         assert "Authorization" in allowed.headers["access-control-allow-headers"]
         assert "access-control-allow-credentials" not in allowed.headers

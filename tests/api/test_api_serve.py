@@ -1,6 +1,5 @@
 """Running the server: where it may listen, what it prints, how it ends."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -17,14 +16,13 @@ import pytest
 
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, WorkError
 from cxrtext.service import Service
-from cxrtext_api.key_files import add_key, revoke_key
-from cxrtext_api.keys import Key
-from cxrtext_api.serve import run_server
+from cxrtext_api.gate.keys import add_key, revoke_key
+from cxrtext_api.server.serve import run_server
 from cxrtext_api.settings import Settings, is_loopback
 
 SCRIPT = """
 import json, sys, urllib.request
-from cxrtext_api.serve import run_server
+from cxrtext_api.server.serve import run_server
 from cxrtext_api.settings import Settings
 
 class Loaded:
@@ -51,9 +49,6 @@ def taken() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-SOMEBODY = Key(key_id="somebody", digest="0" * 64)
-
-
 def never(_: Settings) -> NoReturn:
     raise AssertionError("the model was loaded for nothing")
 
@@ -73,9 +68,10 @@ def test_a_port_in_use(taken: int) -> None:
         ("no-such-host.invalid", "no-such-host.invalid: not an address of this machine"),
     ],
 )
-def test_an_address_of_another_machine(host: str, told: str) -> None:
+def test_an_address_of_another_machine(host: str, told: str, tmp_path: Path) -> None:
+    add_key(tmp_path / "keys", "somebody")
     with pytest.raises(WorkError, match="listen on") as raised:
-        run_server(Settings(host=host, port=0, keys=(SOMEBODY,)), load=never)
+        run_server(Settings(host=host, port=0, keys_file=tmp_path / "keys"), load=never)
     assert told in str(raised.value)
 
 
@@ -147,7 +143,7 @@ def test_it_says_its_address_once_and_ends_well(number: signal.Signals, host: st
 
 PROGRAM = """
 import sys, threading, time
-from cxrtext_api.serve import run_server
+from cxrtext_api.server.serve import run_server
 from cxrtext_api.settings import Settings
 
 class Loaded:
@@ -204,12 +200,6 @@ def status_of(url: str, key: str = "") -> int:
         return 0
 
 
-def text_of(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        text: str = answer.read().decode()
-    return text
-
-
 def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
@@ -217,52 +207,11 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
     return condition()
 
 
-def children(process: subprocess.Popen[str]) -> list[int]:
-    """The serving processes of a server of several."""
-    found = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [
-        int(pid)
-        for pid in found
-        if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-
-
-def test_several_processes_serve_and_the_dead_are_replaced(tmp_path: Path) -> None:
-    with program(tmp_path, workers=2) as (process, url):
-        assert url.startswith("http://127.0.0.1:")
-        before = children(process)
-        assert len(before) == 2
-        for _ in range(4):
-            assert status_of(f"{url}/readyz") == 200
-        asked = 'cxrtext_http_requests_total{method="GET",route="/readyz",status="200"} 4.0'
-        # A request is counted once its answer has left, which the client may see first.
-        assert until(lambda: asked in text_of(f"{url}/metrics")), "both processes are added up"
-        assert "cxrtext_index_sentences 2.0" in text_of(f"{url}/metrics")
-        os.kill(before[0], signal.SIGKILL)
-        assert until(lambda: len(children(process)) == 2 and before[0] not in children(process))
-        assert status_of(f"{url}/readyz") == 200
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert out.endswith("ended\n")
-    assert out.count("closed") >= 1
-    assert "Traceback" not in err
-
-
 def test_no_upload_waits_for_a_process_to_start(tmp_path: Path) -> None:
     with program(tmp_path, readers=3) as (process, _):
         threads = Path(f"/proc/{process.pid}/task").glob("*/children")  # each thread's own
         started = [pid for path in threads for pid in path.read_text().split()]
         assert len(started) >= 3, "those that decode are there when it is ready"
-
-
-def test_serving_processes_end_with_their_parent(tmp_path: Path) -> None:
-    with program(tmp_path, workers=2) as (process, url):
-        pids = children(process)
-        process.kill()
-        process.wait(10)
-        assert until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids))
-        assert status_of(f"{url}/healthz") == 0
 
 
 def test_a_hangup_reads_the_keys_anew(tmp_path: Path) -> None:
@@ -306,9 +255,8 @@ def test_what_was_accepted_is_finished(tmp_path: Path) -> None:
         assert process.wait(30) == 0
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_work_that_hangs_does_not_keep_the_server_from_ending(tmp_path: Path, workers: int) -> None:
-    with program(tmp_path, shutdown_seconds=2, workers=workers) as (process, url):
+def test_work_that_hangs_does_not_keep_the_server_from_ending(tmp_path: Path) -> None:
+    with program(tmp_path, shutdown_seconds=2) as (process, url):
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as line:
             line.sendall(b"GET /v1/images/one HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -321,8 +269,3 @@ def test_work_that_hangs_does_not_keep_the_server_from_ending(tmp_path: Path, wo
             assert time.monotonic() - begun < 2 + 8  # and what the machine has to do besides
         _, err = process.communicate()
     assert "did not end within 2 s" in err
-
-
-def test_several_processes_cannot_add_images(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="one worker"):
-        run_server(Settings(workers=2, uploads=tmp_path), load=never)

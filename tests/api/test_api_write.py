@@ -22,10 +22,11 @@ from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import keep_file, writing
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext_api import adding
-from cxrtext_api.adding import NEW_COLUMNS, SPARE_COLUMNS, open_uploads
-from cxrtext_api.key_files import add_key
-from cxrtext_api.new_image import check_image_id, parse_metadata
+from cxrtext_api import changes
+from cxrtext_api.changes import NEW_COLUMNS, SPARE_COLUMNS
+from cxrtext_api.gate.keys import add_key
+from cxrtext_api.routes.write import check_image_id, parse_metadata
+from cxrtext_api.runtime.resources import open_uploads
 from cxrtext_api.settings import Settings
 
 KNOWN = "images/s01.png"
@@ -288,7 +289,7 @@ def test_an_id_blocks_no_other(client: TestClient, names: tuple[str, str]) -> No
 def test_while_another_process_writes(
     client: TestClient, check_problem: Any, index_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adding, "WAIT_S", 0.0)
+    monkeypatch.setattr(changes, "WAIT_S", 0.0)
     with writing(index_copy):
         response = add(client, drawn(13), image_id="a.png")
         check_problem(response, 503, "Another process is writing")
@@ -409,8 +410,7 @@ def test_a_replacement_that_is_refused_changes_nothing(
 def test_a_replacement_that_fails_is_whole(
     client: TestClient, uploads: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    from cxrtext.index import changes
-    from cxrtext.index.store import writer
+    from cxrtext.index import changes as index_changes
 
     add(client, drawn(42), image_id="a", study_id="n", report="Left pleural effusion.")
     before = whole(client, "a")
@@ -419,7 +419,7 @@ def test_a_replacement_that_fails_is_whole(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(changes if step == "add_images" else writer, step, fail)
+        patch.setattr(index_changes if step == "add_images" else changes, step, fail)
         form = {"image_id": "a", "study_id": "n", "replace": True, "report": "No more."}
         assert add(client, drawn(43), **form).status_code == 507
     after = whole(client, "a")
@@ -618,7 +618,7 @@ def test_a_key_that_writes_alone_cannot_guess(
     form = {"image_id": "again"}
     assert client.post(
         "/v1/images", files=pixels, data=form, headers=headers["ward"]
-    ).json()["detail"] == adding.SAME  # fmt: skip
+    ).json()["detail"] == changes.SAME  # fmt: skip
     assert (
         client.post("/v1/images", files=pixels, data=form, headers=headers["scanner"]).status_code
         == 201
@@ -642,7 +642,7 @@ def test_a_key_that_writes_alone_goes_on_with_its_own_studies(
     wrong = send("scanner", 86, image_id="c", study_id="n1", patient_id="q2")
     assert (wrong.status_code, "another patient" in wrong.json()["detail"]) == (422, True)
     others = send("other", 87, image_id="d", report="In its place.", **study)
-    assert (others.status_code, others.json()["detail"]) == (422, adding.NOT_YOURS)
+    assert (others.status_code, others.json()["detail"]) == (422, changes.NOT_YOURS)
     entry = client.get("/v1/images/pa", headers=headers["ward"]).json()
     assert [said["sentence"] for said in entry["report"]] == ["Said once."]
     assert send("ward", 88, image_id="e", **study).status_code == 201

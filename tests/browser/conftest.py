@@ -17,8 +17,8 @@ from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
-from cxrtext_api.keys import Key, hash_key
-from cxrtext_api.listening import listen
+from cxrtext_api.gate.keys import hash_key
+from cxrtext_api.server.serve import listen
 from cxrtext_api.settings import Settings
 
 CHROMIUM = Path(os.environ.get("CHROMIUM") or "/usr/bin/chromium")
@@ -87,11 +87,13 @@ def url(browser: Any, service: Service) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def guarded_url(browser: Any, model: ImageTextModel) -> Iterator[str]:
+def guarded_url(
+    browser: Any, model: ImageTextModel, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     """A server without an index that wants a key."""
-    with served(
-        Settings(port=0, keys=(Key(key_id="reader", digest=hash_key(KEY)),)), Service(model)
-    ) as address:
+    path = tmp_path_factory.mktemp("keys") / "keys"
+    path.write_text(f"reader read {hash_key(KEY)}\n")
+    with served(Settings(port=0, keys_file=path), Service(model)) as address:
         yield address
 
 

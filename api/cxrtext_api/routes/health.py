@@ -8,13 +8,12 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 import cxrtext
-from cxrtext.client.answers import Health, Readiness
+from cxrtext.client.models import Health, Readiness
 from cxrtext.errors import CxrTextError
-from cxrtext_api.asking import Busy
-from cxrtext_api.audit import AuditLog
-from cxrtext_api.deps import ResourcesDep, problem_of
-from cxrtext_api.metrics import CONTENT_TYPE, Metrics
-from cxrtext_api.problems import NotReady
+from cxrtext_api.observe.audit import AuditLog
+from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
+from cxrtext_api.routes.dependencies import ResourcesDep, problem_of
+from cxrtext_api.runtime.scope import NotReady
 
 router = APIRouter(tags=["health"])
 
@@ -67,13 +66,12 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
     measured: Metrics = request.app.state.metrics
     try:
         # What a writer holds is told as it was seen last.
-        with suppress(TimeoutError, CxrTextError, Busy):
+        with suppress(TimeoutError, CxrTextError):
             async with asyncio.timeout(LOOK_SECONDS):
                 await resources.see_index(now=True)
-        measured.tell_model(resources.service.describe(look=False), cxrtext.__version__)
+        measured.describe_model(resources.service.describe(look=False), cxrtext.__version__)
         measured.ready.set(0 if request.app.state.draining else 1)
         measured.writes.set(0 if await resources.writes() is False else 1)
     except NotReady:
         measured.ready.set(0)
-    page = await asyncio.to_thread(measured.page)  # of several processes, from files
-    return Response(page, headers={"Content-Type": CONTENT_TYPE})
+    return Response(measured.page(), headers={"Content-Type": CONTENT_TYPE})

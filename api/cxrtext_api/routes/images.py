@@ -5,33 +5,39 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Ge, Le
 from fastapi import APIRouter, Query, Response
 
-from cxrtext.client.answers import Column, Columns, ImageDetail, ImagePage
-from cxrtext_api.deps import GUARDED, ResourcesDep, problems
-from cxrtext_api.drawing import DEFAULT_SIDE, MAX_SIDE, MIN_SIDE, draw_image
-from cxrtext_api.filters import MAX_WHERE, WHERE, check_where
-from cxrtext_api.negotiation import PNG
-from cxrtext_api.numbers import WHOLE
-from cxrtext_api.refusal import RefusingRoute
-from cxrtext_api.schemas.of_images import detail_of, image_of
+from cxrtext.client.models import Column, Columns, ImageDetail, ImagePage
+from cxrtext.images import to_uint8
+from cxrtext_api.routes.answers import detail_of, image_of
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
+from cxrtext_api.routes.fields import (
+    DEFAULT_SIDE,
+    MAX_WHERE,
+    PNG,
+    WHERE,
+    WHOLE,
+    Side,
+    check_where,
+)
+from cxrtext_api.routes.pictures import draw_image
 
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing
     from cxrtext.service import Service
 
-router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED, route_class=RefusingRoute)
+router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED)
 
 MAX_PAGE = 200
+
+
 MAX_OFFSET = 2**40
 
-Side = Annotated[
-    int,
-    Ge(MIN_SIDE),
-    Le(MAX_SIDE),
-    WHOLE,
-    Query(description="Longest side of the picture, in pixels."),
-]
+
 Offset = Annotated[int, Ge(0), Le(MAX_OFFSET), WHOLE, Query(description="How many to skip.")]
+
+
 Limit = Annotated[int, Ge(1), Le(MAX_PAGE), WHOLE, Query(description="How many to list.")]
+
+
 Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, examples=["age > 60"])]
 
 
@@ -50,7 +56,7 @@ def detail(service: "Service", image_id: str) -> ImageDetail:
 
 
 def _picture(service: "Service", image_id: str, size: int) -> bytes:
-    return draw_image(service.pixels(image_id), size)
+    return draw_image(to_uint8(service.pixels(image_id)), size)
 
 
 def _columns(service: "Service") -> Columns:
@@ -76,11 +82,11 @@ def _columns(service: "Service") -> Columns:
     responses=problems(404, 422),
 )
 async def list_images(
-    resources: ResourcesDep, offset: Offset = 0, limit: Limit = 50, where: Where = None
+    session: SessionDep, offset: Offset = 0, limit: Limit = 50, where: Where = None
 ) -> ImagePage:
     """Some of the indexed images, in the order in which they were indexed."""
-    await resources.see_index()
-    return await resources.read_in_turns(_page(resources.service, offset, limit, where))
+    await session.see_index()
+    return await session.read_in_turns(_page(session.service, offset, limit, where))
 
 
 @router.get(
@@ -89,10 +95,10 @@ async def list_images(
     operation_id="list_columns",
     responses=problems(404),
 )
-async def list_columns(resources: ResourcesDep) -> Columns:
+async def list_columns(session: SessionDep) -> Columns:
     """The columns that a ``where`` can name, with their range or their commonest values."""
-    await resources.see_index()
-    return await resources.read(_columns, resources.service)
+    await session.see_index()
+    return await session.read(_columns, session.service)
 
 
 @router.get(
@@ -102,12 +108,10 @@ async def list_columns(resources: ResourcesDep) -> Columns:
     response_class=Response,
     responses={200: {"content": {PNG: {}}}, **problems(404, 422)},
 )
-async def get_picture(
-    resources: ResourcesDep, image_id: str, size: Side = DEFAULT_SIDE
-) -> Response:
+async def get_picture(session: SessionDep, image_id: str, size: Side = DEFAULT_SIDE) -> Response:
     """The image as the model got it, windowed and upright, as an 8-bit PNG."""
-    await resources.see_index()
-    picture = await resources.draw(_picture, resources.service, image_id, size)
+    await session.see_index()
+    picture = await session.draw(_picture, session.service, image_id, size)
     return Response(picture, media_type=PNG)
 
 
@@ -117,7 +121,7 @@ async def get_picture(
     operation_id="get_image",
     responses=problems(404),
 )
-async def get_image(resources: ResourcesDep, image_id: str) -> ImageDetail:
+async def get_image(session: SessionDep, image_id: str) -> ImageDetail:
     """What is known of an indexed image, with the sentences of its study's report."""
-    await resources.see_index()
-    return await resources.read(detail, resources.service, image_id)
+    await session.see_index()
+    return await session.read(detail, session.service, image_id)

@@ -1,18 +1,163 @@
-"""The loaded model."""
+"""The loaded model, and what the caller may do."""
+
+import json
+from collections.abc import Mapping
+from math import isfinite
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 
-from cxrtext.client.answers import ModelInfo
-from cxrtext_api.about import access_of, model_info
-from cxrtext_api.deps import GUARDED, ResourcesDep, problems
-from cxrtext_api.refusal import RefusingRoute
+import cxrtext
+from cxrtext.client.models import (
+    MAX_SENTENCES,
+    Access,
+    EvaluationInfo,
+    IndexInfo,
+    LimitInfo,
+    MeasuredFinding,
+    ModelInfo,
+    Prompts,
+    TrainingInfo,
+)
+from cxrtext.index.search import EXACT_BYTES
+from cxrtext.models.model_files import TRAINING
+from cxrtext.service.limits import MAX_PROMPTS, MAX_QUERY_CHARACTERS
+from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
+from cxrtext_api.routes.fields import MAX_REPORT_CHARACTERS
+from cxrtext_api.routes.search import MAX_RESULTS
+from cxrtext_api.settings import Settings
 
-router = APIRouter(prefix="/v1", tags=["model"], dependencies=GUARDED, route_class=RefusingRoute)
+if TYPE_CHECKING:
+    from cxrtext.service import Service
+
+router = APIRouter(prefix="/v1", tags=["model"], dependencies=GUARDED)
 
 
 @router.get("/model", summary="What is loaded", operation_id="get_model", responses=problems())
-async def get_model(resources: ResourcesDep, request: Request) -> ModelInfo:
+async def get_model(session: SessionDep, request: Request) -> ModelInfo:
     """The model, what it was trained on, the index, the limits, and what the caller may do."""
-    access = access_of(request.scope)
-    await resources.see_index()
-    return await resources.read(model_info, resources.service, resources.settings, access)
+    caller: Caller = request.scope.get(CALLER, ANYONE)
+    await session.see_index()
+    return await session.read(_model_info, session.service, session.settings, caller)
+
+
+def _model_info(service: "Service", settings: Settings, caller: Caller) -> ModelInfo:
+    key_id = None if caller.key_id == ANYONE.key_id else caller.key_id
+    about = service.describe()
+    noted = _training_notes(service)
+    return ModelInfo(
+        version=cxrtext.__version__,
+        model=about["fingerprint"],
+        prompts={
+            name: Prompts(positive=list(prompts.positive), negative=list(prompts.negative))
+            for name, prompts in service.prompts.items()
+        },
+        calibrated=getattr(service, "calibration", None) is not None,
+        has_index=service.has_index,
+        has_language_model=service.language_model is not None,
+        takes_images=service.has_index and settings.uploads is not None,
+        columns=len(service.columns()) if service.has_index else 0,
+        exact=_is_exact(service),
+        index=_index_info(service) if service.has_index else None,
+        access=Access(key_id=key_id, scopes=sorted(caller.scopes)),
+        trained=_trained(noted),
+        measured=_measured(noted),
+        evaluated=_evaluated(service),
+        limits=LimitInfo(
+            max_body_bytes=settings.max_body_bytes,
+            max_results=MAX_RESULTS,
+            max_prompts=MAX_PROMPTS,
+            max_sentence_characters=MAX_QUERY_CHARACTERS,
+            max_report_characters=MAX_REPORT_CHARACTERS,
+            max_sentences=MAX_SENTENCES,
+        ),
+        max_body_bytes=settings.max_body_bytes,
+        **{name: about[name] for name in ModelInfo.model_fields if name in about},
+    )
+
+
+def _is_exact(service: "Service") -> bool:
+    """Whether a search over all images is exact where no mode is asked for."""
+    if not service.has_index:
+        return True
+    states = [part.state for part in service.archive.parts]
+    sketches = [state.arrays["sketch"] for state in states if state.structure is not None]
+    return all(sketch.nbytes <= EXACT_BYTES for sketch in sketches)
+
+
+def _index_info(service: "Service") -> IndexInfo:
+    archive = service.archive
+    tunings = [part.summary["candidates"] for part in archive.parts]
+    recalls = [t["recall_at_10"] for t in tunings if t.get("recall_at_10") is not None]
+    shares = [t["reranked"] for t in tunings if t.get("reranked") is not None]
+    return IndexInfo(
+        images=archive.images,
+        sentences=archive.sentences,
+        candidates=next((t["kind"] for t in tunings if t.get("kind")), None),
+        recall_at_10=min(recalls) if recalls else None,
+        exact_share=round(max(shares), 6) if shares else None,
+    )
+
+
+def _training_notes(service: "Service") -> dict[str, Any]:
+    """What the checkpoint's folder notes of the training; nothing where it is not there."""
+    folder = service.model.folder
+    if folder is None:
+        return {}
+    try:
+        value = json.loads((folder / TRAINING).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _trained(noted: Mapping[str, Any]) -> TrainingInfo | None:
+    if not noted:
+        return None
+    try:
+        objective = noted["configuration"]["objective"]["name"]
+    except (KeyError, TypeError):
+        objective = None
+    return TrainingInfo(
+        data=_text(noted.get("data_fingerprint")),
+        studies=_number(noted.get("studies")),
+        objective=_text(objective),
+        steps=_number(noted.get("step")),
+        date=_text(noted.get("date")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _evaluated(service: "Service") -> EvaluationInfo | None:
+    kept = getattr(service, "calibration", None)
+    if kept is None:
+        return None
+    split, images = kept.measured
+    measured = {
+        name: MeasuredFinding(
+            auc=one.auc[0], low=one.auc[1], high=one.auc[2], calibration_error=one.error_after
+        )
+        for name, one in kept.findings.items()
+        if one.auc is not None
+    }
+    return EvaluationInfo(split=split, images=images, findings=measured) if measured else None
+
+
+def _measured(noted: Mapping[str, Any]) -> dict[str, float] | None:
+    values = noted.get("validation")
+    if not isinstance(values, dict):
+        return None
+    found = {
+        str(name): round(float(value), 6)
+        for name, value in values.items()
+        if isinstance(value, int | float) and isfinite(value)
+    }
+    return found or None

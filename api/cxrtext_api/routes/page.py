@@ -1,51 +1,31 @@
 """The page, the API's description for people, and what both are made of."""
 
-from functools import cache
-from importlib.resources import files
+import mimetypes
+from pathlib import Path
 
-from fastapi import APIRouter, Response
-from starlette.exceptions import HTTPException
+from fastapi import APIRouter, Request, Response
+from starlette.staticfiles import StaticFiles
 
 router = APIRouter(include_in_schema=False)
 
-_KINDS = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-
-
-@cache
-def _files() -> dict[str, tuple[bytes, str]]:
-    """Content and media type of every file of the page, by name."""
-    return {
-        file.name: (file.read_bytes(), kind)
-        for file in files("cxrtext_api").joinpath("web").iterdir()
-        if (kind := _KINDS.get("." + file.name.rpartition(".")[2]))
-    }
-
-
-def _respond(name: str) -> Response:
-    if name not in _files():
-        raise HTTPException(404)
-    content, kind = _files()[name]
-    return Response(content, media_type=kind)
+FILES = StaticFiles(directory=Path(__file__).parents[1] / "web")
+# Else the machine's own table decides, and Python 3.11 without one has another type.
+mimetypes.add_type("text/javascript", ".js")
 
 
 @router.get("/")
-async def page() -> Response:
+async def page(request: Request) -> Response:
     """The page."""
-    return _respond("index.html")
+    return await FILES.get_response("index.html", request.scope)
 
 
 @router.get("/docs")
-async def docs() -> Response:
+async def docs(request: Request) -> Response:
     """The API's description for people."""
-    return _respond("docs.html")
+    return await FILES.get_response("docs.html", request.scope)
 
 
-@router.get("/web/{name}")
-async def web_file(name: str) -> Response:
+@router.get("/web/{name:path}")
+async def web_file(name: str, request: Request) -> Response:
     """A script, a style sheet or a picture of the page."""
-    return _respond(name)
+    return await FILES.get_response(name, request.scope)

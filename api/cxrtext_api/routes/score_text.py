@@ -2,19 +2,11 @@
 
 from fastapi import APIRouter
 
-from cxrtext.client.answers import ScoredText
-from cxrtext_api.deps import GUARDED, ResourcesDep, problems
-from cxrtext_api.negotiation import TAKES_JSON
-from cxrtext_api.refusal import RefusingRoute
-from cxrtext_api.schemas.of_text import score_text_of
-from cxrtext_api.schemas.requests import ScoreTextRequest
+from cxrtext.client.models import ScoredText, ScoreTextRequest
+from cxrtext_api.routes.answers import score_text_of
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 
-router = APIRouter(
-    prefix="/v1",
-    tags=["questions"],
-    dependencies=[TAKES_JSON, *GUARDED],
-    route_class=RefusingRoute,
-)
+router = APIRouter(prefix="/v1", tags=["questions"], dependencies=GUARDED)
 
 
 @router.post(
@@ -23,12 +15,12 @@ router = APIRouter(
     operation_id="score_text",
     responses=problems(422),
 )
-async def score_text(resources: ResourcesDep, asked: ScoreTextRequest) -> ScoredText:
+async def score_text(session: SessionDep, asked: ScoreTextRequest) -> ScoredText:
     """The pseudo-log-likelihood of each sentence, and the class probability that follows.
 
     Wants a server that was started with a language model; answers 503 otherwise.  The work grows
     with the square of a sentence's length; sentences that would take too long together are refused
     before it is begun.
     """
-    scores = await resources.score(asked.sentences)
-    return await resources.read(score_text_of, resources.service, asked, scores)
+    scores = await session.score(asked.sentences)
+    return await session.read(score_text_of, session.service, asked, scores)

@@ -1,47 +1,180 @@
-"""Retrieval: images by sentences, an image or both; sentences by either."""
+"""Retrieval: images by sentences, an image or both; sentences by either; every image found."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import APIRouter, Header, Request, Response
+from annotated_types import Ge, Le
+from fastapi import APIRouter, Depends, Form, Header, Request, Response
 from fastapi.responses import StreamingResponse
 
-from cxrtext.client.answers import Found
+from cxrtext.client.models import Found
 from cxrtext.errors import InputError
-from cxrtext_api.asking import CURRENT
-from cxrtext_api.cohort import cohort_header, cohort_lines, write_cohort
-from cxrtext_api.deps import GUARDED, ResourcesDep, problems
-from cxrtext_api.filters import check_where
-from cxrtext_api.gate import TIME_LIMIT
-from cxrtext_api.negotiation import CSV, JSON, TAKES_FORM, preferred
-from cxrtext_api.records import EXPORTED
-from cxrtext_api.refusal import RefusingRoute
-from cxrtext_api.resources import Resources
-from cxrtext_api.schemas.of_images import hit_of
-from cxrtext_api.schemas.of_questions import sentence_of
-from cxrtext_api.search_form import SearchForm, SearchFormDep
+from cxrtext_api.observe.audit import EXPORTED
+from cxrtext_api.routes.answers import hit_of, sentence_of
+from cxrtext_api.routes.cohort import cohort_header, cohort_lines, write_cohort
+from cxrtext_api.routes.dependencies import (
+    GUARDED,
+    AnyImageDep,
+    ChosenImage,
+    ImageId,
+    SessionDep,
+    problems,
+)
+from cxrtext_api.routes.fields import (
+    CSV,
+    DECIMAL,
+    JSON,
+    MAX_WHERE,
+    WHERE,
+    WHOLE,
+    check_where,
+    preferred,
+)
+from cxrtext_api.runtime.resources import Session
 
 if TYPE_CHECKING:
     from cxrtext.index import Cohort, Query
     from cxrtext.index import Found as ServiceFound
-    from cxrtext.index.search.archive import SentenceOptions
+    from cxrtext.index.sentences import SentenceOptions
     from cxrtext.pausing import Pausing
     from cxrtext.service import EmbeddedImage, Service
 
-router = APIRouter(
-    prefix="/v1",
-    tags=["questions"],
-    dependencies=[TAKES_FORM, *GUARDED],
-    route_class=RefusingRoute,
-)
+router = APIRouter(prefix="/v1", tags=["questions"], dependencies=GUARDED)
+
+MAX_RESULTS = 1000
+
+
+MAX_OFFSET = 10_000
+
+
+MAX_QUERIES = 16
+
+
+MAX_PATIENTS = 64
+
+
+Target = Literal["images", "sentences"]
+
+
+Unique = Literal["patient", "study", "picture"]
+
+
+Mode = Literal["auto", "exact", "fast"]
+
 
 UNLIKE = "The image is unlike every indexed image; is it a chest radiograph?"
+
 
 Accept = Annotated[
     str, Header(description="text/csv for the images as a table instead of JSON; of images only.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchForm:
+    """What is looked for, as the form's fields say; see the route."""
+
+    queries: list[str]
+    without: list[str]
+    image: ChosenImage | None
+    image_id: str | None
+    image_weight: float
+    k: int
+    offset: int
+    target: Target
+    where: str | None
+    min_score: float | None
+    unique: Unique | None
+    exclude_patients: list[str]
+    other_patients: bool
+    mode: Mode
+
+
+async def _search_form(
+    image: AnyImageDep,
+    image_id: ImageId = None,
+    query: Annotated[
+        list[str],
+        Form(
+            max_length=MAX_QUERIES,
+            description="A sentence that an image is to fit; of several the mean counts.",
+            examples=[["Large right pneumothorax."]],
+        ),
+    ] = [],  # noqa: B006 - FastAPI copies it
+    without: Annotated[
+        list[str],
+        Form(
+            alias="not",
+            max_length=MAX_QUERIES,
+            description="A sentence that it is not to fit.",
+            examples=[["Chest tube."]],
+        ),
+    ] = [],  # noqa: B006
+    image_weight: Annotated[
+        float,
+        Ge(0),
+        Le(1),
+        DECIMAL,
+        Form(description="Weight of an image beside sentences."),
+    ] = 0.5,
+    k: Annotated[int, Ge(1), Le(MAX_RESULTS), WHOLE, Form(description="How many to find.")] = 10,
+    offset: Annotated[
+        int, Ge(0), Le(MAX_OFFSET), WHOLE, Form(description="How many of the best to skip.")
+    ] = 0,
+    target: Annotated[Target, Form(description="What to find.")] = "images",
+    where: Annotated[str | None, Form(max_length=MAX_WHERE, description=WHERE)] = None,
+    min_score: Annotated[
+        float | None,
+        Ge(-2),
+        Le(2),
+        DECIMAL,
+        Form(description="Leave out what scores less."),
+    ] = None,
+    unique: Annotated[
+        Unique | None, Form(description="One result a patient, a study or a picture.")
+    ] = None,
+    exclude_patient: Annotated[
+        list[str], Form(max_length=MAX_PATIENTS, description="A patient to leave out.")
+    ] = [],  # noqa: B006
+    other_patients: Annotated[
+        bool, Form(description="Leave out the patient of the image_id.")
+    ] = False,
+    mode: Annotated[
+        Mode, Form(description="exact proves the order; fast looks at candidates only.")
+    ] = "auto",
+) -> SearchForm:
+    chosen = image if isinstance(image, ChosenImage) else None
+    form = SearchForm(
+        *(query, without, chosen, image_id, image_weight, k, offset, target, where, min_score),
+        *(unique, exclude_patient, other_patients, mode),
+    )
+    _check(form)
+    return form
+
+
+def _check(form: SearchForm) -> None:
+    if not form.queries and form.image is None:
+        raise InputError("give a query, an image, or the image_id of an indexed one")
+    if form.other_patients and form.image_id is None:
+        raise InputError("other_patients wants an image_id: a file does not say whose it is")
+    if form.target == "images":
+        return
+    if len(form.queries) + (form.image is not None) > 1:
+        raise InputError("sentences are found by one query or by one image, not by both")
+    if (
+        form.without
+        or form.unique
+        or form.exclude_patients
+        or form.other_patients
+        or form.mode != "auto"
+    ):
+        raise InputError(
+            "not, unique, exclude_patient, other_patients and mode are for target=images"
+        )
+
+
+SearchFormDep = Annotated[SearchForm, Depends(_search_form)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +205,26 @@ def _asked(service: "Service", form: SearchForm, image: "EmbeddedImage | None") 
     responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}, **problems(404, 422)},
 )
 async def search(
-    resources: ResourcesDep, form: SearchFormDep, accept: Accept = "*/*"
+    session: SessionDep, form: SearchFormDep, accept: Accept = "*/*"
 ) -> Found | Response:
     """Find images by sentences, an image or both, or sentences by a sentence or an image.
 
     The best come first; ``offset`` gives the next page.  Filters are applied before the search,
     so that there are ``k`` results wherever the index has them.
     """
-    service = resources.service
+    service = session.service
     _ = service.archive  # told before an image is read
     if form.queries or form.without:
-        await resources.know([*form.queries, *form.without])
+        await session.ensure_embedded([*form.queries, *form.without])
     embedded = None if form.image is None else await form.image.embedded()
-    await resources.see_index()
-    asked = await resources.read(_asked, service, form, embedded)
+    await session.see_index()
+    asked = await session.read(_asked, service, form, embedded)
     if form.target == "sentences":
-        return await _sentences(resources, form, asked)
-    found = await resources.work(_images(service, form, asked))
+        return await _sentences(session, form, asked)
+    found = await session.work(_images(service, form, asked))
     if preferred(accept, (JSON, CSV)) == CSV:
         return Response(
-            await resources.read(write_cohort, found.hits),
+            await session.read(write_cohort, found.hits),
             media_type=CSV,
             headers={"Content-Disposition": 'attachment; filename="cohort.csv"'},
         )
@@ -129,15 +262,17 @@ def _images(service: "Service", form: SearchForm, asked: _Asked) -> "Pausing[Ser
     )
 
 
-async def _sentences(resources: Resources, form: SearchForm, asked: _Asked) -> Found:
-    service = resources.service
+async def _sentences(session: Session, form: SearchForm, asked: _Asked) -> Found:
+    service = session.service
     options: SentenceOptions = {"where": form.where, "offset": form.offset}
     if form.min_score is not None:
         options["min_score"] = form.min_score
-    about = form.queries[0] if asked.image is None else asked.image
-    work = service.search_sentences_pausing(about, form.k, **options)
-    hits = await resources.work(work)
-    sentences = await resources.read(lambda: service.archive.sentences)
+    if asked.image is not None:
+        work = service.search_sentences_pausing(asked.image, form.k, **options)
+    else:
+        work = service.similar_sentences_pausing(form.queries[0], form.k, **options)
+    hits = await session.work(work)
+    sentences = await session.read(lambda: service.archive.sentences)
     return Found(
         model=service.model.fingerprint,
         target=form.target,
@@ -158,36 +293,34 @@ async def _sentences(resources: Resources, form: SearchForm, asked: _Asked) -> F
     response_class=StreamingResponse,
     responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}, **problems(404, 422)},
 )
-async def export(
-    request: Request, resources: ResourcesDep, form: SearchFormDep
-) -> StreamingResponse:
+async def export(request: Request, session: SessionDep, form: SearchFormDep) -> StreamingResponse:
     """Give every image that a search finds, best first, as a table that is sent while it is made.
 
     The fields are those of a search of images; ``k``, ``offset`` and ``mode`` have no meaning here.
     The header ``X-Total`` says how many images there are.  A table that is broken off has fewer
     lines, the last of which begins with ``# broken off``.
     """
-    service = resources.service
+    service = session.service
     _ = service.archive
     if form.target != "images":
         raise InputError("an export is of images; leave target out")
-    resources.hold_export()
+    session.hold_export()
     if form.queries or form.without:
-        await resources.know([*form.queries, *form.without])
+        await session.ensure_embedded([*form.queries, *form.without])
     embedded = None if form.image is None else await form.image.embedded()
-    await resources.see_index()
-    asked = await resources.read(_asked, service, form, embedded)
-    cohort = await resources.compute(_cohort, service, form, asked)
+    await session.see_index()
+    asked = await session.read(_asked, service, form, embedded)
+    cohort = await session.compute(_cohort, service, form, asked)
     # A block at a time: other questions are answered between two of them.
     for steps, work in (
-        (cohort.select(), resources.read),
-        (cohort.score(), resources.compute),
-        (cohort.rank(), resources.read),
+        (cohort.select(), session.read),
+        (cohort.score(), session.compute),
+        (cohort.rank(), session.read),
     ):
         while await work(next, steps, None) is not None:
-            _go_on(request, resources)
+            session.extend()
     return StreamingResponse(
-        _table(request, resources, cohort),
+        _table(request, session, cohort),
         media_type=CSV,
         headers={
             "Content-Disposition": 'attachment; filename="cohort.csv"',
@@ -206,26 +339,15 @@ def _cohort(service: "Service", form: SearchForm, asked: _Asked) -> "Cohort":
     )
 
 
-def _go_on(request: Request, resources: Resources) -> None:
-    """Give a request the time of another step."""
-    settings = resources.settings
-    asking = CURRENT.get()
-    if asking is not None:
-        asking.go_on(settings.request_seconds)
-    limit: asyncio.Timeout | None = request.scope.get(TIME_LIMIT)
-    if limit is not None:
-        limit.reschedule(asyncio.get_running_loop().time() + settings.request_seconds)
-
-
-async def _table(request: Request, resources: Resources, cohort: "Cohort") -> AsyncIterator[str]:
+async def _table(request: Request, session: Session, cohort: "Cohort") -> AsyncIterator[str]:
     """The lines of a cohort, a page at a time."""
     request.scope[EXPORTED] = 0
     yield cohort_header(cohort.columns)
     try:
         for start in cohort.pages:
-            _go_on(request, resources)
-            hits = await resources.read(cohort.hits, start)
-            yield await resources.read(cohort_lines, hits, cohort.columns)
+            session.extend()
+            hits = await session.read(cohort.hits, start)
+            yield await session.read(cohort_lines, hits, cohort.columns)
             request.scope[EXPORTED] = start + len(hits)
     except Exception:  # whatever it is, the table is not to look whole
         yield f"# broken off after {request.scope[EXPORTED]} of {len(cohort)} images\r\n"

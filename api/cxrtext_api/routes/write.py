@@ -1,39 +1,128 @@
 """Adding and deleting images."""
 
-from typing import TYPE_CHECKING, Annotated
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, UploadFile
 
-from cxrtext.client.answers import AddedImage, Deleted
+from cxrtext.client.models import AddedImage, Deleted
 from cxrtext.errors import InputError, UnavailableError
-from cxrtext_api import adding
-from cxrtext_api.audit import SUBJECTS, add_subjects
-from cxrtext_api.deleting import Subject, delete_images
-from cxrtext_api.deps import GUARDED, ResourcesDep, problems
-from cxrtext_api.keys import CALLER, READ, Caller
-from cxrtext_api.negotiation import TAKES_FORM
-from cxrtext_api.new_image import NewImageDep, sentences_of
-from cxrtext_api.refusal import RefusingRoute
+from cxrtext.records import Study
+from cxrtext.service.report_sentences import MAX_REPORT_SENTENCES
+from cxrtext.text import study_sentences
+from cxrtext_api import changes
+from cxrtext_api.gate.keys import CALLER, READ, Caller
+from cxrtext_api.observe.audit import SUBJECTS, add_subjects
+from cxrtext_api.routes.dependencies import (
+    GUARDED,
+    MAX_ID_CHARACTERS,
+    SessionDep,
+    problems,
+)
+from cxrtext_api.routes.fields import MAX_REPORT_CHARACTERS
 from cxrtext_api.routes.images import detail
+from cxrtext_api.runtime.resources import Session
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED)
 
-    from cxrtext_api.resources import Resources
+MAX_ID = 200
 
-router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED, route_class=RefusingRoute)
 
+MAX_ENTRIES = 64
+
+
+MAX_NAME = 64
+
+
+MAX_VALUE = 500
+
+
+MAX_METADATA = 50_000
+
+
+_PART = "[A-Za-z0-9_][A-Za-z0-9._-]*"
+
+
+IMAGE_ID = re.compile(rf"{_PART}(?:/{_PART})*")
+
+
+NAME = re.compile(r"[A-Za-z0-9_.:-]+")
+"""Names of studies and patients: DICOM's UIDs and common numbering fit."""
+
+
+RESERVED = frozenset(
+    {"image", "image_id", "study_id", "patient_id", "split", "height", "width", "score"}
+    | {"report", "findings", "impression", "indication", "comparison"}
+)
+"""Names that metadata must not have: the catalogue's own columns, and those of a report."""
+
+
+Split = Literal["train", "val", "test"]
 MAX_DELETED = 1000
-MAX_ID_CHARACTERS = 4096
+
 
 Ids = Annotated[list[str], Query(max_length=MAX_DELETED, description="An image; repeatable.")]
+
+
 Studies = Annotated[list[str], Query(max_length=MAX_DELETED, description="A study; repeatable.")]
 
 
-def _uploads(resources: "Resources") -> "Path":
-    folder = resources.settings.uploads
+async def _new_image_form(
+    session: SessionDep,
+    image: Annotated[UploadFile, File(description="PNG, JPEG or DICOM, told by content.")],
+    image_id: Annotated[
+        str | None,
+        Form(
+            max_length=MAX_ID,
+            description="Its id; by default one made of its pixels.",
+            examples=["p0007/s0012.png"],
+        ),
+    ] = None,
+    study_id: Annotated[
+        str | None, Form(max_length=MAX_ID, description="Its study; by default the image's id.")
+    ] = None,
+    patient_id: Annotated[
+        str | None, Form(max_length=MAX_ID, description="Its patient; by default its study.")
+    ] = None,
+    split: Annotated[
+        Split | None, Form(description="By default that of its patient, else test.")
+    ] = None,
+    metadata: Annotated[
+        str | None,
+        Form(
+            max_length=MAX_METADATA,
+            description="More columns, as a JSON object of texts and numbers.",
+            examples=['{"view": "PA", "age": 61}'],
+        ),
+    ] = None,
+    report: Annotated[
+        str | None,
+        Form(max_length=MAX_REPORT_CHARACTERS, description="Its study's report."),
+    ] = None,
+    replace: Annotated[
+        bool, Form(description="Whether it may take the place of one of the same id.")
+    ] = False,
+) -> changes.NewImageForm:
+    if image_id is not None:
+        check_image_id(image_id)
+    for field, value in (("study_id", study_id), ("patient_id", patient_id)):
+        if value is not None and not NAME.fullmatch(value):
+            raise InputError(f"{field}: write it with A-Z a-z 0-9 . _ : - alone")
+    said = {} if metadata is None else parse_metadata(metadata)
+    session.hold_bytes(image.size or 0)
+    data = await image.read()
+    return changes.NewImageForm(data, image_id, study_id, patient_id, split, said, report, replace)
+
+
+NewImageDep = Annotated[changes.NewImageForm, Depends(_new_image_form)]
+
+
+def _uploads(session: Session) -> Path:
+    folder = session.settings.uploads
     if folder is None:
         raise UnavailableError(
             "this server takes no images; start it with --uploads FOLDER to keep them in"
@@ -46,7 +135,6 @@ def _uploads(resources: "Resources") -> "Path":
     summary="Add an image",
     operation_id="add_image",
     status_code=201,
-    dependencies=[TAKES_FORM],
     responses={
         201: {
             "headers": {
@@ -60,29 +148,28 @@ def _uploads(resources: "Resources") -> "Path":
     },
 )
 async def add_image(
-    resources: ResourcesDep, form: NewImageDep, request: Request, response: Response
+    session: SessionDep, form: NewImageDep, request: Request, response: Response
 ) -> AddedImage:
     """Embed an image and add it to the index, where the next search finds it.
 
     Its pixels are kept as an 8-bit PNG, windowed and upright; whatever else the file held, such
     as a patient's name, is not.  A key that may not read is told of nothing but what it sent.
     """
-    uploads, service = _uploads(resources), resources.service
+    uploads, service = _uploads(session), session.service
     caller: Caller = request.scope[CALLER]
     _ = service.index  # told before the image is decoded
-    pixels = await resources.decode_upload(form.data)
-    embedded = await resources.embed_upload(form.data)
-    picture = await resources.read(adding.picture_of, pixels)
+    embedded, pixels = await session.uploads.embed_whole(session, service, form.data)
+    picture = await session.read(changes.picture_of, embedded, pixels)
     name = form.image_id or picture.name
     if not form.replace:
-        await resources.read(adding.check_new, service, name, embedded, picture.pixels, caller)
-    said = await resources.read(sentences_of, form.report or "", form.study_id or name)
+        await session.read(changes.check_new, service, name, picture, caller)
+    said = await session.read(sentences_of, form.report or "", form.study_id or name)
     if said:
-        await resources.know([text for *_, text in said])
-    rows = await resources.compute(adding.rows_of, service, name, embedded, said)
-    await resources.read(adding.add_image, service, uploads, name, form, picture, rows, caller)
-    added = await resources.read(detail, service, name)
-    _note(request, [Subject(added.image_id, added.study_id, added.patient_id)])
+        await session.ensure_embedded([text for *_, text in said])
+    rows = await session.compute(changes.rows_of, service, name, embedded, said)
+    await session.read(changes.add_image, service, uploads, name, form, picture, rows, caller)
+    added = await session.read(detail, service, name)
+    _note(request, [changes.Subject(added.image_id, added.study_id, added.patient_id)])
     response.headers["Location"] = f"/v1/images/{quote(name)}"
     if READ in caller.scopes:
         return AddedImage(**added.model_dump())
@@ -103,7 +190,7 @@ async def add_image(
     responses=problems(404, 422),
 )
 async def delete_many(
-    resources: ResourcesDep,
+    session: SessionDep,
     request: Request,
     image_id: Ids = [],  # noqa: B006 - FastAPI copies it
     study_id: Studies = [],  # noqa: B006
@@ -116,7 +203,7 @@ async def delete_many(
         raise InputError("name at least one image_id or study_id")
     if any(len(name) > MAX_ID_CHARACTERS for name in (*image_id, *study_id)):
         raise InputError(f"an id has more than {MAX_ID_CHARACTERS} characters")
-    return Deleted(deleted=await _delete(resources, request, image_id, study_id))
+    return Deleted(deleted=await _delete(session, request, image_id, study_id))
 
 
 @router.delete(
@@ -126,22 +213,100 @@ async def delete_many(
     status_code=204,
     responses=problems(404),
 )
-async def delete_one(resources: ResourcesDep, image_id: str, request: Request) -> Response:
+async def delete_one(session: SessionDep, image_id: str, request: Request) -> Response:
     """Delete an image; its study's report goes with the study's last image."""
-    await _delete(resources, request, [image_id], [])
+    await _delete(session, request, [image_id], [])
     return Response(status_code=204)
 
 
-async def _delete(
-    resources: "Resources", request: Request, images: list[str], studies: list[str]
-) -> int:
+async def _delete(session: Session, request: Request, images: list[str], studies: list[str]) -> int:
     """Delete, and note for the audit log whose images went; gives how many."""
-    gone = await resources.read(delete_images, resources.service, images, studies)
+    service, uploads = session.service, session.settings.uploads
+    gone = await session.read(changes.delete_images, service, uploads, images, studies)
     _note(request, gone)
     return len(gone)
 
 
-def _note(request: Request, images: "Sequence[Subject]") -> None:
+def _note(request: Request, images: Sequence[changes.Subject]) -> None:
     subjects = request.scope.setdefault(SUBJECTS, {})
     for number, name in enumerate(("image_id", "study_id", "patient_id")):
         add_subjects(subjects, name, [image[number] for image in images])
+
+
+def check_image_id(image_id: str) -> None:
+    """Refuse an id that could name a file outside of its folder, or another address.
+
+    Raises:
+        InputError: It does; it is not quoted.
+    """
+    if not IMAGE_ID.fullmatch(image_id) or ".." in image_id:
+        raise InputError(
+            "image_id: write it with A-Z a-z 0-9 . _ - and / between parts, each part beginning "
+            "with a letter, a digit or _, without '..'"
+        )
+    if image_id.rpartition("/")[2] == "rendered":
+        raise InputError("image_id: its last part must not be 'rendered'")
+
+
+def parse_metadata(text: str) -> dict[str, str]:
+    """Read metadata from JSON, as text; entries that are null or empty are left out.
+
+    Raises:
+        InputError: It is of another form; what was sent is not quoted.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or len(value) > MAX_ENTRIES:
+        raise InputError(
+            f"metadata: expected a JSON object of at most {MAX_ENTRIES} texts and numbers"
+        )
+    found = {}
+    for number, (name, entry) in enumerate(value.items(), 1):
+        if not 1 <= len(name) <= MAX_NAME or not name.isprintable() or name.strip() != name:
+            raise InputError(
+                f"metadata: the name of entry {number} is empty, has more than {MAX_NAME} "
+                "characters, or holds some that are not printed"
+            )
+        if name.lower() in RESERVED or name.lower().startswith("label."):
+            raise InputError(
+                f"metadata: entry {number} has a name that is taken ("
+                f"{', '.join(sorted(RESERVED))}, label.*)"
+            )
+        if (said := _cell(entry, number)) != "":
+            found[name] = said
+    return found
+
+
+def _cell(entry: Any, number: int) -> str:
+    if entry is None:
+        return ""
+    if isinstance(entry, bool | int | str) or (isinstance(entry, float) and entry == entry):
+        said = str(entry).strip()
+        if len(said) <= MAX_VALUE and "\0" not in said and _is_text(said):
+            return said
+    raise InputError(
+        f"metadata: entry {number} is no text or number of at most {MAX_VALUE} characters"
+    )
+
+
+def _is_text(value: str) -> bool:
+    """Whether there is no half of a surrogate pair in it, which UTF-8 cannot write."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def sentences_of(report: str, study_id: str) -> Sequence[tuple[str, str, int, str]]:
+    """The sentences (study, section, position, text) of a report that describe the image.
+
+    Raises:
+        InputError: There are too many.
+    """
+    said = study_sentences(Study(study_id, report=report))
+    if len(said) > MAX_REPORT_SENTENCES:
+        raise InputError(f"the report has more than {MAX_REPORT_SENTENCES} sentences")
+    return [(study_id, s.section, s.position, s.sentence) for s in said]

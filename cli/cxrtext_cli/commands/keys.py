@@ -34,7 +34,7 @@ def add(
     ] = None,
 ) -> None:
     """Make a key and print it once; the file keeps only its SHA-256 digest."""
-    from cxrtext_api.key_files import add_key
+    from cxrtext_api.gate.keys import add_key
 
     key = add_key(file, name, scope or ["read"], expires.date() if expires else None)
     say(f"the key {name}, which is not shown again:")
@@ -46,7 +46,7 @@ def list_keys(file: File, as_json: AsJson = False) -> None:
     """Show names, scopes and last days; the keys themselves are not in the file."""
     from datetime import UTC
 
-    from cxrtext_api.key_files import read_key_file
+    from cxrtext_api.gate.keys import read_key_file
 
     today = datetime.now(UTC).date()
     rows = [
@@ -67,7 +67,7 @@ def list_keys(file: File, as_json: AsJson = False) -> None:
 @keys.command("revoke", short_help="Take a key out of the file.")
 def revoke(file: File, name: Name) -> None:
     """Take a key out of the file; a running server refuses it within a second."""
-    from cxrtext_api.key_files import revoke_key
+    from cxrtext_api.gate.keys import revoke_key
 
     revoke_key(file, name)
     say(f"revoked {name}")

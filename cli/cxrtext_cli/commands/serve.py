@@ -52,12 +52,7 @@ def serve(
         typer.Option(help="Folder for images added over HTTP; else none can be."),
         NEW_FOLDER,
     ] = None,
-    workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Serving processes, each with its own model.")
-    ] = 1,
-    readers: Annotated[
-        int, typer.Option(min=1, max=64, help="Image decoding processes in each of them.")
-    ] = 2,
+    readers: Annotated[int, typer.Option(min=1, max=64, help="Processes that decode images.")] = 2,
     queue: Annotated[int, typer.Option(min=1, help="Requests that may wait for the model.")] = 64,
     rate_limit: Annotated[
         int, typer.Option(min=0, help="Requests a minute that a key may make; 0 for any number.")
@@ -85,9 +80,9 @@ def serve(
         raise InputError("give a checkpoint with --model, an index with --index, or both")
     if uploads is not None and not index:
         raise InputError("--uploads wants --index DIR: images are added to an index")
-    from cxrtext_api.keys import keys_file_of, keys_of_environment
-    from cxrtext_api.logs import configure_logging
-    from cxrtext_api.serve import run_server
+    from cxrtext_api.gate.keys import keys_file_of
+    from cxrtext_api.observe.logs import configure_logging
+    from cxrtext_api.server.serve import run_server
 
     settings = _checked(
         checkpoint=model,
@@ -98,14 +93,12 @@ def serve(
         uploads=uploads,
         host=host,
         port=port,
-        keys=keys_of_environment(os.environ),
         keys_file=keys_file_of(os.environ),
         trusted_hosts=tuple(trusted_host or ()),
         cors_origins=tuple(cors_origin or ()),
         rate_limit=rate_limit,
         max_body_bytes=max_megabytes * 2**20,
         queue_limit=queue,
-        workers=workers,
         readers=readers,
         drain_seconds=drain_seconds,
         metrics=metrics,
@@ -136,7 +129,7 @@ def load(settings: "Settings") -> "Service":
     Args:
         settings: Of the server.
     """
-    from cxrtext_api.resources import load_from_settings
+    from cxrtext_api.runtime.resources import load_from_settings
 
     device = pick_device(settings.device)
     return load_from_settings(settings.model_copy(update={"device": device}))

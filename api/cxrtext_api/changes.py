@@ -1,0 +1,341 @@
+"""Adding an image to the index and deleting images from it, whole or not at all."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from cxrtext.errors import DataError, ImageError, NotFoundError
+from cxrtext.images import encode_png, to_uint8
+from cxrtext.index import changes
+from cxrtext.index.changes import NewImage, NewReports
+from cxrtext.index.derived import packed_rows
+from cxrtext.index.kept_files import keep_file
+from cxrtext.index.labels import labeller_of
+from cxrtext.index.summary import write_summary
+from cxrtext.index.writer import writing
+from cxrtext_api.gate.keys import READ, Caller
+from cxrtext_api.problems import Refusal
+from cxrtext_api.runtime.uploads import Pixels
+
+if TYPE_CHECKING:
+    from cxrtext.index import Index
+    from cxrtext.index.catalogue import Catalogue
+    from cxrtext.service import EmbeddedImage, Service
+
+WAIT_S = 2.0
+"""How long a request queues while another process writes the index."""
+
+
+ALIKE = 0.99
+"""Cosine of the mean regions below which two images cannot be the same."""
+
+
+SAME_AMONG = 3
+
+
+NEW_COLUMNS = 16
+"""Columns that one image may bring to the index."""
+
+
+SPARE_COLUMNS = 100
+"""Columns of the index that images added over HTTP leave to the tables of its operator."""
+
+
+TAKEN = "An image of this id is in the index; send replace=true to put this one in its place."
+
+
+SAME = "The same pixels are in the index under another id; send replace=true to add them again."
+
+
+LOCKED = "Another process is writing the index; try again in a moment."
+
+
+NO_COLUMNS = (
+    "metadata: the index has no room for columns that are new to it; leave them out, or delete the "
+    "images that have others"
+)
+
+
+MANY_COLUMNS = (
+    f"metadata: more than {NEW_COLUMNS} columns are new to the index; leave some out, or have them "
+    "indexed from a table first"
+)
+
+
+NOT_YOURS = (
+    "study_id: the index has images of this study that another key added; a key that may not read "
+    "adds to studies of its own alone"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewImageForm:
+    """An image to be added, as the form's fields say; see the route."""
+
+    data: bytes
+    image_id: str | None
+    study_id: str | None
+    patient_id: str | None
+    split: Literal["train", "val", "test"] | None
+    metadata: dict[str, str]
+    report: str | None
+    replace: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A new image as it is kept: nothing else of what was sent is."""
+
+    embedded: "EmbeddedImage"
+    pixels: Pixels
+    png: bytes  # the pixels as a file
+    name: str  # an id made of them
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the model makes of a new image."""
+
+    generation: str  # of the index that they fit
+    arrays: Mapping[str, NDArray[Any]]  # a row for each vector file of images
+    labels: Mapping[str, float]  # probabilities, by column of labels
+    said: Sequence[tuple[str, str, int, str]]  # study, section, position, text of each sentence
+    vectors: Mapping[str, NDArray[Any]]  # of each distinct sentence, by its text
+
+
+def picture_of(embedded: "EmbeddedImage", pixels: Pixels) -> Picture:
+    """An image as it is to be kept."""
+    digest = hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).hexdigest()
+    return Picture(embedded, pixels, encode_png(Image.fromarray(pixels)), f"{digest}.png")
+
+
+def check_new(service: "Service", name: str, picture: Picture, caller: Caller) -> None:
+    """Refuse an image whose id or pixels the index holds.
+
+    Of pixels only a caller that may read is told.
+
+    Raises:
+        Refusal: It does.
+    """
+    if any(part.catalogue.image(name) for part in service.archive.parts):
+        raise Refusal(409, TAKEN)
+    if READ not in caller.scopes or not service.archive.images:
+        return
+    for hit in service.search_image(picture.embedded, SAME_AMONG):
+        known = hit.image
+        if hit.score < ALIKE or (known.height, known.width) != picture.pixels.shape:
+            continue
+        try:
+            other = service.pixels(known.image)
+        except (NotFoundError, ImageError):
+            continue
+        if np.array_equal(to_uint8(other), picture.pixels):
+            raise Refusal(409, SAME)
+
+
+def rows_of(
+    service: "Service",
+    name: str,
+    image: "EmbeddedImage",
+    said: Sequence[tuple[str, str, int, str]],
+) -> Rows:
+    """What the index keeps of an image and of its study's sentences."""
+    state = _index_for(service, name).state
+    meta = state.meta
+    arrays, kept = packed_rows(
+        service.model,
+        image.regions[None].float(),
+        state.language,
+        meta["storage"],
+        int(meta.get("pool", 1)),
+    )
+    columns = labeller_of(service.model, meta).columns(kept)
+    texts = list(dict.fromkeys(text for *_, text in said))
+    vectors = list(service.embed_sentences(texts).cpu().numpy()) if texts else []
+    return Rows(
+        meta["generation"],
+        arrays,
+        {name: float(values[0]) for name, values in columns.items()},
+        said,
+        dict(zip(texts, vectors, strict=True)),
+    )
+
+
+def add_image(
+    service: "Service",
+    uploads: Path,
+    name: str,
+    form: NewImageForm,
+    picture: Picture,
+    rows: Rows,
+    caller: Caller,
+) -> None:
+    """Keep an image and note it in the index, under an id that was checked.
+
+    Nothing of it is there before all of it is, whatever is killed.  Its file is named by its
+    content.  What it takes the place of keeps its own file until the index names the new one.
+
+    Raises:
+        Refusal: The id is taken, what is said contradicts the index, there is no room for its
+            columns, or another process writes; nothing was written.
+        WorkError: The disk is full or cannot be written.
+    """
+    index = _index_for(service, name)
+    root = uploads.resolve()
+    with ExitStack() as stack:
+        catalogue = locked(stack, index.folder)
+        known = catalogue.image(name)
+        if known is not None and not form.replace:
+            raise Refusal(409, TAKEN)
+        if catalogue.meta()["generation"] != rows.generation:
+            raise Refusal(503, LOCKED)  # it was written anew meanwhile
+        study, patient, split = _said(catalogue, name, form, caller)
+        _check_columns(catalogue, form.metadata)
+        digest = hashlib.sha256(picture.png).hexdigest()
+        file = keep_file(catalogue, root, picture.png, digest, ".png")
+        height, width = picture.pixels.shape
+        entry = NewImage(
+            *(name, str(root), study, patient, split, height, width),
+            *(form.metadata, rows.labels, file, caller.key_id),
+        )
+        reports = _reports(catalogue, study, rows) if rows.said else None
+        changes.add_images(index.folder, catalogue, [entry], rows.arrays, reports, old_root=root)
+        write_summary(index.folder, catalogue)
+
+
+def locked(stack: ExitStack, folder: Path) -> "Catalogue":
+    """Open an index for changes until the stack closes.
+
+    Raises:
+        Refusal: Another process writes.
+    """
+    try:
+        return stack.enter_context(writing(folder, wait_s=WAIT_S))
+    except DataError:
+        raise Refusal(503, LOCKED) from None
+
+
+def _index_for(service: "Service", name: str) -> "Index":
+    """The index that holds an id, else the one that is added to."""
+    try:
+        return service.archive.find(name)[0]
+    except NotFoundError:
+        return service.index
+
+
+def _said(
+    catalogue: "Catalogue", name: str, form: NewImageForm, caller: Caller
+) -> tuple[str, str, str]:
+    """Study, patient and split of a form; what it does not say is taken from the index.
+
+    A caller that may not read learns nothing of what others added: neither what the index has
+    where the form is silent, nor whether the two agree.
+
+    Raises:
+        Refusal: The index has it otherwise.
+    """
+    reads = READ in caller.scopes
+    study = form.study_id or name
+    others = catalogue.database.execute(
+        "SELECT 1 FROM images WHERE study_id = ? AND image <> ? AND added_by IS NOT ? LIMIT 1",
+        (study, name, caller.key_id),
+    ).fetchone()
+    if others and not reads:
+        raise Refusal(422, NOT_YOURS)
+    patient = _one(catalogue, "patient_id", "study_id", study, name) or form.patient_id or study
+    if form.patient_id not in (None, patient):
+        raise Refusal(422, "patient_id: the index has this study under another patient.")
+    split = _one(catalogue, "split", "patient_id", patient, name) or form.split or "test"
+    if reads and form.split not in (None, split):
+        raise Refusal(422, "split: the index has this patient in another split.")
+    return study, patient, split
+
+
+def _check_columns(catalogue: "Catalogue", metadata: Mapping[str, str]) -> None:
+    """Refuse columns for which there is no room, before anything is written."""
+    if len(set(metadata) - set(catalogue.columns())) > NEW_COLUMNS:
+        raise Refusal(422, MANY_COLUMNS)
+    try:
+        with catalogue.transaction(write=True) as database:
+            changes.make_room(database, metadata, SPARE_COLUMNS)
+    except DataError:
+        raise Refusal(422, NO_COLUMNS) from None
+
+
+def _reports(catalogue: "Catalogue", study_id: str, rows: Rows) -> NewReports:
+    known = catalogue.known_sentences()
+    new = [text for text in rows.vectors if text not in known]
+    vectors = np.stack([rows.vectors[text] for text in new]) if new else np.empty(0)
+    said = [(study_id, section, position, text) for _, section, position, text in rows.said]
+    return NewReports(new, vectors, said)
+
+
+def _one(catalogue: "Catalogue", wanted: str, column: str, value: str, name: str) -> str | None:
+    """What other images say in one column where another has a value."""
+    row = catalogue.database.execute(
+        f"SELECT {wanted} FROM images WHERE {column} = ? AND image <> ? LIMIT 1",  # noqa: S608
+        (value, name),
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+class Subject(NamedTuple):
+    """An image, and whose it is."""
+
+    image: str
+    study_id: str
+    patient_id: str
+
+
+def delete_images(
+    service: "Service", uploads: Path | None, images: Sequence[str], studies: Sequence[str]
+) -> list[Subject]:
+    """Delete images and studies; a study whose last image goes, goes with its report.
+
+    The files of images that were added over HTTP are removed, except those that another image
+    shares; files that were indexed where they lay stay there.
+
+    Returns:
+        The images deleted.
+
+    Raises:
+        NotFoundError: One of them is not in the index; nothing was deleted.
+        Refusal: Another process writes.
+        WorkError: The index cannot be written.
+    """
+    with ExitStack() as stack:
+        parts = [(part, locked(stack, part.folder)) for part in service.archive.parts]
+        found = [_named(catalogue, images, studies) for _, catalogue in parts]
+        gone = [image for part in found for image in part]
+        held = {image.image for image in gone}
+        if set(images) - held or set(studies) - {image.study_id for image in gone}:
+            raise NotFoundError("the index does not hold all of these; nothing was deleted")
+        old_root = None if uploads is None else uploads.resolve()
+        for (part, catalogue), of_part in zip(parts, found, strict=True):
+            if of_part:
+                names = [image.image for image in of_part]
+                with catalogue.transaction(write=True) as database:
+                    changes.delete_images(database, "image", names, old_root)
+                write_summary(part.folder, catalogue)
+    return gone
+
+
+def _named(catalogue: "Catalogue", images: Sequence[str], studies: Sequence[str]) -> list[Subject]:
+    """Images that are meant, each once."""
+    found: dict[Subject, None] = {}
+    for column, values in (("image", images), ("study_id", studies)):
+        for value in values:
+            rows = catalogue.database.execute(
+                "SELECT image, study_id, patient_id FROM images "  # noqa: S608
+                f"WHERE {column} = ? ORDER BY image",
+                (value,),
+            ).fetchall()
+            found |= {Subject(*row): None for row in rows}
+    return list(found)

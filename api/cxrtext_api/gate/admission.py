@@ -1,0 +1,238 @@
+"""Which requests are let in, decided by their heads before any of their bodies is read."""
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from cxrtext_api.gate.keys import CALLER, METRICS, READ, WRITE, Caller, KeyRing
+from cxrtext_api.gate.rate import RateLimit
+from cxrtext_api.settings import Settings
+
+OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
+
+
+OPEN_PREFIX = "/web/"
+"""Addresses that want no key: nothing under them is about a patient."""
+
+
+FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+
+
+JSON = ("application/json",)
+
+
+JSON_PATHS = frozenset({"/v1/score-text"})
+"""Addresses that take JSON; the others take forms."""
+
+
+MAX_HEADERS = 100
+
+
+MAX_HEADER_BYTES = 16 * 1024
+
+
+CLOSE = {"Connection": "close"}
+
+
+PORTS = {"http": 80, "https": 443}
+
+
+FROM_HERE = frozenset({"same-origin", "none"})
+"""What a browser says of requests by this server's own page, and by its user."""
+
+
+_HOST = re.compile(
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?|\[(?P<address>[0-9A-Fa-f:.]+)\])"
+    r"(?::(?P<port>[0-9]{1,5}))?",
+    re.ASCII,
+)
+
+
+CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is turned away, with one word for the metrics."""
+
+    status: int
+    reason: str
+    detail: str | None = None  # by default what the status means here
+    headers: Mapping[str, str] = field(default_factory=dict)
+    drain: bool = False  # read on a little, so that a proxy that still sends sees the answer
+
+
+class Host(NamedTuple):
+    """A host as an address names it, in lower case; without a port it is the scheme's own."""
+
+    name: str
+    port: int | None
+
+
+class Origin(NamedTuple):
+    """Where a page comes from."""
+
+    scheme: str
+    name: str
+    port: int
+
+
+class Admission:
+    """Checks host, origin, key, scope, rate, size and kind, in this order."""
+
+    def __init__(self, settings: Settings, keys: KeyRing) -> None:
+        self._settings = settings
+        self._keys = keys
+        self._rate = RateLimit(settings.rate_limit)
+        self._others = {parse_origin(origin) for origin in settings.cors_origins}
+
+    def refuse(self, scope: Scope) -> Refusal | None:
+        """Why a request is not let in; of one that is, the caller is noted in its scope."""
+        return self.refuse_head(scope) or self.refuse_question(scope)
+
+    def refuse_question(self, scope: Scope) -> Refusal | None:
+        """Why a request whose head is good is not let in, by its caller or its body."""
+        headers = Headers(scope=scope)
+        return self._refuse_caller(scope, headers) or self._refuse_body(scope, headers)
+
+    def refuse_head(self, scope: Scope) -> Refusal | None:
+        """Why a request is not let in, whoever asks: its headers, its host, its origin."""
+        headers = Headers(scope=scope)
+        size = sum(len(name) + len(value) for name, value in headers.raw)
+        if len(headers.raw) > MAX_HEADERS or size > MAX_HEADER_BYTES:
+            return Refusal(431, "headers", headers=CLOSE)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # Two servers in a row may disagree on where such a request ends.
+            return Refusal(400, "headers", headers=CLOSE)
+        hosts = headers.getlist("host")
+        host = parse_host(hosts[0]) if len(hosts) == 1 else None
+        if host is None or not self._is_trusted(host.name):
+            return Refusal(
+                400, "host", "This server is not known by that host name; see trusted hosts."
+            )
+        if self._is_from_elsewhere(scope["path"], headers, host):
+            return Refusal(403, "origin", "Requests from other sites are refused.")
+        return None
+
+    def _is_trusted(self, host: str) -> bool:
+        return _is_among(host, self._settings.names)
+
+    def _is_from_elsewhere(self, path: str, headers: Headers, host: Host) -> bool:
+        """Whether a page of another site asks, as far as its browser says it."""
+        origins = headers.getlist("origin")
+        if len(origins) > 1:
+            return True
+        origin = parse_origin(origins[0]) if origins else None
+        if origin is not None and origin in self._others:
+            return False
+        if origins and origin not in self._served_as(host):
+            return True
+        # A link on another site may lead to the page, and an image of another site to nothing.
+        fetched_by = headers.get("sec-fetch-site", "same-origin")
+        return not _is_open(path) and fetched_by not in FROM_HERE
+
+    def _served_as(self, host: Host) -> set[Origin]:
+        """The origins of pages that this server sends to those who ask for a host.
+
+        The server itself speaks no TLS; by the names of trusted hosts a proxy may.
+        """
+        kinds = ["http"]
+        if _is_among(host.name, self._settings.trusted_names):
+            kinds.append("https")
+        return {
+            Origin(kind, host.name, PORTS[kind] if host.port is None else host.port)
+            for kind in kinds
+        }
+
+    def _refuse_caller(self, scope: Scope, headers: Headers) -> Refusal | None:
+        path = scope["path"]
+        if _is_open(path):
+            return None
+        caller = self._keys.find(_bearer(headers))
+        if caller is None:
+            return Refusal(401, "key", headers={"WWW-Authenticate": "Bearer"})
+        scope[CALLER] = caller
+        wanted = scopes_for(scope["method"], path)
+        if not wanted & caller.scopes:
+            named = " or ".join(sorted(wanted))
+            return Refusal(403, "scope", f"This key lacks the scope for that: {named}.")
+        return self._refuse_rate(caller)
+
+    def _refuse_rate(self, caller: Caller) -> Refusal | None:
+        if not self._keys.guarded:
+            return None
+        seconds = self._rate.wait(caller.key_id)
+        return Refusal(429, "rate", headers={"Retry-After": str(seconds)}) if seconds else None
+
+    def _refuse_body(self, scope: Scope, headers: Headers) -> Refusal | None:
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > self._settings.max_body_bytes:
+            return Refusal(413, "size", headers=CLOSE, drain=True)
+        has_body = length != "0" or "transfer-encoding" in headers
+        if scope["method"] not in CHANGING or not has_body:
+            return None
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            return Refusal(415, "kind", "Send the body as it is, not compressed.", drain=True)
+        kinds = JSON if scope["path"] in JSON_PATHS else FORMS
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in kinds:
+            taken = " or ".join(kinds)
+            return Refusal(415, "kind", f"This address takes {taken}.", drain=True)
+        return None
+
+
+def scopes_for(method: str, path: str) -> frozenset[str]:
+    """The scopes any of which lets a key in."""
+    if path == "/metrics":
+        return frozenset({READ, METRICS})
+    under_images = path == "/v1/images" or path.startswith("/v1/images/")
+    if under_images and method not in ("GET", "HEAD", "OPTIONS"):
+        return frozenset({WRITE})
+    return frozenset({READ})
+
+
+def parse_host(value: str) -> Host | None:
+    """The host and port of ``name``, ``name:port`` or ``[address]:port``; None for all else."""
+    match = _HOST.fullmatch(value)
+    if match is None:
+        return None
+    port = None if match["port"] is None else int(match["port"])
+    if port is not None and not 0 < port < 2**16:
+        return None
+    name = match["name"].lower()
+    if match["address"] is not None:
+        try:
+            name = str(ipaddress.IPv6Address(match["address"]))
+        except ValueError:
+            return None
+    return Host(name, port)
+
+
+def parse_origin(value: str) -> Origin | None:
+    """An origin such as ``https://viewer.example.org``, with its port; None for what is none."""
+    scheme, separator, rest = value.partition("://")
+    host = parse_host(rest)
+    if not separator or scheme.lower() not in PORTS or host is None:
+        return None
+    port = PORTS[scheme.lower()] if host.port is None else host.port
+    return Origin(scheme.lower(), host.name, port)
+
+
+def _is_among(host: str, names: Sequence[str]) -> bool:
+    return any(
+        host == name or (name.startswith("*.") and host.endswith(name[1:])) for name in names
+    )
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
+
+
+def _bearer(headers: Headers) -> str | None:
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else None

@@ -1,0 +1,299 @@
+"""Bearer keys: a file of digests, who a key belongs to, and what it may do.
+
+A line of the file is ``NAME SCOPES SHA256 [LAST-DAY]``: scopes stand between commas, the last day
+is as in 2027-12-31, ``#`` starts a comment.  Whoever can write the file lets himself in: one that
+others can write is refused.  Digests give no key away: a key made by ``cxrtext keys add`` is 256
+random bits.  Nobody can try that many, so one round of SHA-256 protects it at rest; a slow hash
+with salt, as passwords want, would only slow the server.
+"""
+
+import fcntl
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cxrtext.errors import ConfigError
+
+KEYS_FILE_VARIABLE = "CXRTEXT_API_KEYS_FILE"
+CALLER = "cxrtext.caller"
+"""Key of the :class:`Caller` in the ASGI scope."""
+
+
+READ, WRITE, METRICS = "read", "write", "metrics"
+
+
+SCOPES = frozenset({READ, WRITE, METRICS})
+"""What a key may do: ask, change the index, read the metrics (which ``read`` may too)."""
+
+
+ScopeName = Literal["read", "write", "metrics"]
+
+
+MAX_FILE_BYTES = 2**20
+HEADER = "# Keys of cxrtext: NAME SCOPES SHA256 [LAST-DAY]; made by `cxrtext keys add`.\n"
+CHECK_SECONDS = 1.0
+"""How long a change of the file may go unseen."""
+
+_FORM = "write 'NAME SCOPES SHA256 [LAST-DAY]', as `cxrtext keys add` does"
+_log = logging.getLogger("cxrtext_api")
+
+Signature = tuple[int, int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the name of the key, "-" where the server has no keys, and what it may do."""
+
+    key_id: str
+    scopes: frozenset[str]
+
+
+ANYONE = Caller("-", SCOPES)
+"""Every caller of a server without keys, which listens on this machine only."""
+
+
+class Key(BaseModel):
+    """A key as the server keeps it: its name, as in the audit log, and the SHA-256 of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    scopes: frozenset[ScopeName] = frozenset({"read"})
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    expires: date | None = None
+
+    def is_over(self, today: date) -> bool:
+        """Whether its last day (UTC) is past."""
+        return self.expires is not None and today > self.expires
+
+
+def hash_key(key: str) -> str:
+    """The SHA-256 digest of a key, in hexadecimal."""
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def new_key() -> str:
+    """A new random key of 256 bits."""
+    return secrets.token_urlsafe(32)
+
+
+def find_caller(given: str, keys: Iterable[Key], today: date | None = None) -> Caller | None:
+    """Who a key belongs to (today, UTC); takes the same time whichever it is."""
+    digest = hash_key(given)
+    today = today or datetime.now(UTC).date()
+    found = None
+    for key in keys:
+        if hmac.compare_digest(digest, key.digest) and not key.is_over(today):
+            found = Caller(key.key_id, frozenset(key.scopes))
+    return found
+
+
+def keys_file_of(environment: Mapping[str, str]) -> Path | None:
+    """The file of keys that ``CXRTEXT_API_KEYS_FILE`` names in an environment."""
+    path = environment.get(KEYS_FILE_VARIABLE)
+    return Path(path) if path else None
+
+
+def read_key_file(path: Path) -> tuple[Key, ...]:
+    """Read a file of keys; there are none where every line is a comment.
+
+    Raises:
+        ConfigError: The file cannot be read, or a line of it, or others can write it; the message
+            holds nothing of a line.
+    """
+    keys: list[Key] = []
+    for number, line in enumerate(_lines(path), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        key = _key_of(words, f"{path}: line {number}")
+        if any(key.key_id == other.key_id for other in keys):
+            raise ConfigError(f"{path}: line {number}: a second key named {key.key_id}; rename it")
+        keys.append(key)
+    return tuple(keys)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            found = os.fstat(file.fileno())
+            if found.st_size > MAX_FILE_BYTES:
+                raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; {_FORM} a line")
+            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise ConfigError(
+                    f"{path}: other users of this machine can write it (mode "
+                    f"{stat.S_IMODE(found.st_mode):04o}) and so let themselves in; take that right "
+                    f"away: chmod 600 {path}"
+                )
+            return file.read().splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; it is to hold the API keys") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8 text; {_FORM} a line") from None
+
+
+def _key_of(words: Sequence[str], place: str) -> Key:
+    if len(words) > 4 or not re.fullmatch("[0-9a-fA-F]{64}", words[2] if len(words) > 2 else ""):
+        raise ConfigError(f"{place}: not the form of a key; {_FORM}")
+    scopes = frozenset(words[1].split(","))
+    if not scopes <= SCOPES:
+        raise ConfigError(f"{place}: unknown scope; give some of {', '.join(sorted(SCOPES))}")
+    try:
+        expires = date.fromisoformat(words[3]) if len(words) == 4 else None
+        return Key.model_validate(
+            {"key_id": words[0], "scopes": scopes, "digest": words[2].lower(), "expires": expires}
+        )
+    except ValidationError:
+        raise ConfigError(
+            f"{place}: the name is to be at most 64 letters, digits and . _ - characters"
+        ) from None
+    except ValueError:
+        raise ConfigError(f"{place}: the last day is to be as in 2027-12-31") from None
+
+
+def add_key(
+    path: Path, name: str, scopes: Sequence[str] = (READ,), last: date | None = None
+) -> str:
+    """Make a key, which is kept nowhere; its digest goes into a file, made where there is none.
+
+    Raises:
+        ConfigError: The name is taken or no name, a scope is unknown, or the file is wrong.
+    """
+    if not name or not scopes or any(letter.isspace() or letter == "#" for letter in name):
+        raise ConfigError("give the key a name without blanks, and at least one scope")
+    key = new_key()
+    words = [name, ",".join(sorted(set(scopes))), hash_key(key)]
+    words += [last.isoformat()] if last else []
+    _key_of(words, "the new key")
+    with _rewriting(path) as lines:
+        if name in {known.key_id for known in read_key_file(path)}:
+            raise ConfigError(f"{path}: a key named {name} is there; revoke it, or take another")
+        if not lines:
+            lines.append(HEADER)
+        elif not lines[-1].endswith("\n"):
+            lines[-1] += "\n"
+        lines.append(" ".join(words) + "\n")
+    return key
+
+
+def revoke_key(path: Path, name: str) -> None:
+    """Take a key out of a file; a running server follows within a second.
+
+    Raises:
+        ConfigError: There is no such key, or the file is wrong.
+    """
+    known = {key.key_id: key.digest for key in read_key_file(path)}
+    if name not in known:
+        raise ConfigError(f"{path}: no key named {name}; see: cxrtext keys list {path}")
+    with _rewriting(path) as lines:
+        lines[:] = [line for line in lines if not _is_line_of(line, known[name])]
+
+
+def _is_line_of(line: str, digest: str) -> bool:
+    words = line.partition("#")[0].split()
+    return len(words) > 2 and words[2].lower() == digest
+
+
+@contextmanager
+def _rewriting(path: Path) -> Iterator[list[str]]:
+    """The lines of a file, written back at the end; a new file is its owner's alone.
+
+    The file is written over rather than replaced: a container that has it mounted would go on
+    seeing the old one.  A server that reads it at that very moment reads it again a second later.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "r+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        lines = file.readlines()
+        yield lines
+        file.seek(0)
+        file.writelines(lines)
+        file.truncate()
+        file.flush()
+        os.fsync(handle)
+
+
+class KeyRing:
+    """Knows callers by their keys; the file of keys is read anew when it changes.
+
+    A new file that cannot be read leaves the keys as they were and is told once.  One without a
+    key is taken at its word and shuts everybody out.
+
+    Args:
+        path: The file; without one everybody is let in.
+        clock: Seconds that only go forward.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds no key, when the server starts.
+    """
+
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.guarded = path is not None
+        self._path = path
+        self._clock = clock
+        self._checked = clock()
+        self._seen = self._signature()
+        self._keys: tuple[Key, ...] = ()
+        if path is None:
+            return
+        self._keys = read_key_file(path)
+        if not self._keys:
+            raise ConfigError(f"{path}: holds no key; make one with: cxrtext keys add {path} NAME")
+        if path.stat().st_mode & stat.S_IROTH:
+            _log.warning(
+                "%s: every user of this machine can read it; it holds digests alone, which "
+                "give no key away, but names too: chmod 600 %s",
+                path,
+                path,
+            )
+
+    def find(self, given: str | None) -> Caller | None:
+        """Who a key that was sent belongs to."""
+        if not self.guarded:
+            return ANYONE
+        if self.is_due:
+            self.refresh()
+        return None if not given else find_caller(given, self._keys)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to look at the file again."""
+        return self._path is not None and self._clock() - self._checked >= CHECK_SECONDS
+
+    def refresh(self, *, force: bool = False) -> None:
+        """Read the file where it changed, or in any case."""
+        self._checked = self._clock()
+        if self._path is None:
+            return
+        signature = self._signature()
+        if signature == self._seen and not force:
+            return
+        self._seen = signature
+        try:
+            self._keys = read_key_file(self._path)
+        except ConfigError as error:
+            _log.error("the keys stay as they were: %s", error)
+        else:
+            _log.warning("read %d keys anew", len(self._keys))
+
+    def _signature(self) -> Signature:
+        if self._path is None:
+            return None
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino

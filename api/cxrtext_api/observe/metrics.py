@@ -1,0 +1,99 @@
+"""What an operator measures: numbers for Prometheus, of a registry of their own an application.
+
+Labels are names of this program (routes, stages, reasons), never what a caller sent.
+"""
+
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
+
+
+class Metrics:
+    """The numbers of one application."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self.requests = self._counter("http_requests", "Answers.", "method", "route", "status")
+        self.seconds = self._histogram("http_request_seconds", "Time to answer.", SECONDS, "route")
+        self.stages = self._histogram("stage_seconds", "Time of a stage.", SECONDS, "stage")
+        self.batches = self._histogram("batch_size", "Questions a batch.", BATCHES, "stage")
+        self.queue = self._gauge("queue_length", "Questions that wait.", "queue")
+        self.under_way = self._gauge("requests_under_way", "Requests inside.")
+        self.errors = self._counter("errors", "Failures of the server.", "kind")
+        self.rejected = self._counter("rejected_requests", "Requests turned away.", "reason")
+        self.images = self._gauge("index_images", "Indexed images.")
+        self.sentences = self._gauge("index_sentences", "Indexed sentences.")
+        self.ready = self._gauge("ready", "1 when questions are answered.")
+        self.writes = self._gauge("writes", "0 when nothing can be kept on the disk.")
+        self.model = self._gauge(
+            "model_info", "1; the labels tell the model.", "fingerprint", "version"
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"cxrtext_{name}", text, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(f"cxrtext_{name}", text, labels, buckets=buckets, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"cxrtext_{name}", text, labels, registry=self.registry)
+
+    def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count an answer."""
+        self.requests.labels(method, route, str(status)).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    def reject(self, reason: str) -> None:
+        """Count a request that was turned away before it reached a route."""
+        self.rejected.labels(reason).inc()
+
+    def observe_stage(self, stage: str, seconds: float) -> None:
+        """Note how long a stage of the work took, such as "decode", "image" or "text"."""
+        self.stages.labels(stage).observe(seconds)
+
+    def observe_batch(self, stage: str, size: int) -> None:
+        """Note how many questions were answered together."""
+        self.batches.labels(stage).observe(size)
+
+    def set_queue(self, name: str, length: int) -> None:
+        """Note how many questions wait."""
+        self.queue.labels(name).set(length)
+
+    def count_error(self, kind: str) -> None:
+        """Count a failure of the server, by the name of its kind."""
+        self.errors.labels(kind).inc()
+
+    def describe_model(self, about: dict[str, Any], version: str) -> None:
+        """Note what is loaded, as :meth:`cxrtext.service.Service.describe` tells it."""
+        self.model.labels(str(about.get("fingerprint", "")), version).set(1)
+        self.images.set(about.get("images", 0))
+        self.sentences.set(about.get("sentences", 0))
+
+    def page(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,156 @@
+"""From the service's results to the client's models, numbers with six decimals."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cxrtext.client import models
+from cxrtext.images import Geometry
+from cxrtext.language.class_probability import WITHOUT_ETA
+
+if TYPE_CHECKING:
+    from cxrtext.index import ImageHit, IndexedImage, SentenceHit
+    from cxrtext.language import SentenceScores
+    from cxrtext.service import EmbeddedImage, FindingScore, GroundedBox, Grounding, Service
+    from cxrtext.service.verification import SupportedSentence, Verification
+
+
+def rounded(value: float) -> float:
+    """A number with as many decimals as answers have."""
+    return round(float(value), 6)
+
+
+def quad(box: tuple[float, float, float, float]) -> models.Quad:
+    """A box with rounded numbers."""
+    x, y, width, height = box
+    return rounded(x), rounded(y), rounded(width), rounded(height)
+
+
+def grid_rows(grid: Iterable[Iterable[float]]) -> list[list[float]]:
+    """A grid [h, w] as rows of rounded numbers."""
+    return [[rounded(value) for value in row] for row in grid]
+
+
+def _fields(image: "IndexedImage") -> dict[str, Any]:
+    return {
+        "image_id": image.image,
+        "study_id": image.study_id,
+        "patient_id": image.patient_id,
+        "split": image.split,
+        "width": image.width,
+        "height": image.height,
+        "metadata": dict(image.metadata),
+    }
+
+
+def image_of(image: "IndexedImage") -> models.Image:
+    """An indexed image as an answer."""
+    return models.Image(**_fields(image))
+
+
+def detail_of(image: "IndexedImage", report: "Sequence[tuple[str, str]]") -> models.ImageDetail:
+    """An indexed image and the sentences (section, text) of its study as an answer."""
+    said = [models.ReportSentence(section=section, sentence=text) for section, text in report]
+    return models.ImageDetail(**_fields(image), report=said)
+
+
+def hit_of(hit: "ImageHit") -> models.ImageHit:
+    """A found image as an answer."""
+    labels = {finding: rounded(p) for finding, p in hit.labels.items()}
+    return models.ImageHit(**_fields(hit.image), score=rounded(hit.score), labels=labels)
+
+
+def finding_of(found: "FindingScore") -> models.Finding:
+    """A finding as an answer."""
+    return models.Finding(
+        finding=found.finding,
+        probability=rounded(found.probability),
+        score=rounded(found.score),
+        calibrated=found.calibrated,
+    )
+
+
+def _boxes(boxes: "Iterable[GroundedBox]") -> list[models.Box]:
+    return [models.Box(bbox=quad(box.bbox), score=rounded(box.score)) for box in boxes]
+
+
+def _region(geometry: Geometry) -> models.Quad:
+    left, top, right, bottom = geometry.crop_box
+    return quad((left, top, right - left, bottom - top))
+
+
+def grounded_of(model: str, found: "Grounding") -> models.Grounded:
+    """A grounding as an answer."""
+    return models.Grounded(
+        model=model,
+        score=rounded(found.score),
+        grid=grid_rows(found.grid),
+        region=_region(found.geometry),
+        width=found.geometry.width,
+        height=found.geometry.height,
+        peak=(rounded(found.peak[0]), rounded(found.peak[1])),
+        threshold=rounded(found.threshold),
+        boxes=_boxes(found.boxes),
+    )
+
+
+def sentence_of(hit: "SentenceHit") -> models.SentenceHit:
+    """A found sentence as an answer."""
+    return models.SentenceHit(sentence=hit.sentence, score=rounded(hit.score), studies=hit.studies)
+
+
+def verified_of(
+    service: "Service", image: "EmbeddedImage", found: "Verification"
+) -> models.Verified:
+    """A verification of an image as an answer."""
+    geometry = Geometry(image.height, image.width, service.model.spec.preprocessing)
+    return models.Verified(
+        model=service.model.fingerprint,
+        width=image.width,
+        height=image.height,
+        region=_region(geometry),
+        reference=models.Reference(source=found.reference.source, images=found.reference.images),
+        sentences=[_supported(sentence) for sentence in found.sentences],
+    )
+
+
+def _supported(found: "SupportedSentence") -> models.SupportedSentence:
+    return models.SupportedSentence(
+        section=found.section,
+        sentence=found.sentence,
+        start=found.start,
+        end=found.end,
+        wording=found.wording,
+        score=rounded(found.score),
+        support=None if found.support is None else round(found.support, 2),
+        verdict=found.verdict,
+        peak=(rounded(found.peak[0]), rounded(found.peak[1])),
+        threshold=rounded(found.threshold),
+        grid=grid_rows(found.grid),
+        boxes=_boxes(found.boxes),
+    )
+
+
+def score_text_of(
+    service: "Service", asked: models.ScoreTextRequest, scores: "SentenceScores"
+) -> models.ScoredText:
+    """Scores of sentences as an answer; see :meth:`.Service.score_text`."""
+    language = service.language_model
+    eta = scores.eta(asked.a, asked.k)
+    counts = (scores.n_tokens.tolist(), scores.words)
+    rows = zip(scores.log_likelihood.tolist(), *counts, eta, strict=True)
+    return models.ScoredText(
+        model="" if language is None else language.fingerprint,
+        sentences=[
+            # Six digits that count: probabilities here can be very small.
+            models.ScoredSentence(
+                sentence_index=i,
+                log_likelihood=rounded(value),
+                tokens=tokens,
+                unknown=words.unknown,
+                eta=None if probability is None else float(f"{probability:.6g}"),
+                reason=WITHOUT_ETA if probability is None else None,
+            )
+            for i, (value, tokens, words, probability) in enumerate(rows)
+        ],
+        warning=scores.warning(),
+    )

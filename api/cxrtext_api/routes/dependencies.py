@@ -1,0 +1,127 @@
+"""The only doors from a route to what it works with."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Depends, File, Form, Request, Security, UploadFile
+from fastapi.security import HTTPBearer
+
+from cxrtext.errors import InputError
+from cxrtext.images import to_uint8
+from cxrtext_api.runtime.resources import Resources, Session
+from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT
+from cxrtext_api.runtime.uploads import Pixels
+
+if TYPE_CHECKING:
+    from cxrtext.service import EmbeddedImage
+
+MAX_ID_CHARACTERS = 4096
+
+
+def _resources(request: Request) -> Resources:
+    resources: Resources = request.app.state.resources
+    return resources
+
+
+ResourcesDep = Annotated[Resources, Depends(_resources)]
+
+
+async def _session(request: Request, resources: ResourcesDep) -> AsyncIterator[Session]:
+    """What a request works with; what it holds is given back when its answer begins, or fails."""
+    with Session(resources, request.receive, request.scope.get(TIME_LIMIT)) as session:
+        request.scope[REQUEST_SCOPE] = session
+        yield session
+
+
+SessionDep = Annotated[Session, Depends(_session)]
+
+
+async def _check_ready(session: SessionDep) -> None:
+    _ = session.service
+
+
+class ChosenImage:
+    """The image of a request: an upload, or the id of an indexed one."""
+
+    def __init__(self, session: Session, upload: bytes | None, image_id: str | None) -> None:
+        self._session = session
+        self._upload = upload
+        self._image_id = image_id or ""
+
+    async def embedded(self) -> "EmbeddedImage":
+        """The image as the model sees it."""
+        if self._upload is not None:
+            session = self._session
+            return await session.uploads.embed(session, session.service, self._upload)
+        await self._session.see_index()
+        return await self._session.read(self._session.service.embedded, self._image_id)
+
+    async def pixels(self) -> Pixels:
+        """The image as it is shown, [H, W]."""
+        if self._upload is not None:
+            return await self._session.uploads.decode(self._session, self._upload)
+        await self._session.see_index()
+        return await self._session.draw(self._indexed_pixels)
+
+    async def whole(self) -> "tuple[EmbeddedImage, Pixels]":
+        """The image as the model sees it and as it is shown; an upload is decoded once for both."""
+        if self._upload is not None:
+            session = self._session
+            return await session.uploads.embed_whole(session, session.service, self._upload)
+        return await self.embedded(), await self.pixels()
+
+    def _indexed_pixels(self) -> Pixels:
+        return to_uint8(self._session.service.pixels(self._image_id))
+
+
+UploadFileField = Annotated[
+    UploadFile | None, File(description="A radiograph: PNG, JPEG or DICOM, told by content.")
+]
+ImageId = Annotated[
+    str | None,
+    Form(max_length=MAX_ID_CHARACTERS, description="The id of an indexed image instead."),
+]
+
+
+async def _any_image(
+    session: SessionDep, image: UploadFileField = None, image_id: ImageId = None
+) -> ChosenImage | None:
+    if image is not None and image_id is not None:
+        raise InputError("give either an image or an image_id, not both")
+    if image is None and image_id is None:
+        return None
+    if image is None:
+        return ChosenImage(session, None, image_id)
+    session.hold_bytes(image.size or 0)
+    return ChosenImage(session, await image.read(), None)
+
+
+AnyImageDep = Annotated[Any, Depends(_any_image)]
+"""A :class:`ChosenImage`, or None."""
+
+
+async def _one_image(image: AnyImageDep) -> ChosenImage:
+    if not isinstance(image, ChosenImage):
+        raise InputError("give an image, or the image_id of an indexed one")
+    return image
+
+
+ImageDep = Annotated[ChosenImage, Depends(_one_image)]
+
+
+GUARDED: list[Any] = [
+    Security(HTTPBearer(auto_error=False, description="A key, where the server wants one.")),
+    Depends(_check_ready),
+]
+"""Of every route under ``/v1``: ready, and said in the API's description that a key may be wanted
+(the gate checks it, before the body is read)."""
+
+
+def problem_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Error answers of a route, for the API's description, which fills in their form."""
+    return {status: {} for status in statuses}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Error answers of a route under ``/v1``, for the API's description."""
+    return problem_of(400, 401, *statuses, 503)

@@ -1,0 +1,86 @@
+"""Whether what the server keeps can be written, and which errors say that a disk is full."""
+
+import errno
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from cxrtext.errors import DiskError, kind_of
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
+"""No space left, a quota used up, a file system that may only be read, a limit on files' sizes."""
+
+
+NEEDED_BYTES = 2**20
+
+
+CHECK_SECONDS = 10.0
+"""How long what was found is taken to be so."""
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error, or one that it arose from, is that a disk takes no more."""
+    return any(
+        isinstance(one, DiskError)
+        or (isinstance(one, OSError) and one.errno in FULL)
+        or (isinstance(one, sqlite3.Error) and kind_of(one) is DiskError)
+        for one in _chain(error)
+    )
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def place_of(error: BaseException) -> str:
+    """What the system said of a disk, and of which file, in a few words."""
+    said = [one for one in _chain(error) if isinstance(one, OSError) and one.strerror]
+    if said:
+        named = f"{said[-1].filename}: " if said[-1].filename else ""
+        return f"{named}{said[-1].strerror}"
+    told = [str(one) for one in _chain(error) if isinstance(one, DiskError | sqlite3.Error)]
+    return told[0] if told else type(error).__name__
+
+
+class Disk:
+    """Tries to write where the server keeps things; blocks, and is not for the event loop."""
+
+    def __init__(
+        self, folders: Sequence[Path], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folders = folders
+        self._clock = clock
+        self._tried = -CHECK_SECONDS
+        self._found: str | None = None
+
+    def wrong(self) -> str | None:
+        """Why nothing can be written, such as "/data/index: No space left on device", or None."""
+        if self._clock() - self._tried >= CHECK_SECONDS:
+            self._tried = self._clock()
+            self._found = next(filter(None, map(_try, self._folders)), None)
+        return self._found
+
+
+def _try(folder: Path) -> str | None:
+    """Take some space in a folder for a moment, in a file without a name."""
+    try:
+        handle = os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600)
+    except FileNotFoundError:
+        return None  # it is made when something is first kept
+    except OSError as error:
+        # A file system may have no files without names.
+        full = error.errno in FULL or error.errno == errno.EACCES
+        return f"{folder}: {error.strerror}" if full else None
+    try:
+        os.posix_fallocate(handle, 0, NEEDED_BYTES)
+    except OSError as error:
+        return f"{folder}: {error.strerror}" if error.errno in FULL else None
+    finally:
+        os.close(handle)
+    return None

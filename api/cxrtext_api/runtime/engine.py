@@ -1,0 +1,282 @@
+"""One thread that runs the model, and puts the work of several requests together.
+
+It never waits for more to come: while it is busy the next batch gathers by itself.  What takes
+long is done in turns of bounded time, and others' batches go in between.
+"""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from cxrtext.pausing import Pausing
+from cxrtext_api.observe.metrics import Metrics
+from cxrtext_api.runtime.scope import Busy, RequestScope
+from cxrtext_api.runtime.work import Budget, Pace
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+TURN_SECONDS = 0.01
+"""How long work that pauses goes on before others have their turn."""
+
+
+REST = 4
+"""Work that has time rests so many times as long as its last turn took, where questions come."""
+
+
+Outcome = tuple[Any, BaseException | None]
+"""A result, or why there is none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch(Generic[Item, Result]):
+    """A kind of work that is quicker for several at a time.
+
+    Args:
+        name: For metrics.
+        work: Does it for some items, giving a result of each.
+        most: What items weigh together that are done at a time; one alone may weigh more.
+        weigh: What an item weighs; by default 1, so that items are counted.
+    """
+
+    name: str
+    work: Callable[[Sequence[Item]], Sequence[Result]]
+    most: int
+    weigh: Callable[[Item], int] = lambda _: 1
+
+
+class _Job:
+    """An item that waits for its batch, or work for its next turn."""
+
+    __slots__ = ("batch", "future", "has_time", "item", "loop", "seconds")
+
+    def __init__(
+        self,
+        batch: Batch[Any, Any],
+        item: Any,
+        future: "asyncio.Future[Any]",
+        has_time: bool = False,
+    ) -> None:
+        self.batch, self.item, self.future, self.has_time = batch, item, future, has_time
+        self.loop = future.get_loop()
+        self.seconds = 0.0
+
+
+class Engine:
+    """A thread for the model, with a bounded queue before it.
+
+    A request takes one of ``limit`` places when it first wants the model, and keeps it until it is
+    answered: what was let in is finished, and what is too much is turned away before it cost
+    anything.  Calls raise :class:`.Busy` where the queue is full, or where the answer is not wanted
+    any more before it is there.
+    """
+
+    def __init__(self, limit: int, metrics: Metrics) -> None:
+        self._places = Budget(limit)
+        self._metrics = metrics
+        self._pace = Pace()
+        self._calls: Batch[Callable[[], Any], Any] = Batch("call", _call_each, 1)
+        self._turns: Batch[Pausing[Any], Any] = Batch("turns", list, 1)
+        self._jobs: deque[_Job] = deque()
+        self._leisurely: deque[_Job] = deque()
+        self._rested_at = 0.0
+        self._asked_since = False
+        self._ready = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="model", daemon=True)
+        self._thread.start()
+
+    def enter(self, scope: RequestScope) -> None:
+        """Take a place, if the request has none yet."""
+        if scope.holds(self):
+            return
+        if not self._places.take(1):
+            raise Busy(self._pace.wait(self._places.taken))
+        scope.hold(self, partial(self._places.give, 1))
+
+    async def call(
+        self, scope: RequestScope, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Call a function on the thread."""
+        call: Callable[[], T] = partial(function, *args, **kwargs)
+        result: T = await self.do(scope, self._calls, call)
+        return result
+
+    async def work(self, scope: RequestScope, work: Pausing[T], *, has_time: bool = False) -> T:
+        """Do work in turns on the thread; it ends where its result is no longer wanted.
+
+        Work that has time stands back where questions come, to a fifth of the time; it takes no
+        place of theirs.
+        """
+        result: T = await self.do(scope, self._turns, work, has_time=has_time)
+        return result
+
+    async def do(
+        self,
+        scope: RequestScope,
+        batch: Batch[Item, Result],
+        item: Item,
+        *,
+        has_time: bool = False,
+    ) -> Result:
+        """Do an item together with what else of its kind waits."""
+        if not has_time:
+            self.enter(scope)
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        job = _Job(batch, item, future, has_time)
+        with self._ready:
+            if self._closed:
+                raise Busy
+            (self._leisurely if has_time else self._jobs).append(job)
+            self._ready.notify()
+        self._metrics.set_queue("model", self._waiting)
+        future.add_done_callback(partial(self._forget, job))
+        return await scope.outcome(future)
+
+    @property
+    def _waiting(self) -> int:
+        return len(self._jobs) + len(self._leisurely)
+
+    def _forget(self, job: _Job, future: "asyncio.Future[Any]") -> None:
+        """Take out what is no longer wanted, and what it holds in memory."""
+        if not future.cancelled():
+            return
+        with self._ready:
+            for jobs in (self._jobs, self._leisurely):
+                if job in jobs:
+                    jobs.remove(job)
+
+    def _serve(self) -> None:
+        while True:
+            with self._ready:
+                jobs = self._next()
+            if jobs is None:
+                return
+            # Those given up a moment ago may not be taken out yet.
+            wanted = [job for job in jobs if not job.future.cancelled()]
+            if not wanted:
+                continue
+            begun = time.perf_counter()
+            if wanted[0].batch is self._turns:
+                self._go_on(wanted[0])
+            else:
+                self._do(wanted)
+            if wanted[0].has_time:
+                now = time.perf_counter()
+                self._rested_at, self._asked_since = now + REST * (now - begun), False
+
+    def _next(self) -> list[_Job] | None:
+        """What is done next, once there is something; None at the end."""
+        while True:
+            rest = self._rested_at - time.perf_counter() if self._asked_since else 0.0
+            # Where questions come without end, work that has time has had its rest some time.
+            in_turn = self._leisurely and rest <= 0
+            if self._jobs and not (in_turn and self._asked_since):
+                self._asked_since = True
+                return self._take()
+            if in_turn:
+                return [self._leisurely.popleft()]
+            if self._closed and not self._leisurely:
+                return None
+            self._ready.wait(rest if self._leisurely else None)
+
+    def _take(self) -> list[_Job]:
+        """The job that has waited longest, and others of its kind."""
+        first = self._jobs.popleft()
+        taken, weight = [first], first.batch.weigh(first.item)
+        others: list[_Job] = []
+        while self._jobs and weight < first.batch.most:
+            job = self._jobs.popleft()
+            if job.batch is first.batch:
+                weight += job.batch.weigh(job.item)
+            fits = job.batch is first.batch and weight <= first.batch.most
+            (taken if fits else others).append(job)
+        self._jobs.extendleft(reversed(others))
+        return taken
+
+    def _go_on(self, job: _Job) -> None:
+        """Do a turn of work that pauses; what is not done then waits for its next one."""
+        begun = time.perf_counter()
+        result: Any = None
+        failure: Exception | None = None
+        done = False
+        try:
+            while time.perf_counter() - begun < TURN_SECONDS and not job.future.cancelled():
+                next(job.item)
+        except StopIteration as end:
+            result, done = end.value, True
+        except Exception as error:  # noqa: BLE001 - told to whom it concerns
+            failure, done = error, True
+        job.seconds += time.perf_counter() - begun
+        if done:
+            self._tell([job], [(result, failure)], job.seconds)
+        elif job.future.cancelled():
+            job.item.close()
+        else:
+            with self._ready:
+                (self._leisurely if job.has_time else self._jobs).append(job)
+
+    def _do(self, jobs: list[_Job]) -> None:
+        begun = time.perf_counter()
+        outcomes = _do_together(jobs[0].batch, [job.item for job in jobs])
+        self._tell(jobs, outcomes, time.perf_counter() - begun)
+
+    def _tell(self, jobs: list[_Job], outcomes: list[Outcome], seconds: float) -> None:
+        """Give everybody who asked the outcome."""
+        batch = jobs[0].batch
+        if not jobs[0].has_time:
+            self._pace.note(seconds / len(jobs))
+        for loop in {job.loop for job in jobs}:
+            told = [
+                (job.future, outcome)
+                for job, outcome in zip(jobs, outcomes, strict=True)
+                if job.loop is loop
+            ]
+            try:
+                loop.call_soon_threadsafe(_tell, told)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                continue
+        self._metrics.observe_stage(batch.name, seconds)
+        self._metrics.observe_batch(batch.name, len(jobs))
+        self._metrics.set_queue("model", self._waiting)
+
+    def close(self) -> None:
+        """Finish what was accepted, and end the thread; not to be called on the event loop."""
+        with self._ready:
+            self._closed = True
+            self._ready.notify()
+        self._thread.join()
+
+
+def _call_each(functions: Any) -> list[Any]:
+    return [function() for function in functions]
+
+
+def _tell(told: "list[tuple[asyncio.Future[Any], Outcome]]") -> None:
+    for future, (result, error) in told:
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+
+def _do_together(batch: Batch[Any, Any], items: Sequence[Any]) -> list[Outcome]:
+    """Do some items at once, and one by one where that fails."""
+    try:
+        results = list(batch.work(items))
+        if len(results) != len(items):
+            raise RuntimeError(f"{len(results)} results of {len(items)} items")
+        return [(result, None) for result in results]
+    except Exception as error:  # noqa: BLE001 - told to whom it concerns
+        if len(items) == 1:
+            return [(None, error)]
+    return [outcome for item in items for outcome in _do_together(batch, [item])]

@@ -1,0 +1,372 @@
+"""What the routes work with: the service once it is loaded, and the threads it runs on."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from cxrtext.errors import CxrTextError, DataError
+from cxrtext.evaluation import read_prompts
+from cxrtext.index.writer import writing
+from cxrtext.pausing import Pausing, once
+from cxrtext.service import load_service
+from cxrtext.service.limits import MAX_MULTIPLICATIONS
+from cxrtext_api.observe.metrics import Metrics
+from cxrtext_api.runtime.disk import Disk
+from cxrtext_api.runtime.engine import Batch, Engine
+from cxrtext_api.runtime.scope import Busy, NotReady, Receive, RequestScope
+from cxrtext_api.runtime.uploads import Uploads
+from cxrtext_api.runtime.work import Budget, Workers
+from cxrtext_api.settings import Settings
+
+if TYPE_CHECKING:
+    from cxrtext.language import SentenceScores
+    from cxrtext.service import Service
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+READ_THREADS = 2
+"""For the archive; pictures have threads of their own, and so have uploads, that no search waits
+for another's large image."""
+
+
+DRAW_THREADS = 2
+
+
+TURNS_AT_ONCE = 8
+"""Sentences of several requests are embedded together, of as many tokens as this many turns take;
+one request's that take longer stand back where questions come."""
+
+
+QUESTIONS_SCORED = 2
+"""Questions of the largest size whose sentences may be scored at a time; the rest are turned away
+before they cost anything."""
+
+
+SHARES = 1024
+"""Parts that the largest of them is counted in; a small one counts as 32 at least."""
+
+
+HELD_SECONDS = 2.0
+"""How long an answer waits where another process commits a change of the index."""
+
+
+SEEN_SECONDS = 0.05
+"""How long ago the index may have been looked at by another question."""
+
+
+TRIAL_SECONDS = 1.0
+"""How long a disk may take to tell whether it can be written."""
+
+
+UPLOADS_HELD = 4
+"""Bodies of the largest size that may be in memory at a time."""
+
+
+EXPORTS_AT_ONCE = 2
+"""Exports that may be under way; each keeps some numbers of every image in memory."""
+
+
+EXPORT_WAIT = 10
+"""Seconds after which a caller may ask again for an export."""
+
+
+_log = logging.getLogger("cxrtext_api")
+
+
+LoadService = Callable[[Settings], "Service"]
+
+
+def load_from_settings(settings: Settings) -> "Service":
+    """Load the model and the index that the settings name."""
+    open_uploads(settings)
+    return load_service(
+        settings.checkpoint,
+        settings.index,
+        prompts=None if settings.prompts is None else read_prompts(settings.prompts),
+        language_model=settings.language_model,
+        device=settings.device,
+        wait_s=HELD_SECONDS,
+    )
+
+
+def open_uploads(settings: Settings) -> None:
+    """Remove the files of a server that was killed, where images are added.
+
+    Raises:
+        CheckpointError: An index is damaged.
+        WorkError: An index cannot be written.
+    """
+    if settings.uploads is None:
+        return
+    for folder in settings.indexes:
+        with suppress(DataError), writing(folder):  # else whoever writes now does it
+            pass
+
+
+class Resources:
+    """The service and its threads: some that read or draw images, one that runs the model.
+
+    Uploads are decoded in processes of their own, which a hostile file may end without harm.
+
+    Args:
+        settings: The server's settings.
+        metrics: Told how the work goes.
+        load: Loads the service; called once, on a thread of its own.
+        warm: Whether the processes that decode are started before it is ready, and not each when
+            it is first needed.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        load: LoadService = load_from_settings,
+        *,
+        warm: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.settled = asyncio.Event()
+        self.failure: Exception | None = None
+        limit = settings.queue_limit
+        self.readers = Workers("read", READ_THREADS, limit, metrics)
+        self.drawers = Workers("draw", DRAW_THREADS, limit, metrics)
+        self.engine = Engine(limit, metrics)
+        self.uploads = Uploads(self.engine, self.readers, settings.readers, limit, metrics)
+        self.sentences: Batch[Sequence[str], None] | None = None
+        self.scored = Budget(QUESTIONS_SCORED * SHARES)
+        self.exports = Budget(EXPORTS_AT_ONCE)
+        self.bytes = Budget(UPLOADS_HELD * settings.max_body_bytes)
+        self._load, self._warm = load, warm
+        self._service: Service | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._looker = ThreadPoolExecutor(2, thread_name_prefix="look")
+        self._look: asyncio.Future[Any] | None = None
+        self._seen_at = -math.inf
+        kept_in: list[Path] = [*settings.indexes, *([settings.uploads] if settings.uploads else [])]
+        self._disk = None if settings.uploads is None else Disk(kept_in)
+        self._trial: asyncio.Future[str | None] | None = None
+        self._wrong: str | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the service is loaded."""
+        return self._service is not None
+
+    @property
+    def service(self) -> "Service":
+        """The loaded service.
+
+        Raises:
+            NotReady: It is not loaded.
+        """
+        if self._service is None:
+            raise NotReady(
+                "The model could not be loaded; see the server's log."
+                if self.failure
+                else "The model is being loaded; try again in a moment."
+            )
+        return self._service
+
+    def open(self) -> None:
+        """Begin to load the service."""
+        self._loading = asyncio.create_task(self._open())
+
+    async def _open(self) -> None:
+        service: Service | None = None
+        try:
+            service = await asyncio.to_thread(self._load, self.settings)
+            with RequestScope(self.settings.request_seconds) as scope:
+                await self.engine.call(scope, service.warm_up)
+                if self._warm:
+                    await self.uploads.start(scope)
+            self._service = service
+        except Exception as error:  # noqa: BLE001 - whatever it is, readiness has to tell
+            self.failure = error
+            known = isinstance(error, CxrTextError)
+            _log.error("cannot load: %s", error if known else type(error).__name__)
+            if service is not None:
+                service.close()
+        finally:
+            self.settled.set()
+
+    async def close(self) -> None:
+        """Finish what was accepted, then close the service."""
+        if self._loading is not None:
+            await self._loading
+        for close in (
+            self.engine.close,
+            self.readers.close,
+            self.drawers.close,
+            self.uploads.close,
+            self._looker.shutdown,
+        ):
+            await asyncio.to_thread(close)
+        if self._service is not None:
+            self._service.close()
+
+    async def see_index(self, *, now: bool = False) -> None:
+        """Look at what other processes changed in the index, before a question wants it.
+
+        However many ask, one of them looks, so that an index that a writer holds takes one thread
+        for a while, and neither the model's nor every reader's.
+
+        Args:
+            now: Whether a look of a moment ago will not do.
+
+        Raises:
+            HeldError: A writer holds it.
+        """
+        service, loop = self.service, asyncio.get_running_loop()
+        if not service.has_index or (not now and loop.time() - self._seen_at < SEEN_SECONDS):
+            return
+        if self._look is None or self._look.done():
+            self._look = loop.run_in_executor(self._looker, service.archive.look)
+            self._look.add_done_callback(self._note_look)
+        await asyncio.shield(self._look)
+
+    def _note_look(self, look: "asyncio.Future[Any]") -> None:
+        if not look.cancelled() and look.exception() is None:
+            self._seen_at = look.get_loop().time()
+
+    async def writes(self) -> bool | None:
+        """Whether what is added can be kept; None where nothing is.
+
+        It is tried at most every few seconds, and one line of the log says where it changed.
+        """
+        if self._disk is None:
+            return None
+        if self._trial is None or self._trial.done():
+            trial = asyncio.get_running_loop().run_in_executor(self._looker, self._disk.wrong)
+            self._trial = trial
+        try:
+            async with asyncio.timeout(TRIAL_SECONDS):
+                wrong = await asyncio.shield(self._trial)
+        except TimeoutError:
+            wrong = "the disk does not answer"
+        if wrong != self._wrong:
+            if wrong is None:
+                _log.warning("what is added can be kept again")
+            else:
+                _log.error("nothing can be added or deleted: %s; make room on the disk", wrong)
+        self._wrong = wrong
+        return wrong is None
+
+    def embed_texts(self, several: Sequence[Sequence[str]]) -> list[None]:
+        """Embed sentences of several requests; the service remembers them."""
+        self.service.embed_sentences([sentence for some in several for sentence in some])
+        return [None] * len(several)
+
+
+class Session(RequestScope):
+    """What one request works with; all that it took is given back when its answer begins.
+
+    Every call of the work raises :class:`.Busy` where too much waits already, or where the answer
+    is not wanted any more before it is there.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        receive: Receive | None = None,
+        limit: asyncio.Timeout | None = None,
+    ) -> None:
+        super().__init__(resources.settings.request_seconds, receive, limit)
+        self._resources = resources
+        self.settings = resources.settings
+
+    @property
+    def service(self) -> "Service":
+        """The loaded service; :class:`.NotReady` where it is not."""
+        return self._resources.service
+
+    async def see_index(self) -> None:
+        """As of :meth:`Resources.see_index`."""
+        await self._resources.see_index()
+
+    async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that reads the archive, on a reader's thread."""
+        return await self._resources.readers.run(self, function, *args, **kwargs)
+
+    async def read_in_turns(self, work: Pausing[T]) -> T:
+        """Do work that pauses, on a reader's thread, and no more of it than is wanted."""
+        return await self._resources.readers.work(self, work)
+
+    async def draw(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that reads or draws pictures, which can be large."""
+        return await self._resources.drawers.run(self, function, *args, **kwargs)
+
+    async def compute(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that uses the model, on the model's thread."""
+        return await self._resources.engine.call(self, function, *args, **kwargs)
+
+    async def work(self, work: Pausing[T]) -> T:
+        """Do work that pauses, on the model's thread; others' questions go in between."""
+        return await self._resources.engine.work(self, work)
+
+    async def score(self, sentences: Sequence[str]) -> "SentenceScores":
+        """Score sentences while nobody else has a question, or in a fifth of the time.
+
+        Raises:
+            UnavailableError: There is no language model.
+            InputError: They would take too long.
+            Busy: Too many are being scored already.
+        """
+        service, engine = self.service, self._resources.engine
+        cost = await engine.work(self, once(service.cost_of_scoring, sentences), has_time=True)
+        share = max(SHARES // 32, math.ceil(SHARES * cost / MAX_MULTIPLICATIONS))
+        self._take(self._resources.scored, share)
+        return await engine.work(self, service.score_text_pausing(sentences), has_time=True)
+
+    async def ensure_embedded(self, sentences: Sequence[str]) -> None:
+        """Embed sentences together with those of other requests.
+
+        The questions that follow find them in the service's memory.
+
+        Raises:
+            InputError: A sentence is empty or too long.
+        """
+        service, resources = self.service, self._resources
+        if service.knows(sentences):
+            return
+        if resources.sentences is None:
+            most = TURNS_AT_ONCE * service.text_turn
+            resources.sentences = Batch("text", resources.embed_texts, most, service.text_tokens)
+        batch, engine = resources.sentences, resources.engine
+        if service.text_tokens(sentences) <= service.text_turn:
+            await engine.do(self, batch, tuple(sentences))
+            return
+        turns = await engine.call(self, service.text_turns, sentences)
+        for turn in turns:
+            await engine.do(self, batch, tuple(turn), has_time=len(turns) > TURNS_AT_ONCE)
+
+    @property
+    def uploads(self) -> Uploads:
+        """What is made of uploaded images."""
+        return self._resources.uploads
+
+    def hold_bytes(self, size: int) -> None:
+        """Count the bytes of an upload; :class:`.Busy` where too many are in memory already."""
+        self._take(self._resources.bytes, size)
+
+    def hold_export(self) -> None:
+        """Count an export until its table has been sent.
+
+        Raises:
+            Busy: As many as may be are under way.
+        """
+        exports = self._resources.exports
+        if not exports.take(1):
+            raise Busy(EXPORT_WAIT)
+        self.hold(exports, lambda: exports.give(1), lasting=True)
+
+    def _take(self, budget: Budget, part: int) -> None:
+        """Take a part of a budget until the answer begins."""
+        if not budget.take(part):
+            raise Busy
+        self.hold(object(), lambda: budget.give(part))

@@ -1,0 +1,124 @@
+"""A request while it is being answered: until when, whether anybody waits, and what it holds."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+REQUEST_SCOPE = "cxrtext_api.request_scope"
+"""Key of a request's :class:`RequestScope` in the ASGI scope."""
+
+TIME_LIMIT = "cxrtext.time_limit"
+"""Key of the :class:`asyncio.Timeout` of the whole request in the ASGI scope."""
+
+
+class NotReady(Exception):  # noqa: N818 - a state to wait out rather than an error
+    """The model is not loaded (yet)."""
+
+
+class Busy(Exception):  # noqa: N818 - a state to wait out rather than an error
+    """More requests wait than the server takes; come back after ``retry_after`` whole seconds."""
+
+    def __init__(self, retry_after: int = 2) -> None:
+        super().__init__()
+        self.retry_after = retry_after
+
+
+class Timeout(Busy):
+    """The answer was not ready in the time that a request has."""
+
+
+class ClientGone(Busy):
+    """The caller went away; whatever is answered, nobody reads it."""
+
+
+class RequestScope:
+    """How long one request may take, whether its caller is there, and what it has to give back.
+
+    Args:
+        seconds: How long its answer may take, from now on.
+        receive: Gives the messages of its connection, its body being read; None for no connection.
+        limit: The time limit of the whole request, which moves on with the answer's.
+    """
+
+    def __init__(
+        self, seconds: float, receive: Receive | None = None, limit: asyncio.Timeout | None = None
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._seconds = seconds
+        self._deadline = self._loop.time() + seconds
+        self._receive = receive
+        self._limit = limit
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._watch: asyncio.Task[None] | None = None
+        self._held: dict[object, Callable[[], None]] = {}
+        self._lasting: set[object] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def extend(self) -> None:
+        """Give an answer that comes in parts the time of its next part."""
+        self._deadline = self._loop.time() + self._seconds
+        if self._limit is not None:
+            self._limit.reschedule(self._deadline)
+
+    async def outcome(self, future: "asyncio.Future[T]") -> T:
+        """What a piece of work gives; it is canceled where it is no longer wanted first.
+
+        Raises:
+            Timeout: The time is up.
+            ClientGone: The caller went away.
+        """
+        if self._receive is not None and self._watch is None:
+            # Its body was read before it could ask for work, so that no message is missed by this.
+            self._watch = self._loop.create_task(self._look(self._receive))
+        try:
+            await asyncio.wait(
+                (future, self._gone),
+                timeout=self._deadline - self._loop.time(),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if not future.done():
+                raise ClientGone if self._gone.done() else Timeout
+        except BaseException:
+            future.cancel()
+            raise
+        return future.result()
+
+    async def _look(self, receive: Receive) -> None:
+        try:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        except Exception:  # noqa: BLE001 - then it is not known, and nothing is given up
+            return
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+    def holds(self, what: object) -> bool:
+        """Whether it holds something that is given back at its end."""
+        return what in self._held
+
+    def hold(self, what: object, give_back: Callable[[], None], *, lasting: bool = False) -> None:
+        """Keep something until the answer begins, or, where it is lasting, has been sent."""
+        self._held[what] = give_back
+        if lasting:
+            self._lasting.add(what)
+
+    def begin_answer(self) -> None:
+        """Give back what work took; the caller may read slowly."""
+        if self._watch is not None and not self._lasting:
+            self._watch.cancel()
+        for what in self._held.keys() - self._lasting:
+            self._held.pop(what)()
+
+    def end(self) -> None:
+        """Give back all that it holds."""
+        self._lasting.clear()
+        self.begin_answer()

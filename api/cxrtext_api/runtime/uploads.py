@@ -1,0 +1,152 @@
+"""Uploaded images: decoded in processes of their own, embedded together, remembered."""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from cxrtext.errors import ImageError
+from cxrtext.images import to_uint8
+from cxrtext.images.isolated import ReaderPool
+from cxrtext.images.isolated_prepare import Preparation, ReadImage
+from cxrtext.service.answers import EmbeddedImage
+from cxrtext_api.observe.metrics import Metrics
+from cxrtext_api.runtime.engine import Batch, Engine
+from cxrtext_api.runtime.scope import RequestScope
+from cxrtext_api.runtime.work import Workers
+
+if TYPE_CHECKING:
+    from cxrtext.service import Service
+
+T = TypeVar("T")
+Pixels = NDArray[np.uint8]
+"""[H, W], as an image is shown and kept."""
+
+DECODE_SECONDS = 10.0
+"""Computing time that an upload may take; on the clock it may take three times as long."""
+
+
+REMEMBERED_IMAGES = 64
+"""How many uploads are remembered as embeddings, so that a second question is quick."""
+
+
+IMAGES_AT_ONCE = 8
+"""More would hardly be quicker on a CPU, and take memory."""
+
+
+QUICK_BYTES = 2**18
+"""An upload of this size is digested in less time than it takes to ask a thread to."""
+
+
+UPLOAD = "The image"
+"""What an uploaded image is called in errors; the caller's own file name can name a patient."""
+
+
+class Uploads:
+    """What is made of uploaded images.
+
+    Args:
+        engine: Embeds them.
+        readers: Threads that digest large ones.
+        processes: How many processes decode, each with a thread that waits for it.
+        limit: How many uploads may wait for them.
+        metrics: Told of the time that it takes.
+    """
+
+    def __init__(
+        self, engine: Engine, readers: Workers, processes: int, limit: int, metrics: Metrics
+    ) -> None:
+        self._engine = engine
+        self._readers = readers
+        self._waiters = Workers("decode", processes, limit, metrics)
+        self._decoders = ReaderPool(processes, seconds=DECODE_SECONDS)
+        self._known: OrderedDict[bytes, EmbeddedImage] = OrderedDict()
+        self._at_work: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
+        self._batch: Batch[Any, Any] | None = None
+
+    def close(self) -> None:
+        """End the processes, and what is still being decoded: nobody waits for it any more."""
+        self._decoders.close()
+        self._waiters.close()
+
+    async def start(self, scope: RequestScope) -> None:
+        """Start every process, so that no upload waits for its own.
+
+        Raises:
+            WorkError: None can be started.
+        """
+        file = BytesIO()
+        Image.new("L", (1, 1)).save(file, "PNG")
+        smallest = file.getvalue()
+        await asyncio.gather(*(self.decode(scope, smallest) for _ in range(self._decoders.workers)))
+
+    async def decode(self, scope: RequestScope, data: bytes) -> Pixels:
+        """Decode an image.
+
+        Raises:
+            ImageError: It cannot be read; the message does not hold its name.
+        """
+        return await self._decoded(scope, lambda: to_uint8(self._decoders.read_bytes(data, UPLOAD)))
+
+    async def embed(self, scope: RequestScope, service: "Service", data: bytes) -> EmbeddedImage:
+        """Decode and embed an image, or remember it from its last question.
+
+        Raises:
+            ImageError: As of :meth:`decode`.
+        """
+        return (await self._embed_once(scope, service, data, whole=False))[0]
+
+    async def embed_whole(
+        self, scope: RequestScope, service: "Service", data: bytes
+    ) -> tuple[EmbeddedImage, Pixels]:
+        """As :meth:`embed`, with the image's own pixels, for which it is not decoded again."""
+        embedded, pixels = await self._embed_once(scope, service, data, whole=True)
+        return embedded, await self.decode(scope, data) if pixels is None else pixels
+
+    async def _embed_once(
+        self, scope: RequestScope, service: "Service", data: bytes, *, whole: bool
+    ) -> tuple[EmbeddedImage, Pixels | None]:
+        """An embedded image; its pixels where they are wanted and it is not remembered."""
+        digest = await self._digest(scope, data)
+        # Questions to one image that come together, as the page asks them, decode it once.
+        lock = self._at_work.setdefault(digest, asyncio.Lock())
+        async with lock:
+            pixels = None
+            if digest not in self._known:
+                self._known[digest], pixels = await self._embed(scope, service, data, whole)
+                if len(self._known) > REMEMBERED_IMAGES:
+                    self._known.popitem(last=False)
+            self._known.move_to_end(digest)
+            return self._known[digest], pixels
+
+    async def _digest(self, scope: RequestScope, data: bytes) -> bytes:
+        if len(data) <= QUICK_BYTES:
+            return hashlib.sha256(data).digest()
+        return await self._readers.run(scope, lambda: hashlib.sha256(data).digest())
+
+    async def _embed(
+        self, scope: RequestScope, service: "Service", data: bytes, whole: bool
+    ) -> tuple[EmbeddedImage, Pixels | None]:
+        self._engine.enter(scope)  # before it is decoded for nothing
+        square = Preparation("square", service.model.spec.preprocessing)
+        read: ReadImage = await self._decoded(
+            scope, lambda: self._decoders.prepare_bytes(data, UPLOAD, square)
+        )
+        if self._batch is None:
+            self._batch = Batch("image", service.embed_squares, IMAGES_AT_ONCE)
+        regions = await self._engine.do(scope, self._batch, read.pixels)
+        pixels = await self.decode(scope, data) if whole else None
+        return EmbeddedImage(regions, read.height, read.width), pixels
+
+    async def _decoded(self, scope: RequestScope, decode: Callable[[], T]) -> T:
+        try:
+            return await self._waiters.run(scope, decode)
+        except ImageError as error:
+            raise ImageError(str(error).replace(f"{UPLOAD}:", UPLOAD, 1)) from None

@@ -1,0 +1,131 @@
+"""How much may wait at a time and how long it will take, and threads for work that blocks."""
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from cxrtext.pausing import Pausing
+from cxrtext_api.observe.metrics import Metrics
+from cxrtext_api.runtime.scope import Busy, RequestScope
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LONGEST_WAIT = 60
+
+
+class Pace:
+    """The time that a piece of work has taken lately, of which ``at_once`` are done at a time."""
+
+    def __init__(self, at_once: int = 1) -> None:
+        self._at_once = at_once
+        self._seconds: float | None = None
+
+    def note(self, seconds: float) -> None:
+        """Count a piece of work; the last ten or so make the mean."""
+        before = seconds if self._seconds is None else self._seconds
+        self._seconds = before + 0.1 * (seconds - before)
+
+    def wait(self, ahead: int) -> int:
+        """Whole seconds until as many pieces are done, 1 at least, as Retry-After wants them."""
+        seconds = (self._seconds or 0.0) * (ahead + 1) / self._at_once
+        return max(1, min(LONGEST_WAIT, math.ceil(seconds)))
+
+
+class Budget:
+    """An amount of which parts are taken and given back, on the event loop."""
+
+    def __init__(self, amount: int) -> None:
+        self.amount = amount
+        self.taken = 0
+
+    def take(self, part: int) -> bool:
+        """Take a part, if it is there."""
+        if self.taken + part > self.amount:
+            return False
+        self.taken += part
+        return True
+
+    def give(self, part: int) -> None:
+        """Give a part back."""
+        self.taken -= part
+
+
+class Workers:
+    """Threads that take one call each at a time, of which ``limit`` may be running or waiting.
+
+    Every call belongs to a request.  It raises :class:`.Busy` where the queue is full, or where the
+    answer is not wanted any more before it is there.
+    """
+
+    def __init__(self, name: str, threads: int, limit: int, metrics: Metrics) -> None:
+        self._name = name
+        self._metrics = metrics
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._places = threading.BoundedSemaphore(limit)
+        self._pace = Pace(threads)
+        self._waiting = 0
+
+    async def run(
+        self, scope: RequestScope, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Call a function on one of the threads."""
+        return await self._run(scope, lambda _: function(*args, **kwargs))
+
+    async def work(self, scope: RequestScope, work: Pausing[T]) -> T:
+        """Do work that pauses on one of the threads; it ends where its result is not wanted."""
+
+        def go_on(wanted: Callable[[], bool]) -> T:
+            try:
+                while wanted():
+                    next(work)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            work.close()
+            raise Busy
+
+        return await self._run(scope, go_on)
+
+    async def _run(self, scope: RequestScope, function: Callable[[Callable[[], bool]], T]) -> T:
+        """Call a function, which is told how to find out whether its result is still wanted."""
+        given_up = threading.Event()
+
+        def timed() -> T:
+            begun = time.perf_counter()
+            try:
+                return function(lambda: not given_up.is_set())
+            finally:
+                seconds = time.perf_counter() - begun
+                self._pace.note(seconds)
+                self._metrics.observe_stage(self._name, seconds)
+
+        if not self._places.acquire(blocking=False):
+            raise Busy(self._pace.wait(self._waiting))
+        try:
+            future = self._pool.submit(timed)
+        except BaseException:
+            self._places.release()
+            raise
+        self._waiting += 1
+        self._metrics.set_queue(self._name, self._waiting)
+        # The place is free when the call is over, or taken back before it began, and not already
+        # when the caller has gone away.
+        future.add_done_callback(lambda _: self._places.release())
+        try:
+            return await scope.outcome(asyncio.wrap_future(future))
+        except BaseException:
+            given_up.set()
+            future.cancel()  # at once, where it waits
+            raise
+        finally:
+            self._waiting -= 1
+            self._metrics.set_queue(self._name, self._waiting)
+
+    def close(self) -> None:
+        """Finish what was accepted."""
+        self._pool.shutdown(wait=True)

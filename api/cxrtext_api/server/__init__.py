@@ -1,0 +1,1 @@
+"""Running the application in a process: its socket, its signals, its end."""

@@ -1,0 +1,92 @@
+"""Where the server listens, and whether it may."""
+
+import errno
+import functools
+import os
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cxrtext.errors import ConfigError, WorkError
+from cxrtext_api.gate.keys import KEYS_FILE_VARIABLE
+from cxrtext_api.settings import Settings, is_loopback
+
+if TYPE_CHECKING:
+    from cxrtext_api.runtime.resources import LoadService
+
+
+def run_server(
+    settings: Settings,
+    on_ready: Callable[[str], None] = lambda _: None,
+    *,
+    load: "LoadService | None" = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; SIGHUP reads the keys anew.
+
+    Args:
+        settings: What to serve, and where.
+        on_ready: Called once with the address, when the server answers with the model loaded.
+        load: Loads the service from the settings.
+
+    Raises:
+        ConfigError: The host can be reached by others and there are no keys, or the file of keys
+            is wrong.
+        WorkError: The port is in use, the host is not an address of this machine, or the audit
+            log cannot be written.
+        CxrTextError: The model or the index cannot be loaded.
+    """
+    if settings.keys_file is None and not is_loopback(settings.host):
+        raise ConfigError(
+            f"host {settings.host} can be reached from other machines and there are no API keys; "
+            f"make one with `cxrtext keys add FILE NAME` and set {KEYS_FILE_VARIABLE} to the "
+            "file, or listen on 127.0.0.1"
+        )
+    with listen(settings) as listener:
+        # Threads of OpenMP that wait must not take the cores from those that decode and answer;
+        # it is read when torch is imported, for which there is time only now.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        from cxrtext_api.server.server import serve_on
+
+        serve_on(settings, listener, functools.partial(on_ready, url_of(settings, listener)), load)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Take the port, before the model is loaded for nothing.
+
+    Raises:
+        WorkError: It is in use, or the host is not an address of this machine.
+    """
+    host, port = settings.host.strip("[]"), settings.port
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    except OSError:
+        raise WorkError(f"{host}: not an address of this machine; listen on 127.0.0.1") from None
+    # Named, or asyncio does not tell it is TCP and leaves a small answer waiting (Nagle).
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise WorkError(_why_not(error, f"{_shown(host)}:{port}", port)) from None
+    return listener
+
+
+def url_of(settings: Settings, listener: socket.socket) -> str:
+    """The address that a caller on this machine uses."""
+    return f"http://{_shown(settings.host)}:{listener.getsockname()[1]}"
+
+
+def _why_not(error: OSError, place: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"{place} is in use by another program; stop it, or take another port with --port"
+    if error.errno == errno.EACCES:
+        return f"{place}: port {port} is reserved for the system; take one from 1024 on with --port"
+    return f"{place}: {(error.strerror or 'cannot listen').lower()}; listen on 127.0.0.1"
+
+
+def _shown(host: str) -> str:
+    """A host as an address has it."""
+    bare = host.strip("[]")
+    return f"[{bare}]" if ":" in bare else bare
