@@ -1,15 +1,18 @@
 """The model's thread: batches, a bounded queue, failures that stay alone."""
 
 import asyncio
+import shutil
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cxrtext.errors import InputError
+from cxrtext.index import open_index
 from cxrtext.service import Service
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import Batch, Engine
@@ -246,6 +249,38 @@ def test_one_upload_asked_twice_at_once_is_decoded_once(
         answers = [one.result(20).json() for one in asked]
     assert embedded == [1]
     assert all(answer == answers[0] for answer in answers)
+
+
+@pytest.mark.parametrize("what", ["added", "drawn over", "classified", "rendered"])
+def test_an_upload_is_decoded_once(
+    service: Service,
+    serve: Any,
+    png: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
+) -> None:
+    path, data, headers, status = {
+        "added": ("/v1/images", {"image_id": "once.png"}, {}, 201),
+        "drawn over": ("/v1/ground", {"sentence": "Effusion."}, {"Accept": "image/png"}, 200),
+        "classified": ("/v1/classify", {}, {}, 200),
+        "rendered": ("/v1/render", {}, {}, 200),
+    }[what]
+    decoded: list[int] = []
+    folder = shutil.copytree(service.index.folder, tmp_path / "index")
+    own = Service(service.model, open_index(folder, service.model))
+    with serve(own, Settings(uploads=tmp_path / "uploads")) as client:
+        decoders = client.app.state.resources.uploads._decoders
+        read = decoders._read
+
+        def counted(*given: Any, **options: Any) -> Any:
+            decoded.append(1)
+            return read(*given, **options)
+
+        monkeypatch.setattr(decoders, "_read", counted)
+        answer = client.post(path, files={"image": png}, data=data, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert len(decoded) == 1
 
 
 def test_uploads_in_memory_are_bounded(

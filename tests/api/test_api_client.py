@@ -3,6 +3,8 @@
 import csv
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -155,6 +157,47 @@ def test_questions_to_the_archive(reader: Client) -> None:
     assert [row["image"] for row in rows] == [
         hit.image_id for hit in reader.search("Effusion.", k=3).images
     ]
+
+
+def test_every_image_is_exported(reader: Client) -> None:
+    parts = list(reader.export("Effusion.", where="age > 60"))
+    rows = list(csv.DictReader(StringIO("".join(parts), newline="")))
+    found = reader.search("Effusion.", where="age > 60", k=48)
+    assert [row["image"] for row in rows] == [hit.image_id for hit in found.images]
+    alike = list(csv.DictReader(StringIO("".join(reader.export(image=KNOWN)), newline="")))
+    assert len(alike) == 48
+    with pytest.raises(ApiError, match="where") as caught:
+        list(reader.export("Effusion.", where="age >"))
+    assert caught.value.status == 422
+
+
+ALONE = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked}:
+            raise ImportError(name + " is not installed here")
+
+sys.meta_path.insert(0, Blocked())
+from cxrtext.client import Client, ImageId
+
+with Client(sys.argv[1], sys.argv[2]) as client:
+    print(client.model().images, len(client.classify(ImageId("images/s01.png")).findings))
+print(sorted({blocked} & set(sys.modules)))
+"""
+
+
+def test_a_client_alone_needs_no_model_and_no_web_framework(address: str, reader: Client) -> None:
+    blocked = {"torch", "faiss", "fastapi", "starlette", "uvicorn", "numpy", "typer", "PIL"}
+    assert reader.ready()
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE.replace("{blocked}", repr(blocked)), address, READER],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.splitlines() == ["48 5", "[]"], done.stderr
 
 
 def test_the_images_of_the_archive(reader: Client, data_folder: Path) -> None:

@@ -82,6 +82,25 @@ def test_model_tells_what_a_key_may_do(service: Service, serve: Any, tmp_path: P
     assert body["access"] == {"key_id": "desk", "scopes": ["read"]}
 
 
+def test_model_looks_at_the_columns_once(
+    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = type(service.index.catalogue)
+    looked: list[str] = []
+    columns = catalogue.columns
+
+    def counted(self: Any) -> Any:
+        looked.append("columns")
+        return columns(self)
+
+    with serve(service) as client:
+        monkeypatch.setattr(catalogue, "columns", counted)
+        answers = [client.get(path).json() for path in ("/v1/model", "/v1/columns", "/v1/model")]
+    assert answers[0] == answers[2]
+    assert answers[0]["columns"] == len(answers[1]["columns"])
+    assert len(looked) == 1, "an index that did not change is looked at once"
+
+
 def test_model_without_an_index(client_without_index: TestClient) -> None:
     body = client_without_index.get("/v1/model").json()
     assert (body["has_index"], body["images"], body["sentences"]) == (False, 0, 0)

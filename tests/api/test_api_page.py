@@ -86,6 +86,19 @@ def test_security_headers_are_on_everything(client: TestClient, path: str) -> No
     assert not [name for name in headers if name.startswith("access-control")]
 
 
+@pytest.mark.parametrize("path", ["/", "/docs", "/web/main.js"])
+def test_a_file_that_did_not_change_is_not_sent_again(client: TestClient, path: str) -> None:
+    first = client.get(path)
+    assert first.headers["etag"]
+    assert first.headers["last-modified"]
+    again = client.get(path, headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["cache-control"] == "no-cache"
+    assert again.headers["x-content-type-options"] == "nosniff"
+    other = client.get(path, headers={"If-None-Match": '"another"'})
+    assert (other.status_code, other.text) == (200, first.text)
+
+
 @pytest.mark.parametrize(
     "name",
     [

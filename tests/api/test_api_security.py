@@ -19,8 +19,7 @@ from cxrtext_api.app import create_app
 from cxrtext_api.gate.admission import Admission
 from cxrtext_api.gate.keys import KeyRing, hash_key
 from cxrtext_api.gate.middleware import SECURITY_HEADERS
-from cxrtext_api.server.server import _Server
-from cxrtext_api.server.server import MAX_HEAD_BYTES
+from cxrtext_api.server.server import MAX_HEAD_BYTES, _Server
 from cxrtext_api.settings import Settings
 
 SITE = "https://viewer.example.org"

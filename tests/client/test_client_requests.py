@@ -77,6 +77,27 @@ def test_an_answer_of_a_proxy_between(make: Make, content: bytes) -> None:
     assert (caught.value.status, caught.value.request_id) == (502, None)
 
 
+def test_an_export_is_waited_for_and_given_as_it_arrives(make: Make, waits: list[float]) -> None:
+    answers = [problem(503, "busy", **{"Retry-After": "10"}), httpx2.Response(200, text="a\r\n")]
+    client = make(lambda _: answers.pop(0))
+    assert "".join(client.export("Effusion.")) == "a\r\n"
+    assert waits == [10.0]
+
+
+def test_an_export_that_breaks_off_ends_in_an_error(make: Make) -> None:
+    class Broken(httpx2.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            yield b"score,image\r\n"
+            raise httpx2.RemoteProtocolError("closed")
+
+    parts: list[str] = []
+    client = make(lambda _: httpx2.Response(200, stream=Broken()))
+    with pytest.raises(ApiError, match="RemoteProtocolError"):
+        for part in client.export("Effusion."):
+            parts.append(part)
+    assert "".join(parts) == "score,image\r\n"
+
+
 def test_no_redirect_is_followed(make: Make) -> None:
     seen = []
 
