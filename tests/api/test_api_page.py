@@ -2,20 +2,22 @@
 
 import re
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from fastapi.testclient import TestClient
 
-PAGES = {"/": "index.html", "/docs": "docs.html"}
+PAGES = {"/": "index.html", "/docs": "docs/index.html"}
 
 
-def linked(text: str, kind: str) -> set[str]:
+def linked(path: str, text: str, kind: str) -> set[str]:
     """Addresses that a file of the page loads."""
     if kind.startswith("text/html"):
         return set(re.findall(r'(?:src|href)="(/web/[^"]+)"', text))
     if kind.startswith("text/javascript"):
-        return {f"/web/{name}" for name in re.findall(r'from "\./([^"]+)"', text)}
+        return {urljoin(path, name) for name in re.findall(r'from "(\.[^"]+)"', text)}
     return set()
 
 
@@ -28,7 +30,7 @@ def everything(client: TestClient) -> dict[str, tuple[str, str]]:
         response = client.get(path)
         assert response.status_code == 200, path
         found[path] = response.text, response.headers["content-type"]
-        todo |= linked(*found[path]) - set(found)
+        todo |= linked(path, *found[path]) - set(found)
     return found
 
 
@@ -41,16 +43,17 @@ def test_everything_that_the_pages_load_is_served(client: TestClient) -> None:
         "svg": "image/svg+xml",
     }
     assert all(found[path][1] == "text/html; charset=utf-8" for path in PAGES)
-    assert {"/web/main.js", "/web/viewer.js", "/web/docs.js"} <= set(found)
+    assert {"/web/main.js", "/web/read/viewer.js", "/web/docs/docs.js"} <= set(found)
     served = {path.removeprefix("/web/") for path in found if path.startswith("/web/")}
-    shipped = {file.name for file in files("cxrtext_api").joinpath("web").iterdir()}
-    assert served | {"index.html", "docs.html"} == shipped  # nothing is left over
+    web = Path(str(files("cxrtext_api"))) / "web"
+    shipped = {str(file.relative_to(web)) for file in web.rglob("*") if file.is_file()}
+    assert served | set(PAGES.values()) == shipped  # nothing is left over
 
 
 def test_nothing_is_loaded_from_elsewhere(client: TestClient) -> None:
     for path, (text, _) in everything(client).items():
         others = re.findall(r"(?:https?:)?//[a-z0-9-]+\.[a-z]", text)
-        assert not [one for one in others if path != "/web/icon.svg"], path
+        assert not [one for one in others if path != "/web/lib/icon.svg"], path
 
 
 def test_nothing_is_in_line_and_no_text_becomes_markup(client: TestClient) -> None:

@@ -155,7 +155,7 @@ def test_a_table_runs_nothing_in_a_spreadsheet(visit: Any) -> None:
         "labels": {"Edema": 0.25},
     }
     text = page.evaluate(
-        "async (hit) => (await import('/web/cohort.js')).asCsv([hit])",
+        "async (hit) => (await import('/web/search/cohort.js')).asCsv([hit])",
         hit,
     )
     header, row = list(csv.reader(io.StringIO(text, newline="")))

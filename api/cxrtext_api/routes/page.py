@@ -22,7 +22,7 @@ async def page(request: Request) -> Response:
 @router.get("/docs")
 async def docs(request: Request) -> Response:
     """The API's description for people."""
-    return await FILES.get_response("docs.html", request.scope)
+    return await FILES.get_response("docs/index.html", request.scope)
 
 
 @router.get("/web/{name:path}")

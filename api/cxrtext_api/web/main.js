@@ -1,22 +1,22 @@
 // Starts the page: waits for the model, then shows what there is.
 
-import * as about from "./about.js";
-import * as api from "./api.js";
-import * as archive from "./archive.js";
-import { byId, plural, wait } from "./dom.js";
-import * as findings from "./findings.js";
-import * as key from "./key.js";
-import * as locate from "./locate.js";
-import * as notices from "./notices.js";
-import * as prompts from "./prompts.js";
-import * as router from "./router.js";
-import * as search from "./search.js";
-import * as session from "./session.js";
-import * as stage from "./stage.js";
-import * as study from "./study.js";
-import * as tabs from "./tabs.js";
-import * as theme from "./theme.js";
-import * as verify from "./verify.js";
+import * as about from "./about/about.js";
+import * as api from "./lib/api.js";
+import * as archive from "./search/archive.js";
+import { byId, plural, wait } from "./lib/dom.js";
+import * as findings from "./read/findings.js";
+import * as key from "./lib/key.js";
+import * as locate from "./read/locate.js";
+import * as notices from "./lib/notices.js";
+import * as prompts from "./read/prompts.js";
+import * as router from "./lib/router.js";
+import * as search from "./search/search.js";
+import * as session from "./lib/session.js";
+import * as stage from "./read/stage.js";
+import * as study from "./read/study.js";
+import * as tabs from "./lib/tabs.js";
+import * as theme from "./lib/theme.js";
+import * as verify from "./read/verify.js";
 
 const PAUSE = 1500;
 

@@ -1,8 +1,8 @@
 // The strip below the image that says what its colours mean.
 
-import { paintLegend, range } from "./colormap.js";
-import { byId, element, score } from "./dom.js";
-import * as session from "./session.js";
+import { paintLegend, range } from "../lib/colormap.js";
+import { byId, element, score } from "../lib/dom.js";
+import * as session from "../lib/session.js";
 
 /** Show a grounding of a sentence over the image, or take it away (null). */
 export function showFound(viewer, sentence, found) {

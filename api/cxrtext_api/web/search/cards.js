@@ -1,11 +1,11 @@
 // The grid of results.
 
-import { button, byId, element, plural, score, skeletons } from "./dom.js";
+import { button, byId, element, plural, score, skeletons } from "../lib/dom.js";
 import * as cohort from "./cohort.js";
 import { forget, watch } from "./hover.js";
-import { line } from "./locate.js";
-import { go } from "./router.js";
-import { thumbnail } from "./thumbnails.js";
+import { line } from "../read/locate.js";
+import { go } from "../lib/router.js";
+import { thumbnail } from "../lib/thumbnails.js";
 
 const FACTS = 4;
 const LABELS = 3;

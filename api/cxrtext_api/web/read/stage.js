@@ -1,11 +1,11 @@
 // The viewer with its controls and its notes in the corners.
 
 import { PRESETS, WHOLE } from "./levels.js";
-import { byId, element } from "./dom.js";
-import * as files from "./files.js";
+import { byId, element } from "../lib/dom.js";
+import * as files from "../lib/files.js";
 import * as overlay from "./overlay.js";
 import { listen } from "./pointing.js";
-import * as session from "./session.js";
+import * as session from "../lib/session.js";
 import { MAX_ZOOM, Viewer } from "./viewer.js";
 
 const CONTROLS = [

@@ -1,10 +1,10 @@
 // The image that a search is to be like.
 
-import { picture } from "./api.js";
-import { byId, element } from "./dom.js";
-import { choose, takeDrops } from "./files.js";
-import { attempt } from "./notices.js";
-import { thumbnail } from "./thumbnails.js";
+import { picture } from "../lib/api.js";
+import { byId, element } from "../lib/dom.js";
+import { choose, takeDrops } from "../lib/files.js";
+import { attempt } from "../lib/notices.js";
+import { thumbnail } from "../lib/thumbnails.js";
 
 const SIDE = 224;
 

@@ -1,9 +1,9 @@
 // A typed sentence: where the image supports it, and how much.
 
-import * as api from "./api.js";
-import { button, byId, element, plural, score, sendOnEnter, settled } from "./dom.js";
-import { emptyLine, problemCard } from "./notices.js";
-import * as session from "./session.js";
+import * as api from "../lib/api.js";
+import { button, byId, element, plural, score, sendOnEnter, settled } from "../lib/dom.js";
+import { emptyLine, problemCard } from "../lib/notices.js";
+import * as session from "../lib/session.js";
 
 const FITTING = 12;
 const asked = new Map();

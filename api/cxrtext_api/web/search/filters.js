@@ -1,7 +1,7 @@
 // Rows of column, operator and value that write the text of a filter.
 
-import * as api from "./api.js";
-import { button, byId, element, whenReleased } from "./dom.js";
+import * as api from "../lib/api.js";
+import { button, byId, element, whenReleased } from "../lib/dom.js";
 
 const OPERATORS = {
   number: ["=", "!=", "<", "<=", ">", ">=", "is null", "is not null"],

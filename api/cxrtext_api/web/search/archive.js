@@ -1,10 +1,10 @@
 // The strip of indexed images below the viewer.
 
-import * as api from "./api.js";
-import { byId, element, skeletons, whole } from "./dom.js";
-import { problemCard } from "./notices.js";
-import * as session from "./session.js";
-import { film } from "./thumbnails.js";
+import * as api from "../lib/api.js";
+import { byId, element, skeletons, whole } from "../lib/dom.js";
+import { problemCard } from "../lib/notices.js";
+import * as session from "../lib/session.js";
+import { film } from "../lib/thumbnails.js";
 
 const PAGE = 24;
 let offset = 0;

@@ -1,6 +1,6 @@
 // What is asked of a search: between the form, the address and the server.
 
-import { byId } from "./dom.js";
+import { byId } from "../lib/dom.js";
 
 const PAGE = 40;
 

@@ -1,8 +1,8 @@
 // Where a found image supports the sentence: drawn over its thumbnail while it is looked at.
 
-import { ground } from "./api.js";
-import { paint } from "./colormap.js";
-import { element, wait } from "./dom.js";
+import { ground } from "../lib/api.js";
+import { paint } from "../lib/colormap.js";
+import { element, wait } from "../lib/dom.js";
 
 const PAUSE = 150;
 const SIDE = 128;

@@ -1,6 +1,6 @@
 // The API's description, drawn from /openapi.json.
 
-import { byId, element } from "./dom.js";
+import { byId, element } from "../lib/dom.js";
 
 const nameOf = (reference) => reference.split("/").pop();
 

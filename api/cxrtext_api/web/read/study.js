@@ -1,10 +1,10 @@
 // What the index knows of the open image: its study, its metadata, its report.
 
-import * as api from "./api.js";
-import { button, byId, element } from "./dom.js";
-import { go } from "./router.js";
-import * as session from "./session.js";
-import { film } from "./thumbnails.js";
+import * as api from "../lib/api.js";
+import { button, byId, element } from "../lib/dom.js";
+import { go } from "../lib/router.js";
+import * as session from "../lib/session.js";
+import { film } from "../lib/thumbnails.js";
 
 const OTHERS = 24;
 

@@ -1,10 +1,10 @@
 // The probabilities of findings, and the prompts that they come from.
 
-import * as api from "./api.js";
-import { byId, element, skeletons, whenReleased } from "./dom.js";
-import { problemCard } from "./notices.js";
+import * as api from "../lib/api.js";
+import { byId, element, skeletons, whenReleased } from "../lib/dom.js";
+import { problemCard } from "../lib/notices.js";
 import * as prompts from "./prompts.js";
-import * as session from "./session.js";
+import * as session from "../lib/session.js";
 
 let classifying = new AbortController();
 

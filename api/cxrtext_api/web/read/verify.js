@@ -1,9 +1,9 @@
 // A report against the image: each sentence with how well the image supports it.
 
-import * as api from "./api.js";
-import { byId, element, plural, score, skeletons, whole } from "./dom.js";
-import { emptyLine, problemCard } from "./notices.js";
-import * as session from "./session.js";
+import * as api from "../lib/api.js";
+import { byId, element, plural, score, skeletons, whole } from "../lib/dom.js";
+import { emptyLine, problemCard } from "../lib/notices.js";
+import * as session from "../lib/session.js";
 
 const VERDICTS = {
   supported: { mark: "✓", title: "Supported" },

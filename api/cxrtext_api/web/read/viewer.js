@@ -1,6 +1,6 @@
 // The image on its canvas, with the heatmap, the boxes and the peak over it.
 
-import { DEFAULT_MAP, paint } from "./colormap.js";
+import { DEFAULT_MAP, paint } from "../lib/colormap.js";
 import { automatic, bounded, greysOf, PRESETS, shade, table, WHOLE } from "./levels.js";
 
 const BOX = "rgb(64, 224, 255)";

@@ -1,8 +1,8 @@
 // Which results are selected, and their table.
 
-import * as api from "./api.js";
-import { byId, plural, save, whole } from "./dom.js";
-import { attempt } from "./notices.js";
+import * as api from "../lib/api.js";
+import { byId, plural, save, whole } from "../lib/dom.js";
+import { attempt } from "../lib/notices.js";
 import * as query from "./query.js";
 
 const KIND = "text/csv;charset=utf-8";

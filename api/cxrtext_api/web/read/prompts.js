@@ -1,7 +1,7 @@
 // The sentences by which findings are asked for: the server's, until they are changed here.
 
-import { button, byId, element } from "./dom.js";
-import * as session from "./session.js";
+import { button, byId, element } from "../lib/dom.js";
+import * as session from "../lib/session.js";
 
 let given = {};
 let asked = {};

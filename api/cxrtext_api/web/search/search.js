@@ -1,15 +1,15 @@
 // The search view: asks, shows, and asks for more.
 
-import * as api from "./api.js";
-import { byId, plural, sendOnEnter, whole } from "./dom.js";
+import * as api from "../lib/api.js";
+import { byId, plural, sendOnEnter, whole } from "../lib/dom.js";
 import * as cards from "./cards.js";
 import * as cohort from "./cohort.js";
 import * as filters from "./filters.js";
 import * as like from "./like.js";
-import { clearError, emptyLine, problemCard } from "./notices.js";
+import { clearError, emptyLine, problemCard } from "../lib/notices.js";
 import * as query from "./query.js";
-import { go, note } from "./router.js";
-import * as session from "./session.js";
+import { go, note } from "../lib/router.js";
+import * as session from "../lib/session.js";
 
 const MOST_SKIPPED = 10_000;
 

@@ -1,7 +1,7 @@
 // What is loaded, what it is worth, and what it is not.
 
-import { byId, element, plural, score, skeletons, whole } from "./dom.js";
-import { facts } from "./study.js";
+import { byId, element, plural, score, skeletons, whole } from "../lib/dom.js";
+import { facts } from "../read/study.js";
 
 const KEYS = [
   ["Image", [
