@@ -14,8 +14,7 @@ from PIL import Image
 
 from cxrtext.errors import ImageError
 from cxrtext.images import to_uint8
-from cxrtext.images.isolated import ReaderPool
-from cxrtext.images.isolated_prepare import Preparation, ReadImage
+from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.service.answers import EmbeddedImage
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import Batch, Engine
@@ -135,14 +134,14 @@ class Uploads:
         self, scope: RequestScope, service: "Service", data: bytes, whole: bool
     ) -> tuple[EmbeddedImage, Pixels | None]:
         self._engine.enter(scope)  # before it is decoded for nothing
-        square = Preparation("square", service.model.spec.preprocessing)
-        read: ReadImage = await self._decoded(
-            scope, lambda: self._decoders.prepare_bytes(data, UPLOAD, square)
+        square = service.model.spec.preprocessing
+        read = await self._decoded(
+            scope, lambda: self._decoders.prepare_bytes(data, UPLOAD, square, whole=whole)
         )
         if self._batch is None:
             self._batch = Batch("image", service.embed_squares, IMAGES_AT_ONCE)
         regions = await self._engine.do(scope, self._batch, read.pixels)
-        pixels = await self.decode(scope, data) if whole else None
+        pixels = None if read.whole is None else read.whole[0]
         return EmbeddedImage(regions, read.height, read.width), pixels
 
     async def _decoded(self, scope: RequestScope, decode: Callable[[], T]) -> T:
