@@ -15,18 +15,16 @@ from cxrtext.errors import DataError, ImageError, NotFoundError
 from cxrtext.images import encode_png, to_uint8
 from cxrtext.index import changes
 from cxrtext.index.changes import NewImage, NewReports
-from cxrtext.index.derived import packed_rows
-from cxrtext.index.kept_files import keep_file
+from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.labels import labeller_of
-from cxrtext.index.summary import write_summary
-from cxrtext.index.writer import writing
+from cxrtext.index.store.writer import keep_file, write_summary, writing
 from cxrtext_api.gate.keys import READ, Caller
 from cxrtext_api.problems import Refusal
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
     from cxrtext.index import Index
-    from cxrtext.index.catalogue import Catalogue
+    from cxrtext.index.store.catalogue import Catalogue
     from cxrtext.service import EmbeddedImage, Service
 
 WAIT_S = 2.0
@@ -147,12 +145,12 @@ def rows_of(
     said: Sequence[tuple[str, str, int, str]],
 ) -> Rows:
     """What the index keeps of an image and of its study's sentences."""
-    state = _index_for(service, name).state
-    meta = state.meta
+    snapshot = _index_for(service, name).snapshot
+    meta = snapshot.meta
     arrays, kept = packed_rows(
         service.model,
         image.regions[None].float(),
-        state.language,
+        snapshot.language,
         meta["storage"],
         int(meta.get("pool", 1)),
     )
@@ -206,7 +204,7 @@ def add_image(
             *(form.metadata, rows.labels, file, caller.key_id),
         )
         reports = _reports(catalogue, study, rows) if rows.said else None
-        changes.add_images(index.folder, catalogue, [entry], rows.arrays, reports, old_root=root)
+        changes.add_images(index.folder, catalogue, [entry], rows.arrays, reports)
         write_summary(index.folder, catalogue)
 
 
@@ -295,7 +293,7 @@ class Subject(NamedTuple):
 
 
 def delete_images(
-    service: "Service", uploads: Path | None, images: Sequence[str], studies: Sequence[str]
+    service: "Service", images: Sequence[str], studies: Sequence[str]
 ) -> list[Subject]:
     """Delete images and studies; a study whose last image goes, goes with its report.
 
@@ -317,12 +315,11 @@ def delete_images(
         held = {image.image for image in gone}
         if set(images) - held or set(studies) - {image.study_id for image in gone}:
             raise NotFoundError("the index does not hold all of these; nothing was deleted")
-        old_root = None if uploads is None else uploads.resolve()
         for (part, catalogue), of_part in zip(parts, found, strict=True):
             if of_part:
                 names = [image.image for image in of_part]
                 with catalogue.transaction(write=True) as database:
-                    changes.delete_images(database, "image", names, old_root)
+                    changes.delete_images(database, "image", names)
                 write_summary(part.folder, catalogue)
     return gone
 

@@ -16,7 +16,7 @@ from typing import Any
 from fastapi import Request
 
 from cxrtext.errors import WorkError
-from cxrtext.index.where import named_ids
+from cxrtext.index.search.filter import named_ids
 
 SUBJECTS = "cxrtext.subjects"
 """Key of the ids that a request is about, in the ASGI scope."""

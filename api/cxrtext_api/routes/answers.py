@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cxrtext.index import ImageHit, IndexedImage, SentenceHit
     from cxrtext.language import SentenceScores
     from cxrtext.service import EmbeddedImage, FindingScore, GroundedBox, Grounding, Service
-    from cxrtext.service.verification import SupportedSentence, Verification
+    from cxrtext.service.verify.verify import SupportedSentence, Verification
 
 
 def rounded(value: float) -> float:
@@ -114,6 +114,7 @@ def verified_of(
 
 
 def _supported(found: "SupportedSentence") -> models.SupportedSentence:
+    where = found.grounding
     return models.SupportedSentence(
         section=found.section,
         sentence=found.sentence,
@@ -123,10 +124,10 @@ def _supported(found: "SupportedSentence") -> models.SupportedSentence:
         score=rounded(found.score),
         support=None if found.support is None else round(found.support, 2),
         verdict=found.verdict,
-        peak=(rounded(found.peak[0]), rounded(found.peak[1])),
-        threshold=rounded(found.threshold),
-        grid=grid_rows(found.grid),
-        boxes=_boxes(found.boxes),
+        peak=(rounded(where.peak[0]), rounded(where.peak[1])),
+        threshold=rounded(where.threshold),
+        grid=grid_rows(where.grid),
+        boxes=_boxes(where.boxes),
     )
 
 

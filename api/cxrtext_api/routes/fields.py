@@ -9,7 +9,7 @@ from fastapi import Form, Query
 from pydantic import BeforeValidator
 
 from cxrtext.errors import DataError, InputError
-from cxrtext.index.where import parse
+from cxrtext.index.search.filter import parse
 
 if TYPE_CHECKING:
     from cxrtext.service import Service

@@ -9,8 +9,7 @@ from cxrtext.client.models import Classification, Grounded, Prompts, Verified
 from cxrtext.errors import InputError
 from cxrtext.evaluation import Prompts as ServicePrompts
 from cxrtext.service.limits import check_prompts
-from cxrtext.service.report_sentences import report_sentences
-from cxrtext.service.verification import verify_pausing
+from cxrtext.service.verify.sentences import report_sentences
 from cxrtext_api.routes.answers import finding_of, grounded_of, verified_of
 from cxrtext_api.routes.dependencies import GUARDED, ImageDep, SessionDep, problems
 from cxrtext_api.routes.fields import (
@@ -27,7 +26,7 @@ from cxrtext_api.routes.pictures import draw_image, draw_overlay
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing
     from cxrtext.service import EmbeddedImage, Service
-    from cxrtext.service.report_sentences import ReportSentence
+    from cxrtext.service.verify.sentences import ReportSentence
 
 router = APIRouter(prefix="/v1", dependencies=GUARDED)
 
@@ -162,7 +161,7 @@ def _verify(
     sentences: "list[ReportSentence]",
     threshold: float | None,
 ) -> "Pausing[Verified]":
-    found = yield from verify_pausing(service, image, sentences, threshold)
+    found = yield from service.verify_pausing(image, sentences, threshold)
     return verified_of(service, image, found)
 
 

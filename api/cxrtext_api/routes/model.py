@@ -19,7 +19,7 @@ from cxrtext.client.models import (
     Prompts,
     TrainingInfo,
 )
-from cxrtext.index.search import EXACT_BYTES
+from cxrtext.index.search.archive import EXACT_BYTES
 from cxrtext.models.model_files import TRAINING
 from cxrtext.service.limits import MAX_PROMPTS, MAX_QUERY_CHARACTERS
 from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
@@ -81,14 +81,14 @@ def _is_exact(service: "Service") -> bool:
     """Whether a search over all images is exact where no mode is asked for."""
     if not service.has_index:
         return True
-    states = [part.state for part in service.archive.parts]
-    sketches = [state.arrays["sketch"] for state in states if state.structure is not None]
+    snapshots = service.archive.snapshots()
+    sketches = [one.arrays["sketch"] for one in snapshots if one.structure is not None]
     return all(sketch.nbytes <= EXACT_BYTES for sketch in sketches)
 
 
 def _index_info(service: "Service") -> IndexInfo:
     archive = service.archive
-    tunings = [part.summary["candidates"] for part in archive.parts]
+    tunings = [snapshot.candidates for snapshot in archive.snapshots()]
     recalls = [t["recall_at_10"] for t in tunings if t.get("recall_at_10") is not None]
     shares = [t["reranked"] for t in tunings if t.get("reranked") is not None]
     return IndexInfo(

@@ -36,7 +36,7 @@ from cxrtext_api.runtime.resources import Session
 if TYPE_CHECKING:
     from cxrtext.index import Cohort, Query
     from cxrtext.index import Found as ServiceFound
-    from cxrtext.index.sentences import SentenceOptions
+    from cxrtext.index.search.archive import SentenceOptions
     from cxrtext.pausing import Pausing
     from cxrtext.service import EmbeddedImage, Service
 
@@ -267,10 +267,8 @@ async def _sentences(session: Session, form: SearchForm, asked: _Asked) -> Found
     options: SentenceOptions = {"where": form.where, "offset": form.offset}
     if form.min_score is not None:
         options["min_score"] = form.min_score
-    if asked.image is not None:
-        work = service.search_sentences_pausing(asked.image, form.k, **options)
-    else:
-        work = service.similar_sentences_pausing(form.queries[0], form.k, **options)
+    about = form.queries[0] if asked.image is None else asked.image
+    work = service.search_sentences_pausing(about, form.k, **options)
     hits = await session.work(work)
     sentences = await session.read(lambda: service.archive.sentences)
     return Found(

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 from cxrtext.client.models import AddedImage, Deleted
 from cxrtext.errors import InputError, UnavailableError
 from cxrtext.records import Study
-from cxrtext.service.report_sentences import MAX_REPORT_SENTENCES
+from cxrtext.service.verify.sentences import MAX_REPORT_SENTENCES
 from cxrtext.text import study_sentences
 from cxrtext_api import changes
 from cxrtext_api.gate.keys import CALLER, READ, Caller
@@ -221,8 +221,7 @@ async def delete_one(session: SessionDep, image_id: str, request: Request) -> Re
 
 async def _delete(session: Session, request: Request, images: list[str], studies: list[str]) -> int:
     """Delete, and note for the audit log whose images went; gives how many."""
-    service, uploads = session.service, session.settings.uploads
-    gone = await session.read(changes.delete_images, service, uploads, images, studies)
+    gone = await session.read(changes.delete_images, session.service, images, studies)
     _note(request, gone)
     return len(gone)
 

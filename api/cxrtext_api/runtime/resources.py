@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from cxrtext.errors import CxrTextError, DataError
 from cxrtext.evaluation import read_prompts
-from cxrtext.index.writer import writing
+from cxrtext.index.store.writer import writing
 from cxrtext.pausing import Pausing, once
 from cxrtext.service import load_service
 from cxrtext.service.limits import MAX_MULTIPLICATIONS
@@ -226,7 +226,7 @@ class Resources:
         if not service.has_index or (not now and loop.time() - self._seen_at < SEEN_SECONDS):
             return
         if self._look is None or self._look.done():
-            self._look = loop.run_in_executor(self._looker, service.archive.look)
+            self._look = loop.run_in_executor(self._looker, service.archive.snapshots)
             self._look.add_done_callback(self._note_look)
         await asyncio.shield(self._look)
 
