@@ -58,7 +58,7 @@ def draw_model(folder: Path, sentences: list[str]) -> None:
     import torch
     from transformers import BertConfig, BertForMaskedLM
 
-    from cxrtext.models.masked_language_model import save_masked_language_model
+    from cxrtext.models.masked_lm import save_masked_language_model
     from cxrtext.text.tokenizer import make_tokenizer, train_tokenizer, vocabulary_of
 
     known = vocabulary_of(train_tokenizer(sentences, 400))
@@ -98,7 +98,7 @@ def measure_plain(folder: str, file: str) -> dict[str, object]:
     """One forward pass a word piece, the vocabulary projection on every position."""
     import torch
 
-    from cxrtext.models.masked_language_model import load_masked_language_model
+    from cxrtext.models.masked_lm import load_masked_language_model
 
     language = load_masked_language_model(folder)
     values = []

@@ -94,7 +94,7 @@ def scoring(pieces: int, sentences: int, number: int) -> bytes:
 def largest(language: Path) -> int:
     """Word pieces of the longest sentence that is scored."""
     from cxrtext.language.scoring.scorer import Scorer
-    from cxrtext.models.masked_language_model import load_masked_language_model
+    from cxrtext.models.masked_lm import load_masked_language_model
     from cxrtext.service.limits import MAX_MULTIPLICATIONS
 
     scorer = Scorer(load_masked_language_model(language))

@@ -81,13 +81,17 @@ def ours(config: Any, steps: int) -> dict[str, float]:
     from torch.utils.flop_counter import FlopCounterMode
 
     from cxrtext.records import Rejects
-    from cxrtext.training.build import build_model, build_optimizer, build_recipe, choose_device
     from cxrtext.training.distributed import Processes
+    from cxrtext.training.initialization import (
+        build_model,
+        build_optimizer,
+        choose_device,
+        training_arguments,
+    )
     from cxrtext.training.loop import train_steps
     from cxrtext.training.objective import build_objective
-    from cxrtext.training.pair_job import PairJob
-    from cxrtext.training.pair_learner import build_learner
-    from cxrtext.training.setup import gather_examples, read_tables
+    from cxrtext.training.step import build_learner, pair_job
+    from cxrtext.training.tables import gather_examples, read_tables
 
     device = choose_device("auto")
     tables, model = read_tables(config), build_model(config)
@@ -96,18 +100,18 @@ def ours(config: Any, steps: int) -> dict[str, float]:
         config, tables, model, Rejects(), lambda _: None, lambda _done, _total: None
     )
     decoding = time.perf_counter() - begun
-    recipe = build_recipe(config, device)
+    arguments = training_arguments(config, device)
     model.to(device)
     model.image_encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     learner = build_learner(
         model,
         None,
         build_optimizer(model, None, config),
-        precision=recipe.precision,
+        precision=arguments.precision,
         ema=0.0,
         processes=Processes(),
     )
-    reports = train_steps(PairJob(learner, examples, build_objective(config.objective), recipe))
+    reports = train_steps(pair_job(learner, examples, build_objective(config.objective), arguments))
     for _ in range(WARM):
         next(reports)
     with FlopCounterMode(display=False) as counter:
@@ -117,7 +121,7 @@ def ours(config: Any, steps: int) -> dict[str, float]:
     spent = time.perf_counter() - begun
     reports.close()
     return {
-        "images_per_second": steps * recipe.batch / spent,
+        "images_per_second": steps * arguments.batch / spent,
         "waiting": float(np.mean([report.waiting for report in taken])),
         "decoding": decoding,
         "flops": counter.get_total_flops() * steps / spent,
@@ -150,8 +154,8 @@ class Files(torch.utils.data.Dataset[tuple[Tensor, str]]):
 
 def theirs(config: Any, steps: int, workers: int) -> dict[str, float]:
     """Images a second of the plain loop."""
-    from cxrtext.training.build import build_model, choose_device
-    from cxrtext.training.setup import read_tables
+    from cxrtext.training.initialization import build_model, choose_device
+    from cxrtext.training.tables import read_tables
 
     device = choose_device("auto")
     model = build_model(config).to(device).train()

@@ -416,7 +416,11 @@ def read_objective(section: Mapping[str, Any]) -> ObjectiveSection:
 
 
 class TrainingSection(Section):
-    """The recipe; the defaults are the paper's, but for the number of steps."""
+    """How to train.
+
+    Batch, rates, warm-up and jitter are the paper's by default.  Ours are the number of steps, the
+    limit on the gradients and the centering; ``configs/ssd-mimic-cxr.yaml`` is the paper's recipe.
+    """
 
     steps: Positive = 20_000
     batch: Annotated[int, Field(ge=2)] = 64
@@ -428,10 +432,11 @@ class TrainingSection(Section):
     text_lr: Annotated[float, Field(gt=0)] = 1.0
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Annotated[int, Field(ge=0)] = 2_000
-    clip: Annotated[float, Field(gt=0)] = 1.0
+    clip: Annotated[float, Field(ge=0)] = 1.0
     ema: Share = 0.0
     mlm_weight: Annotated[float, Field(ge=0)] = 0.0
     lock: tuple[Literal["image", "text"], ...] = ()
+    center_projections: bool = True
     brightness: Share = 0.1
     contrast: Share = 0.1
     rotation: Annotated[float, Field(ge=0, le=45)] = 0.0
@@ -687,74 +692,6 @@ def with_whole_paths(config: Config) -> Config:
     return Config.model_validate(tree)
 
 
-TEMPLATE = """\
-# cxrtext training configuration. Paths are relative to this file; every key can also be given
-# as --set section.key=value, or taken away as --set section.key=null. Unknown keys are refused,
-# and so are keys that another objective or similarity reads.
-data:
-  manifest: manifest.csv        # image, study_id, patient_id, split, ...
-  sentences: sentences.csv      # from: cxrtext score-text reports.csv
-  # sections: [findings, impression]   # train on these sections only
-  resize: 512                   # shorter side of the decoded cache, in pixels
-  crop: 480                     # random crop in training, centre crop elsewhere
-  # cache: ../decoded           # decoded images, to share among runs; by default OUT/cache
-  max_rejected: 100             # images that may fail to decode before the run stops
-model:
-  image: resnet18               # resnet18, resnet50, or resnet-narrow (small images on a CPU)
-  text: microsoft/BiomedVLP-CXR-BERT-general   # hub id, or a folder (cxrtext pretrain-text)
-  # image_weights: resnet18.safetensors   # start from these (torchvision, transformers or BioViL)
-  dimension: 128
-  similarity: lse+nl            # global, max, lse, nl, lse+nl
-  lam: 10.0                     # lse, lse+nl: sharpness of the soft maximum over regions
-  query: linear                 # nl, lse+nl: query map of the non-local part: linear, mlp, none
-  gamma_sq: 14.0                # initial scale of the scores; learned
-objective:
-  name: dcl-eta-lm              # dcl-eta-lm, dcl-eta (one eta for all), info-nce, and others:
-                                # docs/objectives.md names all and the keys that each reads
-  # eta: 0.05                   # dcl-eta: class probability of every sentence
-  symmetric: false              # also contrast images against sentences
-  # threshold: 0.7              # remove-by-text: cosine above which a negative is removed
-  # keep: 32                    # resample-by-text: negatives that are drawn
-  # beta: 1.0                   # resample-by-text, reweight-by-text, hard-negative: sharpness
-  # tau_plus: 0.1               # hard-negative, positive-debiased: class probability
-  # labels: labels.csv          # remove-by-labels, supervised; by default beside the manifest
-  # findings: [Cardiomegaly, Edema, Pleural Effusion, Pneumonia, Pneumothorax]   # that count
-  # true_probability: truth.csv # dcl-eta-true; by default beside the manifest
-  # condition: [age, sex]       # y-aware, conditional-*, *-cclk, *-info-nce: manifest columns
-  # kernel: [{name: rbf, sigma: 0.5}, delta]   # one for all, or one a column; words take delta
-  # clusters: 10                # weaksup-info-nce, fair-info-nce: k-means; else equal values
-  # ridge: 0.1                  # *-cclk
-  # weight: 1.0                 # alignment-uniformity, conditional-*: weight of uniformity
-training:
-  steps: 20000
-  batch: 64                     # images a step, over all processes
-  accumulate: 1                 # parts a process computes one after the other; same negatives
-  sentences: 1                  # sentences an image a step, drawn from its report
-  # section_weights: {findings: 1, impression: 2}   # how readily each section's are drawn
-  lr: 1.0e-5
-  image_lr: 1.0                 # the image encoder's rate is lr times this
-  text_lr: 1.0
-  weight_decay: 0.01            # not of biases, norms and gamma_sq
-  warmup: 2000
-  clip: 1.0                     # largest gradient norm
-  ema: 0.0                      # e.g. 0.999: the checkpoint is an average of the weights
-  mlm_weight: 0.0               # weight of a masked-language-model loss
-  lock: []                      # [image], [text]: train the projection only
-  brightness: 0.1
-  contrast: 0.1
-  rotation: 0.0                 # largest turn, in degrees
-  seed: 0
-  device: auto                  # auto, cpu, cuda, cuda:1
-  precision: auto               # auto, float32, bfloat16, float16
-  checkpointing: false          # compute activations twice to save memory
-  compile: false                # torch.compile; not with checkpointing
-  log_every: 20
-  validate_every: 500
-  save_every: 500
-  keep: 2                       # states kept for --resume
-  best: val/loss                # checkpoint-best/: val/loss, val/auc, val/R@1, val/R@5
-  # prompts: prompts.yaml       # of val/auc; by default the five of CheXpert
-  patience: 0                   # stop after so many validations that are no better; 0: never
-out: runs/default               # checkpoint/, metrics.jsonl, tensorboard/, state/, cache/
-"""
-"""What ``cxrtext train --init`` writes."""
+def template() -> str:
+    """What ``cxrtext train --init`` writes."""
+    return Path(__file__).with_name("config_template.yaml").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cxrtext.config import KINDS, OBJECTIVES, TEMPLATE, Conditional, load_config, with_whole_paths
+from cxrtext.config import KINDS, OBJECTIVES, Conditional, load_config, template, with_whole_paths
 from cxrtext.errors import ConfigError
 
 
@@ -18,7 +18,7 @@ DATA = "data: {manifest: m.csv, sentences: s.csv}\n"
 
 
 def test_the_template_is_the_defaults(tmp_path: Path) -> None:
-    from_template = load_config(write(tmp_path, TEMPLATE))
+    from_template = load_config(write(tmp_path, template()))
     plain = load_config(write(tmp_path, DATA), ["out=" + str(tmp_path / "runs/default")])
     assert from_template.model == plain.model
     assert from_template.training == plain.training

@@ -58,28 +58,28 @@ MUTANTS = (
     ),
     Mutant(
         "soft maximum without log N",
-        "models/similarity_regions.py",
+        "models/similarity/regions.py",
         "(torch.logsumexp(scaled, dim=-1) - math.log(scaled.shape[-1])) / lam",
         "torch.logsumexp(scaled, dim=-1) / lam",
         ("models/test_similarity.py",),
     ),
     Mutant(
         "mean region not normalised",
-        "models/similarity.py",
+        "models/similarity/scores.py",
         "F.normalize(full_precision(regions).mean(dim=1), dim=-1).T",
         "full_precision(regions).mean(dim=1).T",
         ("models/test_similarity_forms.py::test_every_form_equals_the_loop",),
     ),
     Mutant(
         "bags not normalised where sentences are few",
-        "models/similarity_bags.py",
+        "models/similarity/bags.py",
         "torch.linalg.vecdot(bags, full_precision(texts)) / norms",
         "torch.linalg.vecdot(bags, full_precision(texts))",
         ("models/test_similarity_forms.py::test_every_form_equals_the_loop",),
     ),
     Mutant(
         "score of bags summed and not averaged",
-        "models/similarity.py",
+        "models/similarity/scores.py",
         "return (soft + non_local_at(critical, bags, texts)) / 2",
         "return soft + non_local_at(critical, bags, texts)",
         ("models/test_similarity_forms.py",),
@@ -137,21 +137,21 @@ MUTANTS = (
     # the objectives as training uses them
     Mutant(
         "directions weighed by their sizes",
-        "training/objective.py",
+        "training/losses.py",
         "part.losses * (total / (len(terms) * len(part.losses)))",
         "part.losses",
         ("training/test_training_objective.py",),
     ),
     Mutant(
         "an image's other sentences as its negatives",
-        "training/objective_anchors.py",
+        "training/losses.py",
         "others = forward.positive[:, None] == first",
         "others = (forward.positive[:, None] == first) & False",
         ("training/test_training_objective.py",),
     ),
     Mutant(
         "an uncertain label is a finding",
-        "training/corrections.py",
+        "training/loss_data.py",
         "values[finding] == 1 for finding",
         "values[finding] in (1, -1) for finding",
         ("training/test_training_objective_extras.py",),
@@ -166,32 +166,32 @@ MUTANTS = (
     # several processes
     Mutant(
         "every process answers for all of gamma",
-        "training/contrast.py",
+        "training/step.py",
         "constant + (gamma_sq - constant) / world",
         "gamma_sq",
         (TWO,),
     ),
     Mutant(
         "texts of the loss gathered as if each process made something else of them",
-        "training/contrast.py",
+        "training/step.py",
         "_rows(gather_same(texts, sizes, rank), batch.text_of)",
         "_rows(gather_shared(texts, sizes, rank), batch.text_of)",
         (TWO,),
     ),
     Mutant(
         "scores gathered as if each process made something else of them",
-        "training/contrast.py",
+        "training/step.py",
         "gather_same(columns.T.contiguous(), [len(regions)] * world, rank).T",
         "gather_shared(columns.T.contiguous(), [len(regions)] * world, rank).T",
         (TWO,),
     ),
     # the step
     Mutant(
-        "language-model loss not divided by the guessed pieces",
+        "language-model loss not divided by the masked pieces",
         "training/step.py",
-        "recipe.mlm_weight / max(1, guessed)",
-        "recipe.mlm_weight",
-        (f"{STEP}::test_a_language_model_loss_is_the_mean_of_its_guesses",),
+        "arguments.mlm_weight / max(1, masked)",
+        "arguments.mlm_weight",
+        (f"{STEP}::test_a_language_model_loss_is_the_mean_of_its_masked_pieces",),
     ),
     Mutant(
         "second pass with another dropout",
@@ -223,21 +223,21 @@ MUTANTS = (
     ),
     Mutant(
         "average without its warm start",
-        "training/ema.py",
+        "training/optimization.py",
         "min(self.decay, (1 + step) / (10 + step))",
         "self.decay",
         (f"{STEP}::test_an_average_begins_with_the_weights_and_not_where_they_started",),
     ),
     Mutant(
         "average the wrong way round",
-        "training/ema.py",
-        "torch._foreach_lerp_(averages, current, 1 - decay)",
-        "torch._foreach_lerp_(averages, current, decay)",
+        "training/optimization.py",
+        "torch._foreach_lerp_(averages, list(current.values()), 1 - decay)",
+        "torch._foreach_lerp_(averages, list(current.values()), decay)",
         (f"{STEP}::test_an_average_begins_with_the_weights_and_not_where_they_started",),
     ),
     Mutant(
         "biases decay",
-        "training/recipe.py",
+        "training/optimization.py",
         "(weight_decay, [p for p in new if p.ndim > 1]),",
         "(weight_decay, [p for p in new if p.ndim >= 1]),",
         (f"{STEP}::test_parameters_are_grouped",),
@@ -246,17 +246,17 @@ MUTANTS = (
         "gradients clipped before the scale is taken out",
         "training/loop.py",
         "    learner.scaler.unscale_(learner.optimizer)\n"
-        "    norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), pace.clip))\n",
-        "    norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), pace.clip))\n"
+        "    norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), schedule.clip))\n",
+        "    norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), schedule.clip))\n"
         "    learner.scaler.unscale_(learner.optimizer)\n",
         ("training/test_loop.py",),
     ),
     Mutant(
         "loss reported without the language-model loss",
         "training/step.py",
-        "whole = loss + recipe.mlm_weight * self.guesses",
-        "whole = loss",
-        (f"{STEP}::test_a_language_model_loss_is_the_mean_of_its_guesses",),
+        "whole = terms.losses.mean() + arguments.mlm_weight * mlm",
+        "whole = terms.losses.mean()",
+        (f"{STEP}::test_a_language_model_loss_is_the_mean_of_its_masked_pieces",),
     ),
     # augmentation
     Mutant(
@@ -354,8 +354,8 @@ MUTANTS = (
     ),
     Mutant(
         "validation counts the last batch that is not whole",
-        "training/measures.py",
-        "if len(rows) == min(recipe.batch, len(examples)):",
+        "training/validation.py",
+        "if len(rows) == min(arguments.batch, len(examples)):",
         "if len(rows) > 1:",
         ("training/test_training_parts.py::test_a_validation_takes_its_loss_from_whole_batches",),
     ),

@@ -99,7 +99,7 @@ def _new_table_or_stdout(path: str) -> None:
 
 
 def _checkpoint(folder: Path) -> None:
-    from cxrtext.models.model_files import WEIGHTS, read_checkpoint_config
+    from cxrtext.models.folders import WEIGHTS, read_checkpoint_config
 
     read_checkpoint_config(folder)
     if not (folder / WEIGHTS).is_file():
@@ -113,7 +113,7 @@ def _index(folder: Path) -> None:
 
 
 def _language_model(name: str | Path) -> None:
-    from cxrtext.models.hub import check_model_name
+    from cxrtext.models.folders import check_model_name
 
     check_model_name(str(name))
 

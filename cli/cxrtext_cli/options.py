@@ -190,6 +190,6 @@ def _bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
 def pick_device(name: str) -> str:
     """The device of a name, checked."""
-    from cxrtext.training.build import choose_device
+    from cxrtext.training.initialization import choose_device
 
     return str(choose_device(name))

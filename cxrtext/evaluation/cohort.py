@@ -14,8 +14,8 @@ from cxrtext.evaluation.data import manifest_of
 from cxrtext.images import Geometry, Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.embedding import embed_files
 from cxrtext.models.reference import choose_reference, reference_of, save_reference
+from cxrtext.models.regions import embed_files
 from cxrtext.records import ImageRecord, Rejects, read_manifest
 
 IMAGES_AT_ONCE = 256

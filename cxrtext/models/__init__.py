@@ -7,7 +7,7 @@ from cxrtext.surface import import_on_use
 if TYPE_CHECKING:
     from cxrtext.models.checkpoint import load_model, save_checkpoint
     from cxrtext.models.image_text import ImageTextModel, ModelSpec
-    from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
+    from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 
 __all__ = [
     "ImageTextModel",

@@ -11,9 +11,7 @@ from pydantic import ValidationError
 from cxrtext.errors import CheckpointError
 from cxrtext.files import check_folder, replacing_folder, sha256, write_json
 from cxrtext.images import Preprocessing
-from cxrtext.models.cxr_bert import CheckpointConfig
-from cxrtext.models.image_text import ImageTextModel, ModelSpec
-from cxrtext.models.model_files import (
+from cxrtext.models.folders import (
     CONFIG,
     FORMAT,
     TRAINING,
@@ -21,11 +19,13 @@ from cxrtext.models.model_files import (
     WEIGHTS,
     read_checkpoint_config,
 )
+from cxrtext.models.image_text import ImageTextModel, ModelSpec
+from cxrtext.models.masked_lm import CheckpointConfig
 from cxrtext.text.tokenizer import load_tokenizer
 
 _AGAIN = "copy the checkpoint again, or train it anew"
 
-_NOT_OF_THE_ENCODER = {"model_type", "tie_word_embeddings", "projection_size"}
+_NOT_OF_THE_ENCODER = {"model_type", "tie_word_embeddings"}
 
 
 def text_config(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,11 +41,7 @@ def text_config(values: Mapping[str, Any]) -> dict[str, Any]:
 def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, Any]) -> None:
     """Write a model, whole or not at all.
 
-    Args:
-        folder: The folder to make or replace.
-        model: The model.
-        training: What is to stand in ``training.json``: resolved configuration, data
-            fingerprint, metrics.
+    ``training`` goes into ``training.json``: resolved configuration, data fingerprint, metrics.
     """
     from safetensors.torch import save_file
 
@@ -62,9 +58,7 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
 def checkpoint_fingerprint(folder: Path, sums: Mapping[str, str] | None = None) -> str:
     """SHA-256 over a checkpoint's configuration, weights and tokenizer, in hexadecimal.
 
-    Args:
-        folder: The checkpoint.
-        sums: Digests of its files, where they are known; else the files are read.
+    ``sums`` are the digests of its files, where they are known; else the files are read.
     """
     digest = hashlib.sha256()
     for name in (CONFIG, WEIGHTS, "tokenizer.json", "vocab.txt"):
@@ -117,13 +111,8 @@ def _check_tensors(path: Path, found: Mapping[str, Any], model: ImageTextModel) 
 def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     """Load a checkpoint, checking the digest of every file and the shape of every tensor.
 
-    Args:
-        folder: A folder that :func:`save_checkpoint` wrote.
-        device: "cpu", "cuda" or "cuda:N".
-
-    Returns:
-        The model, in evaluation mode, with its tokenizer, fingerprint and folder: what is kept
-        beside it (reference images, calibration) is read from there when it is asked for.
+    The model is in evaluation mode, and has its tokenizer, fingerprint and folder: what is kept
+    beside it (reference images, calibration) is read from there when it is asked for.
 
     Raises:
         CheckpointError: A file is missing or damaged, or a tensor is missing, extra or of

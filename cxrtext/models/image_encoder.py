@@ -10,10 +10,6 @@ ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
 """``resnet18`` and ``resnet50`` have stride 32; ``resnet-narrow`` has stride 16, three
 stages of one block, and 128 channels in the last, for small images on a CPU."""
 
-Projection = Literal["linear", "mlp"]
-PROJECTIONS: tuple[str, ...] = get_args(Projection)
-"""How a region's channels become D dimensions; ``mlp`` is BioViL's."""
-
 _SHAPES: dict[str, dict[str, Any]] = {
     "resnet18": {
         "layer_type": "basic",
@@ -45,28 +41,20 @@ STRIDES = {"resnet18": 32, "resnet50": 32, "resnet-narrow": 16}
 
 
 class ImageEncoder(nn.Module):
-    """A one-channel ResNet and a map of each region to D dimensions.
+    """A one-channel ResNet and a linear map, with bias, of each region to D dimensions.
 
-    :func:`cxrtext.models.initial_weights.load_image_weights` starts it from weights of elsewhere.
-
-    Args:
-        architecture: One of :data:`ARCHITECTURES`.
-        dimension: D.
-        projection: One of :data:`PROJECTIONS`: a linear map with bias, or a linear map to D, batch
-            normalisation, ReLU and a second linear map.
+    :mod:`cxrtext.models.image_weights` starts it from weights of elsewhere.
 
     Raises:
-        ValueError: There is no such architecture or projection.
+        ValueError: There is no such architecture.
     """
 
-    def __init__(self, architecture: str, dimension: int = 128, projection: str = "linear") -> None:
+    def __init__(self, architecture: str, dimension: int = 128) -> None:
         super().__init__()
         if architecture not in _SHAPES:
             raise ValueError(
                 f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
             )
-        if projection not in PROJECTIONS:
-            raise ValueError(f"no projection '{projection}'; there are {', '.join(PROJECTIONS)}")
         from transformers import ResNetConfig, ResNetModel
 
         shape = _SHAPES[architecture]
@@ -75,24 +63,12 @@ class ImageEncoder(nn.Module):
             # The first stage halves the size instead, by a learned convolution: at 128 pixels a
             # pleural line is one pixel wide, and does not survive max pooling.
             self.backbone.embedder.add_module("pooler", nn.Identity())
-        channels = shape["hidden_sizes"][-1]
-        self.hidden: nn.Module = nn.Identity()
-        if projection == "mlp":
-            self.hidden = nn.Sequential(
-                nn.Linear(channels, dimension, bias=False), nn.BatchNorm1d(dimension), nn.ReLU()
-            )
-            channels = dimension
-        self.projection = nn.Linear(channels, dimension)
+        self.projection = nn.Linear(shape["hidden_sizes"][-1], dimension)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Embed images.
+        """Embed images [B, 1, H, W], normalized, as unit vectors [B, h, w, D].
 
-        Args:
-            images: [B, 1, H, W], normalised.
-
-        Returns:
-            [B, h, w, D], unit vectors; h and w are H and W over the stride, rounded up.
+        h and w are H and W over the stride, rounded up.
         """
         features = self.backbone(images).last_hidden_state.permute(0, 2, 3, 1)  # [B, h, w, C]
-        hidden = self.hidden(features.flatten(0, 2)).unflatten(0, features.shape[:3])
-        return F.normalize(self.projection(hidden), dim=-1)
+        return F.normalize(self.projection(features.contiguous()), dim=-1)

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cxrtext.images import Preprocessing
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.similarity import (
-    AGGREGATORS,
+    SIMILARITIES,
+    build_query,
     lse,
     lse_nl_of_bags,
     non_local,
@@ -20,8 +22,6 @@ from cxrtext.models.similarity import (
     region_scores,
     similarity,
 )
-from cxrtext.models.similarity_query import build_query
-from cxrtext.models.text_encoder import TextEncoder
 
 GAMMA_SQ_CAP = 100.0
 """Largest γ² that training can reach."""
@@ -55,22 +55,44 @@ class ModelSpec:
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
 
 
+class TextEncoder(nn.Module):
+    """BERT's ``[CLS]`` state and a linear map of it to D dimensions.
+
+    ``config`` has the fields of a ``BertConfig``.
+    """
+
+    def __init__(self, config: Mapping[str, Any], dimension: int = 128) -> None:
+        super().__init__()
+        from transformers import BertConfig, BertModel
+
+        bert = BertConfig(**config)
+        self.backbone = BertModel(bert, add_pooling_layer=False)
+        self.projection = nn.Linear(bert.hidden_size, dimension)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Embed sentences as unit vectors [S, D].
+
+        Args:
+            input_ids: [S, T], word pieces with special tokens.
+            attention_mask: [S, T], 1 on tokens and 0 on padding; or [S, 1, T, T], what each piece
+                attends to; None where nothing is padded.
+        """
+        states = self.backbone(input_ids=input_ids, attention_mask=attention_mask)
+        return F.normalize(self.projection(states.last_hidden_state[:, 0]), dim=-1)
+
+
 class ImageTextModel(nn.Module):
     """Embeds images as regions and sentences as vectors, and scores one against the other.
 
-    Args:
-        spec: What the model is made of.
-        tokenizer: The text encoder's tokenizer.
-
     Raises:
-        ValueError: The specification names an unknown architecture, aggregator or query map.
+        ValueError: The specification names an unknown architecture, similarity or query map.
     """
 
     def __init__(self, spec: ModelSpec, tokenizer: Any) -> None:
         super().__init__()
-        if spec.aggregator not in AGGREGATORS:
-            known = ", ".join(AGGREGATORS)
-            raise ValueError(f"no aggregator '{spec.aggregator}'; there are {known}")
+        if spec.aggregator not in SIMILARITIES:
+            known = ", ".join(SIMILARITIES)
+            raise ValueError(f"no similarity '{spec.aggregator}'; there are {known}")
         self.spec = spec
         self.tokenizer = tokenizer
         self.fingerprint = ""
@@ -152,15 +174,7 @@ class ImageTextModel(nn.Module):
         return non_local_bags(regions, self.query)
 
     def scores(self, regions: Tensor, texts: Tensor) -> Tensor:
-        """Similarities before γ².
-
-        Args:
-            regions: [B, N, D].
-            texts: [S, D].
-
-        Returns:
-            [S, B], in [−1, 1].
-        """
+        """Similarities [S, B] before γ² of regions [B, N, D] and texts [S, D], in [−1, 1]."""
         return similarity(self.spec.aggregator, regions, texts, self.spec.lam, self.query)
 
     def scores_of_bags(self, regions: Tensor, bags: Tensor, texts: Tensor) -> Tensor:

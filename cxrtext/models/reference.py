@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
-from cxrtext.models.embedding import Square, embed_squares
 from cxrtext.models.image_text import ImageTextModel
-from cxrtext.models.quantised import SCALE_BYTES, pack, unpack
+from cxrtext.models.regions import SCALE_BYTES, Square, embed_squares, pack, unpack
 from cxrtext.models.weight_files import load_sealed, save_sealed
 
 REFERENCE = "reference.safetensors"
 FORMAT, VERSION = "cxrtext reference images", 1
 
-MOST = 512
+MAX_IMAGES = 512
 """Images of a reference: a percentile of 75 is then known to about ±2."""
 
 EMBEDDED_AT_ONCE = 32
@@ -40,7 +39,7 @@ class Reference:
     """Images that scores are compared with.
 
     Args:
-        rows: [n, N, …], their regions as :func:`cxrtext.models.quantised.pack` gives them.
+        rows: [n, N, …], their regions as :func:`cxrtext.models.regions.pack` gives them.
         source: "validation" or "index".
     """
 
@@ -60,19 +59,16 @@ class Reference:
         return unpack(self.rows[start:stop])
 
 
-def choose_reference(names: Sequence[str], patients: Sequence[str], count: int = MOST) -> list[int]:
+def choose_reference(
+    names: Sequence[str], patients: Sequence[str], count: int = MAX_IMAGES
+) -> list[int]:
     """Choose images for a reference: one a patient first, then a second one, and so on.
 
     The choice depends on names alone, not on their order, and images that come to a split later
     displace as few as can be.
 
-    Args:
-        names: Of the images.
-        patients: Of each image.
-        count: Most images.
-
     Returns:
-        Places of the images chosen, in rising order.
+        Places of at most ``count`` images chosen, in rising order.
     """
     digests = [hashlib.blake2b(name.encode(), digest_size=16).digest() for name in names]
     seen: Counter[str] = Counter()
@@ -84,23 +80,14 @@ def choose_reference(names: Sequence[str], patients: Sequence[str], count: int =
 
 
 def embed_reference(model: ImageTextModel, squares: Iterable[Square]) -> Reference:
-    """Embed validation images as a reference.
-
-    Args:
-        model: The model, in evaluation mode.
-        squares: 8-bit squares [1, R, R], as :meth:`Preprocessing.square` gives them.
-    """
+    """Embed validation images, 8-bit squares [1, R, R], as a reference."""
     left = iter(squares)
     batches = iter(lambda: list(islice(left, EMBEDDED_AT_ONCE)), [])
     return reference_of(embed_squares(model, some) for some in batches)
 
 
 def reference_of(regions: Iterable[Tensor]) -> Reference:
-    """A reference of validation images that are embedded already.
-
-    Args:
-        regions: Some images at a time, [b, N, D]; at least one in all.
-    """
+    """A reference of validation images embedded already, some at a time: [b, N, D]."""
     parts = [pack(some, "int8") for some in regions]
     if not parts:
         raise ValueError("a reference wants an image")
@@ -108,16 +95,7 @@ def reference_of(regions: Iterable[Tensor]) -> Reference:
 
 
 def save_reference(folder: Path, reference: Reference, fingerprint: str) -> Path:
-    """Put a reference into the checkpoint whose model made it; its fingerprint stays as it is.
-
-    Args:
-        folder: The checkpoint.
-        reference: The reference.
-        fingerprint: The model's.
-
-    Returns:
-        The file.
-    """
+    """Put a reference into the checkpoint whose model, of that fingerprint, made it."""
     path = folder / REFERENCE
     notes = {
         "format": FORMAT,
@@ -132,10 +110,6 @@ def save_reference(folder: Path, reference: Reference, fingerprint: str) -> Path
 
 def load_reference(folder: Path, model: ImageTextModel) -> Reference | None:
     """The reference of a checkpoint, or None where it has none.
-
-    Args:
-        folder: The checkpoint.
-        model: Its model.
 
     Raises:
         CheckpointError: The file is damaged, or another model made it.

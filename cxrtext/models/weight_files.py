@@ -21,9 +21,10 @@ from torch import Tensor
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import SEAL, SUMS, file_problems, replacing, replacing_folder, seal_of, sha256
-from cxrtext.models.model_files import PICKLED_WEIGHTS, SAFE_WEIGHTS, cache_folder
+from cxrtext.models.folders import PICKLED_WEIGHTS, SAFE_WEIGHTS, cache_folder
 
 _NOTES = "notes"
+_WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
 def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:
@@ -47,11 +48,7 @@ def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:
 
 
 def keep_copy(source: Path, state: Mapping[str, Tensor]) -> Path | None:
-    """Copy the tensors of a pickle into the cache as safetensors.
-
-    Args:
-        source: The pickle that they came from.
-        state: Its tensors, checked against the model.
+    """Copy the tensors of a pickle, checked against the model, into the cache as safetensors.
 
     Returns:
         The copy, read again and found equal; None where the cache cannot be written.
@@ -107,13 +104,7 @@ def _seal_of_tensors(notes: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
 
 
 def save_sealed(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
-    """Write tensors with notes and a digest of both, whole or not at all.
-
-    Args:
-        path: A ``.safetensors`` file.
-        tensors: By name.
-        notes: What is said of them, as JSON takes it.
-    """
+    """Write a ``.safetensors`` with notes and a digest of both, whole or not at all."""
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps({**notes, SEAL: _seal_of_tensors(notes, kept)})
     with replacing(path) as temporary:
@@ -146,7 +137,30 @@ def load_sealed(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return notes, tensors
 
 
-def _read_pickle(path: Path) -> Mapping[str, Any]:
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of one file by name: safetensors, or a pickle.
+
+    A pickle's may lie under ``state_dict``, ``model_state_dict`` or ``model``, and whatever is no
+    tensor (an epoch, an optimizer's state) is left out.
+
+    Raises:
+        CheckpointError: There is no such file, or it is not readable as tensors by name.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such file of image weights")
+    if path.suffix == ".safetensors":
+        try:
+            return load_file(path)
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(f"{path}: not readable as safetensors ({error})") from None
+    state = _read_pickle(path, "save its state_dict alone")
+    for wrapper in _WRAPPERS:
+        if isinstance(state.get(wrapper), Mapping):
+            state = state[wrapper]
+    return {str(name): value for name, value in state.items() if isinstance(value, Tensor)}
+
+
+def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") -> Mapping[str, Any]:
     """Read a pickled state with torch's restricted unpickler, which builds tensors only."""
     try:
         with warnings.catch_warnings():
@@ -156,7 +170,7 @@ def _read_pickle(path: Path) -> Mapping[str, Any]:
     except Exception:  # noqa: BLE001
         raise CheckpointError(
             f"{path}: not a plain file of weights: it is damaged, or holds objects that could run "
-            "code and are not loaded; convert it to model.safetensors where you trust it"
+            f"code and are not loaded; {advice} where you trust it"
         ) from None
     if not isinstance(state, Mapping):
         raise CheckpointError(f"{path}: holds no tensors by name")

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
-    from cxrtext.training.listener import Listener
-    from cxrtext.training.run import TrainSummary, train
+    from cxrtext.training.image_text import TrainSummary, train
+    from cxrtext.training.trainer import Listener
 
 __all__ = ["Listener", "TrainSummary", "train"]
 

@@ -8,28 +8,28 @@ from pathlib import Path
 
 from cxrtext.config import load_config
 from cxrtext.errors import CxrTextError
-from cxrtext.training.listener import Listener
+from cxrtext.training.image_text import train
 from cxrtext.training.loop import StepReport
-from cxrtext.training.run import train
+from cxrtext.training.trainer import Listener
 
 
 def _line(text: str) -> None:
     print(text, flush=True)  # noqa: T201
 
 
-def _complain(text: str) -> None:
+def _error(text: str) -> None:
     print(text, file=sys.stderr)  # noqa: T201
 
 
 def _listener(every: int) -> Listener:
-    pace: list[tuple[int, float]] = []
+    began: list[tuple[int, float]] = []
 
     def step(report: StepReport, total: int) -> None:
-        if not pace:
-            pace.append((report.step, time.monotonic()))
+        if not began:
+            began.append((report.step, time.monotonic()))
         if report.step % every and report.step != total:
             return
-        first, begun = pace[0]
+        first, begun = began[0]
         # The first step is left out: it warms up. Validating and saving are not.
         done = max(1, report.step - first)
         left = (time.monotonic() - begun) / done * (total - report.step)
@@ -47,23 +47,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cxrtext.training")
     parser.add_argument("config", type=Path, nargs="?", help="YAML file")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="A.B=C")
-    parser.add_argument("--resume", action="store_true", help="go on from the state in 'out'")
+    parser.add_argument("--resume", action="store_true", help="resume from the state in 'out'")
     options = parser.parse_args(arguments)
     first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started
     try:
         config = load_config(options.config, options.overrides)
     except CxrTextError as error:
-        _complain(f"error: {error}") if first else None
+        _error(f"error: {error}") if first else None
         return error.exit_code
     try:
         summary = train(
             config, resume=options.resume, listener=_listener(config.training.log_every)
         )
     except CxrTextError as error:
-        _complain(f"error: {error}")
+        _error(f"error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        _complain("stopped; go on with --resume") if first else None
+        _error("stopped; go on with --resume") if first else None
         return 130
     if first:
         _line(f"checkpoint: {summary.checkpoint}")

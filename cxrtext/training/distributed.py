@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch import Tensor, nn
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from cxrtext.errors import CxrTextError, WorkError
+from cxrtext.errors import ConfigError, CxrTextError, WorkError
 
 T = TypeVar("T")
 TIMEOUT = timedelta(days=2)
@@ -23,13 +25,7 @@ is noticed in another way, within a second (:class:`_Alarm`)."""
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Which of how many processes this one is.
-
-    Args:
-        rank: This process, from 0.
-        world: How many there are.
-        local_rank: This process among those of its machine.
-    """
+    """Which of how many processes this one is, and which of those on its machine; from 0."""
 
     rank: int = 0
     world: int = 1
@@ -61,7 +57,7 @@ class Processes:
         dist.all_gather_object(values, value)
         return values
 
-    def average(self, gradients: list[torch.Tensor]) -> None:
+    def average(self, gradients: list[Tensor]) -> None:
         """Replace tensors by their mean over the processes."""
         if self.world == 1:
             return
@@ -161,8 +157,21 @@ def connected(device: torch.device) -> Iterator[Processes]:
 
 
 def local_device(name: str) -> str:
-    """The device of this process: each of a machine's processes has a GPU of its own."""
-    if not started_by_torchrun() or name not in ("auto", "cuda"):
+    """The device of this process: each of a machine's processes has a GPU of its own.
+
+    Raises:
+        ConfigError: The name is that of one GPU for all.
+        WorkError: There are more processes than GPUs.
+    """
+    if not started_by_torchrun():
+        return name
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+    if name.startswith("cuda:") and here > 1:
+        raise ConfigError(
+            f"training.device: '{name}' is one GPU, and torchrun started {here} processes on this "
+            "machine; give cuda, and each takes its own"
+        )
+    if name not in ("auto", "cuda"):
         return name
     rank = int(os.environ.get("LOCAL_RANK", "0"))
     if name == "auto" and not torch.cuda.is_available():
@@ -188,3 +197,141 @@ def agreed(processes: Processes, value: int, what: str) -> int:
             "'out' folder that all of them see"
         )
     return value
+
+
+# Gradients of gathered tensors go wrong by exactly the number of processes when it is not said what
+# each process does with its copy.  There are two cases, and a function for each.
+
+
+class _Shared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
+        ctx.start, ctx.length = sum(sizes[:rank]), sizes[rank]
+        return _collect(own, sizes)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        total = gradients[0].contiguous()
+        dist.all_reduce(total)
+        return total.narrow(0, ctx.start, ctx.length), None, None
+
+
+class _Same(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
+        ctx.start, ctx.length = sum(sizes[:rank]), sizes[rank]
+        return _collect(own, sizes)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return gradients[0].narrow(0, ctx.start, ctx.length), None, None
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, own: Tensor) -> Tensor:
+        total = own.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(_: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].clone()
+        dist.all_reduce(total)
+        return total
+
+
+def _collect(own: Tensor, sizes: Sequence[int]) -> Tensor:
+    longest = max(sizes)
+    padded = own.new_zeros((longest, *own.shape[1:]))  # collectives want equal sizes
+    padded[: len(own)] = own
+    parts = [torch.empty_like(padded) for _ in sizes]
+    dist.all_gather(parts, padded)
+    return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+
+def gather_shared(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
+    """Rows of all processes, of which each process computes something else.
+
+    The gradient of a row is the sum of what all processes make of it.  ``own`` is
+    [sizes[rank], ...]; the result [Σ sizes, ...], in the order of ranks.
+    """
+    gathered: Tensor = _Shared.apply(own, sizes, rank)  # type: ignore[no-untyped-call]
+    return gathered
+
+
+def gather_same(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
+    """Rows of all processes, of which every process computes the same.
+
+    Each then knows the whole gradient, and takes the part of its own rows: nothing is added.
+    Shapes are those of :func:`gather_shared`.
+    """
+    gathered: Tensor = _Same.apply(own, sizes, rank)  # type: ignore[no-untyped-call]
+    return gathered
+
+
+def sum_over_processes(own: Tensor) -> Tensor:
+    """The sum of a tensor over processes, each of which goes on in its own way with it."""
+    total: Tensor = _Sum.apply(own)  # type: ignore[no-untyped-call]
+    return total
+
+
+class SyncedBatchNorm(_BatchNorm):
+    """A batch norm, [B, C, ...], whose batch statistics are those of all processes.
+
+    For the CPU, where torch's ``SyncBatchNorm`` does not run: a batch divided among processes would
+    otherwise be normalized part by part, another function than one process computes.
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        pass
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalize; in evaluation as any batch norm."""
+        if not self.training:
+            normalized: Tensor = super().forward(input)
+            return normalized
+        x = input.float()
+        axes = [axis for axis in range(x.ndim) if axis != 1]
+        shape = [-1 if axis == 1 else 1 for axis in range(x.ndim)]
+        local = torch.cat([x.sum(axes), x.new_tensor([x.numel() / x.shape[1]])])
+        totals = sum_over_processes(local)
+        count = totals[-1].detach()
+        mean = totals[:-1] / count
+        centered = x - mean.view(shape)
+        # The mean first, then the squares about it: E[x²] − E[x]² loses digits.
+        variance = sum_over_processes(centered.square().sum(axes)) / count
+        self._learn(mean.detach(), variance.detach(), count)
+        y = centered * (variance + self.eps).rsqrt().view(shape)
+        if self.affine:
+            y = y * self.weight.view(shape) + self.bias.view(shape)
+        return y.to(input.dtype)
+
+    @torch.no_grad()
+    def _learn(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+        if self.running_mean is None or self.running_var is None:
+            return
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+        momentum = 0.1 if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean, momentum)
+        self.running_var.lerp_(variance * (count / (count - 1)), momentum)
+
+
+def synchronize(module: nn.Module) -> None:
+    """Replace the batch norms inside a module; parameters, buffers and their names stay."""
+    if any(parameter.is_cuda for parameter in module.parameters()):
+        nn.SyncBatchNorm.convert_sync_batchnorm(module)
+        return
+    for name, child in module.named_children():
+        if isinstance(child, _BatchNorm):
+            synced = SyncedBatchNorm(
+                child.num_features, child.eps, child.momentum, child.affine, True
+            )
+            synced.weight, synced.bias = child.weight, child.bias
+            synced.running_mean, synced.running_var = child.running_mean, child.running_var
+            synced.num_batches_tracked = child.num_batches_tracked
+            synced.train(child.training)
+            setattr(module, name, synced)
+        else:
+            synchronize(child)

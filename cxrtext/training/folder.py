@@ -1,4 +1,4 @@
-"""The folder of a training run."""
+"""The folder of a training run; looked at without torch, so that mistakes are told at once."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,15 +9,7 @@ from cxrtext.files import only_one, sweep
 
 
 def check_folder(out: Path, resume: bool) -> None:
-    """Refuse to begin a run where there is one.
-
-    Args:
-        out: The folder.
-        resume: Whether that run is to go on.
-
-    Raises:
-        ConfigError: It holds one, which is not to go on.
-    """
+    """Refuse to begin a run where there is one, unless it is to be resumed."""
     if not resume and (out / "state").exists():
         raise ConfigError(
             f"{out}: holds a training run already; go on with it with --resume {out}, or train "

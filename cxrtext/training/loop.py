@@ -1,27 +1,118 @@
 """The training loop: a generator of step reports, whose caller logs, validates and saves.
 
-What is trained, and on what, is a :class:`Job`: image–text pairs (:mod:`.pair_job`) or views of
-images (:mod:`.views`).
+What is trained, and on what, is a :class:`Job`: image–text pairs (:mod:`.step`) or views of images
+(:mod:`cxrtext.experiments`).
 """
 
 import math
+import queue
+import threading
 import time
-from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 import torch
+from torch import nn
+from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.errors import WorkError
-from cxrtext.training.learner import Learner, Progress
-from cxrtext.training.prefetch import prefetched
-from cxrtext.training.recipe import set_rate
-from cxrtext.training.schedule import Pace
+from cxrtext.training.distributed import Processes
+from cxrtext.training.optimization import Average, Schedule, set_rate
 
 PATIENCE = 20
 """Steps in a row with a loss far above the first one's, after which a run has diverged."""
 
+T = TypeVar("T")
 Made = TypeVar("Made")
+
+
+@dataclass(slots=True)
+class Progress:
+    """How a run goes; kept in its state.
+
+    Args:
+        step: Steps done.
+        first_loss: Of the first step, in nats; None before it.
+        worse: Steps in a row whose loss was far above the first.
+        best: The best value of the chosen measure so far, larger is better; None before it.
+        best_step: The step it was found after.
+        waited: Validations since then.
+        done: Whether it was stopped early.
+    """
+
+    step: int = 0
+    first_loss: float | None = None
+    worse: int = 0
+    best: float | None = None
+    best_step: int = 0
+    waited: int = 0
+    done: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Learner:
+    """A model, its optimizer, and all else that a run must keep to resume exactly.
+
+    Args:
+        model: The model.
+        optimizer: Its optimizer.
+        scaler: Scales the loss for float16; otherwise does nothing.
+        average: The moving average of the weights, or None.
+        processes: The processes that share the work.
+        progress: How far it has come.
+    """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    scaler: GradScaler
+    average: Average | None = None
+    processes: Processes = field(default_factory=Processes)
+    progress: Progress = field(default_factory=Progress)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.parameters()[0].device
+
+    def parts(self) -> dict[str, nn.Module]:
+        """The modules whose weights a state keeps, by name."""
+        return {"model": self.model}
+
+    def state(self) -> dict[str, Any]:
+        """All that :meth:`load` needs."""
+        return {
+            "progress": {name: getattr(self.progress, name) for name in Progress.__slots__},
+            **{name: part.state_dict() for name, part in self.parts().items()},
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "average": self.average.weights if self.average else {},
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take a state; it is of the same configuration."""
+        for name, part in self.parts().items():
+            part.load_state_dict(state[name])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scaler.load_state_dict(state["scaler"])
+        if self.average:
+            self.average.load(state["average"])
+        self.progress = Progress(**state["progress"])
+
+    def average_the_rest(self) -> None:
+        """Average gradients over processes that the model does not average by itself."""
+
+    def bound(self) -> None:
+        """Bring weights that a step has pushed out of their range back to its border.
+
+        After the optimizer's step, in place: a border in the forward pass has no gradient beyond
+        it, so that what is once outside would never come back.
+        """
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Everything that is trained."""
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +124,25 @@ class StepNumbers:
             one.
         accuracy: Share of anchors that score their own positive highest in the batch.
         gamma_sq: γ² before the step.
-        floored: Share of anchors at the floor of a debiased loss; 0 for other losses.
+        clamped: Share of anchors whose debiased loss is at its floor; 0 for other losses.
         without_negatives: Anchors of which the objective removed every negative.
-        mlm: Cross-entropy of the guessed word pieces, in nats; 0 without that loss.
+        mlm: Cross-entropy of the masked word pieces, in nats; 0 without that loss.
     """
 
     loss: float
     accuracy: float
     gamma_sq: float
-    floored: float = 0.0
+    clamped: float = 0.0
     without_negatives: float = 0.0
     mlm: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class StepReport:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport(StepNumbers):
     """What one step did.
 
     Args:
         step: The step, from 1.
-        loss: As the following up to ``gamma_sq`` of :class:`StepNumbers`.
-        accuracy: See there.
-        floored: See there.
-        without_negatives: See there.
-        mlm: See there.
-        gamma_sq: See there.
         lr: Learning rate of the step.
         grad_norm: Gradient norm before clipping.
         images_per_second: Speed of this step.
@@ -65,12 +150,6 @@ class StepReport:
     """
 
     step: int
-    loss: float
-    accuracy: float
-    floored: float
-    without_negatives: float
-    mlm: float
-    gamma_sq: float
     lr: float
     grad_norm: float
     images_per_second: float
@@ -89,7 +168,7 @@ class Job(Protocol[Made]):
         """What learns."""
 
     @property
-    def pace(self) -> Pace:
+    def schedule(self) -> Schedule:
         """How long and how fast."""
 
     def make(self, step: int) -> Made:
@@ -108,43 +187,38 @@ def train_steps(job: Job[Made]) -> Generator[StepReport, None, None]:
     Raises:
         WorkError: The loss or a gradient is no longer a number, or the loss has diverged.
     """
-    learner, pace = job.learner, job.pace
+    learner, schedule = job.learner, job.schedule
     begun = time.perf_counter()
-    for step, made, waited in prefetched(job.make, range(learner.progress.step, pace.steps)):
-        lr = pace.rate(step)
+    for step, made, waited in prefetched(job.make, range(learner.progress.step, schedule.steps)):
+        lr = schedule.rate(step)
         set_rate(learner.optimizer, lr)
         learner.optimizer.zero_grad(set_to_none=True)
         numbers = job.gradients(step, made)
-        check_loss(learner.progress, numbers.loss, step, pace)
-        norm = _update(learner, pace, step)
+        check_loss(learner.progress, numbers.loss, step, schedule)
+        norm = _update(learner, schedule, step)
         learner.progress.step = step + 1
 
         now = time.perf_counter()
         yield StepReport(
+            **{name: getattr(numbers, name) for name in StepNumbers.__slots__},
             step=step + 1,
-            loss=numbers.loss,
-            accuracy=numbers.accuracy,
-            floored=numbers.floored,
-            without_negatives=numbers.without_negatives,
-            mlm=numbers.mlm,
-            gamma_sq=numbers.gamma_sq,
             lr=lr,
             grad_norm=norm,
-            images_per_second=pace.batch / (now - begun),
+            images_per_second=schedule.batch / (now - begun),
             waiting=min(1.0, waited / (now - begun)),
         )
         begun = time.perf_counter()  # the caller's validation and saving is not this step's time
 
 
-def _update(learner: Learner, pace: Pace, step: int) -> float:
+def _update(learner: Learner, schedule: Schedule, step: int) -> float:
     """Average, clip and apply the gradients, and bound the weights; the norm before clipping."""
     learner.average_the_rest()
     learner.scaler.unscale_(learner.optimizer)
-    norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), pace.clip))
+    norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), schedule.clip))
     if not math.isfinite(norm) and (
         not learner.scaler.is_enabled() or learner.scaler.get_scale() <= 1
     ):
-        raise WorkError(f"a gradient is not a number at step {step + 1}; {pace.mend()}")
+        raise WorkError(f"a gradient is not a number at step {step + 1}; {schedule.advice()}")
     learner.scaler.step(learner.optimizer)
     learner.scaler.update()
     learner.bound()
@@ -153,20 +227,69 @@ def _update(learner: Learner, pace: Pace, step: int) -> float:
     return norm
 
 
-def check_loss(progress: Progress, loss: float, step: int, pace: Pace) -> None:
+def check_loss(progress: Progress, loss: float, step: int, schedule: Schedule) -> None:
     """Stop a run whose loss is no number, or for long far worse than at the first step.
 
     Raises:
         WorkError: Saying what to change.
     """
     if not math.isfinite(loss):
-        raise WorkError(f"the loss is not a number at step {step + 1}; {pace.mend()}")
+        raise WorkError(f"the loss is not a number at step {step + 1}; {schedule.advice()}")
     if progress.first_loss is None:
         progress.first_loss = loss
-    limit = progress.first_loss + math.log(pace.batch) + 1.0
+    limit = progress.first_loss + math.log(schedule.batch) + 1.0
     progress.worse = progress.worse + 1 if loss > limit else 0
     if progress.worse >= PATIENCE:
         raise WorkError(
             f"the loss has diverged at step {step + 1}: above {limit:.1f} for {PATIENCE} steps, "
-            f"and {progress.first_loss:.1f} at the first; {pace.mend()}"
+            f"and {progress.first_loss:.1f} at the first; {schedule.advice()}"
         )
+
+
+def prefetched(
+    make: Callable[[int], T], steps: Iterable[int], depth: int = 2
+) -> Generator[tuple[int, T, float], None, None]:
+    """Make what each step needs ahead of time, in order, in a thread whose error is raised here.
+
+    Args:
+        make: Makes it.
+        steps: The steps.
+        depth: How many are kept ready.
+
+    Yields:
+        The step, what was made for it, and the seconds that were waited for it.
+    """
+    ready: queue.Queue[tuple[int, T | None, BaseException | None]] = queue.Queue(depth)
+    closing = threading.Event()
+
+    def put(item: tuple[int, T | None, BaseException | None]) -> None:
+        while not closing.is_set():
+            with suppress(queue.Full):
+                ready.put(item, timeout=0.1)
+                return
+
+    def work() -> None:
+        step = -1
+        try:
+            for step in steps:
+                if closing.is_set():
+                    return
+                put((step, make(step), None))
+            put((-1, None, None))
+        except BaseException as error:  # noqa: BLE001 - raised in the other thread
+            put((step, None, error))
+
+    thread = threading.Thread(target=work, name="batches", daemon=True)
+    thread.start()
+    try:
+        while True:
+            begun = time.perf_counter()
+            step, made, error = ready.get()
+            if error is not None:
+                raise error
+            if made is None:
+                return
+            yield step, made, time.perf_counter() - begun
+    finally:
+        closing.set()
+        thread.join()

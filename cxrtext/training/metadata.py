@@ -34,12 +34,9 @@ class Columns:
 
 
 def read_columns(manifest: Path, records: Sequence[ImageRecord], names: Sequence[str]) -> Columns:
-    """Read metadata; a column whose every value is a number is one of numbers.
+    """Read metadata of training and validation images.
 
-    Args:
-        manifest: Named in messages.
-        records: Training and validation images.
-        names: The columns.
+    A column whose every value is a number is one of numbers.
 
     Raises:
         DataError: A column is not there, has an empty cell, or is the same for all training images.
@@ -114,16 +111,10 @@ class Kernel:
 def kernels_of(
     wanted: Sequence[tuple[str, float]], names: Sequence[str], kinds: Sequence[Kind]
 ) -> list[Kernel]:
-    """Decide which kernel compares which columns.
+    """Decide which kernel compares which columns; their product is the kernel of all.
 
-    Args:
-        wanted: Name and sigma: one a column; or one for all numbers together, beside which
-            categories are compared by delta; or none, which is RBF with σ = 1.
-        names: The columns' names.
-        kinds: What they hold.
-
-    Returns:
-        Kernels whose product is the kernel of all columns.
+    ``wanted`` has name and sigma: one a column; or one for all numbers together, beside which
+    categories are compared by delta; or none, which is RBF with σ = 1.
 
     Raises:
         ConfigError: A column of words is to be compared as numbers.
@@ -146,10 +137,6 @@ def kernels_of(
 def kernels_for(section: ObjectiveSection, kinds: Sequence[Kind]) -> list[Kernel]:
     """The kernels of an objective: of metadata, or of embeddings; none where it compares by none.
 
-    Args:
-        section: The objective.
-        kinds: What the columns of its condition hold.
-
     Raises:
         ConfigError: A column of words is to be compared as numbers.
     """
@@ -168,35 +155,24 @@ def gram(values: Tensor, parts: Sequence[Kernel]) -> Tensor:
 
 def _gram(values: Tensor, kernel: Kernel) -> Tensor:
     z = values if kernel.columns is None else values[:, list(kernel.columns)]
-    match kernel.name:
-        case "rbf":
-            return kernels.rbf(z, kernel.sigma)
-        case "laplacian":
-            return kernels.laplacian(z, kernel.sigma)
-        case "linear":
-            return kernels.linear(z)
-        case "cosine":
-            return kernels.cosine(z)
-        case "polynomial":
-            return kernels.polynomial(z)
-        case "delta":
-            return kernels.delta(z)
-    raise ValueError(f"no kernel '{kernel.name}'")
+    wide = {"rbf": kernels.rbf, "laplacian": kernels.laplacian}
+    if kernel.name in wide:
+        return wide[kernel.name](z, kernel.sigma)
+    plain = {
+        "linear": kernels.linear,
+        "cosine": kernels.cosine,
+        "polynomial": kernels.polynomial,
+        "delta": kernels.delta,
+    }
+    return plain[kernel.name](z)
 
 
 def cluster(
     columns: Columns, fit: np.ndarray[tuple[int], np.dtype[np.bool_]], clusters: int, seed: int
 ) -> Values:
-    """Clusters of metadata by k-means of the training rows.
+    """The nearest cluster of each row of metadata, [n, 1], by k-means of the training rows ``fit``.
 
-    Args:
-        columns: The metadata; a category enters as one number a value, 1 or 0.
-        fit: [n], which rows are training rows.
-        clusters: Their number.
-        seed: Draws the first centers.
-
-    Returns:
-        [n, 1], the nearest cluster of each row.
+    A category enters as one number a value, 1 or 0.
 
     Raises:
         ConfigError: There are fewer training rows than clusters.

@@ -5,9 +5,7 @@ first sentence, with the sentences of other images as candidates.
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
-from functools import partial
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -24,39 +22,81 @@ from cxrtext.config import (
     WithKernel,
 )
 from cxrtext.errors import WorkError
-from cxrtext.training.corrections import similarity_to_images
-from cxrtext.training.metadata import Kernel, Kind, gram, kernels_for
-from cxrtext.training.objective_anchors import hard_sentences, image_anchors
-from cxrtext.training.objective_directions import Direction, Terms, defined, losses_of, needed
-from cxrtext.training.objective_extras import (
-    COMPARING_TEXTS,
-    Extras,
-    gather_extras,
-    objective_files,
+from cxrtext.objectives import kernels
+from cxrtext.objectives.conditional import conditional_alignment_terms, weights_of
+from cxrtext.training.batches import Pairs
+from cxrtext.training.losses import (
+    Direction,
+    Terms,
+    check_uniformity,
+    check_weights,
+    defined,
+    hard_sentences,
+    image_anchors,
+    joined,
+    losses_of,
+    needed,
 )
-from cxrtext.training.objective_pairs import Pairs, Result
-from cxrtext.training.objective_sphere import losses_on_sphere
+from cxrtext.training.metadata import Kernel, Kind, gram, kernels_for
 
-__all__ = [
-    "Extras",
-    "Objective",
-    "Pairs",
-    "Result",
-    "build_objective",
-    "gather_extras",
-    "objective_files",
-]
+COMPARING_TEXTS = ("remove-by-text", "resample-by-text", "reweight-by-text")
 
-MENDS = {
+ADVICE = {
     "remove-by-labels": "name fewer findings in objective.findings",
     "remove-by-text": "raise objective.threshold",
     "fair-info-nce": "give fewer objective.clusters",
 }
 """What leaves more negatives, beside larger batches."""
 
+UNIFORMITY_T = 2.0
 
-class Objective(Protocol):
-    """A loss of a batch; see :func:`build_objective`."""
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A loss of a batch; made by :func:`build_objective`.
+
+    Args:
+        section: The configuration.
+        kernels: Those of its metadata or embeddings.
+    """
+
+    section: ObjectiveSection
+    kernels: Sequence[Kernel] = ()
+
+    def relate(self, pairs: Pairs) -> Pairs:
+        """Work out what the objective reads of a batch beside its scores, on the CPU.
+
+        Raises:
+            ValueError: ``pairs`` lacks what the objective needs.
+            WorkError: The metadata that met in the batch leave the loss undefined.
+        """
+        section, name, images = self.section, self.section.name, pairs.image_of
+        if isinstance(section, Labelled):
+            labels = needed(pairs.labels, name, "labels of the images' studies")
+            return replace(pairs, same=objectives.same_labels(labels[images], labels))
+        if name in COMPARING_TEXTS:
+            vectors = needed(pairs.vectors, name, "text vectors of the sentences")
+            count = int(images.max()) + 1
+            return replace(pairs, similarity=similarity_to_images(vectors, images, count))
+        if isinstance(section, HardnegCclk):
+            return replace(pairs, rounds=_rounds(images))
+        if isinstance(section, Conditional):
+            metadata = needed(pairs.metadata, name, "metadata of the images")
+            if isinstance(section, Clustered):
+                return replace(pairs, clusters=metadata[:, 0].long())
+            return self._with_kernel(pairs, metadata)
+        return pairs
+
+    def _with_kernel(self, pairs: Pairs, metadata: Tensor) -> Pairs:
+        with defined(self.section):
+            kernel = gram(metadata, self.kernels)
+        weights = weights_of(kernel, pairs.image_of)
+        check_weights(self.section, weights)
+        try:
+            check_uniformity(self.section, weights)
+        except WorkError as error:
+            return replace(pairs, kernel=kernel, undefined=str(error))
+        return replace(pairs, kernel=kernel)
 
     def __call__(
         self,
@@ -65,21 +105,57 @@ class Objective(Protocol):
         gamma_sq: Tensor,
         texts: Tensor,
         generator: torch.Generator | None = None,
-    ) -> Result:
+    ) -> Terms:
         """Losses of the sentences, and of the images where the objective is symmetric.
 
         Args:
             scores: [S, B], scaled by γ², of all sentences and images of the batch.
-            pairs: How they belong together.
+            pairs: How they belong together, related.
             gamma_sq: γ².
             texts: [S, D], the sentences' embeddings, unit vectors.
             generator: Draws the negatives of resample-by-text; it must follow from the run's seed
                 and the step alone, so that a resumed run draws the same.
 
         Raises:
-            ValueError: ``pairs`` lacks what the objective needs.
-            WorkError: No anchor of a training batch has a negative, or all metadata are alike.
+            WorkError: The metadata of a training batch leave nothing to repel.
         """
+        section = self.section
+        if isinstance(section, AlignmentUniformity):
+            return Terms(on_sphere(scores, pairs.image_of, gamma_sq, texts, section.weight))
+        if pairs.undefined and scores.requires_grad:
+            raise WorkError(pairs.undefined)
+        forward = Direction(
+            scores,
+            pairs.image_of,
+            pairs.eta,
+            gamma_sq,
+            pairs.same,
+            pairs.similarity,
+            pairs.clusters,
+            pairs.kernel,
+            generator,
+        )
+        if isinstance(section, HardnegCclk):
+            kernel = self.kernels[0]
+            terms = [hard_sentences(section, kernel, forward, texts, pairs.rounds)]
+            z = texts[: scores.shape[1]].detach()
+            forward = replace(forward, kernel=kernels.gram(kernel.name, z, kernel.sigma))
+        else:
+            terms = [self._losses(forward, pairs)]
+        if isinstance(section, Contrast) and section.symmetric:
+            terms.append(self._losses(image_anchors(forward), pairs))
+        return joined(
+            terms,
+            f"objective.name: {section.name} leaves no anchor of this step a negative; "
+            f"{ADVICE.get(section.name, '')}, or raise training.batch",
+        )
+
+    def _losses(self, direction: Direction, pairs: Pairs) -> Terms:
+        if pairs.undefined:  # a small validation batch may be measured without repulsion
+            kernel = needed(direction.kernel, self.section.name, "metadata of the images")
+            weights = weights_of(kernel, direction.positive)
+            return Terms(conditional_alignment_terms(direction.scores, weights))
+        return losses_of(self.section, direction)
 
 
 def build_objective(section: ObjectiveSection, kinds: Sequence[Kind] = ()) -> Objective:
@@ -88,9 +164,6 @@ def build_objective(section: ObjectiveSection, kinds: Sequence[Kind] = ()) -> Ob
     Args:
         section: The configuration.
         kinds: What the columns of metadata hold: ``gather_extras(…).kinds``.
-
-    Returns:
-        A function of scores, pairs, γ² and texts.
 
     Raises:
         ConfigError: A kernel does not fit what a column holds.
@@ -101,72 +174,69 @@ def build_objective(section: ObjectiveSection, kinds: Sequence[Kind] = ()) -> Ob
             f"{section.name} needs one kind a column of {list(section.condition)}, got "
             f"{list(kinds)}; pass those of gather_extras"
         )
-    return partial(_evaluate, section, kernels_for(section, kinds))
+    return Objective(section, kernels_for(section, kinds))
 
 
-def _evaluate(
-    section: ObjectiveSection,
-    parts: Sequence[Kernel],
-    scores: Tensor,
-    pairs: Pairs,
-    gamma_sq: Tensor,
-    texts: Tensor,
-    generator: torch.Generator | None = None,
-) -> Result:
-    if isinstance(section, AlignmentUniformity):
-        losses = losses_on_sphere(scores, pairs.image_of, gamma_sq, texts, section.weight)
-        return Result(losses)
-    if isinstance(section, HardnegCclk) and not bool(torch.isfinite(texts).all()):
-        # Diverged: a loss that is no number, as other objectives give, not a kernel's complaint.
-        return Result(scores.sum(dim=1) * torch.nan)
-    known = _known(section, parts, scores, pairs, texts)
-    forward = Direction(scores, pairs.image_of, pairs.eta, gamma_sq, generator=generator, **known)
-    with defined(section) if parts else nullcontext():
-        if isinstance(section, HardnegCclk):
-            terms = [hard_sentences(section, parts[0], forward, texts)]
-        else:
-            terms = [losses_of(section, forward)]
-        if isinstance(section, Contrast) and section.symmetric:
-            terms.append(losses_of(section, image_anchors(forward)))
-    result = _joined(terms)
-    if scores.requires_grad and result.without_negatives == len(result.losses):
-        raise WorkError(
-            f"objective.name: {section.name} leaves no anchor of this step a negative; "
-            f"{MENDS[section.name]}, or raise training.batch"
-        )
-    return result
+def similarity_to_images(vectors: Tensor, image_of: Tensor, images: int) -> Tensor:
+    """Similarity of each sentence to each image: to the most similar of the image's sentences.
+
+    Args:
+        vectors: [S, d], unit vectors.
+        image_of: [S], the image of each.
+        images: B.
+
+    Returns:
+        [S, B], cosines; an image without a sentence is at −1.
+    """
+    cosines = vectors @ vectors.T
+    lowest = cosines.new_full((len(vectors), images), -1.0)
+    columns = image_of.expand(len(vectors), -1)
+    return lowest.scatter_reduce(1, columns, cosines, "amax", include_self=True)
 
 
-def _known(
-    section: ObjectiveSection, parts: Sequence[Kernel], scores: Tensor, pairs: Pairs, texts: Tensor
-) -> dict[str, Tensor]:
-    """What the objective reads of the batch, sentences in rows and images in columns."""
-    name, images = section.name, scores.shape[1]
-    if isinstance(section, Labelled):
-        labels = needed(pairs.labels, name, "labels of the images' studies")
-        return {"same": objectives.same_labels(labels[pairs.image_of], labels)}
-    if name in COMPARING_TEXTS:
-        vectors = needed(pairs.vectors, name, "text vectors of the sentences")
-        return {"similarity": similarity_to_images(vectors, pairs.image_of, images)}
-    if isinstance(section, HardnegCclk):
-        return {"kernel": gram(texts[:images].detach(), parts)}
-    if not isinstance(section, Conditional):
-        return {}
-    metadata = needed(pairs.metadata, name, "metadata of the images")
-    if isinstance(section, Clustered):
-        return {"clusters": metadata[:, 0].long()}
-    with defined(section):
-        return {"kernel": gram(metadata, parts)}
+def _rounds(image_of: Tensor) -> tuple[Tensor, ...]:
+    """Sentences by how many earlier ones their image has."""
+    earlier = (image_of[:, None] == image_of).tril(diagonal=-1).sum(dim=1)
+    return tuple((earlier == n).nonzero().flatten() for n in range(int(earlier.max()) + 1))
 
 
-def _joined(terms: Sequence[Terms]) -> Result:
-    """One result of one or both directions, which weigh the same whatever their sizes."""
-    total = sum(len(part.losses) for part in terms)
-    weighted = [part.losses * (total / (len(terms) * len(part.losses))) for part in terms]
-    floored = [part.floored for part in terms if part.floored is not None]
-    alone = [part.without_negatives for part in terms if part.without_negatives is not None]
-    return Result(
-        torch.cat(weighted),
-        float(torch.cat(floored).float().mean()) if floored else 0.0,
-        int(torch.cat(alone).sum()) if alone else 0,
-    )
+def on_sphere(
+    scores: Tensor, image_of: Tensor, gamma_sq: Tensor, texts: Tensor, weight: float
+) -> Tensor:
+    """``‖x − x⁺‖² + λ log E e^{−t‖x − x'‖²}``, t = 2, of sentences and their images.
+
+    A score over γ² is a cosine, whatever the similarity, so ``‖x − y‖² = 2 − 2 s/γ²``; an image
+    has no one vector.  Hence uniformity is the mean of that among sentences and that between
+    sentences and images, which stands for that among images; both leave out pairs of one study's
+    image.  γ² cancels and is not learned.
+
+    Args:
+        scores: [S, B], scaled by γ².
+        image_of: [S], the image of each sentence.
+        gamma_sq: γ².
+        texts: [S, D], unit vectors.
+        weight: λ.
+
+    Returns:
+        [S], alignment of each sentence plus the weighted uniformity of all.
+
+    Source: Wang and Isola 2020 (alignment and uniformity), section 4; the form for scores is ours.
+    """
+    squared = 2 - 2 * scores.float() / gamma_sq
+    own = image_of[:, None] == torch.arange(scores.shape[1], device=scores.device)
+    alignment = squared.gather(1, image_of[:, None]).squeeze(1)
+    with torch.autocast(texts.device.type, enabled=False):
+        among = 2 - 2 * texts.float() @ texts.float().T
+    related = image_of[:, None] == image_of
+    uniformity = (_log_mean(among, related) + _log_mean(squared, own)) / 2
+    return alignment + weight * uniformity
+
+
+def _log_mean(squared: Tensor, related: Tensor) -> Tensor:
+    """``log E e^{−t d²}`` over pairs that are not related; 0 where there is none."""
+    count = (~related).sum()
+    none = count == 0
+    logits = (-UNIFORMITY_T * squared).masked_fill(related & ~none, -torch.inf)
+    # In float64, rounded once.
+    log_count = count.clamp(min=1).double().log().to(squared.dtype)
+    return torch.where(none, 0.0, torch.logsumexp(logits.flatten(), dim=0) - log_count)

@@ -23,7 +23,7 @@ from cxrtext.client import ApiError, Client, ImageId
 from cxrtext.client.models import Prompts
 from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel
-from cxrtext.models.masked_language_model import load_masked_language_model
+from cxrtext.models.masked_lm import load_masked_language_model
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.gate.keys import hash_key

@@ -15,7 +15,7 @@ from cxrtext.errors import InputError
 from cxrtext.index import open_index
 from cxrtext.language.scoring.scorer import Scorer
 from cxrtext.models import ImageTextModel
-from cxrtext.models.masked_language_model import load_masked_language_model
+from cxrtext.models.masked_lm import load_masked_language_model
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service import Service
 from cxrtext.service.limits import TURN_TOKENS, tokens_a_turn

@@ -25,7 +25,7 @@ from schemathesis.checks import CHECKS, load_all_checks  # noqa: E402
 
 from cxrtext.index import open_index  # noqa: E402
 from cxrtext.models import ImageTextModel  # noqa: E402
-from cxrtext.models.masked_language_model import load_masked_language_model  # noqa: E402
+from cxrtext.models.masked_lm import load_masked_language_model  # noqa: E402
 from cxrtext.service import Service  # noqa: E402
 from cxrtext_api.app import create_app  # noqa: E402
 from cxrtext_api.gate.keys import add_key  # noqa: E402

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from cxrtext.index import open_index
 from cxrtext.language import score_sentences_detailed
 from cxrtext.models import ImageTextModel
-from cxrtext.models.masked_language_model import load_masked_language_model
+from cxrtext.models.masked_lm import load_masked_language_model
 from cxrtext.objectives import class_probability
 from cxrtext.service import Service
 

@@ -18,7 +18,7 @@ from cxrtext.index.features.language import (
 )
 from cxrtext.index.features.scoring import image_rows
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.quantised import pack, unpack
+from cxrtext.models.regions import pack, unpack
 
 
 def sentences_near(centres: Tensor, count: int, spread: float, seed: int = 0) -> Tensor:

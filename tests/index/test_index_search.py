@@ -18,7 +18,7 @@ from cxrtext.index.features.scoring import exact_scores, mean_region, pooled
 from cxrtext.models import ImageTextModel
 from cxrtext.models.quantised import pack, unpack
 from cxrtext.models.similarity import similarity
-from cxrtext.models.similarity_query import LinearQuery
+from cxrtext.models.similarity.query import LinearQuery
 
 CASES = settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

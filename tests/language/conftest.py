@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from transformers import BertConfig, BertForMaskedLM
 
 from cxrtext.language.scoring.masked_copies import SpecialIds
-from cxrtext.models.masked_language_model import MaskedLanguageModel, fingerprint_of
+from cxrtext.models.masked_lm import MaskedLanguageModel, fingerprint_of
 from cxrtext.text import train_tokenizer
 
 SENTENCES = [

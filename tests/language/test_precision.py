@@ -21,7 +21,7 @@ from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
 from cxrtext.language.scoring.quantized import can_quantize
 from cxrtext.language.scoring.scorer import Scorer, build_network
 from cxrtext.language.scoring.settings import VARIANTS
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
 
 Models = Callable[..., BertForMaskedLM]
 

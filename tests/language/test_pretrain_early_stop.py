@@ -10,7 +10,7 @@ from cxrtext.language import PretrainSummary, pretrain_text
 from cxrtext.language.pretraining import train as pretrain_run
 from cxrtext.language.pretraining.state import History
 from cxrtext.language.pretraining.train import Step
-from cxrtext.models.masked_language_model import fingerprint_of, load_masked_language_model
+from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
 
 LOSSES = [3.0, 2.0, 2.5, 2.0, 2.2, 1.0, 0.5]
 """Made up: epoch 2 is the best, and with patience 3 epoch 5 is the last."""

@@ -14,7 +14,7 @@ from cxrtext.language.pretraining.batches import hold_out
 from cxrtext.language.pretraining.pretrain import perplexity_sample
 from cxrtext.language.pretraining.report import TEMPLATES, fill_masks, measure_coverage
 from cxrtext.language.scoring.score import encode_pieces
-from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
+from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.text.tokenizer import make_tokenizer
 
 SECRET = "Zebulon Quill was seen here."

@@ -11,7 +11,7 @@ from cxrtext.files import only_one
 from cxrtext.language import pretrain_text, score_sentences
 from cxrtext.language.pretraining.batches import cut_to_window, epoch_batches
 from cxrtext.language.pretraining.train import Recipe, learning_rate
-from cxrtext.models.masked_language_model import load_masked_language_model
+from cxrtext.models.masked_lm import load_masked_language_model
 
 COMMON = "The lungs are clear."
 RARE = "A pneumothorax is seen on the left."

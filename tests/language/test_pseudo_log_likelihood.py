@@ -7,7 +7,7 @@ from cxrtext.language import score_sentences, score_sentences_detailed
 from cxrtext.language.scoring.masked_copies import MaskedCopies
 from cxrtext.language.scoring.network import MaskedNetwork
 from cxrtext.language.scoring.settings import VARIANTS, Variant
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.pausing import Pausing
 
 TEXTS = [

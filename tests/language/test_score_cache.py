@@ -16,7 +16,7 @@ from cxrtext.language import score_reports
 from cxrtext.language.scoring import cache as cache_module
 from cxrtext.language.scoring.cache import ScoreCache, damaged_scores, digest_of
 from cxrtext.language.scoring.score import encode_pieces
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
 
 KEYS = [digest_of([number, 7]) for number in range(1300)]
 

@@ -12,7 +12,7 @@ from cxrtext.language import score_reports
 from cxrtext.language.scoring.cache import ScoreCache, digest_of
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.language.scoring.scorer import Scorer
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import read_sentences
 
 

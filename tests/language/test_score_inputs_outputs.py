@@ -14,7 +14,7 @@ from cxrtext.errors import DataError
 from cxrtext.language import score_reports, score_sentences
 from cxrtext.language.eta.fit import fit_class_probability
 from cxrtext.language.eta.statistics import EtaReport
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import Sentence, read_sentences, write_table
 from cxrtext.records.tables import read_table
 

@@ -10,7 +10,7 @@ import pytest
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.language import score_reports, score_sentences
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import read_sentences, write_table
 
 TEXTS = [

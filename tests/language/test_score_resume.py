@@ -11,7 +11,7 @@ import pytest
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import only_one
 from cxrtext.language import score_reports
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
 
 WORDS = [
     "The",

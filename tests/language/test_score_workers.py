@@ -13,7 +13,7 @@ import pytest
 
 from cxrtext.errors import ConfigError, WorkError
 from cxrtext.language import score_reports
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import read_sentences
 
 WORDS = ["The", "lungs", "are", "clear", "left", "pleural", "effusion", "right", "pneumothorax"]

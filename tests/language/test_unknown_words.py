@@ -11,7 +11,7 @@ from cxrtext.language import score_reports, score_sentences_detailed
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
 from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.score import encode_pieces
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.objectives.debiasing import MIN_ETA
 from cxrtext.records import read_sentences
 

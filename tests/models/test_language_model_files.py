@@ -8,7 +8,7 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from cxrtext.errors import CheckpointError
-from cxrtext.models.masked_language_model import load_masked_language_model
+from cxrtext.models.masked_lm import load_masked_language_model
 from cxrtext.text import save_tokenizer, train_tokenizer
 
 

@@ -10,14 +10,13 @@ from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
 from cxrtext.errors import CheckpointError
-from cxrtext.models.cxr_bert import CxrBertConfig, CxrBertModel
-from cxrtext.models.masked_language_model import (
+from cxrtext.models.masked_lm import (
     fingerprint_of,
-    load_cxr_bert,
     load_masked_language_model,
     save_masked_language_model,
 )
 from cxrtext.text import save_tokenizer, train_tokenizer
+from tests.models.conftest import CXR_BERT, projection_head
 
 SIZES: dict[str, Any] = {
     "hidden_size": 16,
@@ -29,14 +28,10 @@ SIZES: dict[str, Any] = {
 DECODER, WORDS = "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"
 
 
-def build(projection: bool = False) -> BertForMaskedLM:
+def build() -> BertForMaskedLM:
     torch.manual_seed(0)
     size = len(train_tokenizer(["The lungs are clear."] * 3, 200))
-    model: BertForMaskedLM
-    if projection:
-        model = CxrBertModel(CxrBertConfig(vocab_size=size, projection_size=8, **SIZES))
-    else:
-        model = BertForMaskedLM(BertConfig(vocab_size=size, **SIZES))
+    model = BertForMaskedLM(BertConfig(vocab_size=size, **SIZES))
     model.train(False)
     return model
 
@@ -94,26 +89,14 @@ def test_transformers_own_files_load(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pickled", [True, False])
 def test_cxr_berts_layout_with_its_extra_keys_loads(tmp_path: Path, pickled: bool) -> None:
-    model = build(projection=True)
-    state = dict(model.state_dict())
+    model = build()
+    state = {**model.state_dict(), **projection_head(16)}
     state["bert.embeddings.position_ids"] = torch.arange(24)[None]
     assert {DECODER, "cls.predictions.decoder.bias"} <= set(state)
-    config = {
-        "model_type": "cxr-bert",
-        "projection_size": 8,
-        "auto_map": {"AutoModel": "modeling_cxrbert.CXRBertModel"},
-        "architectures": ["CXRBertModel"],
-    }
-    folder = write(tmp_path / "cxr", state, pickled=pickled, **config)
+    folder = write(tmp_path / "cxr", state, pickled=pickled, **CXR_BERT)
     loaded = load_masked_language_model(folder)
     assert type(loaded.model) is BertForMaskedLM
     torch.testing.assert_close(logits(loaded.model), logits(model), rtol=0, atol=0)
-    with_head, tokenizer = load_cxr_bert(folder)
-    ids = torch.tensor([tokenizer("The lungs are clear.")["input_ids"]])
-    vector = with_head.embed(ids)
-    assert isinstance(model, CxrBertModel)
-    torch.testing.assert_close(vector, model.embed(ids))
-    torch.testing.assert_close(vector.norm(dim=-1), torch.ones(1))
 
 
 def test_the_fingerprint_is_of_the_content_and_not_of_the_file(
@@ -297,14 +280,6 @@ def test_an_incomplete_folder_names_what_is_missing(
     (folder / "tokenizer.json").unlink()
     with pytest.raises(CheckpointError, match=name.split(".")[0]):
         load_masked_language_model(folder)
-
-
-def test_the_head_is_needed_only_where_it_is_asked_for(
-    tmp_path: Path, state: dict[str, Tensor]
-) -> None:
-    folder = write(tmp_path / "m", state)
-    with pytest.raises(CheckpointError, match=r"missing: cls_projection_head\.LayerNorm\.bias"):
-        load_cxr_bert(folder)
 
 
 @pytest.mark.parametrize("name", ["no-such-folder", Path("no/such"), "/no/such", "a/b/c", "../x"])

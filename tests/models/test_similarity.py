@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cxrtext.models.similarity import (
-    AGGREGATORS,
+    SIMILARITIES,
     lse,
     lse_nl,
     lse_nl_of_bags,
@@ -63,7 +63,7 @@ def test_lse_lies_between_mean_and_maximum_and_tends_to_them() -> None:
     assert torch.allclose(lse(h, 1e5), h.amax(-1), atol=1e-3)
 
 
-@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("name", SIMILARITIES)
 def test_every_aggregator_keeps_the_range_and_gives_one_for_equal_vectors(name: str) -> None:
     texts = unit(5, 8)
     scores = similarity(name, unit(6, 7, 8, seed=1), texts, 10.0)
@@ -73,7 +73,7 @@ def test_every_aggregator_keeps_the_range_and_gives_one_for_equal_vectors(name: 
     assert float(similarity(name, same, texts[:1], 10.0)) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("name", SIMILARITIES)
 def test_scores_do_not_depend_on_the_batch(name: str) -> None:
     regions, texts = unit(6, 7, 8), unit(5, 8, seed=1)
     whole = similarity(name, regions, texts, 10.0)

@@ -8,9 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cxrtext.models import similarity_tiles
 from cxrtext.models.similarity import (
-    AGGREGATORS,
+    SIMILARITIES,
     attention_entropy,
     lse_nl,
     lse_nl_of_bags,
@@ -18,7 +17,8 @@ from cxrtext.models.similarity import (
     region_scores,
     similarity,
 )
-from cxrtext.models.similarity_query import QUERIES, MlpQuery, build_query
+from cxrtext.models.similarity import regions as in_tiles
+from cxrtext.models.similarity.query import QUERIES, MlpQuery, build_query
 
 
 def unit(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -57,8 +57,8 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Sets the limits so low that everything is computed in tiles of so many bytes."""
 
     def set_limits(tile: int) -> None:
-        monkeypatch.setattr(similarity_tiles, "PLAIN_BYTES", 0)
-        monkeypatch.setattr(similarity_tiles, "TILE_BYTES", tile)
+        monkeypatch.setattr(in_tiles, "PLAIN_BYTES", 0)
+        monkeypatch.setattr(in_tiles, "TILE_BYTES", tile)
 
     return set_limits
 
@@ -71,7 +71,7 @@ def double_query(name: str) -> nn.Module | None:
 
 @pytest.mark.parametrize("tile", [None, 1, 6 * 8 * 2, 6 * 8 * 7])
 @pytest.mark.parametrize("query_name", QUERIES)
-@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("name", SIMILARITIES)
 @pytest.mark.parametrize("S", [3, 9])  # fewer and more sentences than regions
 def test_every_form_equals_the_loop(
     name: str, query_name: str, S: int, tile: int | None, tiles: Callable[[int], None]
@@ -120,7 +120,7 @@ def test_gradients_in_tiles_are_those_of_the_plain_form(
 
 @pytest.mark.parametrize("tile", [None, 1])
 @pytest.mark.parametrize("S", [2, 5])
-@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("name", SIMILARITIES)
 def test_gradcheck(name: str, S: int, tile: int | None, tiles: Callable[[int], None]) -> None:
     if tile is not None:
         tiles(tile)
@@ -180,7 +180,7 @@ def test_autocast_and_half_precision_score_in_float32(
         assert torch.equal(scores, exact)
         mapped = lse_nl(leaf, texts, 10.0, MlpQuery(8))
         assert mapped.dtype == torch.float32
-        for name in AGGREGATORS:
+        for name in SIMILARITIES:
             assert similarity(name, leaf, texts, 10.0).dtype == torch.float32
     (scores.sum() + mapped.sum()).backward()
     assert leaf.grad is not None
@@ -190,7 +190,7 @@ def test_autocast_and_half_precision_score_in_float32(
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
-@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("name", SIMILARITIES)
 def test_no_images_or_no_sentences(name: str, shape: tuple[int, int]) -> None:
     S, B = shape
     assert similarity(name, unit(B, 4, 5), unit(S, 5), 1.0).shape == shape

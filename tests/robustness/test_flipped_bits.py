@@ -137,7 +137,7 @@ def test_calibration(checkpoint: Path, tmp_path: Path, chance: random.Random) ->
 @pytest.mark.slow
 def test_language_model(data_folder: Path, tmp_path: Path, chance: random.Random) -> None:
     from cxrtext.language import pretrain_text
-    from cxrtext.models.masked_language_model import fingerprint_of, load_masked_language_model
+    from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
 
     out = tmp_path / "model"
     pretrain_text(
@@ -255,7 +255,7 @@ def test_decoded_cache(data_folder: Path, tmp_path: Path, chance: random.Random)
 
 @pytest.mark.slow
 def test_training_state(run_folder: Path, tmp_path: Path, chance: random.Random) -> None:
-    from cxrtext.training.state import load_newest_state
+    from cxrtext.training.resume import load_newest_state
 
     copy = Path(shutil.copytree(run_folder / "state", tmp_path / "state"))
 

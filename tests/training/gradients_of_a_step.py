@@ -8,6 +8,7 @@ writes.
 import json
 import sys
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,15 +19,19 @@ from cxrtext.config import Config, load_config
 from cxrtext.images.augment import augment
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Rejects
-from cxrtext.training.build import build_head, build_model, build_optimizer, build_recipe
-from cxrtext.training.data import Examples
 from cxrtext.training.distributed import Processes, connected
-from cxrtext.training.objective import build_objective, gather_extras
-from cxrtext.training.pair_job import Feed, prepared
-from cxrtext.training.pair_learner import build_learner
-from cxrtext.training.recipe import set_training
-from cxrtext.training.setup import Tables, gather_examples, read_tables
-from cxrtext.training.step import backward
+from cxrtext.training.initialization import (
+    build_head,
+    build_model,
+    build_optimizer,
+    training_arguments,
+)
+from cxrtext.training.loader import Examples, Loader
+from cxrtext.training.loss_data import gather_extras
+from cxrtext.training.objective import build_objective
+from cxrtext.training.optimization import set_training
+from cxrtext.training.step import backward, build_learner, prepared
+from cxrtext.training.tables import Tables, gather_examples, read_tables
 
 Made = dict[str, tuple[Tables, ImageTextModel, Examples]]
 """Tables, model and examples by what decides them: they serve every objective."""
@@ -58,22 +63,22 @@ def gradients(overrides: list[str], processes: Processes, made: Made) -> dict[st
     device = torch.device("cpu")
     tables, model, examples = prepare(config, processes, made)
     extras = gather_extras(config, tables.records, tables.sentences, model)
-    examples = extras.attach(examples)
-    recipe = build_recipe(config, device)
+    objective = build_objective(config.objective, extras.kinds)
+    examples = replace(extras.attach(examples), relate=objective.relate)
+    arguments = training_arguments(config, device)
     head = build_head(config, model)
     optimizer = build_optimizer(model, head, config)
     learner = build_learner(
         model, head, optimizer, precision="float32", ema=0.0, processes=processes
     )
-    set_training(model, recipe.lock)
-    feed = Feed(learner, examples, recipe)
-    batch, views = feed.make(0)
-    images = prepared(model, augment(batch.images, views, feed.crop))
-    objective = build_objective(config.objective, extras.kinds)
-    outcome = backward(learner, objective, batch, images, recipe, step=0)
+    set_training(model, arguments.lock)
+    loader = Loader(model, examples, arguments, processes.share)
+    batch, views = loader.make(0)
+    images = prepared(model, augment(batch.images, views, loader.crop))
+    terms, _ = backward(learner, objective, batch, images, arguments, step=0)
     learner.average_the_rest()
     tensors = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
-    tensors["loss"] = outcome.result.losses.detach().mean()
+    tensors["loss"] = terms.losses.detach().mean()
     tensors |= {n: b for n, b in model.named_buffers() if "running" in n}
     return {name: t.contiguous() for name, t in tensors.items()}
 

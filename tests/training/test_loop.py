@@ -7,9 +7,8 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.errors import WorkError
-from cxrtext.training.learner import Learner
-from cxrtext.training.loop import StepNumbers, train_steps
-from cxrtext.training.schedule import Pace
+from cxrtext.training.loop import Learner, StepNumbers, train_steps
+from cxrtext.training.optimization import Schedule
 
 
 def learner() -> Learner:
@@ -24,7 +23,7 @@ def learner() -> Learner:
 class Slope:
     """Loss and gradient of every weight: one plus the step."""
 
-    pace: Pace
+    schedule: Schedule
     learner: Learner = field(default_factory=learner)
     made: list[int] = field(default_factory=list)
     spoiled: int | None = None
@@ -43,7 +42,7 @@ class Slope:
 
 
 def test_a_job_is_taken_from_where_its_learner_stands() -> None:
-    job = Slope(Pace(steps=4, batch=8, lr=0.1, schedule="constant", clip=math.inf))
+    job = Slope(Schedule(steps=4, batch=8, lr=0.1, decay="constant", clip=math.inf))
     job.learner.progress.step = 1
     reports = list(train_steps(job))
     assert [report.step for report in reports] == [2, 3, 4]
@@ -58,7 +57,7 @@ def test_a_job_is_taken_from_where_its_learner_stands() -> None:
 
 
 def test_gradients_are_clipped_to_the_norm_asked_for() -> None:
-    job = Slope(Pace(steps=1, batch=8, lr=2.0, schedule="constant", clip=0.1))
+    job = Slope(Schedule(steps=1, batch=8, lr=2.0, decay="constant", clip=0.1))
     list(train_steps(job))
     moved = 1 - job.learner.parameters()[0].detach()
     assert float(moved.norm()) == pytest.approx(0.1, rel=1e-3)
@@ -66,7 +65,7 @@ def test_gradients_are_clipped_to_the_norm_asked_for() -> None:
 
 def test_a_scaled_loss_is_clipped_by_its_own_gradient() -> None:
     plain, scaled = (
-        Slope(Pace(steps=1, batch=8, lr=2.0, schedule="constant", clip=0.1)) for _ in range(2)
+        Slope(Schedule(steps=1, batch=8, lr=2.0, decay="constant", clip=0.1)) for _ in range(2)
     )
     scaled.learner.scaler = GradScaler("cpu", init_scale=1024.0)
     reports = [next(train_steps(job)) for job in (plain, scaled)]
@@ -75,7 +74,7 @@ def test_a_scaled_loss_is_clipped_by_its_own_gradient() -> None:
 
 
 def test_a_gradient_that_is_no_number_stops_before_the_step() -> None:
-    job = Slope(Pace(steps=3, batch=8, lr=0.1, precision="bfloat16"), spoiled=1)
+    job = Slope(Schedule(steps=3, batch=8, lr=0.1, precision="bfloat16"), spoiled=1)
     with pytest.raises(WorkError, match=r"step 2; lower lr \(now 0.1\), or take float32"):
         list(train_steps(job))
     assert job.learner.progress.step == 1
@@ -83,7 +82,7 @@ def test_a_gradient_that_is_no_number_stops_before_the_step() -> None:
 
 
 def test_a_state_holds_all_that_goes_on() -> None:
-    job = Slope(Pace(steps=2, batch=8, lr=0.1))
+    job = Slope(Schedule(steps=2, batch=8, lr=0.1))
     list(train_steps(job))
     other = learner()
     other.load(job.learner.state())
@@ -92,8 +91,8 @@ def test_a_state_holds_all_that_goes_on() -> None:
 
 
 def test_rates_of_both_schedules() -> None:
-    constant = Pace(steps=10, batch=8, lr=1.0, warmup=4, schedule="constant")
-    cosine = Pace(steps=10, batch=8, lr=1.0, warmup=4)
+    constant = Schedule(steps=10, batch=8, lr=1.0, warmup=4, decay="constant")
+    cosine = Schedule(steps=10, batch=8, lr=1.0, warmup=4)
     assert [constant.rate(step) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
     assert constant.rate(9) == 1.0
     assert cosine.rate(3) == cosine.rate(4) == 1.0

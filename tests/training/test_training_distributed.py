@@ -13,7 +13,7 @@ from torch import nn
 
 from cxrtext.config import OBJECTIVES
 from cxrtext.records.tables import read_table, write_table
-from cxrtext.training.synced_norm import SyncedBatchNorm, synchronise
+from cxrtext.training.distributed import SyncedBatchNorm, synchronize
 
 SCRIPT = Path(__file__).with_name("gradients_of_a_step.py")
 
@@ -184,10 +184,10 @@ def test_an_error_of_one_ends_all_with_one_line(options: list[str]) -> None:
 
 
 def test_synced_norm_of_one_process_is_batch_norm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cxrtext.training.synced_norm.sum_over_processes", lambda tensor: tensor)
+    monkeypatch.setattr("cxrtext.training.distributed.sum_over_processes", lambda tensor: tensor)
     plain = nn.Sequential(nn.BatchNorm2d(3, momentum=0.2))
     synced = nn.Sequential(nn.BatchNorm2d(3, momentum=0.2))
-    synchronise(synced)
+    synchronize(synced)
     assert isinstance(synced[0], SyncedBatchNorm)
     assert plain.state_dict().keys() == synced.state_dict().keys()
     x = torch.randn(4, 3, 5, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)

@@ -16,11 +16,11 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.records.tables import read_table, write_table
-from cxrtext.training.build import build_model
-from cxrtext.training.corrections import text_vectors
-from cxrtext.training.data import Examples, collect
+from cxrtext.training.initialization import build_model
+from cxrtext.training.loader import Examples, collect
+from cxrtext.training.loss_data import Extras, gather_extras, objective_files, text_vectors
 from cxrtext.training.metadata import kernels_of, read_columns
-from cxrtext.training.objective import Extras, build_objective, gather_extras, objective_files
+from cxrtext.training.objective import build_objective
 
 Change = Callable[[list[dict[str, Any]]], None]
 
@@ -243,7 +243,7 @@ def test_a_truth_that_does_not_fit(
     assert "Other." not in str(caught.value)
 
 
-def test_metadata_are_standardised_by_the_training_images(gather: Any) -> None:
+def test_metadata_are_standardized_by_the_training_images(gather: Any) -> None:
     extras, config = gather("name=y-aware", "condition=[age,sex]")
     assert extras.kinds == ("number", "category")
     made = attached(extras, config)
@@ -254,7 +254,8 @@ def test_metadata_are_standardised_by_the_training_images(gather: Any) -> None:
     batch = made.batch(np.arange(6), np.random.default_rng(0))
     given = build_objective(config.objective, extras.kinds)
     scores = torch.randn(6, 6, requires_grad=True)
-    assert torch.isfinite(given(scores, batch.pairs, torch.tensor(14.0), scores).losses).all()
+    pairs = given.relate(batch.pairs)
+    assert torch.isfinite(given(scores, pairs, torch.tensor(14.0), scores).losses).all()
 
 
 def test_clusters_are_those_of_the_training_images(gather: Any) -> None:

@@ -12,11 +12,12 @@ import torch
 
 from cxrtext.config import load_config
 from cxrtext.errors import ConfigError, DataError, WorkError
+from cxrtext.experiments.scales import SCALES
 from cxrtext.models import load_model
 from cxrtext.training import Listener, train
-from cxrtext.training.learner import Progress
-from cxrtext.training.loop import StepReport, check_loss
-from cxrtext.training.recipe import Recipe
+from cxrtext.training.initialization import training_arguments
+from cxrtext.training.loop import Progress, StepReport, check_loss
+from cxrtext.training.optimization import TrainingArguments
 
 
 def lines(folder: Path, kind: str) -> list[dict[str, Any]]:
@@ -102,7 +103,7 @@ def test_training_stops_when_it_is_long_no_better(
     options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = iter([3.0, 2.0, 2.5, 2.5, 2.5])
-    monkeypatch.setattr("cxrtext.training.course.validate", lambda *_: {"loss": next(values)})
+    monkeypatch.setattr("cxrtext.training.trainer.validate", lambda *_: {"loss": next(values)})
     changes = ["training.validate_every=2", "training.patience=2", "training.steps=40"]
     config = load_config(None, [*options, *changes])
     said: list[str] = []
@@ -117,7 +118,7 @@ def test_training_stops_when_it_is_long_no_better(
 
 
 def test_a_diverging_run_is_stopped() -> None:
-    progress, recipe = Progress(), Recipe(steps=100, batch=8)
+    progress, recipe = Progress(), TrainingArguments(steps=100, batch=8)
     for step, loss in enumerate([2.0, *[9.0] * 19, 2.0, *[9.0] * 19]):
         check_loss(progress, loss, step, recipe)
     with pytest.raises(WorkError, match=r"diverged at step 41: above 5.1 for 20.*training.lr"):
@@ -196,6 +197,39 @@ def test_the_configurations_that_come_with_the_project_are_valid(name: str) -> N
         assert (training.batch, training.lr, training.warmup) == (64, 1e-5, 2000)
         assert (model.image, model.dimension, model.gamma_sq) == ("resnet18", 128, 14.0)
         assert (config.data.resize, config.data.crop) == (512, 480)
+
+
+@pytest.mark.parametrize("name", ["ssd-mimic-cxr", "biovil-baseline"])
+def test_there_is_one_recipe_of_the_paper(name: str) -> None:
+    training = load_config(Path(__file__).parents[2] / f"configs/{name}.yaml").training
+    scale = SCALES["paper"].config["training"]
+    written = training.model_dump()
+    assert {key: written[key] for key in scale if key != "log_every"} == {
+        key: value for key, value in scale.items() if key != "log_every"
+    }
+    # METHOD section 5 knows neither; the defaults of a configuration have both.
+    assert (training.clip, training.center_projections) == (0, False)
+    assert training_arguments(
+        load_config(None, [*TABLES, "training.clip=0"]), torch.device("cpu")
+    ).clip == float("inf")
+
+
+TABLES = ["data.manifest=m.csv", "data.sentences=s.csv"]
+
+
+def test_projections_are_centered_unless_the_key_says_otherwise(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    centered: list[bool] = []
+    monkeypatch.setattr(
+        "cxrtext.training.image_text.center_projections", lambda *_: centered.append(True)
+    )
+    train(load_config(None, [*options, "training.steps=1"]))
+    assert centered == [True]
+    off = [*options, "training.steps=1", "training.center_projections=false"]
+    shutil.rmtree(load_config(None, off).out)
+    train(load_config(None, off))
+    assert centered == [True]
 
 
 def test_labels_that_are_not_needed_do_not_stop_a_run(

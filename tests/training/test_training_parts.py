@@ -1,5 +1,6 @@
 import itertools
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,16 +10,15 @@ import torch
 
 from cxrtext.config import load_config
 from cxrtext.images import Preprocessing
-from cxrtext.images.cache import DecodedCache
+from cxrtext.images.cache import DecodedCache, Squares
 from cxrtext.models import load_model
-from cxrtext.records import Rejects, read_manifest
-from cxrtext.training.data import Examples, batch_rows, decode_images
+from cxrtext.records import ImageRecord, Rejects, read_manifest
 from cxrtext.training.distributed import Processes
-from cxrtext.training.initial import centre_projections
-from cxrtext.training.measures import validate
+from cxrtext.training.initialization import center_projections
+from cxrtext.training.loader import Examples, batch_rows
 from cxrtext.training.objective import build_objective
-from cxrtext.training.recipe import Recipe
-from cxrtext.training.schedule import learning_rate
+from cxrtext.training.optimization import TrainingArguments, learning_rate
+from cxrtext.training.validation import validate
 
 
 def test_the_rate_rises_then_falls() -> None:
@@ -37,6 +37,21 @@ def test_an_epoch_shows_every_example_once() -> None:
     assert not np.array_equal(steps[0], steps[3])
     assert np.array_equal(steps[4], batch_rows(20, 6, seed=1, step=4))
     assert not np.array_equal(steps[0], batch_rows(20, 6, seed=2, step=0))
+
+
+def decode_images(
+    records: Sequence[ImageRecord],
+    cache: DecodedCache,
+    sizes: Preprocessing,
+    rejects: Rejects,
+    progress: Callable[[int, int], None] | None = None,
+) -> Squares:
+    return cache.fill(
+        [record.path for record in records],
+        sizes,
+        reject=lambda row, reason: rejects.add(records[row].name, reason),
+        progress=progress,
+    )
 
 
 def test_decoding_goes_on_where_it_was_stopped(
@@ -100,7 +115,7 @@ def test_a_batch_holds_several_sentences_of_each_image() -> None:
     batch = examples([[0, 1, 2], [3], [4, 5]]).batch(
         np.array([2, 0, 1]), np.random.default_rng(0), sentences=2
     )
-    assert batch.image_of.tolist() == [0, 1, 2, 0, 1]
+    assert batch.pairs.image_of.tolist() == [0, 1, 2, 0, 1]
     ids = [row[row != 0].tolist() for group in batch.tokens for row in group.input_ids]
     assert [len(row) for row in ids] == sorted(len(row) for row in ids)
     said = [ids[i][1] - 10 for i in batch.text_of.tolist()]
@@ -109,7 +124,7 @@ def test_a_batch_holds_several_sentences_of_each_image() -> None:
     assert said[2] == 3
     for group in batch.tokens:
         assert torch.equal(group.attention_mask.bool(), group.input_ids != 0)
-    assert batch.eta.tolist() == pytest.approx([0.05 + 0.03 * i for i in said])
+    assert batch.pairs.eta.tolist() == pytest.approx([0.05 + 0.03 * i for i in said])
 
 
 def test_equal_sentences_of_a_batch_are_embedded_once() -> None:
@@ -120,14 +135,14 @@ def test_equal_sentences_of_a_batch_are_embedded_once() -> None:
     assert batch.text_of.tolist() == [0, 1, 0]
 
 
-def test_projections_are_centred_and_nothing_else_changes(checkpoint: Path) -> None:
+def test_projections_are_centered_and_nothing_else_changes(checkpoint: Path) -> None:
     model = load_model(checkpoint)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     made = replace(
         examples([[i] for i in range(8)]),
         pixels=np.random.default_rng(0).integers(0, 255, (8, 72, 72)).astype(np.uint8),
     )
-    centre_projections(model, made, seed=0)
+    center_projections(model, made, seed=0)
     after = model.state_dict()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     tracked = {name for name in changed if name.endswith("num_batches_tracked")}
@@ -149,7 +164,7 @@ def test_a_validation_takes_its_loss_from_whole_batches(
             model,
             replace(made, rows=made.rows[:count], sentences=made.sentences[:count]),
             objective,
-            Recipe(steps=1, batch=4),
+            TrainingArguments(steps=1, batch=4),
             None,
             Processes(),
         )

@@ -1,6 +1,5 @@
 import json
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from cxrtext.models import load_model
 from cxrtext.records import read_sentences, write_sentences
 from cxrtext.training import Listener, train
 from cxrtext.training.loop import StepReport
-from cxrtext.training.objective_pairs import Result
+from cxrtext.training.losses import Terms
+from cxrtext.training.objective import Objective
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ def test_a_damaged_state_is_named(options: list[str]) -> None:
 
 
 def test_a_state_that_would_run_code_is_refused(options: list[str], tmp_path: Path) -> None:
-    from cxrtext.training.state import save_state
+    from cxrtext.training.resume import save_state
 
     config = load_config(None, [*options, "training.steps=2"])
     train(config)
@@ -231,11 +231,14 @@ def test_wrong_settings(options: list[str], change: str, says: str) -> None:
 def test_a_loss_that_is_no_number_stops_the_run(
     options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> Callable[..., Result]:
-        return lambda scores, *_: Result(scores[:, 0] * (0.0 if len(seen) < 3 else float("nan")))
+    class Broken(Objective):
+        def __call__(self, scores: torch.Tensor, *_: Any) -> Terms:
+            return Terms(scores[:, 0] * (0.0 if len(seen) < 3 else float("nan")))
 
     seen: list[int] = []
-    monkeypatch.setattr("cxrtext.training.run.build_objective", broken)
+    monkeypatch.setattr(
+        "cxrtext.training.image_text.build_objective", lambda section, _: Broken(section)
+    )
     config = load_config(None, [*options, "training.save_every=2"])
     with pytest.raises(WorkError, match="not a number at step 4; lower training.lr") as error:
         train(config, listener=Listener(step=lambda r, _: seen.append(r.step)))

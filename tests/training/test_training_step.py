@@ -14,21 +14,28 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cxrtext.config import Config, load_config
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.image_text import GAMMA_SQ_CAP
-from cxrtext.training.batch import Tokens, span, take
-from cxrtext.training.build import build_head, build_model, build_optimizer
-from cxrtext.training.contrast import score_batch
-from cxrtext.training.data import Examples
+from cxrtext.training.batches import (
+    Batch,
+    Pairs,
+    Tokens,
+    mask_tokens,
+    span,
+    take,
+    vocabulary_of,
+)
 from cxrtext.training.distributed import Processes
-from cxrtext.training.ema import Average
-from cxrtext.training.loop import train_steps
-from cxrtext.training.masking import hide, vocabulary_of
-from cxrtext.training.objective import Pairs, Result, build_objective
-from cxrtext.training.pair_job import PairJob
-from cxrtext.training.pair_learner import PairLearner, build_learner
-from cxrtext.training.prefetch import prefetched
-from cxrtext.training.recipe import Recipe, lock_towers, set_training
-from cxrtext.training.recompute import recompute_activations
-from cxrtext.training.step import backward
+from cxrtext.training.initialization import (
+    build_head,
+    build_model,
+    build_optimizer,
+    recompute_activations,
+)
+from cxrtext.training.loader import Examples
+from cxrtext.training.loop import prefetched, train_steps
+from cxrtext.training.losses import Terms
+from cxrtext.training.objective import build_objective
+from cxrtext.training.optimization import Average, TrainingArguments, lock_towers, set_training
+from cxrtext.training.step import PairLearner, backward, build_learner, pair_job, score_batch
 
 Grads = dict[str, torch.Tensor]
 
@@ -62,19 +69,26 @@ def examples(count: int = 8) -> Examples:
     )
 
 
-def step(config: Config, learner: PairLearner, recipe: Recipe) -> Grads:
+def in_parts(batch: Batch, count: int) -> Batch:
+    own = sum(len(group.input_ids) for group in batch.tokens)
+    parts = [take(batch.tokens, span(own, k, count)) for k in range(count)]
+    return replace(batch, parts=tuple(parts))
+
+
+def step(config: Config, learner: PairLearner, arguments: TrainingArguments) -> Grads:
     """Gradients of one step on noise."""
     batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
-    if recipe.mlm_weight:
+    if arguments.mlm_weight:
         vocabulary = vocabulary_of(
             learner.model.tokenizer, int(learner.model.spec.text["vocab_size"])
         )
         generator = torch.Generator().manual_seed(0)
-        batch = replace(batch, tokens=hide(batch.tokens, vocabulary, generator))
+        batch = replace(batch, parts=(mask_tokens(batch.tokens, vocabulary, generator),))
+    batch = in_parts(batch, arguments.accumulate)
     images = torch.randn(8, 1, 64, 64, generator=torch.Generator().manual_seed(1))
-    set_training(learner.model, recipe.lock)
+    set_training(learner.model, arguments.lock)
     learner.optimizer.zero_grad(set_to_none=True)
-    backward(learner, build_objective(config.objective), batch, images, recipe, step=3)
+    backward(learner, build_objective(config.objective), batch, images, arguments, step=3)
     named = learner.model.named_parameters()
     return {name: p.grad.clone() for name, p in named if p.grad is not None}
 
@@ -104,7 +118,7 @@ def test_dropout_is_the_same_in_both_passes(options: list[str]) -> None:
     towers.register_forward_hook(
         lambda _module, _inputs, out: None if torch.is_grad_enabled() else first.append(out[1])
     )
-    step(config, learner, Recipe(1, 8, accumulate=2))
+    step(config, learner, TrainingArguments(1, 8, accumulate=2))
     assert len(first) == len(seen) == 2
     assert all(torch.equal(a, b) for a, b in zip(first, seen, strict=True))
     learner.model.eval()
@@ -136,11 +150,11 @@ def test_a_step_of_several_threads_can_be_repeated(options: list[str]) -> None:
     regions = F.normalize(torch.randn(8, 16, 16), dim=-1).requires_grad_()
     texts = F.normalize(torch.randn(3, 16), dim=-1).requires_grad_()
     with SumsInAnyOrder() as sums:
-        scored = score_batch(learner.model, regions, texts, batch, Processes())
-        scored.scores.square().sum().backward()
+        scores, _, said = score_batch(learner.model, regions, texts, batch, Processes())
+        scores.square().sum().backward()
     assert sums.found == 0
-    assert scored.texts.shape == (16, 16)
-    assert torch.equal(scored.texts[4], texts[1])
+    assert said.shape == (16, 16)
+    assert torch.equal(said[4], texts[1])
     assert texts.grad is not None
     assert texts.grad.any()
 
@@ -162,17 +176,17 @@ def test_a_language_model_loss_in_parts_is_that_of_the_whole(options: list[str])
         step(
             config,
             built(config, still),
-            Recipe(1, 8, accumulate=parts, mlm_weight=0.5, lock=("image",)),
+            TrainingArguments(1, 8, accumulate=parts, mlm_weight=0.5, lock=("image",)),
         )
         for parts in (1, 4)
     )
     check_equal(one, other, tolerance=1e-5)
-    without = step(config, built(config, still), Recipe(1, 8, lock=("image",)))
+    without = step(config, built(config, still), TrainingArguments(1, 8, lock=("image",)))
     name = "text_encoder.backbone.embeddings.word_embeddings.weight"
     assert not torch.allclose(without[name], one[name])
 
 
-def test_a_language_model_loss_is_the_mean_of_its_guesses(options: list[str]) -> None:
+def test_a_language_model_loss_is_the_mean_of_its_masked_pieces(options: list[str]) -> None:
     config = load_config(None, [*options, "training.mlm_weight=0.5"])
 
     def still(model: ImageTextModel) -> None:
@@ -184,24 +198,24 @@ def test_a_language_model_loss_is_the_mean_of_its_guesses(options: list[str]) ->
     name = "text_encoder.backbone.embeddings.word_embeddings.weight"
     batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
     vocabulary = vocabulary_of(learner.model.tokenizer, int(learner.model.spec.text["vocab_size"]))
-    tokens = hide(batch.tokens, vocabulary, torch.Generator().manual_seed(0))
+    tokens = mask_tokens(batch.tokens, vocabulary, torch.Generator().manual_seed(0))
     images = torch.randn(8, 1, 64, 64, generator=torch.Generator().manual_seed(1))
     set_training(learner.model, ())
     *_, guesses = learner.plain_towers(images, tokens)
-    guessed = sum(int(g.guessed.sum()) for g in tokens if g.guessed is not None)
+    guessed = sum(len(g.masked_at) for g in tokens if g.masked_at is not None)
     assert guessed > 8
     words = dict(learner.model.named_parameters())[name]
     (alone,) = torch.autograd.grad(guesses / guessed, [words])
-    both = step(config, learner, Recipe(1, 8, mlm_weight=0.5))[name]
-    without = step(config, learner, Recipe(1, 8))[name]
+    both = step(config, learner, TrainingArguments(1, 8, mlm_weight=0.5))[name]
+    without = step(config, learner, TrainingArguments(1, 8))[name]
     torch.testing.assert_close(both - without, 0.5 * alone, rtol=1e-3, atol=1e-6)
 
     objective = build_objective(config.objective)
-    chosen, whole = Recipe(1, 8, mlm_weight=0.5), replace(batch, tokens=tokens)
-    outcome = backward(learner, objective, whole, images, chosen, step=3)
-    loss, _, gamma_sq, mlm = outcome.numbers(whole, chosen)
+    chosen, whole = TrainingArguments(1, 8, mlm_weight=0.5), replace(batch, parts=(tokens,))
+    terms, measures = backward(learner, objective, whole, images, chosen, step=3)
+    loss, _, gamma_sq, _, _, mlm = measures.tolist()
     assert mlm == pytest.approx(float(guesses.detach()) / guessed, rel=1e-5)
-    losses = float(outcome.result.losses.detach().mean())
+    losses = float(terms.losses.detach().mean())
     assert loss == pytest.approx(losses + 0.5 * mlm, rel=1e-5)
     assert gamma_sq == pytest.approx(14.0)
 
@@ -209,7 +223,7 @@ def test_a_language_model_loss_is_the_mean_of_its_guesses(options: list[str]) ->
 def test_recomputed_activations_give_the_same_gradients(options: list[str]) -> None:
     config = load_config(None, options)
     plain, again = built(config), built(config, recompute_activations)
-    one, other = (step(config, learner, Recipe(1, 8)) for learner in (plain, again))
+    one, other = (step(config, learner, TrainingArguments(1, 8)) for learner in (plain, again))
     check_equal(one, other, tolerance=1e-6)
     buffers = dict(again.model.named_buffers())
     for name, buffer in plain.model.named_buffers():
@@ -221,7 +235,7 @@ def test_locked_towers_stay_as_they_are(options: list[str]) -> None:
     config = load_config(None, [*options, "training.lock=[image, text]"])
     learner = built(config)
     before = {name: t.clone() for name, t in learner.model.state_dict().items()}
-    step(config, learner, Recipe(1, 8, lock=("image", "text")))
+    step(config, learner, TrainingArguments(1, 8, lock=("image", "text")))
     learner.optimizer.step()
     after = learner.model.state_dict()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
@@ -258,7 +272,7 @@ def test_parameters_are_grouped(options: list[str]) -> None:
 def test_spans_divide_in_order_and_are_never_empty() -> None:
     assert [span(7, k, 3) for k in range(3)] == [slice(0, 2), slice(2, 4), slice(4, 7)]
     assert [span(2, k, 3) for k in range(3)] == [slice(0, 1), slice(1, 2), slice(0, 1)]
-    groups = [Tokens(torch.arange(n)[:, None], torch.ones(n, 1)) for n in (3, 4)]
+    groups = [Tokens(torch.arange(n)[:, None], torch.ones(n, 1), (1,) * n) for n in (3, 4)]
     taken = take(groups, slice(2, 5))
     assert [g.input_ids.flatten().tolist() for g in taken] == [[2], [0, 1]]
 
@@ -297,15 +311,22 @@ def test_masking_hides_words_and_never_special_pieces(checkpoint: Path) -> None:
     model = load_model(checkpoint)
     vocabulary = vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
     encoded = model.tokenize(["Left pleural effusion.", "The lungs are clear."] * 20)
-    group = Tokens(encoded["input_ids"], encoded["attention_mask"])
-    (masked,) = hide([group], vocabulary, torch.Generator().manual_seed(0))
-    assert masked.guessed is not None
-    assert masked.hidden is not None
+    ids, attention = encoded["input_ids"], encoded["attention_mask"]
+    group = Tokens(ids, attention, tuple(attention.sum(dim=1).tolist()))
+    (made,) = mask_tokens([group], vocabulary, torch.Generator().manual_seed(0))
+    assert made.masked_at is not None
+    assert made.masked_ids is not None
+    masked = torch.zeros(ids.numel(), dtype=torch.bool)
+    masked[made.masked_at] = True
+    masked = masked.view(ids.shape)
+    (part,) = take([made], slice(1, 3))
+    assert part.masked_at is not None
+    assert part.masked_at.tolist() == masked[1:3].flatten().nonzero().flatten().tolist()
     special = torch.isin(group.input_ids, torch.tensor(model.tokenizer.all_special_ids))
-    assert not (masked.guessed & special).any()
-    assert masked.guessed.any(dim=1).all()
-    assert torch.equal(masked.hidden[~masked.guessed], group.input_ids[~masked.guessed])
-    assert (masked.hidden[masked.guessed] == model.tokenizer.mask_token_id).float().mean() > 0.5
+    assert not (masked & special).any()
+    assert masked.any(dim=1).all()
+    assert torch.equal(made.masked_ids[~masked], ids[~masked])
+    assert (made.masked_ids[masked] == model.tokenizer.mask_token_id).float().mean() > 0.5
 
 
 def test_sections_are_drawn_by_weight() -> None:
@@ -340,12 +361,12 @@ def test_what_is_fetched_ahead_comes_in_order_and_errors_pass() -> None:
 def pushed(learner: PairLearner, *, until: int, steps: int) -> list[float]:
     """γ² before each step of a loss that raises it until a step, and lowers it from there on."""
 
-    def loss(scores: Tensor, _: Pairs, gamma_sq: Tensor, *__: object) -> Result:
+    def loss(scores: Tensor, _: Pairs, gamma_sq: Tensor, *__: object) -> Terms:
         sign = -1 if learner.progress.step < until else 1
-        return Result(sign * gamma_sq.expand(len(scores)) + 0 * scores.sum(dim=1))
+        return Terms(sign * gamma_sq.expand(len(scores)) + 0 * scores.sum(dim=1))
 
-    recipe = Recipe(steps, 8, lr=0.5, schedule="constant", clip=1e6)
-    return [r.gamma_sq for r in train_steps(PairJob(learner, examples(), loss, recipe))]
+    arguments = TrainingArguments(steps, 8, lr=0.5, decay="constant", clip=1e6)
+    return [r.gamma_sq for r in train_steps(pair_job(learner, examples(), loss, arguments))]
 
 
 def test_gamma_comes_back_from_its_cap(options: list[str]) -> None:

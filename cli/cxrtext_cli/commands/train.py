@@ -44,14 +44,14 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train an image-text model on a manifest and scored sentences."""
-    from cxrtext.config import TEMPLATE, load_config
+    from cxrtext.config import load_config, template
     from cxrtext.files import write_text
 
     if init:
         target = config or DEFAULT_CONFIG
         if target.exists():
             raise ConfigError(f"{target}: exists already; remove it first, or name another file")
-        write_text(target, TEMPLATE)
+        write_text(target, template())
         say(f"{target}: written; fill in 'data' and run 'cxrtext train'")
         return
     if resume is not None:

@@ -20,7 +20,7 @@ from cxrtext.errors import ConfigError
 from cxrtext.experiments.simclr.augment import SimclrSpec
 from cxrtext.experiments.simclr.encoders import SMALL_ENCODERS
 from cxrtext.training.metadata import Kind
-from cxrtext.training.towers import DTYPES
+from cxrtext.training.step import DTYPES
 
 BY_ANCHOR = ("info-nce", "dcl-eta", "dcl-eta-true", "hard-negative", "positive-debiased")
 """Objectives of single positives, which know several of them and the removal of negatives."""

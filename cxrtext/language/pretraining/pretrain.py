@@ -40,7 +40,7 @@ from cxrtext.language.pretraining.train import (
 )
 from cxrtext.language.scoring.score import Pieces, Progress, encode_pieces
 from cxrtext.language.scoring.scorer import choose_device
-from cxrtext.models.masked_language_model import (
+from cxrtext.models.masked_lm import (
     MaskedLanguageModel,
     fingerprint_of,
     load_masked_language_model,

@@ -20,7 +20,7 @@ from cxrtext.language.pretraining.masking import mask_words
 from cxrtext.language.pretraining.settings import WHOLE_WORD
 from cxrtext.language.pretraining.state import History, PretrainState
 from cxrtext.language.scoring.score import Pieces, Progress, score_sentences_detailed
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
 
 
 @dataclass(frozen=True, slots=True)

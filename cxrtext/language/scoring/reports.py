@@ -40,7 +40,8 @@ from cxrtext.language.scoring.workers import (
     score_here,
     score_in_workers,
 )
-from cxrtext.models.masked_language_model import DEFAULT_MODEL, MaskedLanguageModel
+from cxrtext.models.folders import DEFAULT_MODEL
+from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import (
     BadItem,
     Rejects,

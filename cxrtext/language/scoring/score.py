@@ -13,7 +13,8 @@ from cxrtext.errors import DataError
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
 from cxrtext.language.scoring.scorer import Scorer, open_model, plan_groups
 from cxrtext.language.scoring.settings import Precision, Variant
-from cxrtext.models.masked_language_model import DEFAULT_MODEL, MaskedLanguageModel
+from cxrtext.models.folders import DEFAULT_MODEL
+from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.pausing import Pausing, finish
 from cxrtext.text.tokenizer import vocabulary_of
 

@@ -15,7 +15,7 @@ from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
 from cxrtext.language.scoring.network import MaskedNetwork, make_network
 from cxrtext.language.scoring.quantized import make_quantized_network
 from cxrtext.language.scoring.settings import Precision, Variant, check_precision, check_variant
-from cxrtext.models.masked_language_model import MaskedLanguageModel, load_masked_language_model
+from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.pausing import Pausing, finish
 from cxrtext.text.tokenizer import continues_word
 

@@ -22,7 +22,7 @@ from cxrtext.errors import ConfigError, WorkError
 from cxrtext.language.scoring.score import Pieces
 from cxrtext.language.scoring.scorer import Scorer, open_model
 from cxrtext.language.scoring.settings import Precision, Variant
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
 """glibc's names for what may be set (malloc.h)."""

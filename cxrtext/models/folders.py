@@ -1,0 +1,243 @@
+"""Folders of models, of this program and of the hub; looked at without torch, to refuse at once.
+
+A name of the hub is looked up in the local cache, and with the hub only if need be.  It may carry a
+revision, ``owner/model@revision``: a branch, a tag or a commit.  Without one ``PINNED`` says which
+is meant.  Where that is a branch or a tag, which can move, the commit that it stood for when the
+model was first loaded is noted in ``revisions.json`` and used from then on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import CheckpointError, HubError
+from cxrtext.files import write_json
+
+FORMAT = "cxrtext image-text model"
+VERSION = 1
+CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
+"""Files of a checkpoint."""
+
+SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
+"""Files of which a language model has one."""
+
+DEFAULT_MODEL = "microsoft/BiomedVLP-CXR-BERT-general"
+"""CXR-BERT's masked language model, on the hub or in its local cache."""
+
+PINNED = {
+    DEFAULT_MODEL: "main",
+    "microsoft/BiomedVLP-CXR-BERT-specialized": "v1.1",
+}
+"""Revisions of known models; "main" of any other.  v1.1 is the tag that its authors' own library
+asks for; the general model has no tag that is known."""
+
+SMALL_FILES = (
+    "config.json",
+    "vocab.txt",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "added_tokens.json",
+)
+HUB_TIMEOUT = 10.0
+"""Seconds that the hub may take to answer."""
+
+_ID = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
+# No part of a revision starts with a dot: the local cache makes paths of them.
+_HUB_NAME = re.compile(rf"(?P<id>{_ID})(?:@(?P<revision>\w[\w.-]*(?:/\w[\w.-]*)*))?")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Path:
+    """Return the local folder of a model, fetched from the hub when it is not here yet.
+
+    ``offline`` never touches the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE say the same.
+
+    Raises:
+        CheckpointError: The name is neither a folder nor a hub id.
+        HubError: The model is not here, and the hub cannot be reached, does not have it or may
+            not be asked.
+    """
+    folder = Path(name_or_path)
+    if folder.is_dir():
+        return folder
+    check_model_name(name_or_path)
+    found = _HUB_NAME.fullmatch(str(name_or_path))
+    assert found is not None  # noqa: S101 - as was checked
+    return _hub_folder(found["id"], found["revision"], offline=offline or _offline_everywhere())
+
+
+def check_model_name(name_or_path: str | Path) -> None:
+    """Refuse what is neither the folder of a language model nor a hub id; nothing is fetched.
+
+    Raises:
+        CheckpointError: It is neither, or the folder has no configuration or no weights.
+    """
+    if Path(name_or_path).is_dir():
+        check_model_folder(Path(name_or_path))
+    elif isinstance(name_or_path, Path) or not _HUB_NAME.fullmatch(name_or_path):
+        raise CheckpointError(
+            f"{name_or_path}: no such model folder; train one: "
+            "cxrtext pretrain-text REPORTS --out DIR"
+        )
+
+
+def commit_of(folder: Path) -> str | None:
+    """Return the commit of a snapshot in the hub's cache; None for any other folder."""
+    is_snapshot = folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name)
+    return folder.name if is_snapshot else None
+
+
+def _offline_everywhere() -> bool:
+    from huggingface_hub import constants
+
+    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    wanted = any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in names)
+    return wanted or bool(constants.HF_HUB_OFFLINE)
+
+
+def _hub_folder(repository: str, revision: str | None, *, offline: bool) -> Path:
+    pinned = PINNED.get(repository, "main")
+    recorded = None if revision else _records().get(f"{repository}@{pinned}")
+    wanted = revision or recorded or pinned
+    folder = _cached_snapshot(repository, wanted)
+    if folder is None:
+        where = f" (as {_record_file()} has it)" if recorded else ""
+        missing = f"model '{repository}' at revision {wanted}{where} is not here"
+        if offline:
+            raise _hub_error(f"{missing}, and the hub may not be asked (offline)")
+        folder = _downloaded_snapshot(repository, wanted, missing)
+    commit = commit_of(folder)
+    if revision is None and recorded is None and commit is not None:
+        _record(f"{repository}@{pinned}", commit)
+    return folder
+
+
+def _hub_error(message: str) -> HubError:
+    return HubError(
+        f"{message}.\n"
+        "Download its folder where there is access and pass the path, or train a model on "
+        "your reports: cxrtext pretrain-text REPORTS --out DIR"
+    )
+
+
+def _record_file() -> Path:
+    return cache_folder() / "revisions.json"
+
+
+def _records() -> dict[str, str]:
+    """Commits by ``id@revision``; what cannot be read or is no commit is left out."""
+    try:
+        records = json.loads(_record_file().read_text(encoding="utf-8"))
+        items = records.items()
+    except (OSError, ValueError, AttributeError, RuntimeError):
+        return {}
+    return {k: v for k, v in items if isinstance(v, str) and _COMMIT.fullmatch(v)}
+
+
+def _record(name: str, commit: str) -> None:
+    """Note a commit, unless the cache cannot be written."""
+    try:
+        write_json(_record_file(), _records() | {name: commit})
+    except (OSError, RuntimeError):
+        return
+
+
+def _complete(folder: Path) -> bool:
+    has_vocabulary = any((folder / name).is_file() for name in ("vocab.txt", "tokenizer.json"))
+    has_weights = any((folder / name).is_file() for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS))
+    return (folder / "config.json").is_file() and has_vocabulary and has_weights
+
+
+def _cached_snapshot(repository: str, revision: str) -> Path | None:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(repository, revision=revision, local_files_only=True))
+    except (LocalEntryNotFoundError, OSError, ValueError):
+        return None
+    return folder if _complete(folder) else None
+
+
+def _downloaded_snapshot(repository: str, revision: str, missing: str) -> Path:
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    disable_progress_bars()
+    try:
+        # One question first: the download itself would try again for minutes.
+        info = HfApi().model_info(repository, revision=revision, timeout=HUB_TIMEOUT)
+        files = {entry.rfilename for entry in info.siblings or []}
+        weights = SAFE_WEIGHTS if SAFE_WEIGHTS in files else PICKLED_WEIGHTS
+        return Path(
+            snapshot_download(
+                repository,
+                revision=revision,
+                allow_patterns=[*SMALL_FILES, weights],
+                etag_timeout=HUB_TIMEOUT,
+            )
+        )
+    # Its transport has had three different families of errors so far.
+    except Exception as error:  # noqa: BLE001
+        raise _hub_error(
+            f"{missing}, and the hub did not give it ({type(error).__name__})"
+        ) from None
+
+
+def cache_folder() -> Path:
+    """Return the folder of this program's own model cache, which need not exist.
+
+    Raises:
+        RuntimeError: XDG_CACHE_HOME is not set, and the user has no home.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(cache) if cache else Path.home() / ".cache") / "cxrtext" / "models"
+
+
+def read_checkpoint_config(folder: Path) -> dict[str, Any]:
+    """What a checkpoint's ``config.json`` says, its fields not yet checked.
+
+    Raises:
+        CheckpointError: There is no such folder, it is no checkpoint of this version, or it has no
+            weights.
+    """
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder}: no such checkpoint folder; make one with 'cxrtext train'")
+    path = folder / CONFIG
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise CheckpointError(f"{folder}: not a cxrtext checkpoint: {CONFIG}: {reason}") from None
+    except json.JSONDecodeError as error:
+        raise CheckpointError(f"{path}: line {error.lineno}: not JSON ({error.msg})") from None
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{folder}: not a cxrtext checkpoint; give the folder 'checkpoint' that "
+            "'cxrtext train' writes"
+        )
+    if config.get("version") != VERSION:
+        raise CheckpointError(
+            f"{path}: written by another version of cxrtext (format {config.get('version')}, "
+            f"this one reads {VERSION})"
+        )
+    return config
+
+
+def check_model_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be a language model's.
+
+    Raises:
+        CheckpointError: It has no configuration or no weights.
+    """
+    if not (folder / CONFIG).is_file():
+        raise CheckpointError(
+            f"{folder}: not a language model: it has no {CONFIG}; train one: "
+            "cxrtext pretrain-text REPORTS --out DIR"
+        )
+    if not any((folder / name).is_file() for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS)):
+        raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")

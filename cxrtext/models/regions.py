@@ -1,0 +1,185 @@
+"""Regions of image files, embedded in batches, and as they are kept.
+
+Files are decoded in other processes and embedded as they come; pixels travel to the device as 8
+bits and are normalized there.  Regions are kept in float16, or in 8 bits with a scale a region.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.errors import ImageError
+from cxrtext.images import Preprocessing
+from cxrtext.images.augment import centre_crop
+from cxrtext.images.cache import DecodedCache
+from cxrtext.images.reader_pool import ReaderPool, ReadImage
+from cxrtext.models.image_text import ImageTextModel
+
+Square = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+
+STORAGES = ("float16", "int8")
+LEVELS = 127
+
+SCALE_BYTES = 2
+"""Of the scale of a region that is kept in 8 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedBatch:
+    """Some of the images asked for.
+
+    Args:
+        rows: [b], their places in the list of paths.
+        sizes: [b], height and width of the original of each, in pixels.
+        regions: [b, N, D], unit vectors, on the model's device.
+        failed: Place and reason of each image that could not be read.
+    """
+
+    rows: list[int]
+    sizes: list[tuple[int, int]]
+    regions: Tensor
+    failed: list[tuple[int, str]]
+
+
+def normalized(squares: Tensor, preprocessing: Preprocessing) -> Tensor:
+    """Cut the center crops out of 8-bit squares and normalize them, on the device they lie on.
+
+    [b, 1, R, R] uint8 of `Preprocessing.square` become [b, 1, crop, crop], as the preprocessing of
+    one image gives them; on a CPU bit for bit.
+    """
+    # Numbers of no dimension on the device: by a number of Python's, a GPU multiplies by the
+    # reciprocal, which rounds otherwise.
+    levels, mean, std = torch.tensor(
+        [255.0, preprocessing.mean, preprocessing.std], device=squares.device
+    )
+    return centre_crop(squares, preprocessing.crop).float().div_(levels).sub_(mean).div_(std)
+
+
+def embed_squares(model: ImageTextModel, squares: Sequence[Square]) -> Tensor:
+    """Embed 8-bit squares, each [1, R, R], as regions [b, N, D], without gradients."""
+    with torch.inference_mode():
+        stack = torch.from_numpy(np.stack(squares)).to(model.device)
+        images = normalized(stack, model.spec.preprocessing)
+        regions = model.embed_images(images.contiguous(memory_format=torch.channels_last))
+        return regions.flatten(1, 2).float()
+
+
+def embed_files(
+    model: ImageTextModel,
+    paths: Sequence[Path],
+    *,
+    batch: int = 32,
+    processes: int | None = None,
+    cache: DecodedCache | None = None,
+) -> Iterator[EmbeddedBatch]:
+    """Embed image files, in order, a batch at a time.
+
+    Args:
+        model: The model.
+        paths: The images.
+        batch: Images a batch; at most a few batches of pixels are held at once.
+        processes: Processes that decode; None for one a core, 0 to decode in this one.
+        cache: Where decoded images are kept; without it they are decoded each time.
+
+    Yields:
+        Batches that together name every path once, as embedded or as failed.
+
+    Raises:
+        DataError: The cache cannot be written.
+        WorkError: The cache's disk is full, or another process adds to it.
+    """
+    # While one batch is embedded the next is decoded.
+    with closing(_squares(model.spec.preprocessing, paths, batch, processes, cache)) as read:
+        numbered = enumerate(read)
+        while current := list(islice(numbered, batch)):
+            yield _embed(model, current)
+
+
+def _squares(
+    preprocessing: Preprocessing,
+    paths: Sequence[Path],
+    ahead: int,
+    processes: int | None,
+    cache: DecodedCache | None,
+) -> Generator[ReadImage | ImageError, None, None]:
+    if cache is not None:
+        yield from cache.read(paths, preprocessing, processes=processes, ahead=ahead)
+        return
+    with ReaderPool(processes) as pool:
+        yield from pool.map(paths, square=preprocessing, ahead=ahead)
+
+
+def _embed(
+    model: ImageTextModel, read: Sequence[tuple[int, ReadImage | ImageError]]
+) -> EmbeddedBatch:
+    rows: list[int] = []
+    sizes: list[tuple[int, int]] = []
+    images: list[Square] = []
+    failed: list[tuple[int, str]] = []
+    for row, image in read:
+        if isinstance(image, ImageError):
+            failed.append((row, str(image)))
+        else:
+            rows.append(row)
+            sizes.append((image.height, image.width))
+            images.append(image.pixels)
+    if not images:
+        return EmbeddedBatch([], [], torch.empty(0, 0, model.spec.dimension), failed)
+    return EmbeddedBatch(rows, sizes, embed_squares(model, images), failed)
+
+
+def embed_all(
+    model: ImageTextModel,
+    paths: Sequence[Path],
+    *,
+    batch: int = 32,
+    processes: int | None = None,
+    cache: DecodedCache | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> EmbeddedBatch:
+    """Embed image files into memory, as one batch in float16 on the CPU."""
+    parts: list[EmbeddedBatch] = []
+    done = 0
+    for part in embed_files(model, paths, batch=batch, processes=processes, cache=cache):
+        parts.append(replace(part, regions=part.regions.half().cpu()))
+        done += len(part.rows) + len(part.failed)
+        if progress:
+            progress(done, len(paths))
+    filled = [part.regions for part in parts if part.rows]
+    return EmbeddedBatch(
+        rows=[row for part in parts for row in part.rows],
+        sizes=[size for part in parts for size in part.sizes],
+        regions=torch.cat(filled) if filled else torch.empty(0, 0, model.spec.dimension),
+        failed=[failure for part in parts for failure in part.failed],
+    )
+
+
+def pack(regions: Tensor, storage: str) -> NDArray[Any]:
+    """Regions [B, N, D], unit vectors, as rows of a file.
+
+    [B, N, D] float16, or [B, N, D + 2] int8, which take half the room and move a score by about
+    0.001; the last two are the scale's bytes.
+    """
+    if storage == "float16":
+        return regions.cpu().half().numpy()
+    # The scale is rounded before it divides, so that both sides use the same one.
+    scales = (regions.abs().amax(dim=-1, keepdim=True) / LEVELS).clamp_min(1e-6).half().cpu()
+    levels = (regions.cpu() / scales.float()).round().clamp(-LEVELS, LEVELS).to(torch.int8)
+    return np.concatenate([levels.numpy(), scales.numpy().view(np.int8)], axis=-1)
+
+
+def unpack(rows: NDArray[Any]) -> Tensor:
+    """Regions [B, N, D] in float32, of rows that :func:`pack` gave."""
+    whole = torch.from_numpy(np.array(rows))
+    if rows.dtype == np.float16:
+        return whole.float()
+    scales = whole[..., -SCALE_BYTES:].contiguous().view(torch.float16).float()
+    return whole[..., :-SCALE_BYTES].float().mul_(scales)

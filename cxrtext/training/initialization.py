@@ -1,0 +1,202 @@
+"""From a configuration to a device, a new model where training starts from, and its optimizer."""
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from cxrtext.config import Config
+from cxrtext.errors import ConfigError
+from cxrtext.images import Preprocessing
+from cxrtext.images.augment import centre_crop
+from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model
+from cxrtext.models.checkpoint import text_config
+from cxrtext.models.image_encoder import STRIDES
+from cxrtext.training.loader import Examples
+from cxrtext.training.optimization import TrainingArguments, parameter_groups, set_training
+from cxrtext.training.step import frozen_statistics
+
+SAMPLE = 128
+"""Images, and sentences, whose mean is taken."""
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of a name; "auto" is the first GPU, or the CPU where there is none.
+
+    Raises:
+        ConfigError: There is no such device here.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"training.device: '{name}' is not auto, cpu, cuda or cuda:N")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(
+            f"training.device: '{name}' is not on this machine "
+            f"({torch.cuda.device_count()} GPUs seen); use cpu or auto"
+        )
+    return device
+
+
+def build_model(config: Config) -> ImageTextModel:
+    """A new model; its text encoder starts from the language model's weights.
+
+    Raises:
+        ConfigError: The crop is no multiple of the image encoder's stride, so that regions would
+            not tile it.
+        CheckpointError: The language model or the image weights are damaged or do not fit.
+    """
+    stride = STRIDES[config.model.image]
+    if config.data.crop % stride:
+        raise ConfigError(
+            f"data.crop: {config.data.crop} is no multiple of {stride}, the stride of "
+            f"{config.model.image}; {max(1, round(config.data.crop / stride)) * stride} is"
+        )
+    language_model = load_masked_language_model(config.model.text)
+    text = text_config(language_model.model.config.to_dict())
+    longest = int(text["max_position_embeddings"])
+    spec = ModelSpec(
+        image=config.model.image,
+        text=text,
+        dimension=config.model.dimension,
+        aggregator=config.model.similarity,
+        lam=config.model.lam,
+        query=config.model.query,
+        gamma_sq=config.model.gamma_sq,
+        max_tokens=min(config.model.max_tokens, longest),
+        preprocessing=Preprocessing(resize=config.data.resize, crop=config.data.crop),
+    )
+    torch.manual_seed(config.training.seed)
+    model = ImageTextModel(spec, language_model.tokenizer)
+    model.text_encoder.backbone.load_state_dict(language_model.model.bert.state_dict())
+    return model
+
+
+def build_head(config: Config, model: ImageTextModel) -> nn.Module | None:
+    """The language model's head, tied to the text encoder's embeddings; None where it is not used.
+
+    It is trained with the encoder, and is no part of the checkpoint.
+    """
+    if not config.training.mlm_weight:
+        return None
+    head: nn.Module = load_masked_language_model(config.model.text).model.cls
+    embeddings = model.text_encoder.backbone.embeddings.word_embeddings
+    head.get_submodule("predictions.decoder").weight = embeddings.weight
+    return head
+
+
+def build_optimizer(
+    model: ImageTextModel, head: nn.Module | None, config: Config
+) -> torch.optim.AdamW:
+    """AdamW over everything that is not locked."""
+    training = config.training
+    groups = parameter_groups(
+        model,
+        head,
+        weight_decay=training.weight_decay,
+        image_lr=training.image_lr,
+        text_lr=training.text_lr,
+    )
+    return torch.optim.AdamW(groups, lr=training.lr)
+
+
+def training_arguments(config: Config, device: torch.device) -> TrainingArguments:
+    """How to train, as the steps take it."""
+    training = config.training
+    precision = training.precision
+    if precision == "auto":
+        half = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        precision = "bfloat16" if half else "float32"
+    return TrainingArguments(
+        steps=training.steps,
+        batch=training.batch,
+        sentences=training.sentences,
+        accumulate=training.accumulate,
+        lr=training.lr,
+        warmup=training.warmup,
+        clip=training.clip or math.inf,
+        brightness=training.brightness,
+        contrast=training.contrast,
+        rotation=training.rotation,
+        mlm_weight=training.mlm_weight,
+        ema=training.ema,
+        seed=training.seed,
+        precision=precision,
+        lock=training.lock,
+    )
+
+
+def center_projections(
+    model: ImageTextModel, examples: Examples, seed: int, lock: Iterable[str] = ()
+) -> None:
+    """Set the biases of both linear maps so that the mean embedding of the data is zero.
+
+    A BERT's ``[CLS]`` states differ little from each other, and so do an untrained ResNet's
+    regions: normalised as they are, all lie in one direction, and hundreds of steps pass before
+    scores tell anything apart.  Taking the mean away leaves the maps linear.
+
+    The papers do not do it; ``training.center_projections`` turns it off.  ``seed`` chooses the
+    sample; locked encoders use their running statistics.
+    """
+    generator = np.random.default_rng([seed, 5])
+    rows = generator.permutation(len(examples))[:SAMPLE]
+    batch = examples.batch(rows, generator).to(model.device)
+    images = centre_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
+    set_training(model, lock)  # batch statistics: the running ones say nothing yet
+    own = [model.device] if model.device.type == "cuda" else []  # not the generators of all GPUs
+    with torch.no_grad(), torch.random.fork_rng(own), frozen_statistics(model):
+        torch.manual_seed(seed)
+        normalized = (images - model.spec.preprocessing.mean) / model.spec.preprocessing.std
+        features = model.image_encoder.backbone(normalized).last_hidden_state  # [B, C, h, w]
+        states = torch.cat(
+            [
+                model.text_encoder.backbone(
+                    input_ids=group.input_ids, attention_mask=group.attention_mask
+                ).last_hidden_state[:, 0]
+                for group in batch.tokens
+            ]
+        )
+        _center(model.image_encoder.projection, features.mean(dim=(0, 2, 3)))
+        _center(model.text_encoder.projection, states.mean(dim=0))
+
+
+def _center(projection: nn.Linear, mean: Tensor) -> None:
+    projection.bias.copy_(-projection.weight @ mean)
+
+
+def recompute_activations(model: ImageTextModel) -> None:
+    """Keep activations between the image encoder's stages and the text encoder's layers only.
+
+    The rest is computed again in the backward pass (gradient checkpointing), in training mode.
+    Gradients stay what they are; batch norms learn from the first of both passes.
+    """
+    stages = model.image_encoder.backbone.encoder.stages
+    layers = model.text_encoder.backbone.encoder.layer
+    for part in (*stages, *layers):
+        part.forward = _recomputed(part)
+
+
+def _recomputed(module: nn.Module) -> Callable[..., Any]:
+    forward = module.forward
+
+    def run(*inputs: Any, **named: Any) -> Any:
+        if not (module.training and torch.is_grad_enabled()):
+            return forward(*inputs, **named)
+        return checkpoint(
+            forward,
+            *inputs,
+            use_reentrant=False,
+            context_fn=lambda: (nullcontext(), frozen_statistics(module)),
+            **named,
+        )
+
+    return run

@@ -1,0 +1,243 @@
+"""What training steps read: images with the sentences of their studies, a batch a step."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cxrtext.images import Preprocessing
+from cxrtext.images.augment import Views, draw_views
+from cxrtext.images.cache import DecodedCache
+from cxrtext.models import ImageTextModel
+from cxrtext.records import ImageRecord, Rejects, Sentence
+from cxrtext.training.batches import (
+    Batch,
+    Pairs,
+    group_by_length,
+    mask_tokens,
+    span,
+    take,
+    vocabulary_of,
+)
+from cxrtext.training.optimization import TrainingArguments, seed_of
+
+Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Images of one split and the tokenized sentences of their studies.
+
+    Args:
+        pixels: [n, R, R], 8-bit gray; n counts images of other examples as well.
+        rows: The row of ``pixels`` of each example.
+        sentences: For each of ``rows``, the indices of its study's sentences.
+        tokens: The word pieces of each sentence, special tokens included.
+        eta: [sentences], class probabilities.
+        pad_id: The word piece of padding.
+        weights: [sentences], how readily each is drawn, above 0; None draws all alike.
+        records: The manifest's row of each example.
+        texts: The sentence that each of ``tokens`` is of.
+        labels: [rows, F], findings; with the following what the objective needs beside the
+            scores, None where it does not: see ``loss_data``.
+        vectors: [U, d], unit vectors of distinct sentences.
+        vector_of: [sentences], the row of ``vectors`` of each.
+        metadata: [rows, M].
+        relate: What the objective makes of the pairs of a batch, on the CPU.
+    """
+
+    pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+    rows: Rows
+    sentences: list[Rows]
+    tokens: list[list[int]]
+    eta: np.ndarray[tuple[int], np.dtype[np.float32]]
+    pad_id: int
+    weights: np.ndarray[tuple[int], np.dtype[np.float32]] | None = None
+    records: Sequence[ImageRecord] = field(default=(), repr=False)
+    texts: Sequence[Sentence] = field(default=(), repr=False)
+    labels: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] | None = None
+    vectors: np.ndarray[tuple[int, ...], np.dtype[np.float16]] | None = None
+    vector_of: Rows | None = None
+    metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None
+    relate: Callable[[Pairs], Pairs] = field(default=lambda pairs: pairs, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batch(
+        self,
+        examples: Rows,
+        generator: np.random.Generator,
+        sentences: int = 1,
+        share: tuple[int, int] = (0, 1),
+    ) -> Batch:
+        """Put examples together, with sentences of each drawn at random.
+
+        Args:
+            examples: [B], which examples.
+            generator: Source of the draws.
+            sentences: Sentences an image, drawn without repetition; all where it has fewer.
+            share: Which part of how many to read pixels and word pieces of.
+        """
+        drawn = [self.draw(int(i), generator, sentences) for i in examples]
+        chosen = [int(own[0]) for own in drawn] + [int(i) for own in drawn for i in own[1:]]
+        image_of = [*range(len(drawn)), *(b for b, own in enumerate(drawn) for _ in own[1:])]
+        distinct = sorted({tuple(self.tokens[i]) for i in chosen}, key=lambda t: (len(t), t))
+        place = {pieces: number for number, pieces in enumerate(distinct)}
+        rows = self.rows[examples[span(len(examples), *share)]]
+        pairs = Pairs(
+            image_of=torch.tensor(image_of),
+            eta=torch.from_numpy(self.eta[chosen]),
+            labels=None if self.labels is None else torch.from_numpy(self.labels[examples]),
+            vectors=self._vectors(chosen),
+            metadata=None if self.metadata is None else torch.from_numpy(self.metadata[examples]),
+        )
+        return Batch(
+            images=torch.from_numpy(np.asarray(self.pixels[rows])[:, None]),
+            parts=(group_by_length(distinct[span(len(distinct), *share)], self.pad_id),),
+            text_of=torch.tensor([place[tuple(self.tokens[i])] for i in chosen]),
+            pairs=self.relate(pairs),
+            distinct=len(distinct),
+        )
+
+    def _vectors(self, chosen: list[int]) -> Tensor | None:
+        if self.vectors is None or self.vector_of is None:
+            return None
+        return torch.from_numpy(self.vectors[self.vector_of[chosen]]).float()
+
+    def draw(self, example: int, generator: np.random.Generator, sentences: int) -> Rows:
+        """Some of an example's sentences, drawn without repetition in proportion to ``weights``."""
+        own = self.sentences[example]
+        if self.weights is None:
+            return generator.permutation(own)[:sentences]
+        # Source: Efraimidis and Spirakis 2006, A-ES: the largest u^(1/w).
+        keys = -generator.exponential(size=len(own)) / self.weights[own]
+        return own[np.argsort(-keys, kind="stable")][:sentences]
+
+
+def batch_rows(count: int, size: int, seed: int, step: int) -> Rows:
+    """The examples of a step, [size]: every example once an epoch, in an order of the epoch's own.
+
+    A pure function of its arguments, so that a resumed run sees what the first would have seen;
+    the last incomplete batch of ``count`` examples is left out.
+    """
+    epoch, place = divmod(step, count // size)
+    return _order(count, seed, epoch)[place * size : (place + 1) * size]
+
+
+@lru_cache(maxsize=2)
+def _order(count: int, seed: int, epoch: int) -> Rows:
+    return np.random.default_rng([seed, 0, epoch]).permutation(count)
+
+
+class Loader:
+    """Puts together what a step reads, in a thread of its own.
+
+    Args:
+        model: Whose device, vocabulary and preprocessing it is for.
+        examples: What is trained on.
+        arguments: How to train.
+        share: Which part of how many this process has of a batch.
+    """
+
+    def __init__(
+        self,
+        model: ImageTextModel,
+        examples: Examples,
+        arguments: TrainingArguments,
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
+        self._examples, self._arguments, self._share = examples, arguments, share
+        self._pinned = model.device.type == "cuda"
+        self._vocabulary = (
+            vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
+            if arguments.mlm_weight
+            else None
+        )
+        self.resize, self.crop = model.spec.preprocessing.resize, model.spec.preprocessing.crop
+
+    def make(self, step: int) -> tuple[Batch, Views]:
+        """The batch of a step, on the CPU, and how its images are to be seen."""
+        arguments, seed = self._arguments, self._arguments.seed
+        rows = batch_rows(len(self._examples), arguments.batch, seed, step)
+        draws = np.random.default_rng([seed, 2, step])
+        batch = self._examples.batch(rows, draws, arguments.sentences, self._share)
+        generator = torch.Generator().manual_seed(seed_of(seed, 3, step))
+        views = draw_views(
+            len(rows),
+            self.resize,
+            self.crop,
+            generator,
+            brightness=arguments.brightness,
+            contrast=arguments.contrast,
+            rotation=arguments.rotation,
+        )
+        (tokens,) = batch.parts
+        if self._vocabulary is not None:
+            generator.manual_seed(seed_of(seed, 6, step, self._share[0]))
+            tokens = mask_tokens(tokens, self._vocabulary, generator)
+        own, count = sum(len(group.input_ids) for group in tokens), arguments.accumulate
+        parts = [take(tokens, span(own, k, count)) for k in range(count)]
+        batch = replace(batch, parts=tuple(parts))
+        if self._pinned:
+            batch = batch.map(torch.Tensor.pin_memory)
+        return batch, views[span(len(rows), *self._share)]
+
+
+def collect(
+    records: Sequence[ImageRecord],
+    sentences: Sequence[Sentence],
+    cache: DecodedCache,
+    preprocessing: Preprocessing,
+    tokenize: Callable[[list[str]], list[list[int]]],
+    pad_id: int,
+    rejects: Rejects,
+    *,
+    processes: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Examples:
+    """Decode the images of a split and join them with the sentences of their studies.
+
+    Images without a sentence and sentences of other studies are left out.
+
+    Args:
+        records: The images of one split.
+        sentences: Scored sentences.
+        cache: Where the decoded images are kept.
+        preprocessing: Gives the size of the decoded images.
+        tokenize: Word pieces of sentences, special tokens included.
+        pad_id: The word piece of padding.
+        rejects: Takes the images that cannot be decoded; raises past its limit.
+        processes: Processes that decode; None for one a core, 0 to decode in this one.
+        progress: Called with (done, total) while decoding.
+    """
+    by_study: dict[str, list[int]] = defaultdict(list)
+    studies = {record.study_id for record in records}
+    kept = [sentence for sentence in sentences if sentence.study_id in studies]
+    for i, sentence in enumerate(kept):
+        by_study[sentence.study_id].append(i)
+    with_text = [record for record in records if record.study_id in by_study]
+    decoded = cache.fill(
+        [record.path for record in with_text],
+        preprocessing,
+        processes=processes,
+        reject=lambda row, reason: rejects.add(with_text[row].name, reason),
+        progress=progress,
+    )
+    usable = np.flatnonzero(decoded.slots >= 0)
+    distinct = list(dict.fromkeys(sentence.sentence for sentence in kept))
+    pieces = dict(zip(distinct, tokenize(distinct) if distinct else [], strict=True))
+    return Examples(
+        pixels=decoded.pixels,
+        rows=decoded.slots[usable],
+        sentences=[np.asarray(by_study[with_text[row].study_id]) for row in usable],
+        tokens=[pieces[sentence.sentence] for sentence in kept],
+        eta=np.asarray([sentence.eta for sentence in kept], dtype=np.float32),
+        pad_id=pad_id,
+        records=[with_text[row] for row in usable],
+        texts=kept,
+    )

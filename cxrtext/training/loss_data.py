@@ -1,0 +1,291 @@
+"""What an objective needs of the data beside images and sentences, read before any decoding.
+
+Labels of studies, the similarity of texts and true class probabilities tell false negatives.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from cxrtext.config import Clustered, Conditional, Config, DclEtaTrue, Labelled
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.models import ImageTextModel
+from cxrtext.records import CHEX5, ImageRecord, Sentence, read_labels, read_table
+from cxrtext.training.loader import Examples
+from cxrtext.training.metadata import (
+    Columns,
+    Kind,
+    Values,
+    cluster,
+    distinct_values,
+    kernels_for,
+    read_columns,
+)
+from cxrtext.training.objective import COMPARING_TEXTS
+
+TRUTH = ("study_id", "section", "position", "rho")
+"""Columns of a table of true class probabilities that are read."""
+
+LabelSet = np.ndarray[tuple[int], np.dtype[np.bool_]]
+TextVectors = np.ndarray[tuple[int, ...], np.dtype[np.float16]]
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What an objective needs; empty where it needs nothing.
+
+    Args:
+        labels: Findings by study, each [F].
+        eta: Class probabilities by study, section and position, in place of the estimates.
+        vectors: [U, d], of distinct sentences.
+        vector_of: The row of ``vectors`` of each sentence.
+        metadata: Metadata or cluster by name of the image, each [M].
+        kinds: What the columns of metadata hold, for ``build_objective``.
+    """
+
+    labels: dict[str, LabelSet] = field(default_factory=dict)
+    eta: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    vectors: TextVectors | None = None
+    vector_of: dict[str, int] = field(default_factory=dict)
+    metadata: dict[str, Values] = field(default_factory=dict)
+    kinds: tuple[Kind, ...] = ()
+
+    def attach(self, examples: Examples) -> Examples:
+        """The examples of a split with what the objective needs."""
+        if self.labels:
+            none = np.zeros_like(next(iter(self.labels.values())))
+            sets = [self.labels.get(record.study_id, none) for record in examples.records]
+            examples = replace(examples, labels=np.asarray(sets).reshape(len(sets), len(none)))
+        if self.eta:
+            eta = [self.eta[s.study_id, s.section, s.position] for s in examples.texts]
+            examples = replace(examples, eta=np.asarray(eta, dtype=np.float32))
+        if self.vectors is not None:
+            rows = np.asarray([self.vector_of[s.sentence] for s in examples.texts], dtype=np.int64)
+            examples = replace(examples, vectors=self.vectors, vector_of=rows)
+        if self.metadata:
+            width = len(next(iter(self.metadata.values())))
+            values = [self.metadata[record.name] for record in examples.records]
+            shaped = np.asarray(values, dtype=np.float32).reshape(len(values), width)
+            examples = replace(examples, metadata=shaped)
+        return examples
+
+
+def objective_files(config: Config) -> list[Path]:
+    """The tables that the objective reads beside manifest and sentences.
+
+    Their content decides what a run does, so it belongs into the fingerprint of its data.
+
+    Raises:
+        ConfigError: A table is not there.
+    """
+    objective, manifest = config.objective, config.data.manifest
+    if isinstance(objective, Labelled):
+        return [_table("labels", objective.labels, manifest, objective.name)]
+    if isinstance(objective, DclEtaTrue):
+        given = objective.true_probability
+        return [_table("true_probability", given, manifest, objective.name, "truth")]
+    return []
+
+
+def _table(key: str, given: Path | None, manifest: Path, name: str, stem: str = "labels") -> Path:
+    beside = [manifest.parent / f"{stem}{ending}" for ending in (".csv", ".parquet")]
+    for path in [given] if given else beside:
+        if path.is_file():
+            return path
+    raise ConfigError(
+        f"objective.{key}: {name} reads a table of {stem}, and there is no {given or beside[0]}; "
+        f"give its path with objective.{key}"
+    )
+
+
+def gather_extras(
+    config: Config,
+    records: Sequence[ImageRecord],
+    sentences: Sequence[Sentence],
+    model: ImageTextModel,
+    progress: Callable[[int, int], None] | None = None,
+) -> Extras:
+    """Read and compute what the objective needs, once, before any image is decoded.
+
+    ``model`` is the new one, before its first step and before a state is loaded: text similarity is
+    that of the language model, and the same when a run is resumed.  ``progress`` is called with
+    (done, total) while sentences are compared.
+
+    Raises:
+        ConfigError: A table is not there, or kernels or clusters do not fit the data.
+        DataError: A table is wrong, a column is missing, or a value of it is.
+    """
+    objective, name = config.objective, config.objective.name
+    used = [record for record in records if record.split in ("train", "val")]
+    studies = {record.study_id for record in used}
+    said = [sentence for sentence in sentences if sentence.study_id in studies]
+    training = [record for record in used if record.split == "train"]
+    if not training or not said:
+        return Extras()  # the reader of tables says which two do not meet
+    files = objective_files(config)
+    if isinstance(objective, Labelled):
+        return Extras(labels=label_sets(files[0], objective.findings, training))
+    if isinstance(objective, DclEtaTrue):
+        return Extras(eta=true_probabilities(files[0], said))
+    if name in COMPARING_TEXTS:
+        distinct = list(dict.fromkeys(sentence.sentence for sentence in said))
+        if len(distinct) < 2:
+            raise DataError(
+                f"{config.data.sentences}: all sentences are the same, so {name} cannot tell any "
+                "apart; take another objective.name"
+            )
+        vectors = text_vectors(model, distinct, progress=progress)
+        return Extras(vectors=vectors, vector_of={text: i for i, text in enumerate(distinct)})
+    if isinstance(objective, Conditional):
+        columns = read_columns(config.data.manifest, used, objective.condition)
+        return _conditional(config, objective, used, columns)
+    return Extras()
+
+
+def _conditional(
+    config: Config, objective: Conditional, used: Sequence[ImageRecord], columns: Columns
+) -> Extras:
+    values = columns.values
+    if isinstance(objective, Clustered):
+        fit = np.asarray([record.split == "train" for record in used])
+        values = (
+            distinct_values(config.data.manifest, columns, objective.condition)
+            if objective.clusters is None
+            else cluster(columns, fit, objective.clusters, config.training.seed)
+        )
+    kernels_for(objective, columns.kinds)  # refuses what does not fit
+    by_name = {record.name: row for record, row in zip(used, values, strict=True)}
+    return Extras(metadata=by_name, kinds=columns.kinds)
+
+
+def label_sets(
+    path: Path, findings: Sequence[str] | None, records: Sequence[ImageRecord]
+) -> dict[str, LabelSet]:
+    """The findings of each study that is trained on, [F] by study.
+
+    Only 1 counts, and a study without a row has no finding; ``findings`` is None for those of CheX5
+    that have a column.
+
+    Raises:
+        DataError: The table is wrong, lacks a finding that was asked for, or gives none of the
+            training studies a finding.
+    """
+    if findings is not None:
+        # A misspelt finding would otherwise be absent everywhere, without a word.
+        read_table(path, required=["study_id", *findings])
+    wanted = tuple(findings or CHEX5)
+    sets = {
+        study: np.asarray([values[finding] == 1 for finding in wanted])
+        for study, values in read_labels(path, wanted).items()
+    }
+    studies = {record.study_id for record in records}
+    if not any(sets[study].any() for study in studies & sets.keys()):
+        raise DataError(
+            f"{path}: no training study has a 1 for any of {', '.join(wanted)} "
+            f"({len(studies & sets.keys())} of {len(studies)} studies have a row); check study_id "
+            "and objective.findings"
+        )
+    return sets
+
+
+def true_probabilities(
+    path: Path, sentences: Iterable[Sentence]
+) -> dict[tuple[str, str, int], float]:
+    """The true class probability of each sentence, matched by study, section and position.
+
+    ``path`` is a table with the columns of :data:`TRUTH`, as phantoms have it in ``truth.csv``;
+    where it has a column ``sentence``, that must be the same text.
+
+    Raises:
+        DataError: A sentence has no row or another text there, or a probability is none.
+    """
+    table = read_table(path, required=TRUTH)
+    rows = {(row["study_id"], row["section"], row["position"]): row for row in table.rows}
+    number = {id(row): i for i, row in enumerate(table.rows, 1)}
+    found = {}
+    for sentence in sentences:
+        place = (sentence.study_id, sentence.section, sentence.position)
+        where = f"study '{place[0]}', section {place[1]}, position {place[2]}"
+        row = rows.get((place[0], place[1], str(place[2])))
+        if row is None:
+            raise DataError(
+                f"{path}: no row for {where} of the table of sentences; give the truth of the "
+                "same reports in objective.true_probability"
+            )
+        if row.get("sentence", sentence.sentence) != sentence.sentence:
+            raise DataError(
+                f"{path}: row {number[id(row)]}: another sentence than the table of sentences has "
+                f"at {where}; score the reports that this truth was written for"
+            )
+        found[place] = _probability(path, number[id(row)], row["rho"])
+    return found
+
+
+def _probability(path: Path, row: int, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < 1.0:
+        raise DataError(
+            f"{path}: row {row}: rho '{text}' is not a probability from 0 to below 1; fix it there"
+        )
+    return value
+
+
+@torch.no_grad()
+def text_vectors(
+    model: ImageTextModel,
+    sentences: Sequence[str],
+    batch: int = 256,
+    progress: Callable[[int, int], None] | None = None,
+) -> TextVectors:
+    """Unit vectors of distinct sentences, whose cosines tell how alike they are.
+
+    Mean-pooled last hidden states of the text encoder, minus their mean, normalised.  The states
+    of a BERT share one large direction: as they come, the cosine of any two sentences is high,
+    often near 1, and how high differs from model to model.  Without the mean, cosines spread
+    around 0, and one threshold means much the same for every model.
+
+    Args:
+        model: A model before its first step: its text encoder still is the language model's.
+        sentences: Distinct sentences, U.
+        batch: Sentences at a time.
+        progress: Called with (done, total).
+
+    Returns:
+        [U, hidden size], float16, for half the memory.
+
+    Source: Ethayarajh 2019 (How contextual are contextualized word representations?), section 4,
+        for the shared direction; taking it away is ours.
+    """
+    encoder, training = model.text_encoder.backbone, model.training
+    hidden = int(encoder.config.hidden_size)
+    vectors = np.empty((len(sentences), hidden), dtype=np.float16)
+    total, shift = torch.zeros(hidden, dtype=torch.float64), torch.zeros(hidden)
+    order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+    model.eval()
+    for start in range(0, len(order), batch):
+        rows = order[start : start + batch]
+        tokens = model.tokenize([sentences[i] for i in rows])
+        ids, mask = (tokens[n].to(model.device) for n in ("input_ids", "attention_mask"))
+        states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        weights = mask[..., None].to(states.dtype)
+        pooled = ((states * weights).sum(dim=1) / weights.sum(dim=1)).float().cpu()
+        if start == 0:  # what all have in common would use up float16's digits
+            shift = pooled.mean(dim=0)
+        pooled -= shift
+        total += pooled.double().sum(dim=0)
+        vectors[rows] = pooled.half().numpy()
+        if progress:
+            progress(min(start + batch, len(order)), len(order))
+    model.train(training)
+    mean = (total / max(1, len(sentences))).float()
+    for start in range(0, len(vectors), 4096):  # in place: the table may be of gigabytes
+        part = torch.from_numpy(vectors[start : start + 4096]).float()
+        vectors[start : start + 4096] = F.normalize(part - mean, dim=1).half().numpy()
+    return vectors

@@ -1,0 +1,321 @@
+"""The losses of anchors against candidates, in one direction, by the name of the objective.
+
+Nothing here reads a value from the device: what can be refused is refused before, by the
+``check_`` functions, on the CPU.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from cxrtext.config import (
+    Clustered,
+    ConditionalAlignmentUniformity,
+    DclEta,
+    DclEtaLm,
+    DclEtaTrue,
+    FairCclk,
+    HardNegative,
+    HardnegCclk,
+    InfoNce,
+    ObjectiveSection,
+    PositiveDebiased,
+    RemoveByLabels,
+    RemoveByText,
+    ResampleByText,
+    ReweightByText,
+    Supervised,
+    WeaksupCclk,
+    YAware,
+)
+from cxrtext.errors import WorkError
+from cxrtext.objectives import kernels
+from cxrtext.objectives.cclk import cclk_terms, conditional_weights
+from cxrtext.objectives.conditional import (
+    check_repulsion,
+    check_shares,
+    conditional_alignment_terms,
+    conditional_uniformity_terms,
+    weights_of,
+    y_aware_terms,
+)
+from cxrtext.objectives.contrastive import (
+    info_nce_terms,
+    removed_terms,
+    resampled,
+    reweighted_terms,
+    same_cluster,
+    supervised_terms,
+)
+from cxrtext.objectives.debiasing import debiased_terms, hard_negative_terms
+from cxrtext.objectives.positive_debiasing import positive_debiased_terms
+from cxrtext.objectives.scores import rows_of
+from cxrtext.training.metadata import Kernel
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """Anchors in rows, candidates in columns, and what is known of them.
+
+    Args:
+        scores: [A, C], scaled by γ²; −inf is no candidate.
+        positive: [A], the column of each anchor's positive.
+        eta: [A], class probability of each anchor's sentence.
+        gamma_sq: γ².
+        same: [A, C], where findings are shared.
+        similarity: [A, C], cosines of texts.
+        clusters: [C], the candidates' clusters.
+        kernel: [C, C], Gram matrix of the candidates.
+        generator: Draws negatives.
+    """
+
+    scores: Tensor
+    positive: Tensor
+    eta: Tensor
+    gamma_sq: Tensor
+    same: Tensor | None = None
+    similarity: Tensor | None = None
+    clusters: Tensor | None = None
+    kernel: Tensor | None = None
+    generator: torch.Generator | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an objective makes of anchors, each [A].
+
+    Args:
+        losses: In nats, to be averaged; of both directions, weighted so that they count the same.
+        clamped: Whether a debiased loss is at its floor; None for other losses.
+        without_negatives: Whether the objective removed every negative; None where it removes none.
+        advice: What to say where no anchor has a negative.
+    """
+
+    losses: Tensor
+    clamped: Tensor | None = None
+    without_negatives: Tensor | None = None
+    advice: str = ""
+
+    def measures(self) -> list[Tensor]:
+        """The share of clamped anchors, and the number of those without a negative."""
+        zero = self.losses.new_zeros(())
+        return [
+            zero if self.clamped is None else self.clamped.float().mean(),
+            zero if self.without_negatives is None else self.without_negatives.float().sum(),
+        ]
+
+
+def needed(value: T | None, name: str, what: str) -> T:
+    """A value that the objective cannot do without.
+
+    Raises:
+        ValueError: It is None.
+    """
+    if value is None:
+        raise ValueError(f"{name} needs {what}; see gather_extras")
+    return value
+
+
+@contextmanager
+def defined(section: ObjectiveSection) -> Iterator[None]:
+    """Say which key to change where the metadata that met in a batch leave a loss undefined."""
+    try:
+        yield
+    except ValueError as error:
+        raise WorkError(
+            f"objective.name: {section.name} is not defined on a batch: {error}; raise "
+            "training.batch, or change objective.kernel or objective.condition"
+        ) from None
+
+
+def check_weights(section: ObjectiveSection, weights: Tensor) -> None:
+    """Refuse weights [A, C] with which a loss of alignment is not defined."""
+    if isinstance(section, YAware | ConditionalAlignmentUniformity):
+        with defined(section):
+            check_shares(weights)
+
+
+def check_uniformity(section: ObjectiveSection, weights: Tensor) -> None:
+    """Refuse weights [A, C] with which uniformity is not defined."""
+    if isinstance(section, ConditionalAlignmentUniformity):
+        with defined(section):
+            check_repulsion(weights, weights.shape[1])
+
+
+def hard_sentences(
+    section: HardnegCclk,
+    kernel: Kernel,
+    forward: Direction,
+    texts: Tensor,
+    rounds: Sequence[Tensor],
+) -> Terms:
+    """HardNeg-CCLK of sentences, z of each anchor being its own embedding.
+
+    An image's candidate has the z of a sentence of its own, so the first, the second … sentences
+    of the images are taken in turn.
+    """
+    image_of, own = forward.positive, texts.detach()
+    parts = []
+    for anchors in rounds:
+        z = own[: forward.scores.shape[1]].index_copy(0, image_of[anchors], own[anchors])
+        part = replace(
+            forward,
+            scores=forward.scores[anchors],
+            positive=image_of[anchors],
+            eta=forward.eta[anchors],
+            kernel=kernels.gram(kernel.name, z, kernel.sigma),
+        )
+        parts.append(losses_of(section, part))
+    order = torch.cat(list(rounds)).argsort()
+    clamped = [needed(part.clamped, section.name, "floors") for part in parts]
+    return Terms(torch.cat([part.losses for part in parts])[order], torch.cat(clamped)[order])
+
+
+def image_anchors(forward: Direction) -> Direction:
+    """The other direction: images are the anchors of their first sentence.
+
+    The other sentences of an image are no candidates.  Where a kernel compares candidates, they
+    are the first sentences alone, one an image, so that it stays the images' own.
+    """
+    B = forward.scores.shape[1]
+    first = torch.arange(B, device=forward.scores.device)
+    if forward.kernel is not None:
+        scores = forward.scores[:B].T
+        return Direction(scores, first, forward.eta[:B], forward.gamma_sq, kernel=forward.kernel)
+    others = forward.positive[:, None] == first
+    others[first, first] = False
+    return Direction(
+        scores=forward.scores.masked_fill(others, -torch.inf).T,
+        positive=first,
+        eta=forward.eta[:B],
+        gamma_sq=forward.gamma_sq,
+        same=None if forward.same is None else forward.same.T,
+        similarity=None if forward.similarity is None else forward.similarity.T,
+        clusters=None if forward.clusters is None else forward.clusters[forward.positive],
+        generator=forward.generator,
+    )
+
+
+def joined(terms: Sequence[Terms], advice: str = "") -> Terms:
+    """One or both directions as one, which weigh the same whatever their sizes."""
+    total = sum(len(part.losses) for part in terms)
+    weighted = [part.losses * (total / (len(terms) * len(part.losses))) for part in terms]
+    clamped = [part.clamped for part in terms if part.clamped is not None]
+    alone = [part.without_negatives for part in terms if part.without_negatives is not None]
+    return Terms(
+        torch.cat(weighted),
+        torch.cat(clamped) if clamped else None,
+        torch.cat(alone) if alone else None,
+        advice,
+    )
+
+
+def losses_of(section: ObjectiveSection, d: Direction) -> Terms:
+    """The objective's losses in one direction, with what is worth logging of them."""
+    return _FAMILIES[section.name](section, d)
+
+
+def _info_nce(_: InfoNce, d: Direction) -> Terms:
+    return Terms(info_nce_terms(rows_of(d.scores, d.positive)))
+
+
+def _debiased(section: DclEta | DclEtaLm | DclEtaTrue, d: Direction) -> Terms:
+    eta = section.eta if isinstance(section, DclEta) else d.eta
+    return Terms(*debiased_terms(rows_of(d.scores, d.positive), eta, d.gamma_sq))
+
+
+def _hard_negative(section: HardNegative, d: Direction) -> Terms:
+    rows = rows_of(d.scores, d.positive)
+    return Terms(*hard_negative_terms(rows, section.tau_plus, section.beta, d.gamma_sq))
+
+
+def _positive_debiased(section: PositiveDebiased, d: Direction) -> Terms:
+    column = d.positive[:, None]
+    positive = d.scores.gather(1, column)
+    negative = d.scores.scatter(1, column, -torch.inf)
+    # An anchor scores γ² against itself: embeddings are unit vectors before they are scaled.
+    given = (positive, negative, d.gamma_sq, section.tau_plus, d.gamma_sq)
+    return Terms(*positive_debiased_terms(*given))
+
+
+def _removed(section: RemoveByLabels | RemoveByText, d: Direction) -> Terms:
+    if isinstance(section, RemoveByLabels):
+        same = needed(d.same, section.name, "labels of the images' studies")
+    else:
+        similarity = needed(d.similarity, section.name, "text vectors of the sentences")
+        same = similarity > section.threshold
+    losses, alone = removed_terms(d.scores, same, d.positive)
+    return Terms(losses, without_negatives=alone)
+
+
+def _resampled(section: ResampleByText, d: Direction) -> Terms:
+    similarity = needed(d.similarity, section.name, "text vectors of the sentences")
+    if d.generator is None:
+        raise ValueError(f"{section.name} needs a generator that follows from the seed and step")
+    given = (section.keep, section.beta, d.generator, d.positive)
+    return Terms(info_nce_terms(rows_of(resampled(d.scores, similarity, *given), d.positive)))
+
+
+def _reweighted(section: ReweightByText, d: Direction) -> Terms:
+    similarity = needed(d.similarity, section.name, "text vectors of the sentences")
+    return Terms(reweighted_terms(rows_of(d.scores, d.positive), similarity, section.beta))
+
+
+def _supervised(section: Supervised, d: Direction) -> Terms:
+    same = needed(d.same, section.name, "labels of the images' studies")
+    return Terms(supervised_terms(d.scores, same, d.positive))
+
+
+def _clustered(section: Clustered, d: Direction) -> Terms:
+    clusters = needed(d.clusters, section.name, "clusters of the images")
+    same = same_cluster(d.scores, clusters, d.positive)
+    if section.name == "weaksup-info-nce":
+        return Terms(supervised_terms(d.scores, same, d.positive))
+    losses, alone = removed_terms(d.scores, ~same, d.positive)
+    return Terms(losses, without_negatives=alone)
+
+
+def _y_aware(section: YAware, d: Direction) -> Terms:
+    kernel = needed(d.kernel, section.name, "metadata of the images")
+    return Terms(y_aware_terms(d.scores, weights_of(kernel, d.positive)))
+
+
+def _conditional(section: ConditionalAlignmentUniformity, d: Direction) -> Terms:
+    kernel = needed(d.kernel, section.name, "metadata of the images")
+    weights = weights_of(kernel, d.positive)
+    alignment = conditional_alignment_terms(d.scores, weights)
+    return Terms(alignment + section.weight * conditional_uniformity_terms(d.scores, weights))
+
+
+def _cclk(section: WeaksupCclk | FairCclk | HardnegCclk, d: Direction) -> Terms:
+    kernel = needed(d.kernel, section.name, "metadata of the images")
+    weights, fair = conditional_weights(kernel, section.ridge), section.name != "weaksup-cclk"
+    return Terms(*cclk_terms(d.scores, weights, d.positive, fair=fair))
+
+
+_FAMILIES: dict[str, Callable[[Any, Direction], Terms]] = {
+    "info-nce": _info_nce,
+    "dcl-eta": _debiased,
+    "dcl-eta-lm": _debiased,
+    "dcl-eta-true": _debiased,
+    "hard-negative": _hard_negative,
+    "positive-debiased": _positive_debiased,
+    "remove-by-labels": _removed,
+    "remove-by-text": _removed,
+    "resample-by-text": _resampled,
+    "reweight-by-text": _reweighted,
+    "supervised": _supervised,
+    "weaksup-info-nce": _clustered,
+    "fair-info-nce": _clustered,
+    "y-aware": _y_aware,
+    "conditional-alignment-uniformity": _conditional,
+    "weaksup-cclk": _cclk,
+    "fair-cclk": _cclk,
+    "hardneg-cclk": _cclk,  # is Fair-CCLK with the anchors' own embeddings as metadata
+}

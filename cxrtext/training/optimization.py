@@ -1,0 +1,191 @@
+"""How long and how fast to train, what an optimizer moves, and the average of what it moved."""
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cxrtext.models import ImageTextModel
+
+Decay = Literal["cosine", "constant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What the loop reads of how to train, whatever is trained.
+
+    Args:
+        steps: Steps in all.
+        batch: Images a step.
+        lr: Highest learning rate.
+        warmup: Steps of the linear warm-up.
+        decay: What comes after it.
+        clip: Largest norm of the gradients; infinite for no limit.
+        seed: What a step sees and draws follows from it and the step.
+        precision: "float32", "bfloat16" or "float16".
+    """
+
+    steps: int
+    batch: int
+    lr: float = 1e-5
+    warmup: int = 0
+    decay: Decay = "cosine"
+    clip: float = 1.0
+    seed: int = 0
+    precision: str = "float32"
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, from 0."""
+        return learning_rate(
+            step, total=self.steps, warmup=self.warmup, peak=self.lr, decay=self.decay
+        )
+
+    def advice(self) -> str:
+        """What to change where a loss or a gradient is no number."""
+        half = self.precision != "float32"
+        return f"lower lr (now {self.lr:g})" + (", or take float32 precision" if half else "")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingArguments(Schedule):
+    """How to train the image–text model; see ``config.TrainingSection``."""
+
+    sentences: int = 1
+    accumulate: int = 1
+    brightness: float = 0.0
+    contrast: float = 0.0
+    rotation: float = 0.0
+    mlm_weight: float = 0.0
+    ema: float = 0.0
+    lock: tuple[str, ...] = ()
+
+    def advice(self) -> str:
+        """What to change where a loss or a gradient is no number."""
+        half = self.precision != "float32"
+        other = ", or train with training.precision=float32" if half else ", or training.clip"
+        return f"lower training.lr (now {self.lr:g}){other}"
+
+
+def learning_rate(
+    step: int, *, total: int, warmup: int, peak: float, decay: Decay = "cosine"
+) -> float:
+    """Linear warm-up to ``peak``, then cosine decay to zero, or none.
+
+    A warm-up longer than half the run is cut there.  Above 0 for every step, from 0, below
+    ``total``.
+    """
+    warmup = min(warmup, total // 2)
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    if decay == "constant":
+        return peak
+    progress = (step - warmup) / max(1, total - warmup)
+    return peak * 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+def seed_of(*numbers: int) -> int:
+    """A seed for torch that follows from numbers alone."""
+    return int(np.random.default_rng(numbers).integers(2**62))
+
+
+def lock_towers(model: ImageTextModel, lock: Iterable[str]) -> None:
+    """Hold an encoder up to its projection still."""
+    for name in lock:
+        _backbone(model, name).requires_grad_(False)
+
+
+def set_training(model: ImageTextModel, lock: Iterable[str]) -> None:
+    """Training mode; locked encoders stay in evaluation: no dropout, no batch statistics."""
+    model.train()
+    for name in lock:
+        _backbone(model, name).eval()
+
+
+def _backbone(model: ImageTextModel, name: str) -> nn.Module:
+    encoder = model.image_encoder if name == "image" else model.text_encoder
+    return encoder.backbone
+
+
+def parameter_groups(
+    model: ImageTextModel,
+    head: nn.Module | None,
+    *,
+    weight_decay: float,
+    image_lr: float,
+    text_lr: float,
+) -> list[dict[str, object]]:
+    """What an optimizer is to move, and how; what needs no gradient is left out.
+
+    Biases, norms and γ² do not decay.  ``scale`` is the group's share of the learning rate:
+    ``image_lr`` and ``text_lr`` of the encoders; the language model's head goes with the text.
+    """
+    groups = []
+    seen: set[int] = set()
+    parts: list[tuple[float, Iterable[nn.Parameter]]] = [
+        (image_lr, model.image_encoder.parameters()),
+        (text_lr, model.text_encoder.parameters()),
+        (text_lr, head.parameters() if head else []),
+        (1.0, model.parameters()),
+    ]
+    for scale, parameters in parts:
+        new = [p for p in parameters if p.requires_grad and id(p) not in seen]
+        seen.update(map(id, new))
+        for decay, chosen in (
+            (weight_decay, [p for p in new if p.ndim > 1]),
+            (0.0, [p for p in new if p.ndim <= 1]),
+        ):
+            if chosen:
+                groups.append({"params": chosen, "weight_decay": decay, "scale": scale})
+    return groups
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate of every group, by its share."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["scale"]
+
+
+class Average:
+    """An exponential moving average of a model's weights; buffers stay the model's own.
+
+    ``decay`` is how much of the average stays at each step; less in the first steps, so that the
+    beginning is forgotten.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.weights = {n: p.detach().clone() for n, p in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, step: int) -> None:
+        """Take in the weights after a step (from 1)."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        current = {name: parameter.detach() for name, parameter in model.named_parameters()}
+        averages = [self.weights[name] for name in current]
+        torch._foreach_lerp_(averages, list(current.values()), 1 - decay)
+
+    def load(self, weights: dict[str, Tensor]) -> None:
+        """Take the averages of a saved state."""
+        for name, value in self.weights.items():
+            value.copy_(weights[name])
+
+    @contextmanager
+    def swapped_in(self, model: nn.Module) -> Iterator[None]:
+        """Give the model the averages inside the block, and its own weights back after it."""
+        self._swap(model)
+        try:
+            yield
+        finally:
+            self._swap(model)
+
+    @torch.no_grad()
+    def _swap(self, model: nn.Module) -> None:
+        for name, parameter in model.named_parameters():
+            own = parameter.detach().clone()
+            parameter.copy_(self.weights[name])
+            self.weights[name].copy_(own)

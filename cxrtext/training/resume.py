@@ -1,0 +1,171 @@
+"""What a run needs to resume: the last few states, and proof that it is the same run.
+
+A state's file carries the number of its step and the beginning of its SHA-256 in its name, so that
+one rename puts in place both, and a damaged file is noticed.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+
+from cxrtext.config import Config
+from cxrtext.errors import CheckpointError, WorkError
+from cxrtext.files import is_as_named, sha256, write_named
+
+PATTERN = "step-*.pt"
+
+FREE = ("device", "log_every", "validate_every", "save_every", "keep")
+"""Keys of the training section that a resumed run may have otherwise."""
+
+
+def save_state(folder: Path, step: int, state: Mapping[str, Any], keep: int) -> Path:
+    """Write the state after ``step`` steps, whole or not at all; ``keep`` states stay with it."""
+    named = write_named(
+        folder, f"step-{step:08d}", ".pt", lambda path: torch.save(dict(state), path)
+    )
+    for old in _newest_first(folder):
+        if old != named and _step_of(old) >= step:
+            old.unlink()  # of a later step: what a damaged state was passed over for
+    for old in _newest_first(folder)[keep:]:
+        old.unlink()
+    return named
+
+
+def load_newest_state(
+    folder: Path, say: Callable[[str], None] = lambda _: None
+) -> dict[str, Any] | None:
+    """Read the newest state that is whole, onto the CPU; None where nothing was saved yet.
+
+    ``say`` hears of each damaged state that is passed over.
+
+    Raises:
+        CheckpointError: There are states, and none of them is readable.
+    """
+    paths = _newest_first(folder)
+    for path in paths:
+        reason = "it is not what was written"
+        try:
+            if is_as_named(path):
+                state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+                return state
+        except (OSError, RuntimeError, UnpicklingError, EOFError, ValueError) as error:
+            reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        if path != paths[-1]:
+            say(f"{path}: damaged ({reason}); going on from the state before it")
+    if paths:
+        raise CheckpointError(
+            f"{paths[-1]}: not a readable training state, and there is no older one; remove "
+            f"{folder} to start afresh"
+        )
+    return None
+
+
+def last_good(folder: Path) -> str:
+    """Where the newest state lies and what step it is of, for a message."""
+    paths = _newest_first(folder)
+    if not paths:
+        return "no state was saved yet"
+    return f"the last good state is that of step {_step_of(paths[0])}, {paths[0]}"
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    return sorted(folder.glob(PATTERN), key=_step_of, reverse=True)
+
+
+def _step_of(path: Path) -> int:
+    digits = path.stem.split("-")[1]
+    return int(digits) if digits.isdigit() else -1
+
+
+def require_room(folder: Path, size: int, what: str) -> None:
+    """Refuse to write ``size`` bytes that will not fit on the disk of a folder, made or not.
+
+    Raises:
+        WorkError: There is less room.
+    """
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    if free < size:
+        raise WorkError(
+            f"{folder}: {what} takes {size / 1e9:.3g} GB and the disk has {free / 1e9:.3g} GB "
+            "free; make room, lower training.keep, or train elsewhere with --set out=…"
+        )
+
+
+def bytes_of(state: Any) -> int:
+    """Bytes of the tensors in nested dictionaries and lists."""
+    if isinstance(state, torch.Tensor):
+        return state.nbytes
+    if isinstance(state, Mapping):
+        return sum(bytes_of(value) for value in state.values())
+    if isinstance(state, list | tuple):
+        return sum(bytes_of(value) for value in state)
+    return 0
+
+
+def first_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """The first key in which two nested configurations differ, with both values."""
+    for key in [*before, *(key for key in now if key not in before)]:
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            inner = first_difference(old, new)
+            if inner:
+                return f"{key}.{inner}"
+        elif old != new:
+            return f"{key} was {old} and is now {new}"
+    return None
+
+
+def fingerprint(paths: list[Path]) -> str:
+    """SHA-256 over the contents of files, in hexadecimal."""
+    return hashlib.sha256(";".join(sha256(path) for path in paths).encode()).hexdigest()
+
+
+def plain(config: Config) -> dict[str, Any]:
+    """A configuration as nested dictionaries of numbers and texts."""
+    return config.model_dump(mode="json")
+
+
+def deciding(config: Config) -> dict[str, Any]:
+    """What must be equal for a run to go on: all but its places and how often it logs."""
+    tree = plain(config)
+    del tree["out"]
+    # What lies in these files is compared by its digest.
+    for section, names in (
+        ("data", ("manifest", "sentences", "cache")),
+        ("objective", ("labels", "true_probability")),
+        ("model", ("image_weights",)),
+        ("training", ("prompts",)),
+    ):
+        for name in names:
+            tree[section].pop(name, None)
+    if Path(config.model.text).is_dir():
+        del tree["model"]["text"]
+    kept = set(FREE) - ({"validate_every"} if config.training.patience else set())
+    tree["training"] = {k: v for k, v in tree["training"].items() if k not in kept}
+    return tree
+
+
+def check_same(saved: dict[str, Any], config: Config, data: str, state: Path) -> None:
+    """Refuse to go on with another configuration or other data.
+
+    Raises:
+        CheckpointError: Naming the first key that differs and both values.
+    """
+    difference = first_difference(saved["configuration"], deciding(config))
+    if difference:
+        raise CheckpointError(
+            f"{state}: saved by a run with another configuration: {difference}; resume with the "
+            "old value, or train into a new folder (--set out=…)"
+        )
+    if saved["data"] != data:
+        raise CheckpointError(
+            f"{state}: saved by a run on other data: the manifest, the sentences or a table of the "
+            "objective has changed; resume with the old ones, or train into a new folder "
+            "(--set out=…)"
+        )

@@ -1,0 +1,255 @@
+"""What is measured on the validation split while a model is trained, and what is kept of it."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cxrtext.config import Config
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation.classification import prompt_embeddings, score_differences
+from cxrtext.evaluation.metrics import area_under_curve
+from cxrtext.evaluation.prompts import CHEX5_PROMPTS, Prompts, read_prompts
+from cxrtext.evaluation.retrieval import retrieval_metrics
+from cxrtext.images.augment import centre_crop
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.reference import (
+    REFERENCE,
+    Reference,
+    choose_reference,
+    embed_reference,
+    save_reference,
+)
+from cxrtext.models.similarity import attention_entropy
+from cxrtext.records import read_labels
+from cxrtext.training.batches import group_by_length
+from cxrtext.training.distributed import Processes
+from cxrtext.training.loader import Examples
+from cxrtext.training.optimization import TrainingArguments, seed_of
+from cxrtext.training.step import Loss, accuracy, autocast, prepared
+from cxrtext.training.tables import labels_beside
+
+RETRIEVED = 500
+"""Images, the first of the split, among which sentences are searched, and the other way round."""
+
+CUTOFFS = (1, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroShot:
+    """Prompts by finding, and labels [F, n] of the examples: 1, 0, or NaN where unknown."""
+
+    prompts: Mapping[str, Prompts]
+    labels: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+@dataclass(slots=True)
+class _Part:
+    """What one process found; parts are put together in the end."""
+
+    sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    batches: int = 0
+    differences: dict[int, list[float]] = field(default_factory=dict)
+    columns: dict[int, Any] = field(default_factory=dict)
+
+
+@torch.inference_mode()
+def validate(
+    model: ImageTextModel,
+    examples: Examples,
+    objective: Loss,
+    arguments: TrainingArguments,
+    zero_shot: ZeroShot | None,
+    processes: Processes,
+) -> dict[str, float]:
+    """Measure a model on at least two other examples, the same ones at every call.
+
+    Each of the processes takes a part of the batches; all get the same numbers.
+
+    Returns:
+        ``loss`` in nats, ``accuracy`` and ``floored`` (the share of clamped anchors) over whole
+        batches, or the one that there is; ``R@1``, ``R@5`` (mean of both directions, and each as
+        ``text_to_image_R@1``, …) among the first :data:`RETRIEVED` images; ``entropy`` of the
+        non-local attention; ``auc`` and ``auc_<finding>``.
+    """
+    model.eval()
+    size = min(arguments.batch, len(examples))
+    prompts = prompt_embeddings(model, zero_shot.prompts) if zero_shot else None
+    texts, relevant = _searched(model, examples, arguments)
+    part = _Part()
+    for number in range(processes.rank, -(-len(examples) // size), processes.world):
+        rows = np.arange(number * size, min((number + 1) * size, len(examples)))
+        regions = _measure_batch(model, examples, rows, objective, arguments, number, part)
+        if prompts is not None:
+            scored = score_differences(model, regions, prompts).T.tolist()  # [b, F]
+            part.differences.update(zip(rows.tolist(), scored, strict=True))
+        kept = rows[rows < relevant.shape[1]]
+        if len(kept):
+            columns = model.scores(regions[: len(kept)], texts).T.cpu().numpy()  # [b, T]
+            part.columns.update(zip(kept.tolist(), columns, strict=True))
+    return _together(processes.gather(part), relevant, zero_shot)
+
+
+def _measure_batch(
+    model: ImageTextModel,
+    examples: Examples,
+    rows: np.ndarray[tuple[int], np.dtype[np.int64]],
+    objective: Loss,
+    arguments: TrainingArguments,
+    number: int,
+    part: _Part,
+) -> Tensor:
+    """Add one batch's numbers to a part; returns its regions, [b, N, D]."""
+    batch = examples.batch(rows, np.random.default_rng([arguments.seed, 4, number]))
+    batch = batch.to(model.device)
+    images = centre_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
+    with autocast(model.device, arguments.precision):
+        regions = model.embed_images(prepared(model, images)).flatten(1, 2)
+        distinct = [model.embed_tokens(g.input_ids, g.attention_mask) for g in batch.tokens]
+    regions, texts = regions.float(), torch.cat(distinct).float()[batch.text_of]
+    part.sums["images"] += len(rows)
+    if model.spec.aggregator in ("nl", "lse+nl"):
+        part.sums["entropy"] += float(attention_entropy(regions, model.query).sum())
+    if len(rows) == min(arguments.batch, len(examples)):
+        gamma_sq = model.gamma_sq
+        scores = gamma_sq * model.scores(regions, texts)
+        draws = torch.Generator().manual_seed(seed_of(arguments.seed, 8, number))
+        terms = objective(scores, batch.pairs, gamma_sq, texts, draws)
+        part.sums["loss"] += float(terms.losses.mean())
+        part.sums["floored"] += float(terms.measures()[0])
+        part.sums["accuracy"] += float(accuracy(scores, batch.pairs.image_of))
+        part.batches += 1
+    return regions
+
+
+def _searched(
+    model: ImageTextModel, examples: Examples, arguments: TrainingArguments
+) -> tuple[Tensor, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+    """Distinct sentences of the first images, [T, D], and whose they are, [T, images]."""
+    images = min(RETRIEVED, len(examples))
+    owners: dict[tuple[int, ...], set[int]] = defaultdict(set)
+    for image in range(images):
+        for sentence in examples.sentences[image]:
+            owners[tuple(examples.tokens[sentence])].add(image)
+    distinct = sorted(owners, key=lambda pieces: (len(pieces), pieces))
+    relevant = np.zeros((len(distinct), images), dtype=np.bool_)
+    for row, pieces in enumerate(distinct):
+        relevant[row, list(owners[pieces])] = True
+    with autocast(model.device, arguments.precision):
+        texts = [
+            model.embed_tokens(
+                group.input_ids.to(model.device), group.attention_mask.to(model.device)
+            ).float()
+            for group in group_by_length(distinct, examples.pad_id)
+        ]
+    return torch.cat(texts), relevant
+
+
+def _together(
+    parts: Sequence[_Part],
+    relevant: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+    zero_shot: ZeroShot | None,
+) -> dict[str, float]:
+    batches = sum(part.batches for part in parts)
+    numbers = {
+        name: sum(part.sums[name] for part in parts) / batches
+        for name in ("loss", "accuracy", "floored")
+    }
+    columns = {row: column for part in parts for row, column in part.columns.items()}
+    scores = np.stack([columns[row] for row in range(relevant.shape[1])], axis=1)  # [T, images]
+    sentences = retrieval_metrics(scores, relevant, CUTOFFS)
+    images = retrieval_metrics(scores.T, relevant.T, CUTOFFS)
+    for k in CUTOFFS:
+        numbers[f"R@{k}"] = (sentences[f"R@{k}"] + images[f"R@{k}"]) / 2
+        numbers[f"text_to_image_R@{k}"] = sentences[f"R@{k}"]
+        numbers[f"image_to_text_R@{k}"] = images[f"R@{k}"]
+    differences = {row: each for part in parts for row, each in part.differences.items()}
+    if any("entropy" in part.sums for part in parts):
+        seen = sum(part.sums["images"] for part in parts)
+        numbers["entropy"] = sum(part.sums["entropy"] for part in parts) / seen
+    return numbers | (_areas(differences, zero_shot) if zero_shot else {})
+
+
+def _areas(differences: Mapping[int, Sequence[float]], zero_shot: ZeroShot) -> dict[str, float]:
+    """Area under the curve of each finding with both classes, and their mean."""
+    areas = {}
+    scores = np.asarray([differences[row] for row in range(len(differences))]).T  # [F, n]
+    for name, values, labels in zip(zero_shot.prompts, scores, zero_shot.labels, strict=True):
+        known = ~np.isnan(labels)
+        if len(np.unique(labels[known])) == 2:
+            areas[f"auc_{name}"] = area_under_curve(values[known], labels[known])
+    return {"auc": float(np.mean(list(areas.values()))), **areas} if areas else {}
+
+
+def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None]) -> ZeroShot | None:
+    """Labels and prompts of the validation split, where labels lie beside the manifest.
+
+    A table that cannot be used is said, and is an error only where the run was told to go by it.
+
+    Raises:
+        DataError: The prompts, or labels that are needed, are wrong.
+    """
+    path = labels_beside(config)
+    given = config.training.prompts
+    if path is None or not len(examples):
+        return None
+    prompts = read_prompts(given) if given else CHEX5_PROMPTS
+    try:
+        labels = read_labels(path, tuple(prompts))
+    except DataError as error:
+        if given or config.training.best == "val/auc":
+            raise
+        say(f"no zero-shot AUC in training: {error}")
+        return None
+    table = [
+        [labels.get(record.study_id, {}).get(finding) for record in examples.records]
+        for finding in prompts
+    ]
+    known = np.asarray(
+        [[float(cell) if cell in (0, 1) else np.nan for cell in row] for row in table]
+    )
+    both = ((known == 1).any(axis=1) & (known == 0).any(axis=1)).any()
+    return ZeroShot(prompts, known) if both else None
+
+
+def check_best(config: Config, val_set: Examples, zero_shot: ZeroShot | None) -> None:
+    """Refuse to wait for a measure that will never be there.
+
+    Raises:
+        ConfigError: Saying what is missing.
+    """
+    best, patience = config.training.best, config.training.patience
+    if best == "val/auc" and zero_shot is None:
+        raise ConfigError(
+            "training.best: val/auc needs labels of validation images, 1 and 0 of one finding at "
+            f"least, in a labels.csv beside {config.data.manifest}; add it, or choose val/loss"
+        )
+    if patience and len(val_set) < 2:
+        raise ConfigError(
+            f"training.patience: {config.data.manifest} has {len(val_set)} validation image(s) "
+            "with text; give the manifest a split 'val', or set training.patience=0"
+        )
+
+
+def keep_references(out: Path, validation: Examples, device: str) -> None:
+    """Put reference images, of the validation split if it has any, into checkpoints without."""
+    folders = [out / name for name in ("checkpoint", "checkpoint-best")]
+    wanting = [f for f in folders if f.is_dir() and not (f / REFERENCE).is_file()]
+    records = validation.records
+    if not records or not wanting:
+        return
+    chosen = choose_reference(
+        [record.name for record in records], [record.patient_id for record in records]
+    )
+    made: dict[str, Reference] = {}
+    for folder in wanting:
+        model = load_model(folder, device)
+        if model.fingerprint not in made:
+            squares = (validation.pixels[validation.rows[place]][None] for place in chosen)
+            made = {model.fingerprint: embed_reference(model, squares)}
+        save_reference(folder, made[model.fingerprint], model.fingerprint)

@@ -1,0 +1,267 @@
+"""The hub is always a fake here: a folder, or something that refuses to answer."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import huggingface_hub
+import pytest
+import torch
+from huggingface_hub import constants
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from cxrtext.errors import CheckpointError, HubError
+from cxrtext.models.folders import DEFAULT_MODEL, PINNED, find_model_folder
+from cxrtext.models.masked_lm import load_masked_language_model
+
+WriteModel = Callable[..., Path]
+FIRST, SECOND = "1" * 40, "2" * 40
+SPECIALIZED = "microsoft/BiomedVLP-CXR-BERT-specialized"
+
+
+class FakeHub:
+    """A hub of one model with branches and tags; it counts how often it is asked."""
+
+    def __init__(self, cache: Path, write: WriteModel) -> None:
+        self.cache = cache
+        self.write = write
+        self.refs = {"main": FIRST, "v1.1": SECOND}
+        self.asked: list[str] = []
+        self.patterns: list[str] = []
+
+    def snapshot(self, repository: str, commit: str) -> Path:
+        name = "models--" + repository.replace("/", "--")
+        return self.cache / name / "snapshots" / commit
+
+    def commit(self, revision: str) -> str:
+        return self.refs.get(revision, revision)
+
+    def model_info(self, repository: str, *, revision: str, timeout: float) -> Any:
+        assert timeout <= 10
+        self.asked.append(f"{repository}@{revision}")
+
+        names = ("config.json", "pytorch_model.bin", "modeling_x.py")
+        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in names])
+
+    def snapshot_download(
+        self,
+        repository: str,
+        *,
+        revision: str,
+        local_files_only: bool = False,
+        allow_patterns: list[str] | None = None,
+        etag_timeout: float = 0.0,
+    ) -> str:
+        folder = self.snapshot(repository, self.commit(revision))
+        if not folder.is_dir():
+            if local_files_only:
+                raise LocalEntryNotFoundError("not here")
+            self.patterns = allow_patterns or []
+            self.write(folder, seed=int(folder.name[0]))
+        return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def online(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An empty cache of the hub, and the environment says nothing about the network."""
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write_cxr_bert: WriteModel) -> FakeHub:
+    fake = FakeHub(tmp_path / "hub", write_cxr_bert)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fake.snapshot_download)
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", staticmethod(fake.model_info))
+    return fake
+
+
+@pytest.fixture
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The library's own cache, and a hub that does not answer."""
+    asked: list[str] = []
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        asked.append("asked")
+        raise ConnectionError("Name or service not known")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", refuse)
+    return asked
+
+
+def check_hub_error(capsys: pytest.CaptureFixture[str], *, offline: bool = False) -> str:
+    started = time.monotonic()
+    with pytest.raises(HubError) as caught:
+        load_masked_language_model(DEFAULT_MODEL, offline=offline)
+    assert time.monotonic() - started < 5
+    message = str(caught.value)
+    assert len(message.splitlines()) == 2
+    assert "pass the path" in message
+    assert "cxrtext pretrain-text REPORTS --out DIR" in message
+    assert capsys.readouterr() == ("", "")
+    assert caught.value.exit_code == 1
+    return message
+
+
+def test_a_hub_that_cannot_be_reached_is_two_lines(
+    unreachable: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "did not give it (ConnectionError)" in check_hub_error(capsys)
+    assert unreachable == ["asked"]
+
+
+@pytest.mark.parametrize("switch", ["argument", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "import"])
+def test_offline_the_hub_is_never_asked(
+    switch: str,
+    unreachable: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if switch == "import":
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    elif switch != "argument":
+        monkeypatch.setenv(switch, "1")
+    message = check_hub_error(capsys, offline=switch == "argument")
+    assert "may not be asked (offline)" in message
+    assert unreachable == []
+
+
+def test_a_cached_snapshot_is_used_without_the_hub(
+    unreachable: list[str], tmp_path: Path, write_cxr_bert: WriteModel
+) -> None:
+    repository = tmp_path / "hub" / "models--microsoft--BiomedVLP-CXR-BERT-general"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(FIRST)
+    write_cxr_bert(repository / "snapshots" / FIRST)
+    loaded = load_masked_language_model(DEFAULT_MODEL, offline=True)
+    assert (loaded.name, loaded.revision) == (DEFAULT_MODEL, FIRST)
+    # By its commit it is found even when the branch has moved on.
+    (repository / "refs" / "main").write_text(SECOND)
+    assert load_masked_language_model(DEFAULT_MODEL, offline=True).revision == FIRST
+    assert find_model_folder(f"{DEFAULT_MODEL}@{FIRST}", offline=True).name == FIRST
+    assert unreachable == []
+
+
+def test_an_incomplete_snapshot_is_not_taken_for_the_model(
+    unreachable: list[str], tmp_path: Path, write_cxr_bert: WriteModel
+) -> None:
+    repository = tmp_path / "hub" / "models--microsoft--BiomedVLP-CXR-BERT-general"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(FIRST)
+    (write_cxr_bert(repository / "snapshots" / FIRST) / "pytorch_model.bin").unlink()
+    with pytest.raises(HubError, match=f"'{DEFAULT_MODEL}' at revision main is not here"):
+        find_model_folder(DEFAULT_MODEL)
+
+
+def test_only_the_needed_files_are_fetched(hub: FakeHub) -> None:
+    loaded = load_masked_language_model("someone/model")
+    assert (loaded.name, loaded.revision) == ("someone/model", FIRST)
+    assert hub.patterns == [
+        "config.json",
+        "vocab.txt",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "added_tokens.json",
+        "pytorch_model.bin",
+    ]
+
+
+def test_a_branch_is_resolved_once_and_its_commit_recorded(hub: FakeHub, tmp_path: Path) -> None:
+    first = load_masked_language_model(DEFAULT_MODEL)
+    record = tmp_path / "xdg" / "cxrtext" / "models" / "revisions.json"
+    assert json.loads(record.read_text()) == {f"{DEFAULT_MODEL}@main": FIRST}
+    hub.refs["main"] = SECOND
+    again = load_masked_language_model(DEFAULT_MODEL)
+    assert again.revision == FIRST
+    assert again.fingerprint == first.fingerprint
+    newer = load_masked_language_model(f"{DEFAULT_MODEL}@main")
+    assert newer.revision == SECOND
+    assert newer.fingerprint != first.fingerprint
+    assert load_masked_language_model(DEFAULT_MODEL).revision == FIRST
+    assert hub.asked == [f"{DEFAULT_MODEL}@main", f"{DEFAULT_MODEL}@main"]
+
+
+def test_known_models_have_their_revisions(hub: FakeHub) -> None:
+    assert PINNED[SPECIALIZED] == "v1.1"
+    assert load_masked_language_model(SPECIALIZED).revision == SECOND
+    assert hub.asked == [f"{SPECIALIZED}@v1.1"]
+
+
+def test_a_recorded_commit_that_is_gone_is_named_offline(hub: FakeHub, tmp_path: Path) -> None:
+    record = tmp_path / "xdg" / "cxrtext" / "models" / "revisions.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({f"{DEFAULT_MODEL}@main": SECOND}))
+    with pytest.raises(HubError, match=f"revision {SECOND} .as .*revisions.json has it. is not"):
+        find_model_folder(DEFAULT_MODEL, offline=True)
+    assert load_masked_language_model(DEFAULT_MODEL).revision == SECOND
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "7", '{"x": 7}', "\xff"])
+def test_a_damaged_record_is_written_again(hub: FakeHub, tmp_path: Path, content: str) -> None:
+    record = tmp_path / "xdg" / "cxrtext" / "models" / "revisions.json"
+    record.parent.mkdir(parents=True)
+    record.write_bytes(content.encode("latin-1"))
+    assert load_masked_language_model(DEFAULT_MODEL).revision == FIRST
+    assert json.loads(record.read_text()) == {f"{DEFAULT_MODEL}@main": FIRST}
+
+
+def test_a_cache_that_cannot_be_written_is_no_fuss(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert load_masked_language_model(DEFAULT_MODEL).revision == FIRST
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    assert load_masked_language_model(DEFAULT_MODEL).revision == FIRST
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b@", "a/b@../../x", "a/b@x/../y", "a/b@.x", "a/b@x@y", "@main", "a@b/c", "a/b@/x"]
+)
+def test_a_revision_that_is_no_name_is_refused(name: str, unreachable: list[str]) -> None:
+    with pytest.raises(CheckpointError, match="no such model folder"):
+        find_model_folder(name)
+    assert unreachable == []
+
+
+def test_a_folder_with_such_a_name_comes_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write_cxr_bert: WriteModel
+) -> None:
+    write_cxr_bert(tmp_path / "someone" / "model@v2")
+    monkeypatch.chdir(tmp_path)
+    assert load_masked_language_model("someone/model@v2").revision is None
+
+
+def count_pickles(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    read: list[object] = []
+    load = torch.load
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        assert kwargs["weights_only"] is True
+        read.append(args)
+        return load(*args, **kwargs)
+
+    monkeypatch.setattr(torch, "load", counted)
+    return lambda: len(read)
+
+
+def test_the_hubs_pickle_is_converted_once_outside_its_cache(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pickles = count_pickles(monkeypatch)
+    first = load_masked_language_model(DEFAULT_MODEL)
+    again = load_masked_language_model(DEFAULT_MODEL)
+    assert pickles() == 1
+    assert first.fingerprint == again.fingerprint
+    assert not list((tmp_path / "hub").rglob("*.safetensors"))
+    assert len(list((tmp_path / "xdg").rglob("model.safetensors"))) == 1

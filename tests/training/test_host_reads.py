@@ -1,0 +1,235 @@
+"""What a step must not do: wait for the device before its backward pass, or compute twice."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+from weakref import ref
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cxrtext.config import OBJECTIVES, Conditional, load_config, read_objective
+from cxrtext.errors import ConfigError
+from cxrtext.training import Listener, train
+from cxrtext.training.batches import mask_tokens, span, take, vocabulary_of
+from cxrtext.training.distributed import Processes, local_device, synchronize
+from cxrtext.training.initialization import (
+    build_head,
+    build_model,
+    build_optimizer,
+    center_projections,
+)
+from cxrtext.training.loader import Examples
+from cxrtext.training.objective import Objective, build_objective
+from cxrtext.training.optimization import TrainingArguments, set_training
+from cxrtext.training.resume import load_newest_state
+from cxrtext.training.step import backward, build_learner
+
+NAMES = tuple(OBJECTIVES)
+
+
+class Reads(TorchDispatchMode):
+    """Counts what waits for a GPU: values and sizes that Python asks for."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: Counter[str] = Counter()
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        name = function._schema.name
+        masks = name.startswith("aten::index") and isinstance(args[1], list | tuple)
+        if (
+            name in ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero")
+            or name in ("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::bincount")
+            or (masks and any(a is not None and a.dtype == torch.bool for a in args[1]))
+        ):
+            self.found[name] += 1
+        return function(*args, **(kwargs or {}))
+
+
+def objective_of(name: str, symmetric: bool) -> Objective:
+    keys: dict[str, Any] = {"symmetric": symmetric, "condition": ("age",), "keep": 3}
+    keys |= {"threshold": 0.5}
+    taken = {key: value for key, value in keys.items() if key in OBJECTIVES[name].model_fields}
+    conditional = issubclass(OBJECTIVES[name], Conditional)
+    return build_objective(
+        read_objective({"name": name, **taken}), ("number",) if conditional else ()
+    )
+
+
+def examples(objective: Objective, count: int = 8) -> Examples:
+    """With sentences of different lengths, and all that an objective may ask for."""
+    generator = np.random.default_rng(0)
+    vectors = F.normalize(torch.randn(2 * count, 6, generator=torch.Generator().manual_seed(1)))
+    metadata = np.arange(count, dtype=np.float32)[:, None] % 3
+    return Examples(
+        pixels=generator.integers(0, 255, (count, 72, 72)).astype(np.uint8),
+        rows=np.arange(count),
+        sentences=[np.asarray([2 * i, 2 * i + 1]) for i in range(count)],
+        tokens=[[2, 10 + i % 13, 5 + i, 3][: 3 + i % 2] for i in range(2 * count)],
+        eta=np.full(2 * count, 0.1, dtype=np.float32),
+        pad_id=0,
+        labels=generator.random((count, 5)) < 0.3,
+        vectors=vectors.half().numpy(),
+        vector_of=np.arange(2 * count),
+        metadata=metadata,
+        relate=objective.relate,
+    )
+
+
+@contextmanager
+def reads_before_backward(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    found: Counter[str] = Counter()
+    plain = Tensor.backward
+    mode = Reads()
+
+    def recorded(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not found["steps"]:
+            found.update(mode.found)
+        found["steps"] += 1
+        return plain(self, *args, **kwargs)  # type: ignore[no-untyped-call]
+
+    with monkeypatch.context() as patch, mode:
+        patch.setattr(Tensor, "backward", recorded)
+        yield found
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_step_waits_for_the_device_before_its_backward_pass(
+    options: list[str], name: str, accumulate: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load_config(None, [*options, "training.mlm_weight=0.5"])
+    arguments = TrainingArguments(1, 8, mlm_weight=0.5, accumulate=accumulate)
+    model = build_model(config)
+    head = build_head(config, model)
+    learner = build_learner(
+        model,
+        head,
+        build_optimizer(model, head, config),
+        precision="float32",
+        ema=0.0,
+        processes=Processes(),
+    )
+    objective = objective_of(name, symmetric=accumulate == 2)
+    batch = examples(objective).batch(np.arange(8), np.random.default_rng(0), 2)
+    vocabulary = vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
+    tokens = mask_tokens(batch.tokens, vocabulary, torch.Generator().manual_seed(0))
+    own = sum(len(group.input_ids) for group in tokens)
+    parts = tuple(take(tokens, span(own, k, accumulate)) for k in range(accumulate))
+    images = torch.randn(8, 1, 64, 64, generator=torch.Generator().manual_seed(1))
+    set_training(model, ())
+    with reads_before_backward(monkeypatch) as found:
+        backward(learner, objective, replace(batch, parts=parts), images, arguments, step=0)
+    assert found.pop("steps") == (1 if accumulate == 1 else 1 + accumulate)
+    assert not found
+
+
+class Sums(TorchDispatchMode):
+    """Counts sums of exponentials: every loss takes them once a direction."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found = 0
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.found += function._schema.name in ("aten::logsumexp", "aten::_linalg_solve_ex")
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "once"),
+    [
+        ("dcl-eta-lm", 1),
+        ("hard-negative", 2),  # of the weights as well
+        ("positive-debiased", 2),
+        ("fair-info-nce", 1),
+        ("remove-by-text", 1),
+        ("fair-cclk", 1),  # one system of equations
+    ],
+)
+def test_no_loss_is_computed_twice(name: str, once: int) -> None:
+    objective = objective_of(name, symmetric=False)
+    batch = examples(objective).batch(np.arange(8), np.random.default_rng(0))
+    texts = F.normalize(torch.randn(8, 16, generator=torch.Generator().manual_seed(2)), dim=1)
+    with Sums() as sums:
+        objective(14 * texts @ texts.T, batch.pairs, torch.tensor(14.0), texts)
+    # The log-sum-exp of a row without negatives is a case of its own, and no further sum.
+    assert sums.found == once
+
+
+def test_centering_keeps_to_the_generators_of_its_own_device(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, seen = torch.random.fork_rng, []
+
+    def fork(*devices: Any) -> Any:
+        seen.append(devices)
+        return plain(*devices)
+
+    monkeypatch.setattr(torch.random, "fork_rng", fork)
+    model = build_model(load_config(None, options))
+    center_projections(model, examples(objective_of("info-nce", False)), seed=0)
+    assert seen == [([],)]  # without a list, all GPUs of the machine
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_one_gpu_is_not_for_all_processes_of_a_machine(
+    monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
+    monkeypatch.setenv("LOCAL_RANK", str(processes - 1))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert local_device("cuda") == f"cuda:{processes - 1}"
+    if processes == 1:  # of two machines
+        assert local_device("cuda:1") == "cuda:1"
+        return
+    with pytest.raises(ConfigError, match="'cuda:1' is one GPU, and torchrun started 2 processes"):
+        local_device("cuda:1")
+    assert local_device("cpu") == "cpu"
+
+
+def test_a_gpu_s_batch_norms_are_torch_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OnGpu(nn.Sequential):
+        def parameters(self, recurse: bool = True) -> Any:
+            return iter([SimpleNamespace(is_cuda=True)])
+
+    tower = OnGpu(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2))
+    weight = tower[1].weight
+    synchronize(tower)
+    assert type(tower[1]) is nn.SyncBatchNorm
+    assert tower[1].weight is weight
+
+
+def test_a_resumed_state_does_not_stay_in_memory(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load_config(None, [*options, "training.steps=4", "training.save_every=2"])
+    train(config)
+    sorted((config.out / "state").glob("step-*.pt"))[-1].unlink()
+    kept: list[Any] = []
+
+    def loaded(*given: Any) -> Any:
+        state = load_newest_state(*given)
+        assert state is not None
+        kept.append(ref(next(iter(state["learner"]["model"].values()))))
+        return state
+
+    monkeypatch.setattr("cxrtext.training.image_text.load_newest_state", loaded)
+    alive: list[bool] = []
+    listener = Listener(step=lambda *_: alive.append(kept[0]() is not None))
+    train(config, resume=True, listener=listener)
+    assert alive == [False, False]
