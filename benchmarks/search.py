@@ -38,8 +38,7 @@ from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.index.store.writer import writing
 from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.embedding import embed_all
-from cxrtext.models.quantised import unpack
+from cxrtext.models.regions import embed_all, unpack
 
 BATCH = 128
 K = 10

@@ -44,7 +44,7 @@ from cxrtext.experiments.stages import noted_in
 from cxrtext.files import read_sealed, replacing, write_sealed
 from cxrtext.images.cache import DecodedCache
 from cxrtext.training import Listener, train
-from cxrtext.training.build import choose_device
+from cxrtext.training.initialization import choose_device
 from cxrtext.training.metadata import Columns, Kind, cluster
 
 SPENT, TRAINED = "spent.json", "trained.json"

@@ -23,8 +23,7 @@ from cxrtext.index.store.catalogue import Catalogue, set_meta
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.embedding import embed_files
-from cxrtext.models.quantised import STORAGES
+from cxrtext.models.regions import STORAGES, embed_files
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, require_match
 from cxrtext.records.text_source import SECTION_COLUMNS
 

@@ -19,7 +19,7 @@ from cxrtext.index.store.catalogue import LABEL, IndexedImage, set_meta
 from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.index.store.writer import write_summary, writing
 from cxrtext.models import ImageTextModel
-from cxrtext.models.quantised import unpack
+from cxrtext.models.regions import unpack
 
 
 @dataclass(frozen=True, slots=True)

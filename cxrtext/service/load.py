@@ -8,7 +8,7 @@ from cxrtext.evaluation import Prompts
 from cxrtext.index import open_index
 from cxrtext.index.store.catalogue import WAIT_S
 from cxrtext.models import load_model
-from cxrtext.models.masked_language_model import load_masked_language_model
+from cxrtext.models.masked_lm import load_masked_language_model
 from cxrtext.service.service import Service
 
 

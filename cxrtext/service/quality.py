@@ -9,7 +9,7 @@ from pathlib import Path
 from cxrtext.errors import DataError
 from cxrtext.evaluation.data import manifest_of, sentences_beside
 from cxrtext.images.cache import DecodedCache
-from cxrtext.models.embedding import embed_files
+from cxrtext.models.regions import embed_files
 from cxrtext.pausing import finish
 from cxrtext.records import ImageRecord, Rejects, read_manifest
 from cxrtext.service.answers import EmbeddedImage

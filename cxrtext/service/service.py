@@ -20,8 +20,8 @@ from cxrtext.index import Archive, Column, Found, ImageHit, Index, IndexedImage,
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
 from cxrtext.models import ImageTextModel
-from cxrtext.models.embedding import embed_squares
-from cxrtext.models.masked_language_model import MaskedLanguageModel
+from cxrtext.models.masked_lm import MaskedLanguageModel
+from cxrtext.models.regions import embed_squares
 from cxrtext.models.similarity import region_scores
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service.answers import (

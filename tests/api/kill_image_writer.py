@@ -28,7 +28,7 @@ from cxrtext.index import open_index
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.check import check_index
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.quantised import pack
+from cxrtext.models.regions import pack
 from cxrtext.service import Service
 from cxrtext_api import changes
 from cxrtext_api.changes import NewImageForm, delete_images

@@ -15,8 +15,8 @@ from cxrtext.experiments.simclr.losses import (
     view_losses,
 )
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
+from cxrtext.training.losses import Terms
 from cxrtext.training.metadata import Kind, kernels_for
-from cxrtext.training.objective_directions import Terms
 
 GAMMA = 5.0
 

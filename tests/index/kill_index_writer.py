@@ -33,7 +33,7 @@ from cxrtext.index.store.snapshot import take_snapshot
 from cxrtext.index.store.writer import writing
 from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.quantised import pack
+from cxrtext.models.regions import pack
 
 Held = dict[str, int]
 """Version of each image, by name."""

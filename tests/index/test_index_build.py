@@ -16,7 +16,7 @@ from cxrtext.index import Archive, ImageHit, Query, build_index, open_index
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.embedding import embed_all
+from cxrtext.models.regions import embed_all
 from cxrtext.pausing import finish
 
 VECTORS = [

@@ -16,7 +16,7 @@ from cxrtext.index import Archive, Query, open_index
 from cxrtext.index.features.bounds import bounds, residual, sentence_basis, sketch
 from cxrtext.index.features.scoring import exact_scores, mean_region, pooled
 from cxrtext.models import ImageTextModel
-from cxrtext.models.quantised import pack, unpack
+from cxrtext.models.regions import pack, unpack
 from cxrtext.models.similarity import similarity
 from cxrtext.models.similarity.query import LinearQuery
 

@@ -12,7 +12,7 @@ import torch
 
 from cxrtext.config import load_config
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.experiments.scales import SCALES
+from cxrtext.experiments.papers.table1 import SCALES
 from cxrtext.models import load_model
 from cxrtext.training import Listener, train
 from cxrtext.training.initialization import training_arguments

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cxrtext.errors import ConfigError
-from cxrtext.models.hub import DEFAULT_MODEL
+from cxrtext.models.folders import DEFAULT_MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ SCALES = {
             },
         },
     ),
-    # SSD section 3.2; the defaults of the configuration are the paper's, written out here.
+    # SSD section 3.2, as configs/ssd-mimic-cxr.yaml has it: without clipping, without centering.
     "paper": Scale(
         studies=0,
         size=0,
@@ -239,16 +239,18 @@ SCALES = {
             "data": {"resize": 512, "crop": 480},
             "model": {"image": "resnet18", "dimension": 128},
             "training": {
-                "steps": 20_000,
+                "steps": 100_000,
                 "batch": 64,
                 "sentences": 1,
                 "lr": 1e-5,
                 "warmup": 2000,
+                "clip": 0.0,
+                "center_projections": False,
                 "precision": "auto",
                 "device": "auto",
                 "log_every": 20,
-                "validate_every": 500,
-                "save_every": 500,
+                "validate_every": 2000,
+                "save_every": 2000,
             },
         },
     ),

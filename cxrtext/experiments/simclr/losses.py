@@ -50,8 +50,16 @@ from cxrtext.config import (
     Supervised,
 )
 from cxrtext.experiments.simclr.settings import BY_ANCHOR, BY_KERNEL, BY_VIEW, ViewSettings
+from cxrtext.training.losses import (
+    Direction,
+    Terms,
+    check_uniformity,
+    check_weights,
+    defined,
+    losses_of,
+    needed,
+)
 from cxrtext.training.metadata import Kernel, gram
-from cxrtext.training.objective_directions import Direction, Terms, defined, losses_of, needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +171,12 @@ def _grouped(section: ObjectiveSection, anchors: Direction, positive: Tensor) ->
 
 
 def _averaged(found: Sequence[Terms]) -> Terms:
-    """The mean over positives; an anchor is floored where it is for one of them."""
+    """The mean over positives; an anchor is clamped where it is for one of them."""
     if len(found) == 1:
         return found[0]
     losses = torch.stack([terms.losses for terms in found]).mean(dim=0)
-    floored = [terms.floored for terms in found if terms.floored is not None]
-    return Terms(losses, torch.stack(floored).any(dim=0) if floored else None)
+    clamped = [terms.clamped for terms in found if terms.clamped is not None]
+    return Terms(losses, torch.stack(clamped).any(dim=0) if clamped else None)
 
 
 def _supervised(section: ObjectiveSection, scores: Tensor, known: Known, gamma_sq: Tensor) -> Terms:
@@ -205,15 +213,18 @@ def _by_view(
             grams = [gram(view.detach(), parts) for view in embedded]
         else:
             grams = [gram(needed(known.metadata, section.name, "metadata"), parts)] * 2
+        for kernel in grams:
+            check_weights(section, kernel)
+            check_uniformity(section, kernel)
         directions = zip((forward, back), grams, strict=True)
         return _joined([losses_of(section, replace(d, kernel=kernel)) for d, kernel in directions])
 
 
 def _joined(terms: Sequence[Terms]) -> Terms:
-    floored = [part.floored for part in terms if part.floored is not None]
+    clamped = [part.clamped for part in terms if part.clamped is not None]
     alone = [part.without_negatives for part in terms if part.without_negatives is not None]
     return Terms(
         torch.cat([part.losses for part in terms]),
-        torch.cat(floored) if floored else None,
+        torch.cat(clamped) if clamped else None,
         torch.cat(alone) if alone else None,
     )

@@ -27,25 +27,21 @@ from cxrtext.experiments.simclr.losses import (
 )
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings, check
 from cxrtext.files import only_one
-from cxrtext.training.build import choose_device
-from cxrtext.training.data import batch_rows
-from cxrtext.training.follow import follow
-from cxrtext.training.learner import Learner
-from cxrtext.training.listener import Listener
-from cxrtext.training.loop import StepNumbers, StepReport
+from cxrtext.training.initialization import choose_device
+from cxrtext.training.loader import batch_rows
+from cxrtext.training.loop import Learner, StepNumbers, StepReport
 from cxrtext.training.metadata import Kernel, kernels_for
-from cxrtext.training.metrics_log import MetricsLog
-from cxrtext.training.recipe import seed_of
-from cxrtext.training.schedule import Pace
-from cxrtext.training.state import (
+from cxrtext.training.metrics import MetricsLog
+from cxrtext.training.optimization import Schedule, seed_of
+from cxrtext.training.resume import (
     bytes_of,
     first_difference,
-    last_good,
     load_newest_state,
     require_room,
     save_state,
 )
-from cxrtext.training.towers import autocast
+from cxrtext.training.step import autocast
+from cxrtext.training.trainer import Listener, take_steps
 
 KEEP = 2
 """States that are kept."""
@@ -75,7 +71,7 @@ class ViewJob:
     """
 
     learner: Learner
-    pace: Pace
+    schedule: Schedule
     data: ViewSet
     settings: ViewSettings
     parts: list[Kernel]
@@ -106,20 +102,14 @@ class ViewJob:
         terms = view_losses(self.settings, self.parts, scores, embedded, known, self.gamma_sq)
         loss = terms.losses.mean()
         scaler.scale(loss).backward()
-        zero = loss.new_zeros(())
-        shown = [
-            loss.detach(),
-            view_accuracy(scores, views),
-            zero if terms.floored is None else terms.floored.float().mean(),
-            zero if terms.without_negatives is None else terms.without_negatives.float().sum(),
-        ]
-        value, accuracy, floored, alone = torch.stack(shown).tolist()
+        shown = [loss.detach(), view_accuracy(scores, views), *terms.measures()]
+        value, accuracy, clamped, alone = torch.stack(shown).tolist()
         if alone == len(terms.losses):
             raise WorkError(
                 f"{self.settings.objective.name} leaves no anchor of step {step + 1} a negative; "
                 "raise batch, or give fewer clusters or classes"
             )
-        return StepNumbers(value, accuracy, self.settings.gamma_sq, floored, alone)
+        return StepNumbers(value, accuracy, self.settings.gamma_sq, clamped, alone)
 
 
 def _rows_of(data: ViewSet, name: str, rows: Tensor) -> Tensor | None:
@@ -145,12 +135,12 @@ def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) 
         buffer.copy_(value)
     model = ViewModel(encoder, head, settings.precision)
     model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    pace = Pace(
+    schedule = Schedule(
         steps=settings.steps,
         batch=settings.batch,
         lr=settings.lr,
         warmup=settings.warmup,
-        schedule=settings.schedule,
+        decay=settings.schedule,
         clip=float("inf"),
         seed=settings.seed,
         precision=settings.precision,
@@ -161,7 +151,7 @@ def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) 
         scaler=GradScaler(device.type, enabled=settings.precision == "float16"),
     )
     gamma_sq = torch.tensor(settings.gamma_sq, device=device)
-    return ViewJob(learner, pace, _moved(data, device), settings, parts, gamma_sq)
+    return ViewJob(learner, schedule, _moved(data, device), settings, parts, gamma_sq)
 
 
 def _moved(data: ViewSet, device: torch.device) -> ViewSet:
@@ -232,18 +222,15 @@ def train_views(
 
 
 def _follow(job: ViewJob, between: "_Between", out: Path, listener: Listener) -> None:
-    try:
-        follow(
-            job,
-            between,
-            out,
-            listener,
-            images=len(job.data),
-            log_every=job.settings.log_every,
-            save_every=job.settings.save_every,
-        )
-    except WorkError as error:
-        raise WorkError(f"{error}; {last_good(out / 'state')}") from None
+    take_steps(
+        job,
+        between,
+        out,
+        listener,
+        images=len(job.data),
+        log_every=job.settings.log_every,
+        save_every=job.settings.save_every,
+    )
 
 
 def _fingerprint(data: ViewSet) -> str:
@@ -278,7 +265,7 @@ class _Between:
     out: Path
     fingerprint: str
 
-    def measure(self, report: StepReport, log: MetricsLog | None) -> None:
+    def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
         """Nothing: what was learned is judged by a probe, after the end."""
 
     def save(self) -> None:

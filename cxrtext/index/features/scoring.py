@@ -1,6 +1,6 @@
 """What an index keeps of an image's regions, and the model's own scores of them.
 
-Regions are packed (see :mod:`cxrtext.models.quantised`); scores need neither keep nor compute every
+Regions are packed (see :mod:`cxrtext.models.regions`); scores need neither keep nor compute every
 bag.
 """
 
@@ -16,10 +16,10 @@ from torch import Tensor
 from cxrtext.index.features.bounds import sketch
 from cxrtext.index.features.language import Language
 from cxrtext.models import ImageTextModel
-from cxrtext.models.quantised import pack, unpack
+from cxrtext.models.regions import pack, unpack
 from cxrtext.models.similarity import region_scores
-from cxrtext.models.similarity_query import LinearQuery
-from cxrtext.models.similarity_regions import lse
+from cxrtext.models.similarity.query import LinearQuery
+from cxrtext.models.similarity.regions import lse
 
 PIECE_BYTES = 4 * 2**20
 """Regions in float32 that are worked on at once: with what is computed from them they stay in a
@@ -99,7 +99,7 @@ def image_rows(
     same whenever it is derived again, and bounds hold for what is scored.
 
     Args:
-        packed: Rows of regions, at least one, from :func:`cxrtext.models.quantised.pack`.
+        packed: Rows of regions, at least one, from :func:`cxrtext.models.regions.pack`.
 
     Returns:
         The rows by file, and the kept regions, [B, N, D].

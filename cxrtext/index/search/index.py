@@ -22,7 +22,7 @@ from cxrtext.index.store.check import check_index
 from cxrtext.index.store.snapshot import Snapshot, take_snapshot
 from cxrtext.index.store.vectors import rows_of
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.quantised import unpack
+from cxrtext.models.regions import unpack
 
 CHECKED = 512 * 2**20
 """Bytes of vectors that are compared with their checksums when an index is opened; a larger index

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError
-from cxrtext.models.quantised import SCALE_BYTES
+from cxrtext.models.regions import SCALE_BYTES
 
 CHECK_BYTES = 32 * 2**20
 

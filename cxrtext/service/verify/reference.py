@@ -15,8 +15,8 @@ from cxrtext.index.features.scoring import exact_scores, pooled
 from cxrtext.index.store.snapshot import Snapshot
 from cxrtext.index.store.vectors import rows_of
 from cxrtext.models import ImageTextModel
-from cxrtext.models.quantised import pack, unpack
-from cxrtext.models.reference import MOST, Reference, load_reference
+from cxrtext.models.reference import MAX_IMAGES, Reference, load_reference
+from cxrtext.models.regions import pack, unpack
 from cxrtext.pausing import Pausing
 from cxrtext.service.cache import Remembered
 
@@ -116,7 +116,7 @@ def percentile(score: float, others: Scores) -> float:
     return 50.0 * (below + upto) / len(others)
 
 
-def index_reference(snapshots: Sequence[Snapshot], count: int = MOST) -> Reference | None:
+def index_reference(snapshots: Sequence[Snapshot], count: int = MAX_IMAGES) -> Reference | None:
     """Images of an archive as a reference, for checkpoints that have none of their own.
 
     Which ones depends on their numbers, as if drawn at random once and for all, so that a
