@@ -20,7 +20,7 @@ from cxrtext.client.models import (
     TrainingInfo,
 )
 from cxrtext.index.search.archive import EXACT_BYTES
-from cxrtext.models.model_files import TRAINING
+from cxrtext.models.folders import TRAINING
 from cxrtext.service.limits import MAX_PROMPTS, MAX_QUERY_CHARACTERS
 from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
