@@ -166,7 +166,7 @@ def test_every_image_is_exported(reader: Client) -> None:
     assert [row["image"] for row in rows] == [hit.image_id for hit in found.images]
     alike = list(csv.DictReader(StringIO("".join(reader.export(image=KNOWN)), newline="")))
     assert len(alike) == 48
-    with pytest.raises(ApiError, match="where") as caught:
+    with pytest.raises(ApiError, match="filter") as caught:
         list(reader.export("Effusion.", where="age >"))
     assert caught.value.status == 422
 

@@ -174,12 +174,15 @@ class Admission:
         if length.isdecimal() and int(length) > self._settings.max_body_bytes:
             return Refusal(413, "size", headers=CLOSE, drain=True)
         has_body = length != "0" or "transfer-encoding" in headers
-        if scope["method"] not in CHANGING or not has_body:
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        # A kind that is named is looked at even where nothing follows.
+        if scope["method"] not in CHANGING or not (
+            has_body or (scope["method"] == "POST" and kind)
+        ):
             return None
         if headers.get("content-encoding", "identity").lower() != "identity":
             return Refusal(415, "kind", "Send the body as it is, not compressed.", drain=True)
         kinds = JSON if scope["path"] in JSON_PATHS else FORMS
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in kinds:
             taken = " or ".join(kinds)
             return Refusal(415, "kind", f"This address takes {taken}.", drain=True)
