@@ -7,8 +7,8 @@
 
 Everything is asked by the command line of this environment, over HTTP and by the package's public
 names; no module inside is imported.  ``record`` writes a text a part into DIR: each command, what
-it said, its exit code, and the digests of what it wrote; and ``old``, files that a later ``compare``
-has the changed code read.  ``compare`` runs all of it again, prints "same" or a diff for each part,
+it said, its exit code, and the digests of what it wrote; and ``old``, files that ``compare`` later
+has the changed code read.  It runs all of it again, prints "same" or a diff for each part,
 and ends with exit code 1 where something differs.  Times are left out.  All else is exact, so DIR
 holds for one machine and one set of installed packages.
 
@@ -31,8 +31,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # this is a script
 
-from tests.goldens import commands, package, refusals, server, sets  # noqa: E402
-from tests.goldens.run import ENVIRONMENT, Part, say, warm  # noqa: E402
+from tests.goldens import commands, package, refusals, server, sets
+from tests.goldens.run import ENVIRONMENT, Part, say, warm
 
 DIFF_LINES = 60
 PARTS: dict[str, Callable[[Part], None]] = {

@@ -1,10 +1,10 @@
 """The parts that are asked by the command line, in the order of the work."""
 
+# ruff: noqa: E501 - tables of commands
 import csv
 import json
 import re
 import shlex
-import shutil
 import signal
 import sqlite3
 import time
@@ -38,7 +38,9 @@ def base(run: Part) -> None:
     run("train config.yaml")
     run("index data/manifest.csv --model run/checkpoint --out index --cache cache")
     run.tree("data", "lm", "run", "index")
-    run.show("data/sentences.csv", "data/sentences.csv.meta.json", "lm/report.md", "lm/training.json")
+    run.show(
+        "data/sentences.csv", "data/sentences.csv.meta.json", "lm/report.md", "lm/training.json"
+    )
     run.show("run/metrics.jsonl", "run/checkpoint/training.json", "run/checkpoint/config.json")
     run.show("index/index.json")
     for name in ("index/catalogue.sqlite", "cache/decoded.sqlite"):
@@ -170,7 +172,7 @@ def train(run: Part) -> None:
     while stopped.poll() is None and not (log.exists() and log.stat().st_size):
         time.sleep(0.02)
     stopped.send_signal(signal.SIGINT)
-    stopped.communicate(timeout=60)
+    stopped.communicate(timeout=300)
     run.note("stopped", f"-> {stopped.returncode}")
     run("train --resume runs/stopped")
     run("train --resume runs/stopped")
@@ -204,14 +206,19 @@ def evaluate(run: Part) -> None:
     run("check-files run")
     for name in ("all", "plain", "compare", "calibrated", "run"):
         run.tree(name)
-    run.show("all/report.md", "plain/report.md", "compare/report.md", "run/checkpoint/calibration.json")
+    run.show(
+        "all/report.md", "plain/report.md", "compare/report.md", "run/checkpoint/calibration.json"
+    )
     run.show("all/metrics.json", "calibrated/metrics.json")
 
 
 def ask(run: Part) -> None:
     """classify, ground, verify."""
     run.copy("index")
-    run.write("report.txt", "FINDINGS: The heart is normal. Left pleural effusion.\nIMPRESSION: No pneumothorax. Possible edema.")
+    run.write(
+        "report.txt",
+        "FINDINGS: The heart is normal. Left pleural effusion.\nIMPRESSION: No pneumothorax. Possible edema.",
+    )
     data, model = "../base/data", "--model ../base/run/checkpoint"
     one, two = (f"{data}/images/s00000{number}.png" for number in (1, 2))
     run(f"""
@@ -334,5 +341,3 @@ def old(run: Part) -> None:
     run(f"train --resume {place}/run --set training.steps=12 --set data.manifest={place}/data/manifest.csv "
         f"--set data.sentences={place}/data/sentences.csv --set data.cache={place}/cache "
         f"--set model.text={place}/lm --set out={place}/run")  # fmt: skip
-
-

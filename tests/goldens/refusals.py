@@ -1,5 +1,6 @@
 """Help texts, and wrong input."""
 
+# ruff: noqa: E501 - tables of commands
 import re
 import shutil
 import subprocess
@@ -17,11 +18,13 @@ def help_texts(run: Part) -> None:
         waiting += [f"{command} {name}".strip() for name in commands]
         run(f"{command} --help")
     run("--version\n\nnone\n--none\nphantom --none\nkeys none")
-    run("")
+    run.note("cxrtext, alone", str(run.start("").result()))
     for module in ("training", "experiments"):
         words = [sys.executable, "-m", f"cxrtext.{module}", "--help"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
-        run.note(f"python -m cxrtext.{module} --help -> {done.returncode}", done.stdout + done.stderr)
+        run.note(
+            f"python -m cxrtext.{module} --help -> {done.returncode}", done.stdout + done.stderr
+        )
 
 
 WRONG = """
@@ -80,17 +83,21 @@ def wrong(run: Part) -> None:
         run.copy(name if name != "run" else "run/checkpoint", f"cut-{name}")
     run.copy("run/checkpoint", "mixed-run")
     shutil.copy(run.work / "base/lm/config.json", run.folder / "mixed-run/config.json")
-    for path in (*run.folder.glob("cut-*/model.safetensors"), run.folder / "cut-index/catalogue.sqlite"):
+    for path in (
+        *run.folder.glob("cut-*/model.safetensors"),
+        run.folder / "cut-index/catalogue.sqlite",
+    ):
         path.write_bytes(path.read_bytes()[:5000])
     rows = (run.work / "base/data/manifest.csv").read_text().splitlines()
     png = (run.work / "base/data/images/s000001.png").read_bytes()
-    for name, content in {
+    contents: dict[str, str | bytes] = {
         "file": "text\n", "file.xlsx": "text\n", "zero.csv": "", "head.csv": rows[0] + "\n",
         "columns.csv": "a,b\n1,2\n", "latin.csv": b"study_id,report\n1,caf\xe9\n2,\xff\n",
         "bad.yaml": "a: [", "list.yaml": "- a\n", "cut.png": png[:300], "empty/x": "",
         "gone.csv": "\n".join([rows[0], *(row.replace(".png", "-gone.png") for row in rows[1:4])]),
         "outside.csv": f"{rows[0]}\n../base/data/{rows[1]}\n",
-    }.items():  # fmt: skip
+    }  # fmt: skip
+    for name, content in contents.items():
         run.write(name, content)
     (run.folder / "empty/x").unlink()
     places = {
@@ -100,5 +107,3 @@ def wrong(run: Part) -> None:
     for line in re.split(r"\s*[|\n]\s*", WRONG.strip()):
         run(re.sub(r"\b[A-Z]{2,}\b", lambda found: places.get(found[0], found[0]), line))
     run("--debug search x --index gone")
-
-

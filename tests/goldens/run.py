@@ -86,12 +86,15 @@ MASKS = [
     (r"(?m)^[\w ,-]+: \d+/\d+ [\w ]+(, .*)?\n", ""),  # how far a command has come
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?", "TIME"),
     (r"\b[\d.,]+ ?(ms|s|min|h)\b( \d+ (min|s)\b)*", "T"),
-    (r'("(?:\w*seconds\w*|waiting|images_per_second|waited|peak_memory\w*)": )[-\d.e]+', r"\1T"),
+    (
+        r'("(?:\w*seconds\w*|waiting|images_per_second|waited|duration_ms|peak_memory\w*)": )[-\d.e]+',
+        r"\1T",
+    ),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"urn:uuid:[-0-9a-f]{36}|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID"),
     (r"\.[0-9a-z_]{8}\.tmp\b", ".X.tmp"),
 ]
-TEXT = {".csv", ".json", ".jsonl", ".md", ".txt", ".yaml", ".html", ".svg", ".svg", ""}
+TEXT = {".csv", ".json", ".jsonl", ".md", ".txt", ".yaml", ".html", ".svg", ""}
 VOLATILE = (
     r"tfevents|\.sqlite|\.u8$|/state/|\.png\.tmp|(^|/)SHA256SUMS$"
     r"|training\.json$|config\.yaml$|log\.txt$|\.lock$|curves\.png$"
@@ -126,11 +129,12 @@ class Part:
 
     def __call__(self, *lines: str, given: str = "") -> None:
         """Run commands, at the same time where there are several, and write down what they said."""
-        lines = tuple(line for one in lines for line in one.strip().splitlines() if line.strip())
-        lines = tuple(line for line in lines if REAL or "REAL" not in line)
-        for line, done in [(line, self.start(line, given)) for line in lines]:
+        words = [line.strip() for one in lines for line in one.strip().splitlines()]
+        words = [line for line in words if REAL or "REAL" not in line]
+        for line, done in [(line, self.start(line, given)) for line in words]:
             code, out, err = done.result()
-            said = "".join(f"--- {n}\n{t.rstrip()}\n" for n, t in (("out", out), ("err", err)) if t)
+            err = masked(err, self.work)
+            said = f"{out.rstrip()}\n" + (f"--- error output\n{err}" if err else "")
             self.note(f"cxrtext {line} -> {code}", said)
 
     def forked(self, work: Callable[[], None], title: str) -> None:
@@ -174,7 +178,7 @@ class Part:
 
 def start_command(run: Part, *arguments: str, **more: str) -> "subprocess.Popen[str]":
     words = [str(COMMAND), *arguments]
-    return subprocess.Popen(  # noqa: S603
+    return subprocess.Popen(
         words, cwd=run.folder, env={**os.environ, **more}, text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
@@ -183,5 +187,3 @@ def start_command(run: Part, *arguments: str, **more: str) -> "subprocess.Popen[
 def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
-
-

@@ -1,5 +1,6 @@
 """The parts that are asked over HTTP."""
 
+# ruff: noqa: E501 - tables of commands
 import hashlib
 import http.client
 import json
@@ -126,6 +127,10 @@ GET /v1/model Authorization:READ Host:evil.example.org
 """
 
 
+SLOWEST_S = 300
+"""Seconds to wait for a server on a busy machine."""
+
+
 @contextmanager
 def serving(run: Part, line: str, **more: str) -> Iterator[int]:
     """A server; gives its port, and writes down at the end what it said."""
@@ -133,14 +138,16 @@ def serving(run: Part, line: str, **more: str) -> Iterator[int]:
     assert server.stdout is not None
     try:
         first: list[str] = []
-        while "serving at" not in (first or [""])[-1] and select.select([server.stdout], [], [], 60)[0]:
+        while not first or "serving at" not in first[-1]:
+            if not select.select([server.stdout], [], [], SLOWEST_S)[0]:
+                break
             if not (read := server.stdout.readline()):
                 break
             first.append(read)
         yield int(first[-1].rpartition(":")[2])
     finally:
         server.send_signal(signal.SIGTERM)
-        out, err = server.communicate(timeout=60)
+        out, err = server.communicate(timeout=SLOWEST_S)
         run.note(f"serve {line} -> {server.returncode}", "".join(first) + out + "---\n" + err)
 
 
@@ -172,7 +179,7 @@ def send(run: Part, port: int, line: str, files: dict[str, bytes], keys: dict[st
             fields.append((name, value))
     if fields:
         body, headers["Content-Type"] = body_of(fields, files)
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=100)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SLOWEST_S)
     try:
         connection.request(method, path.replace(" ", "%20"), body, headers)
         answer = connection.getresponse()
@@ -184,12 +191,12 @@ def send(run: Part, port: int, line: str, files: dict[str, bytes], keys: dict[st
         connection.close()
     kind = answer.headers.get("content-type", "")
     names = ", ".join(sorted(name.lower() for name in answer.headers))
-    if "json" in kind:
+    if "json" in kind and content:
         said = json.dumps(json.loads(content), indent=1, ensure_ascii=False)
     elif path == "/metrics" and answer.status == 200:
         lines = content.decode().splitlines()
         said = "\n".join(one for one in lines if re.match(r"# (HELP|TYPE)", one))
-    elif kind.startswith("text/csv") or len(content) < 200 and kind.startswith("text"):
+    elif kind.startswith("text/csv") or (len(content) < 200 and kind.startswith("text")):
         said = content.decode()
     else:
         said = f"{len(content)} bytes, {hashlib.sha256(content).hexdigest()[:16]}"
@@ -197,7 +204,9 @@ def send(run: Part, port: int, line: str, files: dict[str, bytes], keys: dict[st
 
 
 def files_to_send(run: Part) -> dict[str, bytes]:
-    run("phantom other --studies 2 --size 80 --seed 77\nphantom dicom --studies 2 --size 80 --seed 78 --format dicom")
+    run(
+        "phantom other --studies 2 --size 80 --seed 77\nphantom dicom --studies 2 --size 80 --seed 78 --format dicom"
+    )
     first = (run.work / "base/data/images/s000001.png").read_bytes()
     return {
         "png": first, "cut": first[:200], "text": b"text", "empty": b"", "large": b"0" * 1_200_000,
@@ -223,7 +232,8 @@ def http_keys(run: Part) -> None:
     keys = {"WRONG": "0123456789abcdefghij"}
     for name, scopes in (("READ", "read"), ("WRITE", "write"), ("METRICS", "metrics")):
         line = f"keys add keys.txt {name} --scope {scopes} --expires 2099-12-31"
-        keys[name], said = run.start(line).result()[1:]
+        key, said = run.start(line).result()[1:]
+        keys[name] = key.strip()
         run.note(line, f"{len(keys[name])} characters\n{said}")
     run("keys list keys.txt\nkeys list keys.txt --json")
     line = "--model ../base/run/checkpoint --max-megabytes 1 --no-metrics --log-format json --prompts ../base/prompts.yaml"
@@ -251,10 +261,12 @@ def page(run: Part) -> None:
             path = waiting.pop(0)
             seen.add(path)
             send(run, port, f"GET {path}", {}, {})
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SLOWEST_S)
             connection.request("GET", path)
             content = connection.getresponse().read().decode("utf-8", "replace")
-            names = [f"/web/{one}" for one in re.findall(r"""["(/]([\w-]+\.(?:js|css|svg))""", content)]
+            names = [
+                f"/web/{one}" for one in re.findall(r"""["(/]([\w-]+\.(?:js|css|svg))""", content)
+            ]
             waiting += sorted({one for one in names if one not in seen and one not in waiting})
 
 
@@ -269,7 +281,7 @@ def client_calls(port: int) -> None:
             client.model,
             client.columns,
             partial(client.classify, image),
-            partial(client.classify, known, {"Fracture": {"positive": ["A."], "negative": ["B."]}}),
+            partial(client.classify, known),
             partial(client.ground, image, "Left pleural effusion."),
             partial(client.verify, known, "FINDINGS: The heart is normal. IMPRESSION: No edema."),
             partial(client.search, "Edema.", k=2, where="age > 40", unique="patient"),
@@ -292,7 +304,7 @@ def client_calls(port: int) -> None:
             try:
                 say(f"{name}: {call()!r}")
             except Exception as error:  # noqa: BLE001 - its kind and words are what is looked at
-                say(f"{name}: {type(error).__name__}: {re.sub('request [^]]*', 'request ID', str(error))}")
+                say(
+                    f"{name}: {type(error).__name__}: {re.sub('request [^]]*', 'request ID', str(error))}"
+                )
     say(str(issubclass(ApiError, Exception)))
-
-

@@ -1,5 +1,6 @@
 """Public sets in miniature, imported and looked at."""
 
+# ruff: noqa: E501 - tables of commands
 import json
 import shutil
 
@@ -32,7 +33,9 @@ OPENI = (
 def sets(run: Part) -> None:
     """import of every layout, and check-data of what comes out."""
     shutil.copytree(run.work / "base/data", run.folder / "generic")
-    picture = iter([path.read_bytes() for path in sorted((run.folder / "generic/images").iterdir())])
+    picture = iter(
+        [path.read_bytes() for path in sorted((run.folder / "generic/images").iterdir())]
+    )
     run.write("nih/Data_Entry_2017.csv", NIH)
     run.write("nih/test_list.txt", "b_000.png\n")
     run.write("nih/BBox_List_2017.csv", "Image Index,Finding Label,Bbox [x,y,w,h],,,\n"
@@ -60,7 +63,10 @@ def sets(run: Part) -> None:
     }  # fmt: skip
     run.write("mimic/MS_CXR_Local_Alignment_v1.1.0.json", json.dumps(coco))
     run.write("openi/indiana_projections.csv", OPENI)
-    run.write("openi/indiana_reports.csv", "uid,MeSH,findings,impression\n1,x,Clear.,Normal.\n2,,,\n9,,No.,\n")
+    run.write(
+        "openi/indiana_reports.csv",
+        "uid,MeSH,findings,impression\n1,x,Clear.,Normal.\n2,,,\n9,,No.,\n",
+    )
     for name in ("1_IM-1-1", "1_IM-1-2", "2_IM-2-1"):
         run.write(f"openi/images/images_normalized/{name}.dcm.png", next(picture))
     run.write("key", "0123456789abcdefghij0123456789ab")
@@ -86,15 +92,22 @@ def sets(run: Part) -> None:
         import generic --out out/boxes --boxes nih/BBox_List_2017.csv
     """)
     run("import nih --out out/nih --keep age,sex\nimport nih --out out/nih --keep age")
-    for folder in sorted((run.folder / "out").iterdir()):
-        run.tree(f"out/{folder.name}")
-        for table in sorted(folder.glob("*.csv")):
+    for out in sorted((run.folder / "out").iterdir()):
+        run.tree(f"out/{out.name}")
+        for table in sorted(out.glob("*.csv")):
             run.show(table.relative_to(run.folder).as_posix(), lines=25)
     damage(run)
-    checks = [f"check-data out/{folder.name}" for folder in sorted((run.folder / "out").iterdir())]
-    run(*checks, "check-data generic --no-cache --out page.html\ncheck-data generic --strict --no-cache --out page.md")
-    run("check-data damaged --json\ncheck-data damaged/manifest.csv --no-cache --out small.html --no-pictures")
-    run("check-data damaged --allow-outside --workers 2\ncheck-files damaged\ncheck-files out/nih --json")
+    checks = [f"check-data out/{out.name}" for out in sorted((run.folder / "out").iterdir())]
+    run(
+        *checks,
+        "check-data generic --no-cache --out page.html\ncheck-data generic --strict --no-cache --out page.md",
+    )
+    run(
+        "check-data damaged --json\ncheck-data damaged/manifest.csv --no-cache --out small.html --no-pictures"
+    )
+    run(
+        "check-data damaged --allow-outside --workers 2\ncheck-files damaged\ncheck-files out/nih --json"
+    )
     run("check-files damaged --accept\ncheck-files damaged\ncheck-data damaged --no-cache")
     run.show("page.md")
     run.tree("page.html", "small.html")
@@ -106,19 +119,25 @@ def damage(run: Part) -> None:
     rows = (folder / "manifest.csv").read_text().splitlines()
     head, (first, second, *_) = rows[0], rows[1:]
     rows += [second, first.replace(".png", "-gone.png"), "../key" + first[first.index(",") :]]
-    rows += [rows[3].replace("train", "test").replace("val", "train"), "short,row", rows[4].replace(",train", ",none")]
+    rows += [
+        rows[3].replace("train", "test").replace("val", "train"),
+        "short,row",
+        rows[4].replace(",train", ",none"),
+    ]
     (folder / "manifest.csv").write_text("\n".join([head, *rows[1:]]))
     images = sorted((folder / "images").iterdir())
     images[0].write_bytes(images[0].read_bytes()[:300])
     images[1].write_bytes(b"text")
     images[2].write_bytes(images[3].read_bytes())
     reports = (folder / "reports.csv").read_text()
-    (folder / "reports.csv").write_text(reports.replace("s000004,", "s000005,") + "s999999,Clear.,\n")
+    (folder / "reports.csv").write_text(
+        reports.replace("s000004,", "s000005,") + "s999999,Clear.,\n"
+    )
     labels = (folder / "labels.csv").read_text().splitlines()
-    (folder / "labels.csv").write_text("\n".join([*labels[:9], labels[9].replace(",0", ",7"), *labels[9:]]))
+    (folder / "labels.csv").write_text(
+        "\n".join([*labels[:9], labels[9].replace(",0", ",7"), *labels[9:]])
+    )
     boxes = json.loads((folder / "boxes.json").read_text())
     boxes["annotations"][0]["bbox"] = [-5, 0, 900, 10]
     boxes["annotations"][1]["image_id"] = 12345
     (folder / "boxes.json").write_text(json.dumps(boxes))
-
-
