@@ -207,7 +207,10 @@ def evaluate(run: Part) -> None:
     for name in ("all", "plain", "compare", "calibrated", "run"):
         run.tree(name)
     run.show(
-        "all/report.md", "plain/report.md", "compare/report.md", "run/checkpoint/calibration.json"
+        "all/report.md",
+        "plain/report.md",
+        "compare/comparison.md",
+        "run/checkpoint/calibration.json",
     )
     run.show("all/metrics.json", "calibrated/metrics.json")
 
@@ -289,7 +292,9 @@ def index(run: Part) -> None:
         run.copy(name)
     rows = (run.folder / "data/manifest.csv").read_text().splitlines()
     run.write("data/first.csv", "\n".join(rows[:31]))
-    run.write("data/wrong.csv", "\n".join([*rows[:4], rows[4].replace(".png", "-gone.png"), "x"]))
+    gone = "\n".join([*rows[:4], rows[4].replace(".png", "-gone.png")])
+    run.write("data/gone.csv", gone)
+    run.write("data/wrong.csv", f"{gone}\nx")
     run.write("delete.txt", "s000005\ns000006\n")
     model = "--model ../base/run/checkpoint"
     run(f"""
@@ -297,7 +302,8 @@ def index(run: Part) -> None:
         index data/first.csv {model} --out pq --candidates ivfpq --target-recall 0.9 --json
         index data/first.csv {model} --out labels --prompts ../base/prompts.yaml --reports data/reports.csv
         index data/wrong.csv {model} --out wrong
-        index data/wrong.csv {model} --out strict --max-rejected 0
+        index data/gone.csv {model} --out gone
+        index data/gone.csv {model} --out strict --max-rejected 0
     """)
     for lines in (
         "index small --check\nindex pq --check\nsearch Edema. --index small --json -k 3\n"

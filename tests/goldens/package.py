@@ -40,7 +40,7 @@ def package_names() -> None:
         names_of(module if module == "cxrtext" else f"cxrtext.{module}")
     for module, names in {
         "cxrtext.models.similarity": "lse non_local_bags lse_nl",
-        "cxrtext.evaluation": "contrast_to_noise mean_iou region_of_interest_align retrieval_metrics",
+        "cxrtext.evaluation": "contrast_to_noise mean_iou retrieval_metrics",
         "cxrtext.images": "read_image",
     }.items():
         for name in names.split():

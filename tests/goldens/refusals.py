@@ -36,7 +36,7 @@ check-data gone | check-data empty | check-data DATA --out page.pdf | check-data
 check-data head.csv | check-data zero.csv | check-data DATA --cache c --no-cache | check-files gone
 check-files empty | check-files DATA/manifest.csv | pretrain-text gone --out new
 pretrain-text DATA/reports.csv --out file | pretrain-text DATA/reports.csv --out empty --size huge
-pretrain-text head.csv --out new | pretrain-text columns.csv --out new | pretrain-text DATA/reports.csv --out new --base DATA
+pretrain-text head.csv --out lm1 | pretrain-text columns.csv --out lm2 | pretrain-text DATA/reports.csv --out new --base DATA
 score-text gone | score-text DATA/reports.csv --model DATA | score-text file.xlsx --model LM | score-text zero.csv --model LM
 score-text head.csv --model LM --out new.csv | score-text columns.csv --model LM --out new.csv
 score-text latin.csv --model LM --out new.csv | score-text empty --model LM --out new.csv
@@ -106,4 +106,5 @@ def wrong(run: Part) -> None:
     }  # fmt: skip
     for line in re.split(r"\s*[|\n]\s*", WRONG.strip()):
         run(re.sub(r"\b[A-Z]{2,}\b", lambda found: places.get(found[0], found[0]), line))
-    run("--debug search x --index gone")
+    code, _, err = run.start("--debug search x --index gone").result()
+    run.note(f"cxrtext --debug search x --index gone -> {code}", err.splitlines()[-1])

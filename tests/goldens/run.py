@@ -86,19 +86,14 @@ MASKS = [
     (r"(?m)^[\w ,-]+: \d+/\d+ [\w ]+(, .*)?\n", ""),  # how far a command has come
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?", "TIME"),
     (r"\b[\d.,]+ ?(ms|s|min|h)\b( \d+ (min|s)\b)*", "T"),
-    (
-        r'("(?:\w*seconds\w*|waiting|images_per_second|waited|duration_ms|peak_memory\w*)": )[-\d.e]+',
-        r"\1T",
-    ),
+    (r'("(?:\w*seconds\w*|waiting|images_per_second|duration_ms)": )[-\d.e]+', r"\1T"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"urn:uuid:[-0-9a-f]{36}|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID"),
+    (r"(tfevents|decoded-\d+)[-.][\w.-]+", r"\1.X"),
     (r"\.[0-9a-z_]{8}\.tmp\b", ".X.tmp"),
 ]
 TEXT = {".csv", ".json", ".jsonl", ".md", ".txt", ".yaml", ".html", ".svg", ""}
-VOLATILE = (
-    r"tfevents|\.sqlite|\.u8$|/state/|\.png\.tmp|(^|/)SHA256SUMS$"
-    r"|training\.json$|config\.yaml$|log\.txt$|\.lock$|curves\.png$"
-)
+VOLATILE = r"tfevents|\.sqlite|\.u8$|/state/|config\.yaml$|log\.txt$|\.lock$|curves\.png$"
 """Files that hold times or random names; their names alone are noted, of /state/ not even those."""
 
 
@@ -121,7 +116,7 @@ class Part:
         self.folder.mkdir(parents=True)
 
     def note(self, title: str, text: str) -> None:
-        self.text.append(f"=== {title}\n{masked(text, self.work).rstrip()}\n")
+        self.text.append(f"=== {title}\n{masked(text, self.work).strip()}\n")
 
     def start(self, line: str, given: str = "") -> "Future[tuple[int, str, str]]":
         words = [word.replace("REAL", REAL) for word in shlex.split(line)]
@@ -134,7 +129,7 @@ class Part:
         for line, done in [(line, self.start(line, given)) for line in words]:
             code, out, err = done.result()
             err = masked(err, self.work)
-            said = f"{out.rstrip()}\n" + (f"--- error output\n{err}" if err else "")
+            said = out.rstrip() + (f"\n--- error output\n{err}" if err else "")
             self.note(f"cxrtext {line} -> {code}", said)
 
     def forked(self, work: Callable[[], None], title: str) -> None:
@@ -161,6 +156,9 @@ class Part:
         if re.search(VOLATILE, name):
             return "-" * 16
         data = path.read_bytes()
+        if path.name == "SHA256SUMS":  # of files that hold times or whole paths
+            lines = data.decode().splitlines()
+            data = "\n".join(one for one in lines if not one.endswith("training.json")).encode()
         if path.suffix in TEXT:
             data = masked(data.decode("utf-8", "replace"), self.work).encode()
         return hashlib.sha256(data).hexdigest()[:16]
