@@ -32,7 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # this is a script
 
 from tests.goldens import commands, package, refusals, server, sets
-from tests.goldens.run import ENVIRONMENT, Part, say, warm
+from tests.goldens.run import ENVIRONMENT, REAL, Part, say, warm
 
 DIFF_LINES = 60
 PARTS: dict[str, Callable[[Part], None]] = {
@@ -120,6 +120,8 @@ def main() -> int:
         if difference(name, given.folder / f"{name}.txt", text):
             differing.append(name)
 
+    if not REAL:
+        say("CXRTEXT_TEST_DATA is not set: commands on real data are left out")
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as place:
         work = (given.keep or Path(place)).resolve()

@@ -87,13 +87,18 @@ MASKS = [
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?", "TIME"),
     (r"\b[\d.,]+ ?(ms|s|min|h)\b( \d+ (min|s)\b)*", "T"),
     (r'("(?:\w*seconds\w*|waiting|images_per_second|duration_ms)": )[-\d.e]+', r"\1T"),
+    (r'("sha256": ")[0-9a-f]{64}', r"\1DIGEST"),  # of the file itself, times and all
+    (r"(\| \d+ \| )\d+( \| \d \| (?:[01]\.\d|[aA]))", r"\1T\2"),  # in tables of experiments
     (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"urn:uuid:[-0-9a-f]{36}|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID"),
     (r"(tfevents|decoded-\d+)[-.][\w.-]+", r"\1.X"),
     (r"\.[0-9a-z_]{8}\.tmp\b", ".X.tmp"),
 ]
 TEXT = {".csv", ".json", ".jsonl", ".md", ".txt", ".yaml", ".html", ".svg", ""}
-VOLATILE = r"tfevents|\.sqlite|\.u8$|/state/|config\.yaml$|log\.txt$|\.lock$|curves\.png$"
+VOLATILE = (
+    r"tfevents|\.sqlite|\.u8$|/state/|config\.yaml$|log\.txt$|\.lock$|\.partial$|curves\.png$"
+    r"|(job|spent|trained|table|experiment)\.json$|stages/|runs/.*/metrics\.json$|table\.md$"
+)
 """Files that hold times or random names; their names alone are noted, of /state/ not even those."""
 
 
@@ -140,7 +145,8 @@ class Part:
     def show(self, *names: str, lines: int | None = None) -> None:
         """Write down text files."""
         for name in names:
-            content = (self.folder / name).read_text("utf-8")
+            path = self.folder / name
+            content = path.read_text("utf-8") if path.exists() else "(not there)"
             self.note(name, "\n".join(content.splitlines()[:lines]))
 
     def tree(self, *names: str) -> None:
@@ -156,9 +162,10 @@ class Part:
         if re.search(VOLATILE, name):
             return "-" * 16
         data = path.read_bytes()
-        if path.name == "SHA256SUMS":  # of files that hold times or whole paths
-            lines = data.decode().splitlines()
-            data = "\n".join(one for one in lines if not one.endswith("training.json")).encode()
+        if path.name == "SHA256SUMS":  # some of what it lists holds times; the names are enough
+            data = b"".join(line.split()[-1] for line in data.splitlines())
+        if name.endswith("boxes.jsonl"):  # a line when a picture is drawn
+            data = b"".join(sorted(data.splitlines()))
         if path.suffix in TEXT:
             data = masked(data.decode("utf-8", "replace"), self.work).encode()
         return hashlib.sha256(data).hexdigest()[:16]
