@@ -36,7 +36,7 @@ def base(run: Part) -> None:
     run("pretrain-text data/reports.csv --out lm --size demo --epochs 2 --seed 1")
     run("score-text data/reports.csv --model lm --no-cache")
     run("train config.yaml")
-    run("index data/manifest.csv --model run/checkpoint --out index --cache cache")
+    run("index build data/manifest.csv --model run/checkpoint --out index --cache cache")
     run.tree("data", "lm", "run", "index")
     run.show(
         "data/sentences.csv", "data/sentences.csv.meta.json", "lm/report.md", "lm/training.json"
@@ -298,28 +298,28 @@ def index(run: Part) -> None:
     run.write("delete.txt", "s000005\ns000006\n")
     model = "--model ../base/run/checkpoint"
     run(f"""
-        index data/first.csv {model} --out small --storage int8 --pool 2 --candidates hnsw
-        index data/first.csv {model} --out pq --candidates ivfpq --target-recall 0.9 --json
-        index data/first.csv {model} --out labels --prompts ../base/prompts.yaml --reports data/reports.csv
-        index data/wrong.csv {model} --out wrong
-        index data/gone.csv {model} --out gone
-        index data/gone.csv {model} --out strict --max-rejected 0
+        index build data/first.csv {model} --out small --storage int8 --pool 2 --candidates hnsw
+        index build data/first.csv {model} --out pq --candidates ivfpq --target-recall 0.9 --json
+        index build data/first.csv {model} --out labels --prompts ../base/prompts.yaml --reports data/reports.csv
+        index build data/wrong.csv {model} --out wrong
+        index build data/gone.csv {model} --out gone
+        index build data/gone.csv {model} --out strict --max-rejected 0
     """)
     for lines in (
-        "index small --check\nindex pq --check\nsearch Edema. --index small --json -k 3\n"
+        "index check small\nindex check pq\nsearch Edema. --index small --json -k 3\n"
         "search Edema. --index pq --mode fast -k 3\nsearch Edema. --index labels -k 2 --json",
-        "index data/manifest.csv --out small\nindex data/first.csv --out labels --replace",
-        "index small --delete s000001 --delete s000002\nindex labels --delete-from delete.txt",
-        "index small --delete s000003 --delete none --json\nindex labels --delete-from delete.txt",
-        "index small --compact\nindex labels --rebuild --json",
-        "index small --check --json\nindex labels --root ../base/data\nindex pq --root /old=/new",
+        "index build data/manifest.csv --out small\nindex add labels data/first.csv --replace",
+        "index delete small s000001 s000002\nindex delete labels --from delete.txt",
+        "index delete small s000003 none --json\nindex delete labels --from delete.txt",
+        "index compact small\nindex rebuild labels --json",
+        "index check small --json\nindex move labels ../base/data\nindex move pq /new --from /old",
         "search Edema. --index small -k 5\nsearch Edema. --index small --index labels --json -k 4",
         "check-files small\ncheck-files labels --json",
     ):
         run(lines)
     path = run.folder / "labels" / next(p.name for p in (run.folder / "labels").glob("regions*"))
     path.write_bytes(path.read_bytes()[:-9] + b"\0" * 9)
-    run("index labels --check\ncheck-files labels\nsearch Edema. --index labels")
+    run("index check labels\ncheck-files labels\nsearch Edema. --index labels")
     run.tree("small", "labels", "pq", "wrong")
     run.show("small/index.json", *[path.name for path in run.folder.glob("*.rejected.csv")])
 
@@ -343,7 +343,7 @@ def old(run: Part) -> None:
     run(f"score-text {place}/data/reports.csv --model {place}/lm --out s.csv --json")
     run(f"classify {place}/data/images/s000001.png --model {place}/run/checkpoint --json")
     run(f"search Edema. --index {place}/index --model {place}/run/checkpoint -k 3")
-    run(f"index {place}/index --check")
+    run(f"index check {place}/index")
     for state in (run.work / "files/run/state").glob("step-00000008*"):
         state.unlink()  # so that there is something to go on with
     run(f"train --resume {place}/run --set data.manifest={place}/data/manifest.csv "

@@ -59,9 +59,9 @@ evaluate gone --data DATA | evaluate DATA --data DATA | evaluate RUN --data gone
 evaluate RUN --data DATA --split none | evaluate RUN --data DATA --average x | evaluate RUN --data DATA --prompts list.yaml
 evaluate RUN --data DATA --compare | evaluate RUN --data DATA --boxes DATA/labels.csv | evaluate RUN --data DATA --slice none
 evaluate RUN --data DATA --out file | evaluate RUN --data DATA --uncertain x | evaluate mixed-run --data DATA
-index gone --model RUN --out new | index DATA --model RUN --out new | index DATA/manifest.csv --out new | index head.csv --model RUN --out new
-index outside.csv --model RUN --out new1 | index DATA/manifest.csv --model BASE/run/checkpoint-best --out INDEX | index empty --check
-index INDEX --check --compact | index DATA/manifest.csv --model RUN --out file | index gone.csv --model RUN --out new2
+index build gone --model RUN --out new | index build DATA --model RUN --out new | index build DATA/manifest.csv --out new | index build head.csv --model RUN --out new
+index build outside.csv --model RUN --out new1 | index build DATA/manifest.csv --model BASE/run/checkpoint-best --out INDEX | index check empty
+index check INDEX --compact | index build DATA/manifest.csv --model RUN --out file | index build gone.csv --model RUN --out new2
 search x --index gone | search x --index empty | search --index INDEX | search ... --index INDEX | search x --index INDEX -k 0
 search x --index INDEX --where age= | search x --index INDEX --image gone | search x --index INDEX --image-id none
 search x --index INDEX --mode slow | search x --index INDEX --other-patients | search --index cut-index x | search x --index INDEX --out empty
