@@ -125,7 +125,7 @@ def test_every_file_has_its_digest(copy: Path) -> None:
         ({"format": "other"}, "not a cxrtext checkpoint"),
         ({"version": 99}, "another version of cxrtext .format 99"),
         ({"image": "vgg"}, "no image architecture 'vgg'"),
-        ({"aggregator": "mean"}, "no aggregator 'mean'"),
+        ({"aggregator": "mean"}, "no similarity 'mean'"),
         ({"preprocessing": {"resize": 10}}, "preprocessing lacks 'crop'"),
         ({"text": {"hidden_size": "wide"}}, "config.json"),
         ({"text": []}, "config.json"),
