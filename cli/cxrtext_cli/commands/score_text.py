@@ -154,7 +154,7 @@ def score_text(
     from dataclasses import asdict
     from typing import cast
 
-    from cxrtext.language.eta.figure import check_target
+    from cxrtext.language.eta import check_target
     from cxrtext.language.scoring.settings import Precision, ScoreSettings, Variant, check_paths
 
     target = _target(reports, out)

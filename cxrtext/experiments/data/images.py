@@ -7,14 +7,16 @@ import gzip
 import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
 from cxrtext.files import DAMAGED_ARCHIVE, replacing
-from cxrtext.training.metadata import Kind as ColumnKind
+
+if TYPE_CHECKING:
+    from cxrtext.training.metadata import Kind as ColumnKind
 
 Kind = Literal["cifar10", "mnist"]
 Pixels = NDArray[np.uint8]
@@ -173,7 +175,7 @@ class ImageSet:
     labels: NDArray[np.int64] | None = None
     eta: Floats | None = None
     metadata: Floats | None = None
-    kinds: tuple[ColumnKind, ...] = ()
+    kinds: "tuple[ColumnKind, ...]" = ()
     columns: tuple[str, ...] = ()
     names: tuple[str, ...] = field(default=())
 

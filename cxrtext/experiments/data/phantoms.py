@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,9 @@ from cxrtext.phantom.scanners import site
 from cxrtext.phantom.state import State
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
 from cxrtext.phantom.write import write_phantoms
-from cxrtext.training.metadata import Kind
+
+if TYPE_CHECKING:
+    from cxrtext.training.metadata import Kind
 
 DRAWN = 64
 """Pixels along a side, as they are drawn."""
@@ -95,7 +98,7 @@ def attributes(state: State) -> dict[str, int]:
 
 def _metadata(
     kind: str, studies: Sequence[PhantomStudy]
-) -> tuple[NDArray[np.float32], tuple[Kind, ...], tuple[str, ...]]:
+) -> "tuple[NDArray[np.float32], tuple[Kind, ...], tuple[str, ...]]":
     number: Kind = "number"
     category: Kind = "category"
     if kind == "age-sex":

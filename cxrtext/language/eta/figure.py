@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cxrtext.errors import ConfigError
 from cxrtext.files import replacing
 from cxrtext.language.class_probability import class_probability
+from cxrtext.language.eta import check_target
 from cxrtext.language.eta.statistics import (
     EtaReport,
     EtaStatistics,
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
 
     from cxrtext.language.eta.fit import Floats
-
-ENDINGS = (".png", ".svg", ".pdf")
 
 # Okabe and Ito's palette, which color-blind readers can tell apart.
 BLUE, VERMILION, GREEN, GREY, INK = "#0072B2", "#D55E00", "#009E73", "#767676", "#222222"
@@ -277,12 +275,6 @@ def _caption(report: EtaReport, statistics: EtaStatistics) -> str:
         f"({statistics.n_distinct:,} distinct, {statistics.repeated:,} of them seen more than "
         f"once), scored by {report.model}; batches of {report.batch_size}."
     )
-
-
-def check_target(path: Path) -> None:
-    """Raise a ConfigError for a file of another ending."""
-    if path.suffix.lower() not in ENDINGS:
-        raise ConfigError(f"{path}: the figure ends in .png, .svg or .pdf")
 
 
 def write_figure(path: Path, report: EtaReport) -> EtaStatistics:
