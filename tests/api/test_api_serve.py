@@ -135,7 +135,7 @@ def test_it_says_its_address_once_and_ends_well(number: signal.Signals, host: st
             with urllib.request.urlopen(f"{url}/readyz", timeout=10) as response:
                 assert response.read() == b'{"status":"ready"}'
             process.send_signal(number)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=90)
         finally:
             process.kill()
     assert (process.returncode, out, err) == (0, "closed\nended\n", "")

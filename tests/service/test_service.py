@@ -4,10 +4,11 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -325,11 +326,16 @@ def two_threads() -> Iterator[None]:
 
 @pytest.mark.parametrize(("quicker", "threads"), [(1.0, 1), (1.1, 1), (1.9, 2), (0.5, 1)])
 def test_several_threads_only_where_they_are_worth_it(
-    two_threads: None, quicker: float, threads: int
+    two_threads: None, quicker: float, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def work() -> None:
-        time.sleep(0.02 / (quicker if torch.get_num_threads() == 2 else 1))
+    now = 0.0
 
+    def work() -> None:
+        nonlocal now
+        now += 0.02 / (quicker if torch.get_num_threads() == 2 else 1)
+
+    clock = SimpleNamespace(perf_counter=lambda: now)
+    monkeypatch.setattr(sys.modules[Service.__module__], "time", clock)
     assert threads_for(work) == threads
     assert torch.get_num_threads() == 2, "it only says so"
 
