@@ -54,12 +54,12 @@ class Plain(Dataset[torch.Tensor]):
 
 
 def opened(path: Path) -> Image.Image:
-    """An image as 8-bit grey; of DICOM the stored values, stretched."""
+    """An image as 8-bit gray; of DICOM the stored values, stretched."""
     if path.suffix.lower() in (".png", ".jpg", ".jpeg"):
         return Image.open(path).convert("L")
     values = pydicom.dcmread(path).pixel_array.astype(np.float32)
     if values.ndim != 2:
-        raise ValueError("several frames or colours")
+        raise ValueError("several frames or colors")
     low, high = values.min(), max(values.max(), values.min() + 1)
     return Image.fromarray(((values - low) * (255 / (high - low))).astype(np.uint8))
 

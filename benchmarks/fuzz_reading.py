@@ -68,9 +68,9 @@ def seeds(folder: Path) -> list[bytes]:
     found = [path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()]
     found = [data for data in found if len(data) < 2**21]
     rng = np.random.default_rng(0)
-    grey = (np.add.outer(np.arange(90), np.arange(70)) + rng.integers(0, 30, (90, 70))) % 256
-    deep = Image.fromarray((grey * 200).astype(np.uint16))
-    plain = Image.fromarray(grey.astype(np.uint8))
+    gray = (np.add.outer(np.arange(90), np.arange(70)) + rng.integers(0, 30, (90, 70))) % 256
+    deep = Image.fromarray((gray * 200).astype(np.uint16))
+    plain = Image.fromarray(gray.astype(np.uint8))
     pictures: list[tuple[Image.Image, str, dict[str, Any]]] = [
         (plain, "PNG", {}),
         (deep, "PNG", {}),

@@ -5,7 +5,7 @@
 Draws each study with and without each of its findings, from the same seeds, and compares.  By
 finding: how many; how well its boxes fit the truth masks (intersection over union with the
 smallest rectangle round the mask, which is 1 where both are of one making) and the pixels that
-really change (the rectangle round those that change by more than ``--level`` grey values of 255);
+really change (the rectangle round those that change by more than ``--level`` gray values of 255);
 the share of mask pixels outside the boxes; the share of the change inside the boxes.
 """
 
@@ -55,7 +55,7 @@ def compare(
         patient: Whom.
         axis: The finding, as an axis of the state.
         without: The picture without any finding, [size, size].
-        level: Grey values of 255 from which a pixel counts as changed.
+        level: Gray values of 255 from which a pixel counts as changed.
     """
     alone = replace(NORMAL, **{axis: getattr(patient.state, axis)})
     picture, effects = paint(replace(patient, state=alone), len(without))

@@ -106,7 +106,7 @@ def make_files(folder: Path, images: int) -> dict[str, list[Path]]:
 
 
 def plainly(path: Path) -> Floats:
-    """Read with pydicom or Pillow as their tutorials do, then resize, crop and normalise."""
+    """Read with pydicom or Pillow as their tutorials do, then resize, crop and normalize."""
     if path.name.startswith("DICOM"):
         dataset = pydicom.dcmread(path)
         values = apply_voi_lut(apply_rescale(dataset.pixel_array, dataset), dataset)
@@ -118,8 +118,8 @@ def plainly(path: Path) -> Floats:
     image = image.resize(size, Image.Resampling.BILINEAR)
     left, top = ((extent - SIZES.crop) // 2 for extent in image.size)
     crop = np.asarray(image.crop((left, top, left + SIZES.crop, top + SIZES.crop)), np.float32)
-    grey = crop if path.name.startswith("DICOM") else crop / np.float32(255)
-    return ((grey - SIZES.mean) / SIZES.std)[np.newaxis].astype(np.float32)
+    gray = crop if path.name.startswith("DICOM") else crop / np.float32(255)
+    return ((gray - SIZES.mean) / SIZES.std)[np.newaxis].astype(np.float32)
 
 
 def ours(path: Path) -> Floats:
@@ -128,7 +128,7 @@ def ours(path: Path) -> Floats:
         (image,) = here.map([path], square=SIZES)
     if isinstance(image, ImageError):
         raise image
-    return SIZES.normalise(image.pixels)
+    return SIZES.normalize(image.pixels)
 
 
 def _tried(read: Callable[[Path], Floats], path: Path) -> str:
@@ -158,7 +158,7 @@ def both_ways(
         def our_pool(paths: Sequence[Path]) -> None:
             for image in pool.map(paths, square=SIZES):
                 assert isinstance(image, ReadImage), image
-                SIZES.normalise(image.pixels)
+                SIZES.normalize(image.pixels)
 
         yield our_pool, lambda paths: list(others.map(plainly, paths))
 

@@ -43,8 +43,8 @@ def draw_pictures(folder: Path) -> None:
     for name, (width, height) in {"small": (512, 512), "large": (2500, 2000)}.items():
         y, x = np.mgrid[0:height, 0:width] / [[[height]], [[width]]]
         lungs = np.exp(-(((np.abs(x - 0.5) - 0.2) / 0.1) ** 2) - ((y - 0.5) / 0.3) ** 2)
-        grey = 190 - 130 * lungs + noise.normal(0, 2, lungs.shape)
-        Image.fromarray(grey.clip(0, 255).astype(np.uint8)).save(folder / f"{name}.png")
+        gray = 190 - 130 * lungs + noise.normal(0, 2, lungs.shape)
+        Image.fromarray(gray.clip(0, 255).astype(np.uint8)).save(folder / f"{name}.png")
 
 
 def free_port() -> int:

@@ -4,7 +4,7 @@
 
 Both train the same ResNet-18 for small images (3×3 stem) with a head of two layers, InfoNCE of
 2 · batch views and Adam, on drawn 32×32 images in memory.  Theirs is what one writes first: a
-``Dataset`` that crops, flips, jitters and greys each view with PIL (as torchvision's transforms
+``Dataset`` that crops, flips, jitters and grays each view with PIL (as torchvision's transforms
 do), batches put together in this process or in ``--workers``, and a cross-entropy over
 similarities.  Ours is ``cxrtext.experiments.simclr``: views are made on the device.  Both are
 measured in turns in the same run; on CUDA both use bfloat16.
@@ -67,7 +67,7 @@ class Pairs(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
 
 
 def view(picture: Image.Image) -> Tensor:
-    """Crop, flip, jitter and grey one image, [3, 32, 32] in [0, 1], standardised."""
+    """Crop, flip, jitter and gray one image, [3, 32, 32] in [0, 1], standardised."""
     side = picture.width
     for _ in range(10):
         area = (0.08 + 0.92 * float(torch.rand(()))) * side * side

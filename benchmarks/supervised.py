@@ -24,7 +24,7 @@ from cxrtext.errors import ImageError
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.images import Preprocessing, ReaderPool
-from cxrtext.images.augment import centre_crop, jitter, random_crop
+from cxrtext.images.augment import center_crop, jitter, random_crop
 from cxrtext.models.image_encoder import ARCHITECTURES, ImageEncoder
 from cxrtext.records import ImageRecord
 
@@ -70,7 +70,7 @@ def read_labels(
 
 
 def prepared(images: Tensor) -> Tensor:
-    """Grey values of 8 bits to about zero mean and unit variance."""
+    """Gray values of 8 bits to about zero mean and unit variance."""
     return ((images - 0.5) / 0.25).contiguous(memory_format=torch.channels_last)
 
 
@@ -107,9 +107,9 @@ def train(
 
 @torch.inference_mode()
 def predict(model: Classifier, pixels: Tensor, crop: int) -> Tensor:
-    """Logits of the centre crops, [n, F]."""
+    """Logits of the center crops, [n, F]."""
     model.eval()
-    images = centre_crop(pixels, crop).float() / 255
+    images = center_crop(pixels, crop).float() / 255
     return torch.cat([model(prepared(part)) for part in images.split(128)])
 
 

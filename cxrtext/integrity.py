@@ -19,8 +19,7 @@ from cxrtext.files import (
 )
 from cxrtext.files.digests import read_sums
 
-MAX_JSON = 64 * 2**20
-"""Bytes of a JSON file that is looked into."""
+MAX_JSON = 64 * 2**20  # bytes of a JSON file that is looked into
 
 
 @dataclass(slots=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 from cxrtext.errors import DataError
 from cxrtext.records import (
     CHEX5,
-    BadItem,
     Box,
     ImageRecord,
+    Rejected,
     Sentence,
     iter_boxes,
     read_labels,
@@ -36,7 +36,7 @@ class DataFolder:
     sentences: list[Sentence] | None
     labels: dict[str, dict[str, int | None]] | None
     boxes: list[Box] | None = None
-    bad_boxes: tuple[BadItem, ...] = ()
+    bad_boxes: tuple[Rejected, ...] = ()
 
 
 def _existing(
@@ -84,14 +84,14 @@ def _labels(folder: Path, findings: tuple[str, ...]) -> dict[str, dict[str, int 
     return read_labels(path, findings)
 
 
-def _boxes(folder: Path, boxes: Path | None) -> tuple[list[Box] | None, tuple[BadItem, ...]]:
+def _boxes(folder: Path, boxes: Path | None) -> tuple[list[Box] | None, tuple[Rejected, ...]]:
     path = boxes or _existing(folder, "boxes", BOX_ENDINGS)
     if path is None:
         return None, ()
     if not path.is_file():
         raise DataError(f"{path}: no such file; give a box file with --boxes")
     good: list[Box] = []
-    bad: list[BadItem] = []
+    bad: list[Rejected] = []
     for entry in iter_boxes(path):
         if isinstance(entry, Box):
             good.append(entry)

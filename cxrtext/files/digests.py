@@ -15,11 +15,8 @@ from typing import Any
 
 from cxrtext.errors import CxrTextError
 
-SUMS = "SHA256SUMS"
-"""Name of a folder's list of digests."""
-
-SEAL = "sha256"
-"""Key of a sealed JSON file that holds the digest of all others."""
+SUMS = "SHA256SUMS"  # name of a folder's list of digests
+SEAL = "sha256"  # key of a sealed JSON file that holds the digest of all others
 
 DAMAGED_ARCHIVE = (
     OSError,
@@ -32,9 +29,7 @@ DAMAGED_ARCHIVE = (
 )
 """What reading a damaged ``.npz`` file can raise; its parts carry checksums of their own."""
 
-DIGITS = 16
-"""Of a digest, where a file carries it in its name."""
-
+DIGITS = 16  # of a digest, where a file carries it in its name
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 

@@ -54,10 +54,10 @@ def draw_views(
 
 
 def augment(images: Tensor, views: Views, crop: int) -> Tensor:
-    """Cut, turn and change the grey values of images.
+    """Cut, turn and change the gray values of images.
 
     Args:
-        images: [B, 1, R, R], 8-bit grey.
+        images: [B, 1, R, R], 8-bit gray.
         views: How to see each; on the CPU.
 
     Returns:
@@ -65,7 +65,7 @@ def augment(images: Tensor, views: Views, crop: int) -> Tensor:
     """
     turned = bool(views.angle.any())
     seen = rotated_crop(images, views, crop) if turned else crops(images, views, crop).float()
-    return change_grey(seen.div_(255.0), views)
+    return change_gray(seen.div_(255.0), views)
 
 
 def crops(images: Tensor, views: Views, crop: int) -> Tensor:
@@ -85,7 +85,7 @@ def rotated_crop(images: Tensor, views: Views, crop: int) -> Tensor:
     """Cut windows that are turned about their centers, in one bilinear pass.
 
     Args:
-        images: [B, 1, R, R], 8-bit grey; beyond its edge an image goes on as at the edge.
+        images: [B, 1, R, R], 8-bit gray; beyond its edge an image goes on as at the edge.
 
     Returns:
         [B, 1, crop, crop], float32, in the units of ``images``.
@@ -104,7 +104,7 @@ def rotated_crop(images: Tensor, views: Views, crop: int) -> Tensor:
     )
 
 
-def change_grey(images: Tensor, views: Views) -> Tensor:
+def change_gray(images: Tensor, views: Views) -> Tensor:
     """Change contrast and brightness in place.
 
     ``(x − 1/2) · (1 + c) + 1/2 + b``, clipped to [0, 1].
@@ -117,7 +117,7 @@ def change_grey(images: Tensor, views: Views) -> Tensor:
     return images.sub_(0.5).mul_(gain).add_(0.5 + shift).clamp_(0.0, 1.0)
 
 
-def centre_crop(images: Tensor, size: int) -> Tensor:
+def center_crop(images: Tensor, size: int) -> Tensor:
     """Cut the middle window out of each image, [B, C, H, W] -> [B, C, size, size]."""
     top, left = ((extent - size) // 2 for extent in images.shape[-2:])
     return images[..., top : top + size, left : left + size]
@@ -131,6 +131,6 @@ def random_crop(images: Tensor, size: int, generator: torch.Generator) -> Tensor
 def jitter(
     images: Tensor, brightness: float, contrast: float, generator: torch.Generator
 ) -> Tensor:
-    """``change_grey`` of a copy of images in [0, 1], by random amounts."""
+    """``change_gray`` of a copy of images in [0, 1], by random amounts."""
     drawn = draw_views(len(images), 1, 1, generator, brightness=brightness, contrast=contrast)
-    return change_grey(images.clone(), drawn)
+    return change_gray(images.clone(), drawn)

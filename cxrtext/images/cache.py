@@ -30,9 +30,7 @@ from cxrtext.images.preprocessing import Preprocessing
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.images.source import ImageMemoryError, shown
 
-AHEAD = 4
-"""Images hashed and decoded before they are asked for, for each process."""
-
+AHEAD = 4  # images hashed and decoded before they are asked for, for each process
 Found = tuple[ReadImage, int] | ImageError
 """A square and the slot where it is kept, or why there is none."""
 
@@ -44,7 +42,7 @@ Attempt = tuple[ReadImage | ImageError, bool]
 class Squares:
     """Decoded images in memory-mapped storage."""
 
-    pixels: Pixels  # [slots, R, R], 8-bit grey, to be read only; other images may lie between
+    pixels: Pixels  # [slots, R, R], 8-bit gray, to be read only; other images may lie between
     # [n], the place in ``pixels`` of each image asked for; -1 where it cannot be read.
     slots: np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -53,7 +51,7 @@ class DecodedCache:
     """A folder of decoded images, by their content: equal files are decoded once.
 
     What is kept depends on a file's bytes, the size of the square and the version of the reader,
-    not on its name, the crop or the normalisation.  Several sizes share a folder.  One process at
+    not on its name, the crop or the normalization.  Several sizes share a folder.  One process at
     a time adds to it; any number read.  The folder holds patients' pixels and is made for its
     owner alone; it can be deleted at any time when no process uses it.
 

@@ -27,9 +27,7 @@ NAME = "decoded.sqlite"
 READER_VERSION = 2
 """To be raised when an image read, or made a square, is no longer the same pixels as before."""
 
-FORMAT = 2
-"""Version of the catalogue's tables."""
-
+FORMAT = 2  # version of the catalogue's tables
 BUSY_SECONDS = 120.0
 
 _SCHEMA = """
@@ -59,8 +57,7 @@ CREATE TABLE square (
 ) STRICT, WITHOUT ROWID;
 """
 
-YOUNG_NS = 2_000_000_000
-"""A file changed so shortly ago may change again without its times telling."""
+YOUNG_NS = 2_000_000_000  # A file changed so shortly ago may change again without its times telling
 
 
 @contextmanager
@@ -135,8 +132,8 @@ def name_of(path: Path) -> bytes:
 
 def checksum(digest: bytes, height: int, width: int, pixels: Pixels) -> int:
     """Give a number that changes when a square, or what is noted of it, is not what was kept."""
-    told = digest + struct.pack("<II", height, width)
-    return zlib.crc32(np.ascontiguousarray(pixels).data, zlib.crc32(told))
+    noted = digest + struct.pack("<II", height, width)
+    return zlib.crc32(np.ascontiguousarray(pixels).data, zlib.crc32(noted))
 
 
 class PixelFile:
@@ -302,8 +299,7 @@ class Catalogue:
     def store(self, size: int) -> Store | None:
         """Give the squares of a size, as this version reads images; None where there are none."""
         row = self._base.execute(
-            "SELECT id, size, file FROM store WHERE size = ? AND reader = ?",
-            [size, READER_VERSION],
+            "SELECT id, size, file FROM store WHERE size = ? AND reader = ?", [size, READER_VERSION]
         ).fetchone()
         return row and Store(*row)
 

@@ -1,6 +1,6 @@
 """JPEG, JPEG-LS and JPEG 2000: what they say of their size, and whether JPEG holds the picture.
 
-Sizes are read before any decoder sees the data.  libjpeg fills what is missing with grey and only
+Sizes are read before any decoder sees the data.  libjpeg fills what is missing with gray and only
 counts a warning, which neither Pillow nor imagecodecs passes on.  So a JPEG is decoded from data
 that end without their end marker, or twice, the second time with other bytes where the data of
 each scan end: they are passed over where a scan is whole, and become picture where it is not.
@@ -17,7 +17,7 @@ from io import BytesIO
 import numpy as np
 
 from cxrtext.errors import ImageError
-from cxrtext.images.grey import Samples
+from cxrtext.images.gray import Samples
 
 CUT = "the compressed image is cut off; copy or export the file again"
 DAMAGED = "the compressed image is damaged; copy or export the file again"
@@ -35,9 +35,7 @@ _OTHER_FRAMES = {*range(0xC5, 0xC8), *range(0xC9, 0xCC), *range(0xCD, 0xD0)}
 _NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 _RESTART = re.compile(rb"\xff[\xd0-\xd7]")
 _MAX_PASSES = 32
-_MAX_RUN = 32767
-"""Blocks that one code of a progressive scan may leave as they are."""
-
+_MAX_RUN = 32767  # blocks that one code of a progressive scan may leave as they are
 _SAME_DIFFERENCES = 16
 _FILL = bytes((37 * n * n + 91 * n + 5) % 251 for n in range(64))
 """Stands for data that are missing: any bytes but 0xFF."""
@@ -61,7 +59,7 @@ class Codestream:
 def check_end(data: bytes) -> None:
     """Refuse a JPEG, JPEG-LS or JPEG 2000 stream that lacks its end marker.
 
-    Decoders fill what is missing with grey and say nothing.  Padding after the marker is allowed.
+    Decoders fill what is missing with gray and say nothing.  Padding after the marker is allowed.
     """
     if not data.rstrip(b"\x00\xff").endswith(b"\xff\xd9"):
         raise ImageError(CUT)
@@ -326,7 +324,7 @@ def check_whole(
 
 
 def _ends_filled(scans: Scans, plane: Samples) -> bool:
-    """Tell whether the last pixels could be filled: blocks of mid-grey, or equal differences."""
+    """Tell whether the last pixels could be filled: blocks of mid-gray, or equal differences."""
     if scans.frame != _LOSSLESS:
         return int(plane[-1, -1]) == 1 << (scans.precision - 1)
     differences = np.diff(plane[-1, -_SAME_DIFFERENCES:].astype(np.int64))

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from cxrtext.images.grey import Floats, eight_bit
+from cxrtext.images.gray import Floats, eight_bit
 
 Box = Sequence[float]
 
@@ -31,7 +31,7 @@ _SHADOW = (0, 0, 0)
 
 
 def to_uint8(image: Floats) -> npt.NDArray[np.uint8]:
-    """Round grey values to 8 bits.
+    """Round gray values to 8 bits.
 
     Args:
         image: [1, H, W] or [H, W] in [0, 1]; values outside are clipped.
@@ -42,14 +42,14 @@ def to_uint8(image: Floats) -> npt.NDArray[np.uint8]:
     Raises:
         ValueError: When the shape is another, or a value is NaN.
     """
-    grey = image[0] if image.ndim == 3 and image.shape[0] == 1 else image
-    if grey.ndim != 2:
+    gray = image[0] if image.ndim == 3 and image.shape[0] == 1 else image
+    if gray.ndim != 2:
         raise ValueError(f"an image is [1, H, W] or [H, W], not {list(image.shape)}")
-    return eight_bit(grey)
+    return eight_bit(gray)
 
 
 def encode_png(image: Floats | Image.Image) -> bytes:
-    """Encode a picture, or grey values [1, H, W] in [0, 1] as 8 bits, as PNG."""
+    """Encode a picture, or gray values [1, H, W] in [0, 1] as 8 bits, as PNG."""
     picture = image if isinstance(image, Image.Image) else Image.fromarray(to_uint8(image))
     buffer = BytesIO()
     picture.save(buffer, format="PNG", compress_level=3)
@@ -85,12 +85,12 @@ def render_overlay(
     Raises:
         ValueError: When the sizes differ.
     """
-    grey = to_uint8(image)
-    if heat.shape != grey.shape:
-        raise ValueError(f"heat is {list(heat.shape)}, the image {list(grey.shape)}")
-    picture = Image.fromarray(_blend(grey, _level(heat, limits), opacity))
+    gray = to_uint8(image)
+    if heat.shape != gray.shape:
+        raise ValueError(f"heat is {list(heat.shape)}, the image {list(gray.shape)}")
+    picture = Image.fromarray(_blend(gray, _level(heat, limits), opacity))
     draw = ImageDraw.Draw(picture)
-    line = max(2, round(max(grey.shape) / 400))
+    line = max(2, round(max(gray.shape) / 400))
     for box in boxes:
         _draw_box(draw, box, line)
     if peak is not None:
@@ -110,7 +110,7 @@ def _level(heat: Floats, limits: tuple[float, float] | None) -> Floats:
     return np.where(defined, level, 0).astype(np.float32)
 
 
-def _blend(grey: npt.NDArray[np.uint8], level: Floats, opacity: float) -> npt.NDArray[np.uint8]:
+def _blend(gray: npt.NDArray[np.uint8], level: Floats, opacity: float) -> npt.NDArray[np.uint8]:
     # 256 steps are all that 8-bit colors can tell apart.
     steps = np.linspace(0, 1, 256)
     places = np.linspace(0, 1, len(_COLORS))
@@ -118,8 +118,8 @@ def _blend(grey: npt.NDArray[np.uint8], level: Floats, opacity: float) -> npt.ND
     share = (opacity * steps**1.5).astype(np.float32)
     index = np.rint(level * 255).astype(np.uint8)
     alpha = share[index][..., np.newaxis]
-    # grey and share once a pixel, color three times
-    mixed = grey[..., np.newaxis] * (1 - alpha) + colors.astype(np.float32)[index] * alpha
+    # gray and share once a pixel, color three times
+    mixed = gray[..., np.newaxis] * (1 - alpha) + colors.astype(np.float32)[index] * alpha
     return np.rint(mixed).astype(np.uint8)
 
 

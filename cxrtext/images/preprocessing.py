@@ -1,7 +1,7 @@
 """From a radiograph to the encoder's square input, and exact maps between the two.
 
-There is one definition, whatever the image was read as: grey values in [0, 1] are rounded to
-8 bits, the center square is resized as 8 bits, and its center crop is normalised.  So what is
+There is one definition, whatever the image was read as: gray values in [0, 1] are rounded to
+8 bits, the center square is resized as 8 bits, and its center crop is normalized.  So what is
 kept as 8 bits (training's cache) and what is made on the spot (search) are equal bit for bit.
 """
 
@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from cxrtext.images.grey import Bytes, Floats, eight_bit
+from cxrtext.images.gray import Bytes, Floats, eight_bit
 
 MAX_RESIZE = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """How an image is prepared: shorter side to ``resize``, center crop, normalisation.
+    """How an image is prepared: shorter side to ``resize``, center crop, normalization.
 
     The numbers are kept in a checkpoint's ``config.json``; `to_dict` and `from_dict` are its form.
 
@@ -31,10 +31,10 @@ class Preprocessing:
     resize: int = 512  # length of the shorter side after resizing, in pixels
     # side of the square that is cut from the center, in pixels; at most ``resize``.
     crop: int = 480
-    # taken from grey values in [0, 1].  The default, with that of ``std``, brings windowed chest
+    # taken from gray values in [0, 1].  The default, with that of ``std``, brings windowed chest
     # radiographs to about zero mean and unit variance.
     mean: float = 0.5
-    std: float = 0.25  # grey values are divided by this.  BioViL wants mean 0 and std 1
+    std: float = 0.25  # gray values are divided by this.  BioViL wants mean 0 and std 1
 
     def __post_init__(self) -> None:
         if not (
@@ -47,12 +47,12 @@ class Preprocessing:
             raise ValueError("mean and std must be finite, std above 0")
 
     def prepare(self, image: Floats | Bytes) -> Floats:
-        """Resize, crop and normalise, as for evaluation and indexing.
+        """Resize, crop and normalize, as for evaluation and indexing.
 
         Returns:
-            [1, crop, crop]: `normalise` of `square`.
+            [1, crop, crop]: `normalize` of `square`.
         """
-        return self.normalise(self.square(image))
+        return self.normalize(self.square(image))
 
     def square(self, image: Floats | Bytes) -> Bytes:
         """Round to 8 bits, resize, and keep the center square, as training caches it.
@@ -69,17 +69,17 @@ class Preprocessing:
         """
         if image.ndim != 3 or image.shape[0] != 1:
             raise ValueError(f"an image is [1, H, W], not {list(image.shape)}")
-        grey = image[0] if image.dtype == np.uint8 else eight_bit(image[0])
+        gray = image[0] if image.dtype == np.uint8 else eight_bit(image[0])
         # Resampling only the part that is kept bounds the memory that a very long image takes.
-        resized = Image.fromarray(np.ascontiguousarray(grey)).resize(
+        resized = Image.fromarray(np.ascontiguousarray(gray)).resize(
             (self.resize, self.resize),
             Image.Resampling.BILINEAR,
-            box=self.geometry(*grey.shape).square_box,
+            box=self.geometry(*gray.shape).square_box,
         )
         return np.array(resized)[np.newaxis]  # a copy, which may be written to
 
-    def normalise(self, square: Bytes) -> Floats:
-        """Cut the center crop out of 8-bit squares and normalise it.
+    def normalize(self, square: Bytes) -> Floats:
+        """Cut the center crop out of 8-bit squares and normalize it.
 
         Args:
             square: [..., resize, resize], from `square`.

@@ -8,24 +8,14 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from cxrtext.errors import ImageError
-from cxrtext.images.grey import (
-    Floats,
-    Grey,
-    Samples,
-    check_size,
-    count,
-    luma,
-    stretched,
-)
+from cxrtext.images.gray import Floats, Gray, Samples, check_size, count, luma, stretched
 from cxrtext.images.jpeg import DAMAGED, FedJpeg, check_whole, read_jpeg, read_scans
 
 PNG_START = b"\x89PNG\r\n\x1a\n"
 JPEG_START = b"\xff\xd8\xff"
 
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-_PLAIN_GREY = b"\x08\0\0\0\0"
-"""Depth, color type, compression, filter and interlace of its IHDR."""
-
+_PLAIN_GRAY = b"\x08\0\0\0\0"  # depth, color type, compression, filter and interlace of its IHDR
 _PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2))
 _ADAM7 = (*_PASSES, (0, 1, 1, 2))
 """First column and row, and steps, of each pass of an interlaced PNG."""
@@ -35,8 +25,8 @@ _STRIP = 2**18
 _UNREADABLE = "is damaged or cut off; copy or export the file again"
 
 
-def decode_raster(data: bytes) -> Grey:
-    """Decode a PNG or a JPEG to grey.
+def decode_raster(data: bytes) -> Gray:
+    """Decode a PNG or a JPEG to gray.
 
     Transparent parts are black.  The orientation that a camera noted is applied.
 
@@ -48,12 +38,12 @@ def decode_raster(data: bytes) -> Grey:
     check_size(height, width)
     try:
         if not data.startswith(PNG_START):
-            return _grey(_jpeg(data))
+            return _gray(_jpeg(data))
         values = _by_libpng(data, height, width)
         if values is not None:
             return values
         _check_image_data(data)
-        return _grey(_upright(BytesIO(data), "PNG"))
+        return _gray(_upright(BytesIO(data), "PNG"))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         raise ImageError(_UNREADABLE) from None
 
@@ -93,17 +83,17 @@ def _size(data: bytes) -> tuple[int, int]:
     return stream.height, stream.width
 
 
-def _by_libpng(data: bytes, height: int, width: int) -> Grey | None:
-    """Decode a PNG of plain grey or of 16 bits.
+def _by_libpng(data: bytes, height: int, width: int) -> Gray | None:
+    """Decode a PNG of plain gray or of 16 bits.
 
-    libpng takes a seventh less time for plain grey than Pillow, which keeps 8 of 16 bits of color.
+    libpng takes a seventh less time for plain gray than Pillow, which keeps 8 of 16 bits of color.
 
     Returns:
         The picture; None where the file is something else or not in order, of which Pillow has the
         last word.
     """
     depth, color = data[24], data[25]
-    plain = data[24:29] == _PLAIN_GREY and b"tRNS" not in data
+    plain = data[24:29] == _PLAIN_GRAY and b"tRNS" not in data
     if not (plain or (depth == 16 and color in (0, 2, 4, 6))) or b"eXIf" in data:
         return None
     import imagecodecs
@@ -116,16 +106,16 @@ def _by_libpng(data: bytes, height: int, width: int) -> Grey | None:
         return None
     if values.shape[:2] != (height, width) or values.dtype != (np.uint8 if plain else np.uint16):
         return None
-    return _of_depth(values if values.ndim == 2 else _opaque_grey(values))
+    return _of_depth(values if values.ndim == 2 else _opaque_gray(values))
 
 
-def _opaque_grey(values: Samples) -> Samples:
-    """Make grey of 16-bit samples, [H, W, C], of which an even number ends with the opacity."""
+def _opaque_gray(values: Samples) -> Samples:
+    """Make gray of 16-bit samples, [H, W, C], of which an even number ends with the opacity."""
     channels = values.shape[-1]
-    grey = luma(values[..., :3]) if channels > 2 else values[..., 0].astype(np.float32)
+    gray = luma(values[..., :3]) if channels > 2 else values[..., 0].astype(np.float32)
     if channels % 2 == 0:
-        grey *= values[..., -1].astype(np.float32) / np.float32(65535)
-    return np.clip(np.rint(grey), 0, 65535).astype(np.uint16)
+        gray *= values[..., -1].astype(np.float32) / np.float32(65535)
+    return np.clip(np.rint(gray), 0, 65535).astype(np.uint16)
 
 
 def _check_image_data(data: bytes) -> None:
@@ -171,34 +161,34 @@ def _image_bytes(data: bytes) -> int:
     return total
 
 
-def _grey(image: Image.Image) -> Grey:
+def _gray(image: Image.Image) -> Gray:
     if image.mode.startswith("I"):
         return _of_depth(np.asarray(image))
     if image.mode in ("1", "L"):
         return _of_depth(np.asarray(image.convert("L") if image.mode == "1" else image))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
-        return Grey(_in_strips(image.convert("RGBA")))
-    return Grey(_in_strips(image.convert("RGB")))
+        return Gray(_in_strips(image.convert("RGBA")))
+    return Gray(_in_strips(image.convert("RGB")))
 
 
 def _in_strips(image: Image.Image) -> Floats:
-    """Weigh colors into grey values, [H, W], some rows at a time: floats take much memory."""
+    """Weigh colors into gray values, [H, W], some rows at a time: floats take much memory."""
     pixels = np.asarray(image)
-    grey = np.empty(pixels.shape[:2], dtype=np.float32)
+    gray = np.empty(pixels.shape[:2], dtype=np.float32)
     step = max(1, _STRIP // pixels.shape[1])
     for start in range(0, len(pixels), step):
         strip = pixels[start : start + step]
         if strip.shape[-1] == 3:
-            grey[start : start + step] = luma(strip) / np.float32(255)
+            gray[start : start + step] = luma(strip) / np.float32(255)
         else:
             opaque = strip[..., 3].astype(np.float32) / np.float32(255**2)
-            grey[start : start + step] = luma(strip[..., :3]) * opaque
-    return grey
+            gray[start : start + step] = luma(strip[..., :3]) * opaque
+    return gray
 
 
-def _of_depth(values: Samples) -> Grey:
+def _of_depth(values: Samples) -> Gray:
     if values.dtype == np.uint8:
-        return Grey(values)
+        return Gray(values)
     places = np.asarray(values, dtype=np.uint16)
     levels = stretched(np.arange(2**16, dtype=np.float64), count(places, 2**16))
-    return Grey(places, levels.astype(np.float32))
+    return Gray(places, levels.astype(np.float32))

@@ -1,11 +1,11 @@
-"""One way in for every image file: PNG, JPEG or DICOM, told apart by content."""
+"""One way in for every image file; whether PNG, JPEG or DICOM is detected from the content."""
 
 from pathlib import Path
 
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom import decode_dicom
 from cxrtext.images.dicom.file import is_dicom, looks_headless
-from cxrtext.images.grey import Floats, Grey
+from cxrtext.images.gray import Floats, Gray
 from cxrtext.images.raster import JPEG_START, PNG_START, decode_raster
 from cxrtext.images.source import named_errors, stored_bytes
 
@@ -13,15 +13,15 @@ Window = int | str | tuple[float, float]
 
 
 def read_image(path: Path, *, frame: int | None = None, window: Window | None = None) -> Floats:
-    """Read a radiograph as grey values, black 0 and white 1, bone bright and air dark.
+    """Read a radiograph as gray values, black 0 and white 1, bone bright and air dark.
 
-    The kind of file is told by its content, not by its name.  In DICOM the modality and the
+    The kind of file is detected from its content, not its name.  In DICOM the modality and the
     value-of-interest transformation are applied and MONOCHROME1 is inverted; overlays are
-    ignored.  PNG and JPEG are taken as they are, color made grey.
+    ignored.  PNG and JPEG are taken as they are, color made gray.
 
     Args:
         frame: Which frame, from 0.  May be left out unless the file holds several.
-        window: How to choose contrast in greyscale DICOM: an index into the file's own choices (its
+        window: How to choose contrast in grayscale DICOM: an index into the file's own choices (its
             VOI LUTs, then its windows), the name that the file gives to one of them, or (center,
             width) in modality units.  None takes the first, and where the file has none, from the
             0.5th to the 99.5th percentile.
@@ -48,14 +48,14 @@ def read_image_bytes(
         ImageError: As in `read_image`.
         ValueError: When ``window`` is a tuple of another length than 2.
     """
-    grey = decode_image(data, name, frame=frame, window=window)
+    gray = decode_image(data, name, frame=frame, window=window)
     with named_errors(name):
-        return grey.floats()
+        return gray.floats()
 
 
 def decode_image(
     data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
-) -> Grey:
+) -> Gray:
     """Decode an image as far as both 8 bits and floats can be made of it; see `read_image_bytes`.
 
     Raises:
@@ -77,7 +77,7 @@ def check_window(window: Window | None) -> None:
         raise ValueError("window is an index, a name or (center, width)")
 
 
-def _decode(data: bytes, frame: int | None, window: Window | None) -> Grey:
+def _decode(data: bytes, frame: int | None, window: Window | None) -> Gray:
     if not data:
         raise ImageError("is empty; copy or export the file again")
     if is_dicom(data):

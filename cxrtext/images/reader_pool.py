@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cxrtext.errors import ImageError
-from cxrtext.images.grey import Bytes, Floats
+from cxrtext.images.gray import Bytes, Floats
 from cxrtext.images.preprocessing import Preprocessing
 from cxrtext.images.read import Window, check_window, decode_image
 from cxrtext.images.sandbox import CPU_SECONDS, MEMORY_BYTES, ProcessLost, SandboxPool
@@ -23,7 +23,7 @@ class ReadImage:
     """An image that was read."""
 
     # [1, H, W] float32 in [0, 1]; or, of a square, the [1, resize, resize] uint8 that
-    # `Preprocessing.square` makes of it, and `Preprocessing.normalise` the model's input.
+    # `Preprocessing.square` makes of it, and `Preprocessing.normalize` the model's input.
     pixels: npt.NDArray[Any]
     height: int  # rows of the file's image
     width: int
@@ -117,25 +117,25 @@ class ReaderPool(SandboxPool):
 def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
     """Read an image, as `ReaderPool` asks for it; `image_of` puts the answer together."""
     window, name, sizes = request["window"], request["name"], request["square"]
-    grey = decode_image(
+    gray = decode_image(
         stored_bytes(Path(name)) if request["stored"] else data,
         name,
         frame=request["frame"],
         window=tuple(window) if isinstance(window, list) else window,
     )
-    square = Preprocessing.from_dict(sizes).square(grey.bytes()) if sizes else grey.floats()
+    square = Preprocessing.from_dict(sizes).square(gray.bytes()) if sizes else gray.floats()
     pixels = np.ascontiguousarray(square)
-    answer = {"kind": pixels.dtype.name, "shape": pixels.shape, "size": grey.pixels.shape}
+    answer = {"kind": pixels.dtype.name, "shape": pixels.shape, "size": gray.pixels.shape}
     if not request["whole"]:
         return answer, pixels.data.cast("B")
-    return {**answer, "whole": True}, pixels.tobytes() + grey.bytes().tobytes()
+    return {**answer, "whole": True}, pixels.tobytes() + gray.bytes().tobytes()
 
 
 def image_of(answer: Any, payload: bytes | memoryview) -> ReadImage:
     """Put together what `read_request` gave.
 
     Raises:
-        ValueError: When the bytes do not fit what was told of them.
+        ValueError: When the bytes do not fit the answer.
     """
     height, width = answer["size"]
     if answer["kind"] not in _KINDS:

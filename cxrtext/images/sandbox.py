@@ -23,7 +23,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from cxrtext.errors import ImageError, WorkError
-from cxrtext.images.grey import MAX_PIXELS
+from cxrtext.images.gray import MAX_PIXELS
 from cxrtext.images.sandbox_worker import (
     ANSWERED,
     ASKED,
@@ -45,9 +45,7 @@ MIN_MEMORY = 2**28
 TASKS_A_PROCESS = 1000
 """A process is replaced after so many tasks, so that whatever leaks in a decoder is given back."""
 
-AHEAD = 4
-"""Tasks that `SandboxPool.each` does before they are asked for, for each worker."""
-
+AHEAD = 4  # tasks that `SandboxPool.each` does before they are asked for, for each worker
 _START_SECONDS = 60.0
 _MAX_ANSWER = 2**24
 _MAX_BYTES = 4 * MAX_PIXELS

@@ -25,9 +25,7 @@ from cxrtext.images.source import ImageMemoryError
 Work = Callable[[Any, bytes], tuple[Any, bytes | memoryview]]
 """Takes what JSON can hold and some bytes, and answers with the like."""
 
-HEAD = struct.Struct("<BLQ")
-"""Of requests and answers: status, bytes of JSON, further bytes."""
-
+HEAD = struct.Struct("<BLQ")  # of requests and answers: status, bytes of JSON, further bytes
 ASKED, READY, ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN = range(6)
 
 _PARENT_SECONDS = 0.5
@@ -57,8 +55,8 @@ def serve(descriptor: int, parent: int, work: str, memory_bytes: int, cpu_second
     with socket.socket(fileno=descriptor) as connection:
         connection.sendall(HEAD.pack(READY, 0, 0))
         while (head := _receive(connection, HEAD.size)) is not None:
-            _, told, sent = HEAD.unpack(head)
-            request = _receive(connection, told)
+            _, asked, sent = HEAD.unpack(head)
+            request = _receive(connection, asked)
             data = _receive(connection, sent)
             if request is None or data is None:
                 return
@@ -110,16 +108,16 @@ def _receive(connection: socket.socket, size: int) -> bytes | None:
 def _answer(function: Work, request: bytes, data: bytes) -> tuple[bytes, bytes, bytes | memoryview]:
     try:
         answer, payload = function(json.loads(request), data)
-        told = json.dumps(answer).encode()
+        text = json.dumps(answer).encode()
     except ImageMemoryError as error:
         return _in_words(NO_MEMORY, str(error))
     except ImageError as error:
         return _in_words(REFUSED, str(error))
     except MemoryError:
         return _in_words(NO_MEMORY, "")
-    except Exception as error:  # noqa: BLE001 - its words may quote the file: only its kind is told
+    except Exception as error:  # noqa: BLE001 - its words may quote the file: only its kind is named
         return _in_words(UNFORESEEN, type(error).__name__)
-    return HEAD.pack(ANSWERED, len(told), len(payload)), told, payload
+    return HEAD.pack(ANSWERED, len(text), len(payload)), text, payload
 
 
 def _in_words(status: int, message: str) -> tuple[bytes, bytes, bytes]:

@@ -94,7 +94,7 @@ def named_errors(name: str) -> Iterator[None]:
         raise
     except BaseException as error:  # noqa: BLE001 - decoders raise anything on a hostile file
         # Also what is no Exception: the panic of a decoder written in Rust.
-        # The decoder's own words may quote the file, so only the kind of failure is told.
+        # The decoder's own words may quote the file, so only the kind of failure is named.
         raise ImageError(
             f"{called}: is damaged ({type(error).__name__}); copy or export the file again"
         ) from None

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from cxrtext.errors import ImageError
 from cxrtext.images import Preprocessing
-from cxrtext.images.augment import centre_crop
+from cxrtext.images.augment import center_crop
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.image_text import ImageTextModel
@@ -60,7 +60,7 @@ def normalized(squares: Tensor, preprocessing: Preprocessing) -> Tensor:
     levels, mean, std = torch.tensor(
         [255.0, preprocessing.mean, preprocessing.std], device=squares.device
     )
-    return centre_crop(squares, preprocessing.crop).float().div_(levels).sub_(mean).div_(std)
+    return center_crop(squares, preprocessing.crop).float().div_(levels).sub_(mean).div_(std)
 
 
 def embed_squares(model: ImageTextModel, squares: Sequence[Square]) -> Tensor:

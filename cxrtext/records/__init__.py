@@ -6,16 +6,16 @@ from cxrtext.records.manifest import read_manifest
 from cxrtext.records.report_sources import open_source, read_reports
 from cxrtext.records.rows import TableRows
 from cxrtext.records.sentences import SentenceWriter, read_sentences, write_sentences
-from cxrtext.records.study import BadItem, ImageRecord, Sentence, Study
+from cxrtext.records.study import ImageRecord, Rejected, Sentence, Study
 from cxrtext.records.tables import Rejects, RowWriter, Table, read_table, require_match, write_table
 from cxrtext.records.text_source import SECTION_COLUMNS, TextSource
 
 __all__ = [
     "CHEX5",
     "SECTION_COLUMNS",
-    "BadItem",
     "Box",
     "ImageRecord",
+    "Rejected",
     "Rejects",
     "RowWriter",
     "Sentence",

@@ -9,12 +9,10 @@ from typing import Any
 
 from cxrtext.errors import DataError
 from cxrtext.files import check_listed, write_json
-from cxrtext.records.study import BadItem
+from cxrtext.records.study import Rejected
 from cxrtext.records.tables import read_table
 
-FILE_LIMIT = 2**28
-"""Largest box file that is read, in bytes: JSON is read whole."""
-
+FILE_LIMIT = 2**28  # largest box file that is read, in bytes: JSON is read whole
 _IMAGE = ("image", "dicom_id", "path")
 _TEXT = ("label_text", "phrase")
 _FINDING = ("finding", "category_name")
@@ -136,18 +134,18 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _coco_boxes(path: Path) -> Iterator[Box | BadItem]:
+def _coco_boxes(path: Path) -> Iterator[Box | Rejected]:
     coco = _load_coco(path)
     images, categories = _by_id(coco["images"]), _by_id(coco.get("categories", []))
     for number, entry in enumerate(coco["annotations"], 1):
         item = f"annotation {number}"
         if not isinstance(entry, dict) or not isinstance(entry.get("bbox"), list):
-            yield BadItem(item, "it has no bbox; fix or remove it")
+            yield Rejected(item, "it has no bbox; fix or remove it")
             continue
         key, kind = entry.get("image_id"), entry.get("category_id")
         image = images.get(key) if isinstance(key, (int, str)) else None
         if image is None:
-            yield BadItem(item, "its image_id is that of no image; fix or remove it")
+            yield Rejected(item, "its image_id is that of no image; fix or remove it")
             continue
         category = categories.get(kind, {}) if isinstance(kind, (int, str)) else {}
         found = _box(
@@ -157,10 +155,10 @@ def _coco_boxes(path: Path) -> Iterator[Box | BadItem]:
             _text(entry.get("label_text")),
             entry["bbox"],
         )
-        yield found if isinstance(found, Box) else BadItem(item, found)
+        yield found if isinstance(found, Box) else Rejected(item, found)
 
 
-def _csv_boxes(path: Path) -> Iterator[Box | BadItem]:
+def _csv_boxes(path: Path) -> Iterator[Box | Rejected]:
     table = read_table(path, required=["x", "y", "w", "h"])
     names = [next((n for n in some if n in table.columns), "") for some in (_IMAGE, _TEXT)]
     if not all(names):
@@ -177,10 +175,10 @@ def _csv_boxes(path: Path) -> Iterator[Box | BadItem]:
             row[names[1]],
             (row["x"], row["y"], row["w"], row["h"]),
         )
-        yield found if isinstance(found, Box) else BadItem(f"row {number}", found)
+        yield found if isinstance(found, Box) else Rejected(f"row {number}", found)
 
 
-def iter_boxes(path: Path) -> Iterator[Box | BadItem]:
+def iter_boxes(path: Path) -> Iterator[Box | Rejected]:
     """Give the boxes of a file, and what was rejected among them.
 
     Args:
@@ -206,7 +204,7 @@ def read_boxes(path: Path) -> list[Box]:
     """
     boxes = []
     for entry in iter_boxes(path):
-        if isinstance(entry, BadItem):
+        if isinstance(entry, Rejected):
             raise DataError(f"{path}: {entry.item}: {entry.reason}")
         boxes.append(entry)
     return boxes

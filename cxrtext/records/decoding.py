@@ -8,9 +8,7 @@ from typing import TextIO
 
 from cxrtext.errors import DataError
 
-LINE_LIMIT = 1_000_000
-"""Longest line that is read, in characters."""
-
+LINE_LIMIT = 1_000_000  # longest line that is read, in characters
 NOT_UTF8 = "not UTF-8 text; save it as UTF-8"
 
 _MAGIC = {

@@ -8,8 +8,7 @@ from cxrtext.errors import DataError
 from cxrtext.records.study import ImageRecord
 from cxrtext.records.tables import read_table
 
-SPLITS = ("train", "val", "test")
-"""The values of the ``split`` column."""
+SPLITS = ("train", "val", "test")  # the values of the ``split`` column
 
 
 class _Places:

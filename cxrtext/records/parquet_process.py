@@ -16,14 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-HEAD = struct.Struct("<BQ")
-"""Of a frame: its kind, and the bytes of JSON that follow."""
-
+HEAD = struct.Struct("<BQ")  # of a frame: its kind, and the bytes of JSON that follow
 HEADER, ROWS, END, FAULT = range(4)
-
-CELL_LIMIT = 10_000_000
-"""Longest cell that is read, in characters."""
-
+CELL_LIMIT = 10_000_000  # longest cell that is read, in characters
 DAMAGED = "cut off or damaged; write it again"
 
 _BATCH_ROWS = 500

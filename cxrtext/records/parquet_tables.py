@@ -18,15 +18,12 @@ from cxrtext.errors import DataError, WorkError
 from cxrtext.records import parquet_process
 from cxrtext.records.parquet_process import DAMAGED, END, FAULT, HEAD, HEADER, ROWS
 
-MEMORY_BYTES = 512 << 20
-"""What reading may allocate, in the child."""
-
+MEMORY_BYTES = 512 << 20  # what reading may allocate, in the child
 TEXT_BYTES = 256 << 20
 """What the rows of a table may come to, in bytes, beside `TIMES` the size of its file."""
 
 TIMES = 100
-ROW_BYTES = 200
-"""What a row counts beside its text: about what Python needs to hold one."""
+ROW_BYTES = 200  # what a row counts beside its text: about what Python needs to hold one
 
 _ENVIRONMENT = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",  # the others reserve address space

@@ -10,12 +10,10 @@ from pathlib import Path
 from cxrtext.errors import DataError
 from cxrtext.files import sha256
 from cxrtext.records.decoding import NOT_UTF8, decode, unreadable
-from cxrtext.records.study import BadItem, Study
+from cxrtext.records.study import Rejected, Study
 from cxrtext.records.text_source import StreamedSource, distinct_studies
 
-FILE_LIMIT = 10_000_000
-"""Largest file that is read, in bytes."""
-
+FILE_LIMIT = 10_000_000  # largest file that is read, in bytes
 _MIMIC_STEM = re.compile(r"s(\d+)", re.ASCII)
 
 
@@ -32,7 +30,7 @@ def _printable(name: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
-def _names(root: Path, below: str) -> list[str] | BadItem:
+def _names(root: Path, below: str) -> list[str] | Rejected:
     """What to read of one folder: paths relative to the root in order, folders with a slash."""
     names = []
     try:
@@ -46,11 +44,11 @@ def _names(root: Path, below: str) -> list[str] | BadItem:
                     names.append(f"{below}{entry.name}")
     except OSError as error:
         reason = f"the folder cannot be read ({error.strerror})"
-        return BadItem(_printable(below) or ".", reason)
+        return Rejected(_printable(below) or ".", reason)
     return sorted(names)
 
 
-def _walk(root: Path) -> Iterator[str | BadItem]:
+def _walk(root: Path) -> Iterator[str | Rejected]:
     """Every text file, and every link to a folder, in the order of their relative paths."""
     stack: list[Iterator[str]] = []
     name: str | None = ""
@@ -59,9 +57,9 @@ def _walk(root: Path) -> Iterator[str | BadItem]:
             stack.pop()
         elif name == "" or name.endswith("/"):
             names = _names(root, name)
-            if isinstance(names, BadItem):
+            if isinstance(names, Rejected):
                 yield names
-            stack.append(iter(() if isinstance(names, BadItem) else names))
+            stack.append(iter(() if isinstance(names, Rejected) else names))
         else:
             yield name
         if not stack:
@@ -87,7 +85,7 @@ def _read(path: Path) -> str | None:
     return text
 
 
-def read_report_file(path: Path, item: str, number: int) -> tuple[str, Study] | BadItem:
+def read_report_file(path: Path, item: str, number: int) -> tuple[str, Study] | Rejected:
     """Read a text file as one report.
 
     Returns:
@@ -95,29 +93,29 @@ def read_report_file(path: Path, item: str, number: int) -> tuple[str, Study] | 
     """
     study_id = study_id_of(path.stem)
     if not study_id or not study_id.isprintable():
-        return BadItem(item, "its name cannot be a study_id; rename the file")
+        return Rejected(item, "its name cannot be a study_id; rename the file")
     try:
         if not path.is_file():
-            return BadItem(item, "not a file, or a link that leads nowhere; remove it")
+            return Rejected(item, "not a file, or a link that leads nowhere; remove it")
         text = _read(path)
     except OSError as error:
-        return BadItem(item, f"cannot be read ({error.strerror}); see its permissions")
+        return Rejected(item, f"cannot be read ({error.strerror}); see its permissions")
     except ValueError as error:
-        return BadItem(item, str(error))
+        return Rejected(item, str(error))
     if text is None:
-        return BadItem(item, f"larger than {FILE_LIMIT // 1_000_000} MB; is it a report?")
+        return Rejected(item, f"larger than {FILE_LIMIT // 1_000_000} MB; is it a report?")
     return item, Study(study_id, text, row=number)
 
 
-def _files(root: Path) -> Iterator[tuple[str, Study] | BadItem]:
+def _files(root: Path) -> Iterator[tuple[str, Study] | Rejected]:
     number = 0
     for name in _walk(root):
-        if isinstance(name, BadItem):
+        if isinstance(name, Rejected):
             yield name
             continue
         path, item = root / name, _printable(name)
         if path.is_symlink() and not path.resolve().is_relative_to(root):
-            yield BadItem(item, "a link that leads out of the folder; put the file itself there")
+            yield Rejected(item, "a link that leads out of the folder; put the file itself there")
         elif not path.is_dir():  # a link to a folder: its files are read where they lie
             number += 1
             yield read_report_file(path, item, number)
@@ -126,7 +124,7 @@ def _files(root: Path) -> Iterator[tuple[str, Study] | BadItem]:
 def _folder_digest(root: Path) -> str:
     digest = hashlib.sha256()
     for name in _walk(root):
-        if isinstance(name, BadItem):
+        if isinstance(name, Rejected):
             continue
         try:
             status = (root / name).stat()
@@ -170,7 +168,7 @@ def open_report_file(path: Path) -> StreamedSource:
         DataError: It is empty, too large, or not text.
     """
     first = read_report_file(path, path.name, 1)
-    if isinstance(first, BadItem):
+    if isinstance(first, Rejected):
         raise DataError(f"{path}: {first.reason}")
     if not first[1].report.strip():
         raise DataError(f"{path}: the file is empty")

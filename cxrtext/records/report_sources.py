@@ -87,7 +87,7 @@ def open_source(path: Path | str) -> TextSource:
             standard input, one a line.
 
     Returns:
-        The source.  What is wrong with single rows or files comes as a ``BadItem`` in its place; a
+        The source.  What is wrong with single rows or files comes as a ``Rejected`` in its place; a
         report that is repeated under its study_id comes once.
 
     Raises:

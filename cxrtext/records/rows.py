@@ -16,7 +16,7 @@ from cxrtext.files import check_listed
 from cxrtext.records.decoding import NOT_UTF8, open_text, read_lines, undecoded
 from cxrtext.records.parquet_process import CELL_LIMIT
 from cxrtext.records.parquet_tables import ParquetTable
-from cxrtext.records.study import BadItem
+from cxrtext.records.study import Rejected
 
 Row = tuple[int, dict[str, str]]
 """The number of a row, the first after the header being 1, and its text by column."""
@@ -24,9 +24,7 @@ Row = tuple[int, dict[str, str]]
 ROW_LIMIT = 1_000_000
 """Longest row, in characters: a quote that is never closed makes one row of the rest of a file."""
 
-PASSED_OVER = 1_000
-"""Most lines that one message accounts for after a broken row."""
-
+PASSED_OVER = 1_000  # most lines that one message accounts for after a broken row
 _DIGIT = re.compile(r"\d")
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
@@ -93,9 +91,9 @@ class _StudyIds:
         return {"9" if c.isdigit() else "a" if c.isalpha() else c for c in characters}
 
 
-def _broken(row: int, first: int, last: int) -> BadItem:
+def _broken(row: int, first: int, last: int) -> Rejected:
     lines = f"line {first} was" if first == last else f"lines {first} to {last} were"
-    return BadItem(
+    return Rejected(
         f"row {row}",
         f"a quote is not closed or not doubled, or the row is longer than {ROW_LIMIT:,} "
         f"characters; {lines} passed over: quote the cell and double every quote in it",
@@ -104,7 +102,7 @@ def _broken(row: int, first: int, last: int) -> BadItem:
 
 def _csv_cells(
     lines: RowLines, columns: Sequence[str]
-) -> Iterator[tuple[int, list[str]] | BadItem]:
+) -> Iterator[tuple[int, list[str]] | Rejected]:
     """The rows after the header, or what was rejected instead of them.
 
     After broken quotes reading goes on at the next line that can begin a row: one with as many
@@ -149,7 +147,7 @@ def _csv_cells(
                 ids.learn(study_id)
             yield row, cells
         else:
-            yield BadItem(
+            yield Rejected(
                 f"row {row}",
                 f"{len(cells)} cells where the header has {width} (line {first}); quote "
                 "cells that hold a comma or a line break",
@@ -180,11 +178,11 @@ def _header(path: Path, lines: RowLines) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def clean_row(item: str, names: Sequence[str], cells: Sequence[str]) -> dict[str, str] | BadItem:
+def clean_row(item: str, names: Sequence[str], cells: Sequence[str]) -> dict[str, str] | Rejected:
     """The cells by column, those that say "nan" empty; or that one of them is no text."""
     if undecoded("".join(cells)):
         name = next(name for name, text in zip(names, cells, strict=True) if undecoded(text))
-        return BadItem(item, f"{name}: {NOT_UTF8}")
+        return Rejected(item, f"{name}: {NOT_UTF8}")
     return {
         name: "" if text in ("nan", "NaN") else text
         for name, text in zip(names, cells, strict=True)
@@ -239,7 +237,7 @@ class TableRows:
         if twice:
             raise DataError(f"{self.path}: column '{min(twice)}' occurs more than once")
 
-    def read(self, wanted: Sequence[str] | None = None) -> Iterator[Row | BadItem]:
+    def read(self, wanted: Sequence[str] | None = None) -> Iterator[Row | Rejected]:
         """Give the rows with some of their columns, by default all, and what was rejected.
 
         Raises:
@@ -250,7 +248,7 @@ class TableRows:
             with ParquetTable(self.path) as table:
                 for number, values in enumerate(table.rows(wanted), 1):
                     row = clean_row(f"row {number}", names, values)
-                    yield row if isinstance(row, BadItem) else (number, row)
+                    yield row if isinstance(row, Rejected) else (number, row)
             return
         places = [self.columns.index(name) for name in wanted or ()]
         names = self.columns if wanted is None else tuple(wanted)
@@ -258,14 +256,14 @@ class TableRows:
             lines = RowLines(read_lines(handle))
             _header(self.path, lines)
             for entry in _csv_cells(lines, self.columns):
-                if isinstance(entry, BadItem):
+                if isinstance(entry, Rejected):
                     yield entry
                     continue
                 number, cells = entry
                 if wanted is not None:
                     cells = [cells[place] for place in places]
                 row = clean_row(f"row {number}", names, cells)
-                yield row if isinstance(row, BadItem) else (number, row)
+                yield row if isinstance(row, Rejected) else (number, row)
 
-    def __iter__(self) -> Iterator[Row | BadItem]:
+    def __iter__(self) -> Iterator[Row | Rejected]:
         return self.read()

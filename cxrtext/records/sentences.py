@@ -16,15 +16,7 @@ META = ".meta.json"
 
 _TABLE = "table_sha256"
 
-COLUMNS = (
-    "study_id",
-    "section",
-    "position",
-    "sentence",
-    "n_tokens",
-    "log_likelihood",
-    "eta",
-)
+COLUMNS = ("study_id", "section", "position", "sentence", "n_tokens", "log_likelihood", "eta")
 """The columns that are read, in order."""
 
 WRITTEN_COLUMNS: dict[str, Kind] = {

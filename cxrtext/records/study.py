@@ -73,7 +73,7 @@ class ImageRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class BadItem:
+class Rejected:
     """Something of an input that is rejected.
 
     Args:

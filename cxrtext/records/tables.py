@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TextIO
 from cxrtext.errors import DataError
 from cxrtext.files import replacing
 from cxrtext.records.rows import TableRows
-from cxrtext.records.study import BadItem
+from cxrtext.records.study import Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def read_table(path: Path, required: Iterable[str] = ()) -> Table:
     table.require(*required)
     rows = []
     for entry in table:
-        if isinstance(entry, BadItem):
+        if isinstance(entry, Rejected):
             raise DataError(f"{path}: {entry.item}: {entry.reason}")
         rows.append(entry[1])
     if not rows:
@@ -104,11 +104,8 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
             writer.writerows(rows)
 
 
-Kind = Literal["text", "whole", "real"]
-"""What a column holds."""
-
-ROW_GROUP = 10_000
-"""Rows that a Parquet file keeps together, and that its writer holds."""
+Kind = Literal["text", "whole", "real"]  # what a column holds
+ROW_GROUP = 10_000  # rows that a Parquet file keeps together, and that its writer holds
 
 
 def _csv_rows(stream: TextIO, columns: Mapping[str, Kind]) -> Callable[[Mapping[str, Any]], None]:

@@ -18,7 +18,7 @@ from cxrtext.files import sha256
 from cxrtext.records.decoding import LINE_LIMIT, NOT_UTF8, open_text, read_lines, undecoded
 from cxrtext.records.parquet_process import cell_text
 from cxrtext.records.rows import Row, clean_row
-from cxrtext.records.study import BadItem, Sentence
+from cxrtext.records.study import Rejected, Sentence
 from cxrtext.records.text_source import (
     REPORT_COLUMNS,
     SENTENCE_COLUMNS,
@@ -60,14 +60,14 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
                 yield number, _parse(line)
 
 
-def _rows(path: Path) -> Iterator[Row | BadItem]:
+def _rows(path: Path) -> Iterator[Row | Rejected]:
     for number, value in _objects(path):
         if isinstance(value, str):
-            yield BadItem(f"line {number}", value)
+            yield Rejected(f"line {number}", value)
             continue
         names = [key for key in dict.fromkeys((*REPORT_COLUMNS, *SENTENCE_COLUMNS)) if key in value]
         row = clean_row(f"line {number}", names, [cell_text(value[key]) for key in names])
-        yield row if isinstance(row, BadItem) else (number, row)
+        yield row if isinstance(row, Rejected) else (number, row)
 
 
 def open_jsonl(path: Path) -> StreamedSource:
@@ -140,17 +140,17 @@ class _Reader(io.RawIOBase):
         return len(data)
 
 
-def _sentences(spool: _Spool) -> Iterator[Sentence | BadItem]:
+def _sentences(spool: _Spool) -> Iterator[Sentence | Rejected]:
     with open_text(io.BufferedReader(_Reader(spool)), NAME) as handle:
         for number, line in enumerate(read_lines(handle), 1):
             text = line.strip()
             if len(line) > LINE_LIMIT:
-                yield BadItem(
+                yield Rejected(
                     f"line {number}",
                     f"longer than {LINE_LIMIT:,} characters; give one sentence a line",
                 )
             elif undecoded(text):
-                yield BadItem(f"line {number}", NOT_UTF8)
+                yield Rejected(f"line {number}", NOT_UTF8)
             elif text:
                 yield Sentence(str(number), "sentence", 0, text)
 

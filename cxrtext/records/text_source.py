@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from cxrtext.errors import DataError
 from cxrtext.records.rows import Row
-from cxrtext.records.study import BadItem, Sentence, Study
+from cxrtext.records.study import Rejected, Sentence, Study
 
 SECTION_COLUMNS = ("findings", "impression", "indication", "comparison")
 """Columns that hold one section of a report each."""
@@ -17,7 +17,7 @@ SECTION_COLUMNS = ("findings", "impression", "indication", "comparison")
 Holds = Literal["reports", "sentences"]
 """Reports are split into sections and sentences; sentences are taken as they are."""
 
-Item = Study | Sentence | BadItem
+Item = Study | Sentence | Rejected
 REPORT_COLUMNS = ("study_id", "report", *SECTION_COLUMNS)
 SENTENCE_COLUMNS = ("study_id", "section", "position", "sentence")
 
@@ -89,8 +89,8 @@ class SeenReports:
 
 
 def distinct_studies(
-    studies: Iterable[tuple[str, Study] | BadItem], unit: str
-) -> Iterator[Study | BadItem]:
+    studies: Iterable[tuple[str, Study] | Rejected], unit: str
+) -> Iterator[Study | Rejected]:
     """Give each study once, and reject a second, different report of one study.
 
     A study comes with the name of its row or file; rows are numbered from 1, and ``unit`` is what
@@ -98,7 +98,7 @@ def distinct_studies(
     """
     seen = SeenReports()
     for entry in studies:
-        if isinstance(entry, BadItem):
+        if isinstance(entry, Rejected):
             yield entry
             continue
         item, study = entry
@@ -106,25 +106,25 @@ def distinct_studies(
         if first is None:
             yield study
         elif first:
-            yield BadItem(
+            yield Rejected(
                 item,
                 f"a second, different report for the study_id of {unit} {first}, which is used; "
                 "give every report a study_id of its own",
             )
 
 
-def _study(row: int, cells: Mapping[str, str], item: str) -> tuple[str, Study] | BadItem:
+def _study(row: int, cells: Mapping[str, str], item: str) -> tuple[str, Study] | Rejected:
     study_id = cells.get("study_id", "").strip()
     if not study_id:
-        return BadItem(item, "empty study_id; give every report one")
+        return Rejected(item, "empty study_id; give every report one")
     sections = {name: cells[name] for name in SECTION_COLUMNS if name in cells}
     return item, Study(study_id, cells.get("report", ""), sections, row)
 
 
-def _sentences(rows: Iterable[Row | BadItem], unit: str) -> Iterator[Sentence | BadItem]:
+def _sentences(rows: Iterable[Row | Rejected], unit: str) -> Iterator[Sentence | Rejected]:
     places = Counter[int]()
     for entry in rows:
-        if isinstance(entry, BadItem):
+        if isinstance(entry, Rejected):
             yield entry
             continue
         row, cells = entry
@@ -142,10 +142,10 @@ def _sentences(rows: Iterable[Row | BadItem], unit: str) -> Iterator[Sentence | 
             number = int(position.partition(".")[0])
             yield Sentence(study_id, section, number, cells["sentence"])
         else:
-            yield BadItem(f"{unit} {row}", "position is not a whole number; fix or empty it")
+            yield Rejected(f"{unit} {row}", "position is not a whole number; fix or empty it")
 
 
-def read_items(holds: Holds, rows: Iterable[Row | BadItem], unit: str = "row") -> Iterator[Item]:
+def read_items(holds: Holds, rows: Iterable[Row | Rejected], unit: str = "row") -> Iterator[Item]:
     """Turn the rows of a table into studies or sentences.
 
     A sentence without a study_id has the number of its row, without a section "sentence", without
@@ -157,7 +157,7 @@ def read_items(holds: Holds, rows: Iterable[Row | BadItem], unit: str = "row") -
     if holds == "sentences":
         return _sentences(rows, unit)
     return distinct_studies(
-        (e if isinstance(e, BadItem) else _study(*e, item=f"{unit} {e[0]}") for e in rows), unit
+        (e if isinstance(e, Rejected) else _study(*e, item=f"{unit} {e[0]}") for e in rows), unit
     )
 
 

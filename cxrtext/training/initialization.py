@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from cxrtext.config import Config
 from cxrtext.errors import ConfigError
 from cxrtext.images import Preprocessing
-from cxrtext.images.augment import centre_crop
+from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model
 from cxrtext.models.checkpoint import text_config
 from cxrtext.models.image_encoder import STRIDES
@@ -150,7 +150,7 @@ def center_projections(
     generator = np.random.default_rng([seed, 5])
     rows = generator.permutation(len(examples))[:SAMPLE]
     batch = examples.batch(rows, generator).to(model.device)
-    images = centre_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
+    images = center_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
     set_training(model, lock)  # batch statistics: the running ones say nothing yet
     own = [model.device] if model.device.type == "cuda" else []  # not the generators of all GPUs
     with torch.no_grad(), torch.random.fork_rng(own), frozen_statistics(model):

@@ -16,7 +16,7 @@ from cxrtext.evaluation.classification import prompt_embeddings, score_differenc
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.prompts import CHEX5_PROMPTS, Prompts, read_prompts
 from cxrtext.evaluation.retrieval import retrieval_metrics
-from cxrtext.images.augment import centre_crop
+from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.reference import (
     REFERENCE,
@@ -107,7 +107,7 @@ def _measure_batch(
     """Add one batch's numbers to a part; returns its regions, [b, N, D]."""
     batch = examples.batch(rows, np.random.default_rng([arguments.seed, 4, number]))
     batch = batch.to(model.device)
-    images = centre_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
+    images = center_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
     with autocast(model.device, arguments.precision):
         regions = model.embed_images(prepared(model, images)).flatten(1, 2)
         distinct = [model.embed_tokens(g.input_ids, g.attention_mask) for g in batch.tokens]

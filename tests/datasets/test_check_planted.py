@@ -15,7 +15,7 @@ from pydicom.uid import UID, ExplicitVRLittleEndian
 from cxrtext.datasets.checking import CheckOptions, CheckReport, Problem, check_data
 
 SECRET = "Zebulon Quisenberry has a pleural effusion."
-"""Report text and a name: nothing of it may be told."""
+"""Report text and a name: nothing of it may be quoted."""
 
 Rows = list[dict[str, object]]
 
@@ -34,7 +34,7 @@ def save_table(path: Path, rows: Rows) -> None:
         writer.writerows(rows)
 
 
-def save_dicom(path: Path, grey: np.ndarray, view: str = "PA", modality: str = "DX") -> None:
+def save_dicom(path: Path, gray: np.ndarray, view: str = "PA", modality: str = "DX") -> None:
     """8-bit values that come out of the reader as they are."""
     meta = FileMetaDataset()
     meta.MediaStorageSOPClassUID = UID("1.2.840.10008.5.1.4.1.1.1.1")
@@ -44,12 +44,12 @@ def save_dicom(path: Path, grey: np.ndarray, view: str = "PA", modality: str = "
     file.SOPClassUID, file.SOPInstanceUID = meta.MediaStorageSOPClassUID, "1.2.3"
     file.PatientName = "Quisenberry^Zebulon"
     file.Modality, file.ViewPosition = modality, view
-    file.Rows, file.Columns = grey.shape
+    file.Rows, file.Columns = gray.shape
     file.SamplesPerPixel, file.PhotometricInterpretation = 1, "MONOCHROME2"
     file.BitsAllocated, file.BitsStored, file.HighBit = 8, 8, 7
     file.PixelRepresentation = 0
     file.WindowCenter, file.WindowWidth = "128", "256"
-    file.PixelData = grey.tobytes()
+    file.PixelData = gray.tobytes()
     file.save_as(path, enforce_file_format=True)
 
 
@@ -119,8 +119,8 @@ def _images_with_faults(folder: Path) -> Rows:
         "within": pixels(28),
         "within2": pixels(28),
     }
-    for name, grey in saved.items():
-        Image.fromarray(grey.astype(np.uint8)).save(images / f"{name}.png")
+    for name, gray in saved.items():
+        Image.fromarray(gray.astype(np.uint8)).save(images / f"{name}.png")
     save_dicom(images / "studies.dcm", pixels(27))
     save_dicom(images / "ct.dcm", pixels(29), modality="CT")
     save_dicom(images / "header-lateral.dcm", pixels(30), view="LL")
@@ -291,9 +291,9 @@ def test_nothing_else_is_found(report: CheckReport) -> None:
 
 
 def test_no_report_text_and_no_name_is_told(report: CheckReport) -> None:
-    told = json.dumps(report.to_dict())
+    said = json.dumps(report.to_dict())
     for word in ("Zebulon", "Quisenberry", "ZEBULON"):
-        assert word not in told
+        assert word not in said
 
 
 def test_suspicious_images_are_shown(report: CheckReport) -> None:

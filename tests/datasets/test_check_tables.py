@@ -15,7 +15,7 @@ from cxrtext.datasets.checking.manifest import Rows
 from cxrtext.datasets.checking.report import histogram
 from cxrtext.datasets.importing.tables import read_rows
 from cxrtext.errors import DataError
-from cxrtext.records import BadItem, parquet_tables, write_table
+from cxrtext.records import Rejected, parquet_tables, write_table
 
 
 def write_folder(folder: Path, **tables: str) -> Path:
@@ -23,8 +23,8 @@ def write_folder(folder: Path, **tables: str) -> Path:
     (folder / "images").mkdir(parents=True)
     rng = np.random.default_rng(5)
     for name in "ab":
-        grey = rng.integers(0, 255, (70, 80)).astype(np.uint8)
-        Image.fromarray(grey).save(folder / f"images/{name}.png")
+        gray = rng.integers(0, 255, (70, 80)).astype(np.uint8)
+        Image.fromarray(gray).save(folder / f"images/{name}.png")
     manifest = "image,study_id,patient_id,view\nimages/a.png,s1,p1,PA\nimages/b.png,s2,p2,PA\n"
     files = {"manifest.csv": manifest, "reports.csv": "study_id,report\ns1,Clear.\ns2,Clear lungs."}
     files |= {name.replace("_", "."): text for name, text in tables.items()}
@@ -131,7 +131,7 @@ def test_parquet_that_comes_to_too_much(tmp_path: Path, monkeypatch: pytest.Monk
     write_table(path, ["image"], [{"image": "a" * 100_000}] * 200)
     *good, bad = Rows(path)
     assert good
-    assert isinstance(bad, BadItem)
+    assert isinstance(bad, Rejected)
     assert "nor what follows: its rows come to more than 100 times its size" in bad.reason
     with pytest.raises(DataError, match="more than 100 times its size plus 1 MiB"):
         list(read_rows(path))
@@ -143,15 +143,15 @@ def test_imported_parquet_goes_on_past_rows_that_are_no_text(tmp_path: Path) -> 
     texts = pa.Array.from_buffers(pa.string(), 2, good.buffers())
     pixels = pa.array([b"x", b"\xff"], pa.binary())
     pq.write_table(pa.table({"image": texts, "pixels": pixels}), path)
-    assert [type(row) for row in read_rows(path)] == [BadItem, tuple]
-    assert [type(row) for row in Rows(path)] == [BadItem, tuple]
+    assert [type(row) for row in read_rows(path)] == [Rejected, tuple]
+    assert [type(row) for row in Rows(path)] == [Rejected, tuple]
 
 
 def test_csv_goes_on_past_bad_rows(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes(b'a,b\n1,2\n\n1\n"x"y,2\n\xff,2\nnan,4\n')
-    good = [item for item in Rows(path) if not isinstance(item, BadItem)]
-    bad = [item for item in Rows(path) if isinstance(item, BadItem)]
+    good = [item for item in Rows(path) if not isinstance(item, Rejected)]
+    bad = [item for item in Rows(path) if isinstance(item, Rejected)]
     assert good == [(1, {"a": "1", "b": "2"}), (5, {"a": "", "b": "4"})]
     assert [item.item for item in bad] == ["row 2", "row 3", "row 4"]
 

@@ -227,7 +227,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     assert set(why) == {"link", "folder", "loop"}
 
 
-def test_hostile_files_are_set_aside(tmp_path: Path) -> None:
+def test_hostile_files_are_rejected(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     save_dicom(tree / "1", 1)
     good = (tree / "1").read_bytes()

@@ -112,7 +112,7 @@ def write_set(tmp_path: Path, table: str, *images: str) -> Path:
     return folder
 
 
-def test_a_manifest_is_normalised(tmp_path: Path) -> None:
+def test_a_manifest_is_normalized(tmp_path: Path) -> None:
     folder = write_set(
         tmp_path,
         "image,study_id,patient_id,split,view,Edema,report\n"
@@ -171,7 +171,7 @@ def test_a_table_is_a_set_too_and_boxes_may_come_from_elsewhere(tmp_path: Path) 
     assert summary.splits == {"train": 2, "val": 0, "test": 0}
 
 
-def test_what_is_not_recognised_is_one_line_that_lists_what_is(tmp_path: Path) -> None:
+def test_what_is_not_recognized_is_one_line_that_lists_what_is(tmp_path: Path) -> None:
     (tmp_path / "set").mkdir()
     (tmp_path / "set/notes.docx").write_bytes(b"x")
     with pytest.raises(DataError) as caught:

@@ -87,10 +87,7 @@ def test_mimic_with_its_split_reports_and_labels(tmp_path: Path) -> None:
     assert summary.findings == {"Edema": 2}
     labels = read_labels(tmp_path / "out/labels.csv")
     assert (labels["50414267"]["Edema"], labels["50414267"]["Pneumonia"]) == (1, -1)
-    assert summary.set_aside == {
-        "lateral view": 1,
-        "listed, but the image file is not there": 1,
-    }
+    assert summary.set_aside == {"lateral view": 1, "listed, but the image file is not there": 1}
 
 
 def test_mimic_of_dicom_files_and_gzipped_tables(tmp_path: Path) -> None:

@@ -33,17 +33,17 @@ _JPEG = {JPEGBaseline8Bit, JPEGExtended12Bit, JPEGLossless, JPEGLosslessSV1}
 
 
 def _described(pixels: npt.NDArray[Any], stored: int | None, photometric: str) -> Dataset:
-    colour = photometric.startswith(("RGB", "YBR"))
-    size = pixels.shape[-3:-1] if colour else pixels.shape[-2:]
+    color = photometric.startswith(("RGB", "YBR"))
+    size = pixels.shape[-3:-1] if color else pixels.shape[-2:]
     dataset = Dataset()
     dataset.SOPClassUID = "1.2.840.10008.5.1.4.1.1.1"
     dataset.SOPInstanceUID = "1.2.3.4"
     dataset.Modality = "CR"
     dataset.PatientName = PATIENT
     dataset.PatientID = PATIENT
-    dataset.SamplesPerPixel = 3 if colour else 1
+    dataset.SamplesPerPixel = 3 if color else 1
     dataset.PhotometricInterpretation = photometric
-    if colour:
+    if color:
         dataset.PlanarConfiguration = 0
     dataset.Rows, dataset.Columns = size
     if pixels.size != size[0] * size[1] * dataset.SamplesPerPixel:

@@ -6,8 +6,8 @@ import torch
 from cxrtext.images.augment import (
     Views,
     augment,
-    centre_crop,
-    change_grey,
+    center_crop,
+    change_gray,
     crops,
     draw_views,
     rotated_crop,
@@ -37,7 +37,7 @@ def test_each_image_gets_a_window_of_its_own() -> None:
     cut = crops(images, drawn, 8)
     for image, window, y, x in zip(images, cut, drawn.top, drawn.left, strict=True):
         assert torch.equal(window[0], image[0, y : y + 8, x : x + 8])
-    assert torch.equal(centre_crop(images, 6), images[..., 2:8, 2:8])
+    assert torch.equal(center_crop(images, 6), images[..., 2:8, 2:8])
 
 
 def test_a_turn_by_nothing_is_the_plain_crop() -> None:
@@ -63,10 +63,10 @@ def test_a_small_turn_keeps_the_centre_and_stays_in_range() -> None:
     assert seen.dtype == torch.float32
 
 
-def test_grey_values_change_by_image_and_are_clipped() -> None:
+def test_gray_values_change_by_image_and_are_clipped() -> None:
     generator = torch.Generator().manual_seed(0)
     drawn = draw_views(4, 3, 3, generator, brightness=0.1)
-    changed = change_grey(torch.full((4, 1, 3, 3), 0.5), drawn)
+    changed = change_gray(torch.full((4, 1, 3, 3), 0.5), drawn)
     assert torch.allclose(changed[:, 0, 0, 0], 0.5 + drawn.brightness)
     assert drawn.brightness.abs().max() <= 0.1
     assert changed[:, 0, 0, 0].unique().numel() == 4

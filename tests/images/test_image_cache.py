@@ -138,7 +138,7 @@ def test_several_sizes_share_a_folder(paths: list[Path], folder: Path, decoded: 
     check(squares(folder, paths), paths)
     found = DecodedCache(folder).fill(paths, larger)
     assert np.array_equal(found.pixels[found.slots[2]], expected(paths[2], larger)[0])
-    # The crop and the normalisation are no part of a square.
+    # The crop and the normalization are no part of a square.
     other = DecodedCache(folder).read(paths, Preprocessing(resize=24, crop=20, mean=0, std=1))
     check(list(other), paths)
     assert len(decoded) == 2 * len(paths)

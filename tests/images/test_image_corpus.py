@@ -11,10 +11,7 @@ from cxrtext.errors import ImageError
 from cxrtext.images import read_image, read_image_bytes
 
 ROOT = os.environ.get("CXRTEXT_TEST_DATA")
-pytestmark = [
-    pytest.mark.data,
-    pytest.mark.skipif(not ROOT, reason="CXRTEXT_TEST_DATA is not set"),
-]
+pytestmark = [pytest.mark.data, pytest.mark.skipif(not ROOT, reason="CXRTEXT_TEST_DATA is not set")]
 ENDINGS = (".png", ".jpg", ".jpeg")
 FOLDERS = {"cxr": 162, "cxr-images-only": 209, "grounding": 2}
 
@@ -31,7 +28,7 @@ def test_every_radiograph_is_read_as_it_is(folder: str) -> None:
     for path in paths:
         with Image.open(path) as picture:
             wanted = np.asarray(picture.convert("L"), dtype=np.float32) / np.float32(255)
-        # Colour is weighed in floats here, and rounded to 8 bits by Pillow.
+        # Color is weighed in floats here, and rounded to 8 bits by Pillow.
         np.testing.assert_allclose(read_image(path)[0], wanted, atol=0.6 / 255, err_msg=path.name)
 
 

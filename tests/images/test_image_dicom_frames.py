@@ -1,4 +1,4 @@
-"""Several frames, colour, palettes and the compressed transfer syntaxes."""
+"""Several frames, color, palettes and the compressed transfer syntaxes."""
 
 import zlib
 from collections.abc import Callable
@@ -66,8 +66,7 @@ def test_signed_values_survive_compression(make_dicom: Make, syntax: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("syntax", "kind", "stored"),
-    [(JPEGBaseline8Bit, "u1", 8), (JPEGExtended12Bit, "u2", 12)],
+    ("syntax", "kind", "stored"), [(JPEGBaseline8Bit, "u1", 8), (JPEGExtended12Bit, "u2", 12)]
 )
 def test_lossy_jpeg_is_near(make_dicom: Make, syntax: str, kind: str, stored: int) -> None:
     values = picture(kind, 2**stored - 1)
@@ -79,8 +78,7 @@ def test_lossy_jpeg_is_near(make_dicom: Make, syntax: str, kind: str, stored: in
 
 
 @pytest.mark.parametrize(
-    ("syntax", "options"),
-    [(JPEGLSNearLossless, {"jls_error": 8}), (JPEG2000, {"j2k_psnr": [60]})],
+    ("syntax", "options"), [(JPEGLSNearLossless, {"jls_error": 8}), (JPEG2000, {"j2k_psnr": [60]})]
 )
 def test_lossy_wavelet_and_near_lossless_are_near(
     make_dicom: Make, syntax: str, options: dict[str, object]
@@ -208,7 +206,7 @@ def test_fragmented_frames_are_put_together_by_their_offsets(make_dicom: Make) -
             read_image_bytes(fragmented, "x", frame=index), read_image_bytes(data, "x", frame=index)
         )
     without = encapsulate(whole, fragments_per_frame=3, has_bot=False)
-    with pytest.raises(ImageError, match="cannot be told apart"):
+    with pytest.raises(ImageError, match="have no clear limits"):
         read_image_bytes(data[:start] + without + b"\xfe\xff\xdd\xe0\x00\x00\x00\x00", "x", frame=0)
 
 
@@ -223,9 +221,9 @@ def test_one_bit_frames_do_not_start_at_bytes(make_dicom: Make) -> None:
 
 
 def test_enhanced_files_have_windows_a_frame(make_dicom: Make) -> None:
-    def group(centre: float, slope: float) -> Dataset:
+    def group(center: float, slope: float) -> Dataset:
         voi, rescale, item = Dataset(), Dataset(), Dataset()
-        voi.WindowCenter, voi.WindowWidth = centre, 2 * centre
+        voi.WindowCenter, voi.WindowWidth = center, 2 * center
         rescale.RescaleSlope, rescale.RescaleIntercept = slope, 0
         item.FrameVOILUTSequence = Sequence([voi])
         item.PixelValueTransformationSequence = Sequence([rescale])
@@ -233,8 +231,7 @@ def test_enhanced_files_have_windows_a_frame(make_dicom: Make) -> None:
 
     frames = np.full((2, 1, 2), 100, np.uint8)
     per_frame = make_dicom(
-        frames,
-        PerFrameFunctionalGroupsSequence=Sequence([group(100.5, 1), group(400.5, 2)]),
+        frames, PerFrameFunctionalGroupsSequence=Sequence([group(100.5, 1), group(400.5, 2)])
     )
     # by the standard, (x - c + 1/2) / (w - 1) + 1/2 of x = 100 and of x = 200
     first = read_image_bytes(per_frame, "x", frame=0)
@@ -245,15 +242,15 @@ def test_enhanced_files_have_windows_a_frame(make_dicom: Make) -> None:
     np.testing.assert_array_equal(read_image_bytes(shared, "x", frame=0), second)
 
 
-COLOURS = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]]], np.uint8)
+COLORS = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]]], np.uint8)
 LUMA = np.array([[0.299, 0.587, 0.114]])
 
 
 def test_rgb_becomes_luma_in_both_layouts(make_dicom: Make) -> None:
-    data = make_dicom(COLOURS, photometric="RGB")
+    data = make_dicom(COLORS, photometric="RGB")
     np.testing.assert_allclose(read_image_bytes(data, "x")[0], LUMA, atol=1e-6)
-    planes = np.moveaxis(COLOURS, -1, 0).tobytes()
-    planar = make_dicom(COLOURS, photometric="RGB", PlanarConfiguration=1, PixelData=planes + b"\0")
+    planes = np.moveaxis(COLORS, -1, 0).tobytes()
+    planar = make_dicom(COLORS, photometric="RGB", PlanarConfiguration=1, PixelData=planes + b"\0")
     np.testing.assert_allclose(read_image_bytes(planar, "x")[0], LUMA, atol=1e-6)
     with pytest.raises(ImageError, match=r"color image.*leave window out"):
         read_image_bytes(data, "x", window=0)
@@ -261,8 +258,8 @@ def test_rgb_becomes_luma_in_both_layouts(make_dicom: Make) -> None:
 
 @pytest.mark.parametrize("syntax", [RLELossless, JPEGLSLossless, JPEG2000Lossless, JPEGLosslessSV1])
 def test_compressed_rgb(make_dicom: Make, syntax: str) -> None:
-    colours = np.repeat(np.repeat(COLOURS, 64, axis=0), 32, axis=1)
-    data = make_dicom(colours, photometric="RGB", syntax=syntax)
+    colors = np.repeat(np.repeat(COLORS, 64, axis=0), 32, axis=1)
+    data = make_dicom(colors, photometric="RGB", syntax=syntax)
     result = read_image_bytes(data, "x")[0]
     np.testing.assert_allclose(result, np.repeat(np.repeat(LUMA, 64, 0), 32, 1), atol=1e-6)
 
@@ -278,8 +275,8 @@ def test_ycbcr_keeps_its_luma(make_dicom: Make) -> None:
 
 def palette(make_dicom: Make, top: int, bits: int) -> bytes:
     options: dict[str, object] = {}
-    for colour, entries in {"Red": [0, top, 0], "Green": [0, 0, top], "Blue": [0, 0, 0]}.items():
-        name = f"{colour}PaletteColorLookupTable"
+    for color, entries in {"Red": [0, top, 0], "Green": [0, 0, top], "Blue": [0, 0, 0]}.items():
+        name = f"{color}PaletteColorLookupTable"
         options[f"{name}Descriptor"] = [3, 1, bits]
         options[f"{name}Data"] = np.array(entries, "<u2").tobytes()
     values = np.array([[0, 1, 2, 3, 200]], np.uint8)

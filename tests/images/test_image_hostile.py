@@ -47,18 +47,18 @@ HEIGHT, WIDTH = 90, 117
 
 
 def picture(levels: int = 256) -> npt.NDArray[np.uint16]:
-    """Noise on slow waves, so that no two rows are equal; with a flat border of mid-grey."""
+    """Noise on slow waves, so that no two rows are equal; with a flat border of mid-gray."""
     rows, columns = np.mgrid[:HEIGHT, :WIDTH]
     noise = np.random.default_rng(4).normal(0, 0.02, (HEIGHT, WIDTH))
-    grey = 0.45 + 0.3 * np.sin(columns / 15) * np.cos(rows / 11) + noise
-    grey[:, :8] = 0.5
-    values: npt.NDArray[np.uint16] = np.clip(grey * levels, 0, levels - 1).astype(np.uint16)
+    gray = 0.45 + 0.3 * np.sin(columns / 15) * np.cos(rows / 11) + noise
+    gray[:, :8] = 0.5
+    values: npt.NDArray[np.uint16] = np.clip(gray * levels, 0, levels - 1).astype(np.uint16)
     return values
 
 
-GREY = picture().astype(np.uint8)
+GRAY = picture().astype(np.uint8)
 DEEP = picture(4096)
-COLOUR = np.stack([GREY, GREY[::-1], GREY[:, ::-1]], axis=-1)
+COLOR = np.stack([GRAY, GRAY[::-1], GRAY[:, ::-1]], axis=-1)
 
 
 def pillow(pixels: npt.NDArray[Any], kind: str, **options: Any) -> bytes:
@@ -72,22 +72,22 @@ def packed(encode: Callable[..., bytes | bytearray], *pixels: Any, **options: An
 
 
 JPEGS: dict[str, Callable[[], bytes]] = {
-    "JPEG": lambda: pillow(GREY, "JPEG"),
-    "JPEG, own tables": lambda: pillow(GREY, "JPEG", quality=40, optimize=True),
-    "JPEG, colour": lambda: pillow(COLOUR, "JPEG"),
-    "JPEG, restarts": lambda: pillow(COLOUR, "JPEG", restart_marker_blocks=5),
-    "JPEG, progressive": lambda: pillow(GREY, "JPEG", progressive=True),
-    "JPEG, progressive colour": lambda: pillow(COLOUR, "JPEG", progressive=True),
+    "JPEG": lambda: pillow(GRAY, "JPEG"),
+    "JPEG, own tables": lambda: pillow(GRAY, "JPEG", quality=40, optimize=True),
+    "JPEG, color": lambda: pillow(COLOR, "JPEG"),
+    "JPEG, restarts": lambda: pillow(COLOR, "JPEG", restart_marker_blocks=5),
+    "JPEG, progressive": lambda: pillow(GRAY, "JPEG", progressive=True),
+    "JPEG, progressive color": lambda: pillow(COLOR, "JPEG", progressive=True),
 }
 PNGS: dict[str, Callable[[], bytes]] = {
-    "PNG": lambda: pillow(GREY, "PNG"),
+    "PNG": lambda: pillow(GRAY, "PNG"),
     "PNG, 16 bits": lambda: pillow(DEEP * 16, "PNG"),
-    "PNG, colour": lambda: pillow(COLOUR, "PNG"),
-    "PNG, palette": lambda: pillow(GREY, "PNG", transparency=3),
-    "PNG, 16 bits of colour": lambda: packed(imagecodecs.png_encode, np.stack([DEEP * 16] * 3, -1)),
+    "PNG, color": lambda: pillow(COLOR, "PNG"),
+    "PNG, palette": lambda: pillow(GRAY, "PNG", transparency=3),
+    "PNG, 16 bits of color": lambda: packed(imagecodecs.png_encode, np.stack([DEEP * 16] * 3, -1)),
 }
 FRAMES: dict[str, tuple[UID, int, Callable[[], bytes]]] = {
-    "DICOM, JPEG": (JPEGBaseline8Bit, 8, lambda: packed(imagecodecs.jpeg8_encode, GREY, level=90)),
+    "DICOM, JPEG": (JPEGBaseline8Bit, 8, lambda: packed(imagecodecs.jpeg8_encode, GRAY, level=90)),
     "DICOM, JPEG of 12 bits": (
         JPEGExtended12Bit,
         12,
@@ -199,14 +199,14 @@ def check_cuts(kind: Kind, count: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     for number in range(count):
         image = kind.read(cut(kind, rng))
-        told = f"seed {seed}, mutant {number}"
+        where = f"seed {seed}, mutant {number}"
         if image is None:
             continue
         # What lies after the picture may be cut off: padding, a checksum, the last block's end.
-        assert image.shape == kind.whole.shape, told
+        assert image.shape == kind.whole.shape, where
         changed = np.argwhere(np.abs(image - kind.whole)[0] > 0.01)
-        assert len(changed) <= 256, told
-        assert (changed >= np.array(kind.whole.shape[1:]) - 16).all(), told
+        assert len(changed) <= 256, where
+        assert (changed >= np.array(kind.whole.shape[1:]) - 16).all(), where
 
 
 def check_flips(kind: Kind, count: int, seed: int, *, checksum: bool) -> None:
@@ -236,8 +236,8 @@ def test_a_png_whose_damaged_data_go_on_after_the_picture_is_refused(make_dicom:
     assert kind.read(bytes(data)) is None
 
 
-def test_a_png_of_deep_colour_without_its_end_is_refused(make_dicom: Make) -> None:
-    kind = Kind("PNG, 16 bits of colour", make_dicom)
+def test_a_png_of_deep_color_without_its_end_is_refused(make_dicom: Make) -> None:
+    kind = Kind("PNG, 16 bits of color", make_dicom)
     assert kind.read(kind.picture[:-14]) is None  # else Pillow reads 8 of its 16 bits
 
 
@@ -262,7 +262,7 @@ def test_a_jpeg_without_its_end_is_refused(name: str, share: float) -> None:
     assert read(kept + b"\xff\xd9") is None
 
 
-@pytest.mark.parametrize("name", ["JPEG", "JPEG, colour", "JPEG, own tables"])
+@pytest.mark.parametrize("name", ["JPEG", "JPEG, color", "JPEG, own tables"])
 def test_a_jpeg_that_lost_or_gained_a_piece_is_refused(name: str) -> None:
     data = JPEGS[name]()
     middle = len(data) * 2 // 3
@@ -272,7 +272,7 @@ def test_a_jpeg_that_lost_or_gained_a_piece_is_refused(name: str) -> None:
 
 def test_a_jpeg_of_several_pictures_gives_the_first() -> None:
     buffer = BytesIO()
-    first, second = Image.fromarray(GREY), Image.fromarray(GREY[::-1])
+    first, second = Image.fromarray(GRAY), Image.fromarray(GRAY[::-1])
     first.save(buffer, format="MPO", save_all=True, append_images=[second])
     expected = read_whole(JPEGS["JPEG"]())
     np.testing.assert_array_equal(read_whole(buffer.getvalue()), expected)
@@ -287,10 +287,10 @@ def test_restart_markers_are_counted() -> None:
 
 
 def test_a_whole_jpeg_that_looks_cut_off_is_read() -> None:
-    """Mid-grey is what libjpeg fills with; fill and zeros may stand before the end marker."""
-    grey = GREY.copy()
-    grey[60:] = 128
-    for pixels in (grey, np.full((64, 64), 128, np.uint8), np.zeros((1, 1), np.uint8)):
+    """Mid-gray is what libjpeg fills with; fill and zeros may stand before the end marker."""
+    gray = GRAY.copy()
+    gray[60:] = 128
+    for pixels in (gray, np.full((64, 64), 128, np.uint8), np.zeros((1, 1), np.uint8)):
         data = pillow(pixels, "JPEG")
         for padding in (b"", b"\xff", b"\xff" * 9, b"\0" * 40):
             padded = data[:-2] + padding + b"\xff\xd9"
@@ -322,13 +322,13 @@ def jpeg_of_size(data: bytes, marker: bytes, height: int, width: int) -> bytes:
     return data[:place] + struct.pack(">HH", height, width) + data[place + 4 :]
 
 
-def png_of(rows: bytes, height: int, width: int, extra: bytes = b"", colour: int = 0) -> bytes:
+def png_of(rows: bytes, height: int, width: int, extra: bytes = b"", color: int = 0) -> bytes:
     def chunk(kind: bytes, body: bytes) -> bytes:
         return (
             struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
         )
 
-    head = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    head = struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, 0)
     return (
         b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + extra + chunk(b"IDAT", zlib.compress(rows))
         + chunk(b"IEND", b"")
@@ -340,15 +340,15 @@ def text_chunk(kind: bytes, before: bytes, size: int) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
-@pytest.mark.parametrize("colour", [0, 2])
-def test_a_png_of_fewer_rows_than_it_says_is_refused(colour: int) -> None:
+@pytest.mark.parametrize("color", [0, 2])
+def test_a_png_of_fewer_rows_than_it_says_is_refused(color: int) -> None:
     """All its checksums are right; Pillow leaves the rest black."""
-    pixels = GREY if colour == 0 else COLOUR
+    pixels = GRAY if color == 0 else COLOR
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
-    whole = read_whole(png_of(rows, HEIGHT, WIDTH, colour=colour))
+    whole = read_whole(png_of(rows, HEIGHT, WIDTH, color=color))
     np.testing.assert_allclose(whole, read_whole(pillow(pixels, "PNG")), atol=1e-7)
-    assert read(png_of(rows[: len(rows) // 2], HEIGHT, WIDTH, colour=colour)) is None
-    assert read(png_of(rows[:-1], HEIGHT, WIDTH, colour=colour)) is None
+    assert read(png_of(rows[: len(rows) // 2], HEIGHT, WIDTH, color=color)) is None
+    assert read(png_of(rows[:-1], HEIGHT, WIDTH, color=color)) is None
 
 
 def many_scans(data: bytes, count: int) -> bytes:
@@ -358,13 +358,13 @@ def many_scans(data: bytes, count: int) -> bytes:
 
 
 BOMBS: dict[str, Callable[[Make], bytes]] = {
-    "JPEG": lambda _: jpeg_of_size(pillow(GREY[:8, :8], "JPEG"), b"\xff\xc0", 9999, 9999),
+    "JPEG": lambda _: jpeg_of_size(pillow(GRAY[:8, :8], "JPEG"), b"\xff\xc0", 9999, 9999),
     "progressive JPEG": lambda _: jpeg_of_size(
-        pillow(GREY[:8, :8], "JPEG", progressive=True), b"\xff\xc2", 9999, 9999
+        pillow(GRAY[:8, :8], "JPEG", progressive=True), b"\xff\xc2", 9999, 9999
     ),
     "scans": lambda _: many_scans(JPEGS["JPEG, progressive"](), 500),
     "PNG": lambda _: png_of(bytes(10**7), 9999, 9999),
-    "palette PNG": lambda _: png_of(bytes(10**7), 9999, 9999, colour=3),
+    "palette PNG": lambda _: png_of(bytes(10**7), 9999, 9999, color=3),
     "iCCP": lambda _: png_of(
         bytes(HEIGHT * (WIDTH + 1)), HEIGHT, WIDTH, text_chunk(b"iCCP", b"x\0\0", 2**28)
     ),
@@ -376,7 +376,7 @@ BOMBS: dict[str, Callable[[Make], bytes]] = {
         HEIGHT,
         WIDTH,
         text_chunk(b"iTXt", b"x\0\1\0\0\0", 2**28),
-        colour=2,
+        color=2,
     ),
     "JPEG 2000": lambda make_dicom: wrapped(
         make_dicom,
@@ -399,14 +399,14 @@ BOMBS: dict[str, Callable[[Make], bytes]] = {
     "JPEG lossless": lambda make_dicom: wrapped(
         make_dicom,
         jpeg_of_size(
-            packed(imagecodecs.jpeg8_encode, GREY[:8, :8], lossless=True), b"\xff\xc3", 9999, 9999
+            packed(imagecodecs.jpeg8_encode, GRAY[:8, :8], lossless=True), b"\xff\xc3", 9999, 9999
         ),
         JPEGLosslessSV1,
         8,
         Rows=9999,
         Columns=9999,
     ),
-    "RLE": lambda make_dicom: make_dicom(GREY, syntax=RLELossless, Rows=9999, Columns=9999),
+    "RLE": lambda make_dicom: make_dicom(GRAY, syntax=RLELossless, Rows=9999, Columns=9999),
     "HTJ2K": lambda make_dicom: wrapped(
         make_dicom, b"\xff\x4f\xff\x51" + bytes(300) + b"\xff\xd9", HTJ2KLossless, 8
     ),
@@ -420,7 +420,7 @@ def test_a_bomb_costs_little_memory_and_time(name: str, make_dicom: Make) -> Non
     data = BOMBS[name](make_dicom)
     assert len(data) < 2**20
     with ReaderPool(1, memory_bytes=2**29, seconds=5) as pool:
-        pool.read_bytes(pillow(GREY, "PNG"), "warm")
+        pool.read_bytes(pillow(GRAY, "PNG"), "warm")
         try:
             pool.read_bytes(data, "upload")
         except ImageError as error:

@@ -10,7 +10,7 @@ import cxrtext.images
 from cxrtext.images import encode_png, render_overlay, to_uint8
 
 
-def test_nan_leaves_the_radiograph_untouched_and_heat_colours_it() -> None:
+def test_nan_leaves_the_radiograph_untouched_and_heat_colors_it() -> None:
     image = np.full((1, 60, 80), 0.5, np.float32)
     heat = np.full((60, 80), np.nan, np.float32)
     heat[10:50, 20:60] = np.linspace(-1, 1, 40)
@@ -21,7 +21,7 @@ def test_nan_leaves_the_radiograph_untouched_and_heat_colours_it() -> None:
     undefined = np.isnan(heat)
     assert (pixels[undefined] == 128).all()
     assert pixels[30, 20].tolist() == [128, 128, 128]
-    # the hottest: 0.4 of the grey, 0.6 of pale yellow
+    # the hottest: 0.4 of the gray, 0.6 of pale yellow
     wanted = np.rint(0.4 * 128 + 0.6 * np.array([252, 255, 164]))
     assert np.abs(pixels[30, 59] - wanted).max() <= 1
     change = np.abs(pixels[30, 20:60] - 128).max(axis=-1)
@@ -73,8 +73,8 @@ def test_png_round_trip() -> None:
     image = np.random.default_rng(0).random((1, 9, 7)).astype(np.float32)
     with Image.open(BytesIO(encode_png(image))) as decoded:
         np.testing.assert_array_equal(np.asarray(decoded), to_uint8(image))
-    colour = Image.new("RGB", (3, 2), (1, 2, 3))
-    with Image.open(BytesIO(encode_png(colour))) as decoded:
+    color = Image.new("RGB", (3, 2), (1, 2, 3))
+    with Image.open(BytesIO(encode_png(color))) as decoded:
         assert decoded.getpixel((0, 0)) == (1, 2, 3)
 
 

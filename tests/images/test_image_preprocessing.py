@@ -23,8 +23,8 @@ def test_prepare_is_resize_then_crop(height: int, width: int) -> None:
     image = noise(height, width)
     short = min(height, width)
     tall, wide = 512 * height // short, 512 * width // short
-    grey = Image.fromarray(np.rint(image[0] * 255).astype(np.uint8))
-    resized = np.asarray(grey.resize((wide, tall), Image.Resampling.BILINEAR), np.int16)
+    gray = Image.fromarray(np.rint(image[0] * 255).astype(np.uint8))
+    resized = np.asarray(gray.resize((wide, tall), Image.Resampling.BILINEAR), np.int16)
     top, left = (tall - 512) // 2, (wide - 512) // 2
     wanted = resized[top : top + 512, left : left + 512]
     square = PLAIN.square(image)
@@ -36,7 +36,7 @@ def test_prepare_is_resize_then_crop(height: int, width: int) -> None:
     np.testing.assert_array_equal(prepared, square[:, 16:-16, 16:-16] / np.float32(255))
 
 
-def test_an_image_of_the_right_size_is_only_rounded_cropped_and_normalised() -> None:
+def test_an_image_of_the_right_size_is_only_rounded_cropped_and_normalized() -> None:
     image = noise(8, 8)
     prepared = Preprocessing(resize=8, crop=4, mean=0.5, std=0.25).prepare(image)
     rounded = np.rint(image[:, 2:6, 2:6] * 255).astype(np.float32) / np.float32(255)
@@ -44,14 +44,14 @@ def test_an_image_of_the_right_size_is_only_rounded_cropped_and_normalised() -> 
 
 
 @pytest.mark.parametrize("sizes", [(512, 480), (13, 8), (8, 5), (7, 7), (64, 1)])
-def test_prepare_is_normalise_of_square_bit_for_bit(sizes: tuple[int, int]) -> None:
+def test_prepare_is_normalize_of_square_bit_for_bit(sizes: tuple[int, int]) -> None:
     wanted = Preprocessing(*sizes, mean=0.47, std=0.23)
     for height, width in SIZES:
         image = noise(height, width)
         square = wanted.square(image)
-        np.testing.assert_array_equal(wanted.prepare(image), wanted.normalise(square))
+        np.testing.assert_array_equal(wanted.prepare(image), wanted.normalize(square))
         both = np.stack([square, 255 - square])
-        np.testing.assert_array_equal(wanted.normalise(both)[0], wanted.prepare(image))
+        np.testing.assert_array_equal(wanted.normalize(both)[0], wanted.prepare(image))
 
 
 def test_bytes_and_the_floats_that_they_stand_for_give_the_same() -> None:
@@ -67,15 +67,15 @@ def test_bytes_and_the_floats_that_they_stand_for_give_the_same() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(13, 8), (8, 5), (512, 480)])
-def test_every_way_to_the_centre_crop_is_the_same(sizes: tuple[int, int]) -> None:
+def test_every_way_to_the_center_crop_is_the_same(sizes: tuple[int, int]) -> None:
     torch = pytest.importorskip("torch")
-    from cxrtext.images.augment import centre_crop
+    from cxrtext.images.augment import center_crop
 
     resize, crop = sizes
     wanted = Preprocessing(resize=resize, crop=crop, mean=0, std=1)
     square = wanted.square(noise(resize, resize))
-    cut = centre_crop(torch.from_numpy(square)[None], crop)[0].numpy()
-    np.testing.assert_array_equal(wanted.normalise(square), cut / np.float32(255))
+    cut = center_crop(torch.from_numpy(square)[None], crop)[0].numpy()
+    np.testing.assert_array_equal(wanted.normalize(square), cut / np.float32(255))
     x, y = wanted.geometry(resize, resize).crop_origin
     np.testing.assert_array_equal(cut, square[:, y : y + crop, x : x + crop])
 
@@ -89,7 +89,7 @@ def test_values_outside_the_range_are_clipped_and_nan_is_refused() -> None:
         same.square(image)
     for square in (np.zeros((1, 2, 3), np.uint8), np.zeros((1, 2, 2), np.float32)):
         with pytest.raises(ValueError, match=r"uint8 \[..., 2, 2\]"):
-            same.normalise(square)  # type: ignore[arg-type]
+            same.normalize(square)  # type: ignore[arg-type]
 
 
 def test_shrinking_averages() -> None:
@@ -133,7 +133,7 @@ def test_impossible_parameters(values: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (3, 4, 4), (1, 1, 4, 4)])
-def test_only_one_grey_image_at_a_time(shape: tuple[int, ...]) -> None:
+def test_only_one_gray_image_at_a_time(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"\[1, H, W\]"):
         PLAIN.prepare(np.zeros(shape, np.float32))
 
@@ -175,9 +175,9 @@ def test_a_bright_spot_lands_where_the_map_says() -> None:
     prepared = PLAIN.prepare(image)[0]
     y, x = np.unravel_index(prepared.argmax(), prepared.shape)
     weights = prepared / prepared.sum()
-    centre = (weights.sum(0) @ (np.arange(480) + 0.5), weights.sum(1) @ (np.arange(480) + 0.5))
+    center = (weights.sum(0) @ (np.arange(480) + 0.5), weights.sum(1) @ (np.arange(480) + 0.5))
     geometry = PLAIN.geometry(900, 700)
-    np.testing.assert_allclose(geometry.points_to_original(centre), [310, 410], atol=0.1)
+    np.testing.assert_allclose(geometry.points_to_original(center), [310, 410], atol=0.1)
     assert abs(geometry.points_to_original([x + 0.5, y + 0.5]) - [310, 410]).max() < 10
 
 

@@ -25,16 +25,16 @@ def read(image: Image.Image, kind: str = "PNG", **options: Any) -> npt.NDArray[n
     result = read_image_bytes(encoded(image, kind, **options), "x")
     assert result.dtype == np.float32
     assert result.shape[0] == 1
-    grey: npt.NDArray[np.float32] = result[0]
-    return grey
+    gray: npt.NDArray[np.float32] = result[0]
+    return gray
 
 
-GREY = np.array([[0, 51, 102], [153, 204, 255]], np.uint8)
+GRAY = np.array([[0, 51, 102], [153, 204, 255]], np.uint8)
 
 
-def test_eight_bit_grey() -> None:
-    np.testing.assert_allclose(read(Image.fromarray(GREY)), GREY / 255, atol=1e-7)
-    bilevel = read(Image.fromarray(GREY).convert("1", dither=Image.Dither.NONE))
+def test_eight_bit_gray() -> None:
+    np.testing.assert_allclose(read(Image.fromarray(GRAY)), GRAY / 255, atol=1e-7)
+    bilevel = read(Image.fromarray(GRAY).convert("1", dither=Image.Dither.NONE))
     assert bilevel.tolist() == [[0, 0, 0], [1, 1, 1]]
 
 
@@ -75,14 +75,12 @@ def test_sixteen_bits_without_contrast_and_masks() -> None:
     np.testing.assert_array_equal(read(Image.fromarray(mask)), mask / 5)
 
 
-def test_sixteen_bits_of_colour_and_transparency() -> None:
-    """Pillow keeps 8 of 16 bits of colour, which leaves 4 of a 12-bit picture."""
+def test_sixteen_bits_of_color_and_transparency() -> None:
+    """Pillow keeps 8 of 16 bits of color, which leaves 4 of a 12-bit picture."""
     values = sixteen_bits(4095)
     plain = read(Image.fromarray(values))
-    colour = read_image_bytes(bytes(imagecodecs.png_encode(np.stack([values] * 3, axis=-1))), "x")[
-        0
-    ]
-    np.testing.assert_allclose(colour, plain, atol=0.001)
+    color = read_image_bytes(bytes(imagecodecs.png_encode(np.stack([values] * 3, axis=-1))), "x")[0]
+    np.testing.assert_allclose(color, plain, atol=0.001)
     opacity = np.full_like(values, 65535)
     opacity[:100] = 0
     half = bytes(imagecodecs.png_encode(np.stack([values, opacity], axis=-1)))
@@ -91,7 +89,7 @@ def test_sixteen_bits_of_colour_and_transparency() -> None:
     assert shown[100:].mean() > 0.4
 
 
-def test_colour_becomes_luma() -> None:
+def test_color_becomes_luma() -> None:
     rgb = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]]], np.uint8)
     wanted = [[0.299, 0.587, 0.114, 1]]
     image = Image.fromarray(rgb)
@@ -104,9 +102,9 @@ def test_colour_becomes_luma() -> None:
 def test_transparent_is_black() -> None:
     rgba = np.array([[[255, 255, 255, 255], [255, 255, 255, 0], [255, 255, 255, 51]]], np.uint8)
     np.testing.assert_allclose(read(Image.fromarray(rgba)), [[1, 0, 0.2]], atol=1e-6)
-    grey_alpha = Image.fromarray(rgba).convert("LA")
-    np.testing.assert_allclose(read(grey_alpha), [[1, 0, 0.2]], atol=1e-6)
-    palette = Image.fromarray(GREY).convert("P")
+    gray_alpha = Image.fromarray(rgba).convert("LA")
+    np.testing.assert_allclose(read(gray_alpha), [[1, 0, 0.2]], atol=1e-6)
+    palette = Image.fromarray(GRAY).convert("P")
     np.testing.assert_allclose(read(palette, transparency=255)[1], [0.6, 0.8, 0], atol=1e-6)
 
 
@@ -123,8 +121,8 @@ def test_jpeg(mode: str, progressive: bool) -> None:
 def test_orientation_noted_by_a_camera_is_applied() -> None:
     noted = Image.Exif()
     noted[0x0112] = 6
-    upright = read(Image.fromarray(GREY), exif=noted)
-    np.testing.assert_allclose(upright, np.rot90(GREY, -1) / 255, atol=1e-7)
+    upright = read(Image.fromarray(GRAY), exif=noted)
+    np.testing.assert_allclose(upright, np.rot90(GRAY, -1) / 255, atol=1e-7)
 
 
 def refused(data: bytes, **options: Any) -> str:
@@ -149,14 +147,14 @@ def png_header(width: int, height: int) -> bytes:
 @pytest.mark.parametrize("side", [10_001, 13_000, 50_000, 2**31 - 1])
 def test_bombs_are_refused_by_their_header(side: int) -> None:
     assert "more than 100 million" in refused(png_header(side, side))
-    jpeg = bytearray(encoded(Image.fromarray(GREY), "JPEG"))
+    jpeg = bytearray(encoded(Image.fromarray(GRAY), "JPEG"))
     place = jpeg.index(b"\xff\xc0") + 5
     jpeg[place : place + 4] = struct.pack(">HH", min(side, 65535), min(side, 65535))
     assert "more than 100 million" in refused(bytes(jpeg))
 
 
 def test_frames_and_windows_are_for_dicom() -> None:
-    data = encoded(Image.fromarray(GREY))
+    data = encoded(Image.fromarray(GRAY))
     assert read_image_bytes(data, "x", frame=0).shape == (1, 2, 3)
     assert refused(data, frame=1) == "x: holds 1 frame; leave frame out or pass frame=0"
     assert "leave window out" in refused(data, window=0)
@@ -164,4 +162,4 @@ def test_frames_and_windows_are_for_dicom() -> None:
 
 def test_other_formats_are_not_opened() -> None:
     for kind in ("GIF", "BMP", "TIFF"):
-        assert "no PNG, JPEG or DICOM" in refused(encoded(Image.fromarray(GREY), kind))
+        assert "no PNG, JPEG or DICOM" in refused(encoded(Image.fromarray(GRAY), kind))

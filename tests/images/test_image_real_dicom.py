@@ -12,13 +12,10 @@ from cxrtext.errors import ImageError
 from cxrtext.images import read_image
 
 ROOT = os.environ.get("CXRTEXT_TEST_DATA")
-pytestmark = [
-    pytest.mark.data,
-    pytest.mark.skipif(not ROOT, reason="CXRTEXT_TEST_DATA is not set"),
-]
+pytestmark = [pytest.mark.data, pytest.mark.skipif(not ROOT, reason="CXRTEXT_TEST_DATA is not set")]
 FOLDER = Path(ROOT or ".") / "dicom"
 
-# name, shape, mean grey to two digits
+# name, shape, mean gray to two digits
 READ = [
     ("cr_chest_mono1_15bit_j2k", (1955, 1841), 0.754),
     ("ct_j2k_pixelrep_mismatch", (512, 512), 0.248),

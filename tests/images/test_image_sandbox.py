@@ -46,7 +46,7 @@ def folder(tmp_path: Path, make_dicom: Make) -> Path:
     values = np.add.outer(np.arange(40), np.arange(48)).astype(np.uint16) * 40
     for name, syntax in (("rle", RLELossless), ("ll", JPEGLosslessSV1), ("j2k", JPEG2000Lossless)):
         (tmp_path / f"{name}.dcm").write_bytes(make_dicom(values, stored=12, syntax=syntax))
-    Image.fromarray(values.astype(np.uint8)).save(tmp_path / "grey.png")
+    Image.fromarray(values.astype(np.uint8)).save(tmp_path / "gray.png")
     (tmp_path / "none.txt").write_bytes(b"nothing")
     return tmp_path
 
@@ -55,9 +55,7 @@ def folder(tmp_path: Path, make_dicom: Make) -> Path:
 def misbehaving(monkeypatch: pytest.MonkeyPatch) -> None:
     program = sandbox._PROGRAM
     monkeypatch.setattr(
-        sandbox,
-        "_PROGRAM",
-        program.replace("from cxrtext", f"exec({PRELUDE!r}); from cxrtext", 1),
+        sandbox, "_PROGRAM", program.replace("from cxrtext", f"exec({PRELUDE!r}); from cxrtext", 1)
     )
 
 
@@ -114,7 +112,7 @@ def test_frame_window_and_preparation_travel(tmp_path: Path, make_dicom: Make) -
     np.testing.assert_array_equal(whole.pixels, image)
     assert square.pixels.dtype == np.uint8
     np.testing.assert_array_equal(square.pixels, sizes.square(image))
-    np.testing.assert_array_equal(sizes.normalise(square.pixels), sizes.prepare(image))
+    np.testing.assert_array_equal(sizes.normalize(square.pixels), sizes.prepare(image))
 
 
 def test_squares_are_those_of_the_floats_that_are_read(folder: Path, make_dicom: Make) -> None:
@@ -140,10 +138,7 @@ def test_squares_are_those_of_the_floats_that_are_read(folder: Path, make_dicom:
     paths = [path for path in sorted(folder.iterdir()) if path.suffix != ".txt"]
     with ReaderPool(1) as pool, ReaderPool(0) as here:
         for path, there, own in zip(
-            paths,
-            pool.map(paths, square=sizes),
-            here.map(paths, square=sizes),
-            strict=True,
+            paths, pool.map(paths, square=sizes), here.map(paths, square=sizes), strict=True
         ):
             assert isinstance(there, ReadImage), path
             assert isinstance(own, ReadImage), path
@@ -161,7 +156,7 @@ def test_an_upload_is_decoded_once_into_all_that_is_wanted(
     decoding = Mock(wraps=decode_image)
     monkeypatch.setattr(reader_pool, "decode_image", decoding)
     with ReaderPool(1) as pool, ReaderPool(0) as here:
-        for path in (folder / "mono1", folder / "rle.dcm", folder / "grey.png"):
+        for path in (folder / "mono1", folder / "rle.dcm", folder / "gray.png"):
             data = path.read_bytes()
             image = read_image(path)
             for one in (pool, here):
@@ -196,10 +191,10 @@ def test_a_lost_reader_costs_one_file(folder: Path, name: str, reason: str, mess
         assert dict(pool.lost) == {reason: 1}
         np.testing.assert_array_equal(pool.read(good), read_image(good))
     assert [isinstance(one, ImageError) for one in results] == [False, True, False, False, False]
-    told = str(results[1])
-    assert told.startswith(f"{bad}: {message}")
-    assert "CANARY" not in told
-    assert "\n" not in told
+    said = str(results[1])
+    assert said.startswith(f"{bad}: {message}")
+    assert "CANARY" not in said
+    assert "\n" not in said
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
@@ -214,7 +209,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
 
 
 def test_an_idle_reader_that_was_killed_is_replaced(folder: Path) -> None:
-    path = folder / "grey.png"
+    path = folder / "gray.png"
     with ReaderPool(1) as pool:
         first = pool.read(path)
         (process,) = pool._running
@@ -227,11 +222,11 @@ def test_an_idle_reader_that_was_killed_is_replaced(folder: Path) -> None:
 def test_readers_are_renewed_now_and_then(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "TASKS_A_PROCESS", 2)
     with ReaderPool(1) as pool:
-        pool.read(folder / "grey.png")
+        pool.read(folder / "gray.png")
         (first,) = pool._running
-        pool.read(folder / "grey.png")
+        pool.read(folder / "gray.png")
         assert not first.alive
-        pool.read(folder / "grey.png")
+        pool.read(folder / "gray.png")
 
 
 def test_a_reader_that_cannot_start_is_no_fault_of_the_image(
@@ -239,22 +234,22 @@ def test_a_reader_that_cannot_start_is_no_fault_of_the_image(
 ) -> None:
     monkeypatch.setattr(sandbox, "_PROGRAM", "raise SystemExit(1)")
     with ReaderPool(1) as pool, pytest.raises(WorkError, match="did not start"):
-        pool.read(folder / "grey.png")
+        pool.read(folder / "gray.png")
     monkeypatch.setattr(sys, "executable", str(folder / "nothing"))
     with ReaderPool(1) as pool, pytest.raises(WorkError, match="no reading process can be started"):
-        pool.read(folder / "grey.png")
+        pool.read(folder / "gray.png")
 
 
 @pytest.mark.usefixtures("misbehaving")
 def test_closing_ends_what_is_running(folder: Path) -> None:
     pool = ReaderPool(1)
-    told: list[str] = []
+    said: list[str] = []
 
     def read() -> None:
         try:
             pool.read(folder / "hang")
         except ImageError as error:
-            told.append(str(error))
+            said.append(str(error))
 
     thread = threading.Thread(target=read)
     thread.start()
@@ -264,10 +259,10 @@ def test_closing_ends_what_is_running(folder: Path) -> None:
     pool.close()
     thread.join(10)
     assert not thread.is_alive()
-    assert told
+    assert said
     assert not pool.lost
     with pytest.raises(ValueError, match="closed"):
-        pool.read(folder / "grey.png")
+        pool.read(folder / "gray.png")
 
 
 def gone(pid: int) -> bool:
@@ -298,7 +293,7 @@ with ReaderPool(2) as pool:
 @pytest.fixture
 def parent(folder: Path) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(folder / "grey.png"), str(folder / "hang")],
+        [sys.executable, "-c", SCRIPT, str(folder / "gray.png"), str(folder / "hang")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -344,8 +339,8 @@ def test_a_pool_does_any_work_in_order(workers: int) -> None:
 
 
 def test_pixels_that_do_not_fit_are_refused() -> None:
-    told = {"kind": "uint8", "shape": [1, 2, 3], "size": [20, 30]}
-    assert image_of(told, bytes(6)).height == 20
-    for wrong in ({**told, "kind": "object"}, {**told, "shape": [1, 2, 4]}):
+    said = {"kind": "uint8", "shape": [1, 2, 3], "size": [20, 30]}
+    assert image_of(said, bytes(6)).height == 20
+    for wrong in ({**said, "kind": "object"}, {**said, "shape": [1, 2, 4]}):
         with pytest.raises(ValueError, match=r"float32|reshape"):
             image_of(wrong, bytes(6))

@@ -26,7 +26,7 @@ def test_normalising_on_the_device_equals_preparing(sizes: Preprocessing) -> Non
     squares[0].flat[:256] = np.arange(256)
     squares[0, 0, 4:20, 4:20] = np.arange(256).reshape(16, 16)  # inside every crop
     found = normalized(torch.from_numpy(squares), sizes).numpy()
-    assert np.array_equal(found, sizes.normalise(squares))
+    assert np.array_equal(found, sizes.normalize(squares))
     assert np.array_equal(found[1:], np.stack([sizes.prepare(image) for image in images[1:]]))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.records import BadItem, Box, iter_boxes, read_boxes, write_boxes
+from cxrtext.records import Box, Rejected, iter_boxes, read_boxes, write_boxes
 
 IMAGE = {"id": 1, "file_name": "a.jpg", "width": 100, "height": 80}
 ANNOTATION = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "label_text": "Haze."}
@@ -69,13 +69,13 @@ def test_a_table_may_leave_size_and_finding_out(tmp_path: Path) -> None:
         ({"image_id": [1]}, "that of no image"),
     ],
 )
-def test_a_wrong_box_is_set_aside_and_its_text_told_to_nobody(
+def test_a_wrong_box_is_rejected_without_quoting_its_text(
     tmp_path: Path, change: dict[str, Any], says: str
 ) -> None:
     path = coco(tmp_path / "b.json", annotations=[ANNOTATION, {**ANNOTATION, **change}])
     good, bad = iter_boxes(path)
     assert isinstance(good, Box)
-    assert isinstance(bad, BadItem)
+    assert isinstance(bad, Rejected)
     assert bad.item == "annotation 2"
     assert says in bad.reason
     with pytest.raises(DataError, match=r"b\.json: annotation 2: ") as caught:

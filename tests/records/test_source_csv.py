@@ -8,23 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cxrtext.errors import DataError
-from cxrtext.records import BadItem, Sentence, Study, open_source, read_reports, write_sentences
+from cxrtext.records import Rejected, Sentence, Study, open_source, read_reports, write_sentences
 from cxrtext.records.rows import PASSED_OVER, ROW_LIMIT
 
 CANARY = "zebrafish"
 
 
-def items(path: Path, content: bytes | str) -> list[Study | Sentence | BadItem]:
+def items(path: Path, content: bytes | str) -> list[Study | Sentence | Rejected]:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return list(open_source(path))
 
 
-def studies(found: list[Study | Sentence | BadItem]) -> list[tuple[str, str]]:
+def studies(found: list[Study | Sentence | Rejected]) -> list[tuple[str, str]]:
     return [(item.study_id, item.report) for item in found if isinstance(item, Study)]
 
 
-def bad(found: list[Study | Sentence | BadItem]) -> list[BadItem]:
-    return [item for item in found if isinstance(item, BadItem)]
+def bad(found: list[Study | Sentence | Rejected]) -> list[Rejected]:
+    return [item for item in found if isinstance(item, Rejected)]
 
 
 def test_reports_are_those_of_read_reports(tmp_path: Path) -> None:
@@ -68,11 +68,11 @@ def test_marked_encodings_are_read(tmp_path: Path, encoding: str) -> None:
         assert row.item == "row 1"
 
 
-def test_rows_that_are_not_utf8_are_set_aside(tmp_path: Path) -> None:
+def test_rows_that_are_not_utf8_are_rejected(tmp_path: Path) -> None:
     content = b"study_id,report,x\n1,Clear.,\xff\n2,\xc9panchement.,\n3,Clear \xc3\xa0 droite.,\n"
     found = items(tmp_path / "r.csv", content)
     assert studies(found) == [("1", "Clear."), ("3", "Clear à droite.")]
-    assert bad(found) == [BadItem("row 2", "report: not UTF-8 text; save it as UTF-8")]
+    assert bad(found) == [Rejected("row 2", "report: not UTF-8 text; save it as UTF-8")]
 
 
 def test_control_characters_survive(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_one_study_has_one_report(tmp_path: Path) -> None:
 
 def test_sections_are_told_apart(tmp_path: Path) -> None:
     content = "study_id,findings,impression\n1,a,\n1,,a\n"
-    assert [type(item) for item in items(tmp_path / "r.csv", content)] == [Study, BadItem]
+    assert [type(item) for item in items(tmp_path / "r.csv", content)] == [Study, Rejected]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_an_unclosed_quote_in_a_large_file(tmp_path: Path) -> None:
     assert len(studies(found)) == 4999
 
 
-def test_a_row_that_is_too_long_is_set_aside(tmp_path: Path) -> None:
+def test_a_row_that_is_too_long_is_rejected(tmp_path: Path) -> None:
     for cell in ("x" * (3 * ROW_LIMIT), '"' + "x" * ROW_LIMIT + '"'):
         found = items(tmp_path / "r.csv", f"study_id,report\n1,{cell}\n2,Clear.\n")
         assert studies(found) == [("2", "Clear.")]
@@ -191,7 +191,7 @@ def test_sentences_of_a_table(tmp_path: Path) -> None:
         Sentence("4", "sentence", 7, "d"),
         Sentence("2", "findings", 2, "e"),
     ]
-    assert found[-1] == BadItem("row 8", "position is not a whole number; fix or empty it")
+    assert found[-1] == Rejected("row 8", "position is not a whole number; fix or empty it")
     assert items(path, "sentence\na\na\n") == [
         Sentence("1", "sentence", 0, "a"),
         Sentence("2", "sentence", 0, "a"),
@@ -263,7 +263,7 @@ def test_no_content_stops_the_reading_or_is_quoted(
     path.write_bytes(b"study_id,report\n1,a\n" + content + b"\n7,last\n")
     found = list(open_source(path))
     assert found[0] == Study("1", "a", row=1)
-    assert found[-1].__class__ in (Study, BadItem)
+    assert found[-1].__class__ in (Study, Rejected)
     for item in found:
         if isinstance(item, Study):
             item.report.encode()

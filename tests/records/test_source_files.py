@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.records import BadItem, Sentence, Study, open_source
+from cxrtext.records import Rejected, Sentence, Study, open_source
 from cxrtext.records.report_folder import FILE_LIMIT, study_id_of
 
 CANARY = "zebrafish"
@@ -57,7 +57,7 @@ def test_the_identity_of_a_folder(tmp_path: Path) -> None:
     assert len({first, second, open_source(tmp_path).identity}) == 3
 
 
-def test_bad_files_are_set_aside(tmp_path: Path) -> None:
+def test_bad_files_are_rejected(tmp_path: Path) -> None:
     put(tmp_path / "a.txt", CANARY.encode() + b" \xff")
     put(tmp_path / "b.txt", b"x" * (FILE_LIMIT + 1))
     put(tmp_path / "c.txt", b"\x1f\x8b\x08\x00")
@@ -72,7 +72,7 @@ def test_bad_files_are_set_aside(tmp_path: Path) -> None:
         Study("1", "Clear.", row=4),
         Study("g", "Épanchement.", row=7),
     ]
-    wrong = [item for item in found if isinstance(item, BadItem)]
+    wrong = [item for item in found if isinstance(item, Rejected)]
     assert [item.item for item in wrong] == [
         "a.txt",
         "b.txt",
@@ -100,7 +100,7 @@ def test_links_are_not_followed_out_of_the_folder(tmp_path: Path) -> None:
     for path in (folder, tmp_path / "link"):
         found = list(open_source(path))
         assert [i.study_id for i in found if isinstance(i, Study)] == ["2", "1"]
-        wrong = [item for item in found if isinstance(item, BadItem)]
+        wrong = [item for item in found if isinstance(item, Rejected)]
         assert [item.item for item in wrong] == ["3.txt", "4.txt", "5"]
         assert [w.reason.split(";")[0] for w in wrong] == [
             "a link that leads out of the folder",
@@ -167,7 +167,7 @@ def test_sentences_on_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     expected = [
         Sentence("1", "sentence", 0, "Clear."),
         Sentence("4", "sentence", 0, 'No, "as" seen.'),
-        BadItem("line 5", "not UTF-8 text; save it as UTF-8"),
+        Rejected("line 5", "not UTF-8 text; save it as UTF-8"),
         Sentence("6", "sentence", 0, "Last"),
     ]
     assert list(source) == expected
@@ -181,10 +181,10 @@ def test_a_reader_outlives_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(1 for _ in open_source("-")) == 50_000
 
 
-def test_a_line_that_is_too_long_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     feed(monkeypatch, b"a\n" + b"x" * 2_500_000 + b"\nb\n")
     first, second, third = open_source("-")
-    assert isinstance(second, BadItem)
+    assert isinstance(second, Rejected)
     assert "longer than 1,000,000 characters" in second.reason
     assert [first, third] == [Sentence(n, "sentence", 0, t) for n, t in (("1", "a"), ("3", "b"))]
 

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.records import BadItem, Study, open_source, read_reports, read_table, write_table
+from cxrtext.records import Rejected, Study, open_source, read_reports, read_table, write_table
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -45,11 +45,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> Non
         ("empty.csv", b"", "the file is empty"),
         ("header.csv", b"study_id,b\n", "no rows"),
         ("lacks.csv", b"id,b\n1,2\n", "column 'study_id' is missing .columns found: id, b"),
-        (
-            "ragged.csv",
-            b"study_id,b\n1,2\n3,4,5\n",
-            "row 2: 3 cells where the header has 2",
-        ),
+        ("ragged.csv", b"study_id,b\n1,2\n3,4,5\n", "row 2: 3 cells where the header has 2"),
         ("latin.csv", b"study_id\n\xe9\n", "not UTF-8"),
         ("twice.csv", b"study_id,b,b\n1,2,3\n", "'b' occurs more than once"),
         ("bad.parquet", b"PAR1 not really", "not a readable Parquet file"),
@@ -101,7 +97,7 @@ def test_one_verdict_on_the_encoding_of_a_table(tmp_path: Path, encoding: str) -
 def test_a_row_that_is_read_past_is_named_by_those_that_need_it(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b"study_id,report\ns1,Clear.\ns2,\xff\ns3,Clear.\n")
-    rejected = [item for item in open_source(path) if isinstance(item, BadItem)]
+    rejected = [item for item in open_source(path) if isinstance(item, Rejected)]
     assert [item.item for item in rejected] == ["row 2"]
     for reader in (read_reports, read_table):
         with pytest.raises(DataError, match=f"row 2: {rejected[0].reason}"):

@@ -13,11 +13,9 @@ from cxrtext.datasets.checking.manifest import ListedImage, Rows
 from cxrtext.datasets.checking.problems import Problems, printable
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
-from cxrtext.records import BadItem
+from cxrtext.records import Rejected
 
-MAX_BYTES = 2**30
-"""Largest JSON file that is read."""
-
+MAX_BYTES = 2**30  # largest JSON file that is read
 _TOLERANCE = 1.0
 _MAX_FINDINGS = 40
 
@@ -64,7 +62,7 @@ def _table(path: Path) -> Iterator[FoundBox]:
     rows = Rows(path)
     rows.require("image", "x", "y", "w", "h")
     for item in rows:
-        if isinstance(item, BadItem):
+        if isinstance(item, Rejected):
             yield FoundBox(item.item, None, "", "", None, None)
             continue
         number, cells = item

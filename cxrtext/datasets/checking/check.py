@@ -166,7 +166,7 @@ def _summarize(listing: Listing, facts: Sequence[ImageFacts | None], report: Che
             "image width, pixels": [fact.width for fact in readable],
             "image height, pixels": [fact.height for fact in readable],
             "width / height": [fact.width / fact.height for fact in readable],
-            "mean grey level, 0 to 255": [fact.mean for fact in readable],
+            "mean gray level, 0 to 255": [fact.mean for fact in readable],
             "images a study": list(Counter(image.study for image in images).values()),
         }
     )

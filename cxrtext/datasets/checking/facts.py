@@ -24,30 +24,20 @@ from cxrtext.images.raster import PNG_START
 from cxrtext.images.read import decode_image
 from cxrtext.images.source import quiet, shown, stored_bytes
 
-OUTLINE = 16
-"""Side of the grid of comparisons that an outline holds."""
-
-CACHE_NAME = ".check-data.sqlite"
-"""The file, beside the manifest."""
-
+OUTLINE = 16  # side of the grid of comparisons that an outline holds
+CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
 _APPLICATION = 0x63786463
-_VERSION = 4
-"""Raised whenever the same file would give other facts."""
-
+_VERSION = 5  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0
-
-Stamp = tuple[int, int]
-"""Size in bytes, and time of change in nanoseconds."""
-
-_STEP = 3
-"""Grey levels by which neighbors differ in an outline; less is compression noise."""
+Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
+_STEP = 3  # gray levels by which neighbors differ in an outline; less is compression noise
 
 _MODES = {
-    "1": "1-bit grey",
-    "L": "8-bit grey",
-    "I;16": "16-bit grey",
-    "I": "16-bit grey",
-    "LA": "8-bit grey, transparent",
+    "1": "1-bit gray",
+    "L": "8-bit gray",
+    "I;16": "16-bit gray",
+    "I": "16-bit gray",
+    "LA": "8-bit gray, transparent",
     "P": "palette",
     "RGB": "8-bit color",
     "RGBA": "8-bit color, transparent",
@@ -65,9 +55,9 @@ class ImageFacts:
     modality: str = ""  # modality of a DICOM file; "" where unknown
     width: int = 0
     height: int = 0
-    mean: float = 0.0  # mean grey level, 0 to 255
-    low: int = 0  # grey level below which one pixel in a hundred lies
-    high: int = 0  # grey level above which one pixel in a hundred lies
+    mean: float = 0.0  # mean gray level, 0 to 255
+    low: int = 0  # gray level below which one pixel in a hundred lies
+    high: int = 0  # gray level above which one pixel in a hundred lies
     constant: bool = False  # whether all pixels are equal
     file_digest: str = ""  # SHA-256 of the file, its first 128 bits
     pixel_digest: str = ""  # SHA-256 of size and 8-bit pixels, its first 128 bits
@@ -94,8 +84,8 @@ def facts_work(path: str, _: bytes) -> tuple[dict[str, Any], bytes]:
 
 def _read(path: Path) -> ImageFacts:
     data = stored_bytes(path)
-    grey = decode_image(data, str(path)).bytes()[0]
-    facts = _describe(grey, hashlib.sha256(data).hexdigest()[:32])
+    gray = decode_image(data, str(path)).bytes()[0]
+    facts = _describe(gray, hashlib.sha256(data).hexdigest()[:32])
     if is_dicom(data):
         return replace(facts, **_dicom_header(path))
     kind = "PNG" if data.startswith(PNG_START) else "JPEG"
@@ -103,27 +93,27 @@ def _read(path: Path) -> ImageFacts:
         return replace(facts, format=kind, encoding=_MODES.get(image.mode, image.mode))
 
 
-def _describe(grey: npt.NDArray[np.uint8], file_digest: str) -> ImageFacts:
-    counts = np.bincount(grey.ravel(), minlength=256)
-    share = np.cumsum(counts) / grey.size
-    digest = hashlib.sha256(f"{grey.shape[1]} x {grey.shape[0]}:".encode())
-    digest.update(np.ascontiguousarray(grey).data)
+def _describe(gray: npt.NDArray[np.uint8], file_digest: str) -> ImageFacts:
+    counts = np.bincount(gray.ravel(), minlength=256)
+    share = np.cumsum(counts) / gray.size
+    digest = hashlib.sha256(f"{gray.shape[1]} x {gray.shape[0]}:".encode())
+    digest.update(np.ascontiguousarray(gray).data)
     return ImageFacts(
-        width=grey.shape[1],
-        height=grey.shape[0],
-        mean=round(float(counts @ np.arange(256)) / grey.size, 1),
+        width=gray.shape[1],
+        height=gray.shape[0],
+        mean=round(float(counts @ np.arange(256)) / gray.size, 1),
         low=int(np.searchsorted(share, 0.01)),
         high=int(np.searchsorted(share, 0.99)),
-        constant=bool(counts.max() == grey.size),
+        constant=bool(counts.max() == gray.size),
         file_digest=file_digest,
         pixel_digest=digest.hexdigest()[:32],
-        outline=_outline(grey),
+        outline=_outline(gray),
     )
 
 
-def _outline(grey: npt.NDArray[np.uint8]) -> str:
+def _outline(gray: npt.NDArray[np.uint8]) -> str:
     """Difference hash; noise in flat parts is kept out by asking for a step."""
-    picture = Image.fromarray(grey).resize((OUTLINE + 1, OUTLINE), Image.Resampling.BOX)
+    picture = Image.fromarray(gray).resize((OUTLINE + 1, OUTLINE), Image.Resampling.BOX)
     small = np.asarray(picture, dtype=np.int16)
     return np.packbits(small[:, 1:] - small[:, :-1] > _STEP).tobytes().hex()
 
@@ -148,20 +138,20 @@ def _code(value: object) -> str:
     return text if len(text) <= 16 and text.replace(" ", "").replace("_", "").isalnum() else ""
 
 
-def _grey(path: str) -> npt.NDArray[np.uint8]:
-    grey: npt.NDArray[np.uint8] = decode_image(stored_bytes(Path(path)), path).bytes()[0]
-    return grey
+def _gray(path: str) -> npt.NDArray[np.uint8]:
+    gray: npt.NDArray[np.uint8] = decode_image(stored_bytes(Path(path)), path).bytes()[0]
+    return gray
 
 
 def likeness_work(paths: Sequence[str], _: bytes) -> tuple[float, bytes]:
-    """Correlate two images' grey levels, on a grid of 64 × 64; -1 where one is unreadable."""
+    """Correlate two images' gray levels, on a grid of 64 × 64; -1 where one is unreadable."""
     grids = []
     for path in paths:
         try:
-            grey = Image.fromarray(_grey(path))
+            gray = Image.fromarray(_gray(path))
         except (ImageError, MemoryError):
             return -1.0, b""
-        grids.append(np.asarray(grey.resize((64, 64), Image.Resampling.BOX), float).ravel())
+        grids.append(np.asarray(gray.resize((64, 64), Image.Resampling.BOX), float).ravel())
     return float(np.corrcoef(grids[0], grids[1])[0, 1]), b""
 
 
@@ -173,7 +163,7 @@ def thumbnail_work(task: tuple[str, int], _: bytes) -> tuple[None, bytes]:
     """
     path, side = task
     try:
-        picture = Image.fromarray(_grey(path))
+        picture = Image.fromarray(_gray(path))
     except (ImageError, MemoryError):
         return None, b""
     picture.thumbnail((side, side), Image.Resampling.BOX)

@@ -21,15 +21,9 @@ SUSPICIOUS = (
 )
 """Kinds of problem that are worth a look at the image."""
 
-MAX_BITS = 7
-"""Most of the 256 bits of two outlines that differ between near-duplicates."""
-
-MIN_LIKENESS = 0.98
-"""Least correlation of near-duplicates."""
-
-MAX_PAIRS = 2000
-"""Most pairs that are read again."""
-
+MAX_BITS = 7  # most of the 256 bits of two outlines that differ between near-duplicates
+MIN_LIKENESS = 0.98  # least correlation of near-duplicates
+MAX_PAIRS = 2000  # most pairs that are read again
 _BANDS = MAX_BITS + 1
 _MAX_GROUP = 2000
 _LATERALS = {"LL", "RL", "LAT", "L", "R", "XTABLE LATERAL", "LLO", "RLO"}
@@ -171,7 +165,7 @@ def note_duplicates(
     """Note images of equal 8-bit pixels, whatever files they lie in.
 
     A DICOM file and a PNG copy of what it shows are found, and so are equal files.  Images of one
-    grey level are left out.
+    gray level are left out.
 
     Args:
         facts: What each holds; None where it is missing.
@@ -194,12 +188,9 @@ def note_duplicates(
 
 
 def near_duplicates(
-    images: Sequence[ListedImage],
-    facts: Sequence[ImageFacts | None],
-    workers: int,
-    seconds: float,
+    images: Sequence[ListedImage], facts: Sequence[ImageFacts | None], workers: int, seconds: float
 ) -> list[tuple[int, int]]:
-    """Find pairs whose outlines differ in few bits and whose grey levels correlate.
+    """Find pairs whose outlines differ in few bits and whose gray levels correlate.
 
     Of equal images one stands for all of them.  Measured on 162 radiographs: copies in half the
     size, as JPEG, or in another contrast correlate by 0.986 or more; on drawn ones of 64 pixels,

@@ -8,7 +8,7 @@ from cxrtext.datasets.checking.manifest import Rows
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
-from cxrtext.records import CHEX5, BadItem
+from cxrtext.records import CHEX5, Rejected
 from cxrtext.records.labels import CHEXPERT, VALUES
 
 _NOT_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "split", "view", "age"}
@@ -47,7 +47,7 @@ def _findings(rows: Rows) -> list[str]:
     good: Counter[str] = Counter()
     filled: Counter[str] = Counter()
     for item in rows:
-        if isinstance(item, BadItem):
+        if isinstance(item, Rejected):
             continue
         for name, cell in item[1].items():
             if cell.strip():
@@ -66,7 +66,7 @@ def _count(
     """Count labels; return the row and a digest of the labels of each study."""
     seen: dict[str, tuple[int, int]] = {}
     for item in rows:
-        if isinstance(item, BadItem):
+        if isinstance(item, Rejected):
             problems.add("label-row", f"{item.item}: {item.reason}")
             continue
         number, cells = item

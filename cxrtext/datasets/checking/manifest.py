@@ -9,7 +9,7 @@ from sys import intern
 
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.errors import DataError
-from cxrtext.records import BadItem, TableRows
+from cxrtext.records import Rejected, TableRows
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.parquet_tables import ParquetError
 from cxrtext.records.rows import Row
@@ -43,7 +43,7 @@ class Rows(TableRows):
             return f"columns found: {', '.join(self.columns[:40]) or 'none'}"
         return f"{len(self.columns)} columns found, not all of them names; is the header missing?"
 
-    def __iter__(self) -> Iterator[Row | BadItem]:
+    def __iter__(self) -> Iterator[Row | Rejected]:
         number = 0
         try:
             for entry in super().__iter__():
@@ -51,7 +51,7 @@ class Rows(TableRows):
                 yield entry
         except ParquetError as error:
             reason = f"cannot be read, nor what follows: {error.reason}"
-            yield BadItem(f"row {number + 1}", reason)
+            yield Rejected(f"row {number + 1}", reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _good(rows: Rows, listing: Listing, problems: Problems) -> Iterator[Row]:
     seen: dict[str, int] = {}
     for item in rows:
         listing.rows += 1
-        if isinstance(item, BadItem):
+        if isinstance(item, Rejected):
             problems.add("manifest-row", f"{item.item}: {item.reason}")
             continue
         number, cells = item

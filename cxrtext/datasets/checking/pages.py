@@ -33,9 +33,7 @@ from cxrtext.records.manifest import SPLITS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-ENDINGS = (".html", ".json")
-"""What a report can be written as."""
-
+ENDINGS = (".html", ".json")  # what a report can be written as
 _LEFT_OUT = "Pictures were left out on request: the pixels of a patient's image are protected data."
 _PROTECTED = (
     "These are pixels of the images that were checked, and protected data where those are: keep "
@@ -44,13 +42,8 @@ _PROTECTED = (
 _CELLS: dict[Severity, Literal["", "error", "warning"]]
 _CELLS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: ""}
 _ROWS = "Rows of tables are counted from 1, the header left out."
-
-SIDE = 160
-"""Longest side of a picture, in pixels."""
-
-EXAMPLES = 6
-"""Pictures of each view and split, and of each suspicion."""
-
+SIDE = 160  # longest side of a picture, in pixels
+EXAMPLES = 6  # pictures of each view and split, and of each suspicion
 _MAX_GROUPS = 6
 
 

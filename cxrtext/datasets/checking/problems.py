@@ -60,7 +60,7 @@ _KINDS = (
          "copy the files to where the manifest says, or remove the rows"),
     Kind("image-unreadable", ERROR, "images that cannot be read",
          "do what the reason says, or remove the rows"),
-    Kind("image-constant", ERROR, "images of one grey level only",
+    Kind("image-constant", ERROR, "images of one gray level only",
          "export the files again, or remove the rows: a model would learn sentences from nothing"),
     Kind("image-blank", WARNING, "images that are almost blank",
          "look at them; export them again with another window, or remove the rows"),
@@ -160,11 +160,8 @@ _KINDS = (
 KINDS = {kind.code: kind for kind in _KINDS}
 
 
-EXAMPLES = 5
-"""Examples kept of each problem."""
-
-SHOWN = 200
-"""Longest example, in characters."""
+EXAMPLES = 5  # examples kept of each problem
+SHOWN = 200  # longest example, in characters
 
 
 @dataclass(slots=True)

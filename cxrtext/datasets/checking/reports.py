@@ -12,14 +12,12 @@ from cxrtext.datasets.checking.problems import Problems
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
 from cxrtext.images.sandbox import ProcessLost, answers
-from cxrtext.records import BadItem, Study, open_source
+from cxrtext.records import Rejected, Study, open_source
 from cxrtext.records.text_source import Item
 from cxrtext.text import split_sections, study_sentences
 
 CHUNK = 64
-FEW = 1000
-"""Up to so many reports are read in this process."""
-
+FEW = 1000  # up to so many reports are read in this process
 _TINY, _LONG = 2, 1500
 
 
@@ -77,7 +75,7 @@ def _chunks(
         update(number, total)
         studies = []
         for item in group:
-            if isinstance(item, BadItem):
+            if isinstance(item, Rejected):
                 problems.add("report-row", f"{item.item}: {item.reason}")
             elif isinstance(item, Study):
                 studies.append(item)

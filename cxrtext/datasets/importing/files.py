@@ -10,17 +10,13 @@ from cxrtext.datasets.importing.identity import Ids, digest
 from cxrtext.datasets.importing.reading import FoundImage, NotKeptError, Skipped
 from cxrtext.errors import WorkError
 from cxrtext.files import SUMS, replacing
-from cxrtext.records import BadItem
+from cxrtext.records import Rejected
 
-NOTE = "import.json"
-"""The file by which an import knows a folder that it made."""
+NOTE = "import.json"  # the file by which an import knows a folder that it made
 WRITTEN = ("manifest.csv", "reports.csv", "labels.csv", "boxes.json", "import.rejected.csv")
 """What an import writes into its folder beside the images."""
 _OWN = {NOTE, "manifest.csv.lock", SUMS, *WRITTEN}
-
-PICTURES = (".png", ".jpg", ".jpeg")
-"""Endings of image files that are not DICOM."""
-
+PICTURES = (".png", ".jpg", ".jpeg")  # endings of image files that are not DICOM
 ENDINGS = (*PICTURES, ".dcm")
 
 
@@ -29,7 +25,7 @@ def printable(name: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
-def _names(root: Path, below: str, out: Path) -> list[str] | BadItem:
+def _names(root: Path, below: str, out: Path) -> list[str] | Rejected:
     """What a folder holds: relative paths in order, folders with a slash at the end."""
     names = []
     try:
@@ -44,11 +40,11 @@ def _names(root: Path, below: str, out: Path) -> list[str] | BadItem:
                     names.append(f"{below}{entry.name}")
     except OSError as error:
         reason = f"the folder cannot be read ({error.strerror}); see its permissions"
-        return BadItem(printable(below) or ".", reason)
+        return Rejected(printable(below) or ".", reason)
     return sorted(names)
 
 
-def walk(root: Path, out: Path) -> Iterator[str | BadItem]:
+def walk(root: Path, out: Path) -> Iterator[str | Rejected]:
     """Give the relative path of every file that is not hidden, in order.
 
     Links to folders are not followed; only the names of one folder a level are held.
@@ -64,9 +60,9 @@ def walk(root: Path, out: Path) -> Iterator[str | BadItem]:
             stack.pop()
         elif name == "" or name.endswith("/"):
             names = _names(root, name, out)
-            if isinstance(names, BadItem):
+            if isinstance(names, Rejected):
                 yield names
-            stack.append(iter(() if isinstance(names, BadItem) else names))
+            stack.append(iter(() if isinstance(names, Rejected) else names))
         else:
             yield name
         if not stack:

@@ -11,7 +11,7 @@ from cxrtext.datasets.importing.identity import Ids
 from cxrtext.datasets.importing.reading import ImportOptions, Skipped
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.files import read_sealed, write_sealed
-from cxrtext.records import BadItem, RowWriter
+from cxrtext.records import Rejected, RowWriter
 
 
 def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class LeftOut:
             return item
         return f"file {self._ids.of('file', item)}"
 
-    def add(self, entry: Skipped | BadItem) -> None:
+    def add(self, entry: Skipped | Rejected) -> None:
         """List one item."""
         item = self._shown(entry.item)
         if isinstance(entry, Skipped):

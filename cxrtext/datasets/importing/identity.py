@@ -7,11 +7,9 @@ from pathlib import Path
 from cxrtext.datasets.importing.reading import TRAIN_OR_VAL, FoundImage
 from cxrtext.errors import ConfigError
 
-KEY_BYTES = 16
-"""Shortest key: with fewer bytes all could be tried."""
+KEY_BYTES = 16  # shortest key: with fewer bytes all could be tried
 KEY_LIMIT = 65_536
-DIGITS = 24
-"""Hexadecimal digits of a hashed id: 96 bits, so that no two ids share one by chance."""
+DIGITS = 24  # hexadecimal digits of a hashed id: 96 bits, so that no two ids share one by chance
 
 
 def digest(text: str) -> int:

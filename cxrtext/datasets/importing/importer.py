@@ -24,7 +24,7 @@ from cxrtext.datasets.importing.reading import (
 from cxrtext.datasets.importing.values import NO_VIEW
 from cxrtext.errors import DataError
 from cxrtext.files import SUMS, only_one, write_sums
-from cxrtext.records import BadItem, RowWriter, iter_boxes, write_boxes
+from cxrtext.records import Rejected, RowWriter, iter_boxes, write_boxes
 from cxrtext.records.tables import Kind
 
 COLUMNS = ("image", "study_id", "patient_id", "split", "view")
@@ -129,7 +129,7 @@ class Import:
             for row in self._rows():
                 manifest.write(row)
             for entry in self.reading.label_rows or ():
-                if isinstance(entry, BadItem):
+                if isinstance(entry, Rejected):
                     self.left_out.add(entry)
                 elif self.labels is not None:
                     self.labels.add(entry)
@@ -151,7 +151,7 @@ class Import:
         if done < total:
             self.tell("reading images", total, total)
 
-    def _keep(self, image: FoundImage) -> dict[str, Any] | Skipped | BadItem:
+    def _keep(self, image: FoundImage) -> dict[str, Any] | Skipped | Rejected:
         """The row of an image; or why it is not kept."""
         if not image.view and self.options.require_view:
             return Skipped(image.name, NO_VIEW)
@@ -161,12 +161,12 @@ class Import:
         if split is None:
             split = draw_split(patient, self.options.split, self.options.seed, image.split)
         if known not in (None, split):
-            return BadItem(image.name, f"its patient is in the split {known} too; keep one")
+            return Rejected(image.name, f"its patient is in the split {known} too; keep one")
         if image.name != image.name.strip() or not image.name.isprintable():
-            return BadItem(image.name, "its name begins or ends with a space; rename the file")
+            return Rejected(image.name, "its name begins or ends with a space; rename the file")
         name = self.placer.place(image)
         if name is None:
-            return BadItem(image.name, "the image was listed before; list it once")
+            return Rejected(image.name, "the image was listed before; list it once")
         self.split_of[digest(patient)] = split
         self.studies.add(image)
         self.splits[split] += 1
@@ -255,10 +255,7 @@ def _silent(_stage: str, _done: int, _total: int) -> None:
 
 
 def import_folder(
-    folder: Path,
-    out: Path,
-    options: ImportOptions | None = None,
-    progress: Tell | None = None,
+    folder: Path, out: Path, options: ImportOptions | None = None, progress: Tell | None = None
 ) -> ImportSummary:
     """Turn the files of a hospital or of a public set into a data folder.
 

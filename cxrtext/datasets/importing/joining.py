@@ -12,7 +12,7 @@ from cxrtext.datasets.importing.identity import Ids, Studies
 from cxrtext.datasets.importing.reading import FoundImage, LabelRow
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
-from cxrtext.records import BadItem, Box, RowWriter, Study
+from cxrtext.records import Box, Rejected, RowWriter, Study
 
 Tell = Callable[[str, int, int], None]
 """Called with a stage of the work, how much of it is done, and how much there is."""
@@ -20,7 +20,7 @@ Tell = Callable[[str, int, int], None]
 
 def write_reports(
     path: Path,
-    reports: Iterable[Study | BadItem],
+    reports: Iterable[Study | Rejected],
     studies: Studies | None,
     ids: Ids,
     aside: LeftOut,
@@ -48,7 +48,7 @@ def write_reports(
             if study_id is None:
                 unknown += 1
             elif studies is not None and not studies.give_report(study_id):
-                aside.add(BadItem(f"report {number}", "a second report of one study; keep one"))
+                aside.add(Rejected(f"report {number}", "a second report of one study; keep one"))
             else:
                 texts = {name: study.sections.get(name, "") for name in columns[1:]}
                 if "report" in texts:
@@ -60,10 +60,10 @@ def write_reports(
     return kept, unknown
 
 
-def _passing(entries: Iterator[Study | BadItem], aside: LeftOut) -> Iterator[Study]:
+def _passing(entries: Iterator[Study | Rejected], aside: LeftOut) -> Iterator[Study]:
     for entry in entries:
-        if isinstance(entry, BadItem):
-            aside.add(BadItem(f"reports {entry.item}", entry.reason))
+        if isinstance(entry, Rejected):
+            aside.add(Rejected(f"reports {entry.item}", entry.reason))
         else:
             yield entry
 
@@ -94,12 +94,12 @@ class LabelTable:
 class Boxes:
     """The boxes of a set, held until their images come."""
 
-    def __init__(self, boxes: Iterable[Box | BadItem], aside: LeftOut) -> None:
+    def __init__(self, boxes: Iterable[Box | Rejected], aside: LeftOut) -> None:
         self.joined: list[Box] = []
         self.count = 0
         self._waiting: dict[str, list[Box]] = {}
         for box in boxes:
-            if isinstance(box, BadItem):
+            if isinstance(box, Rejected):
                 aside.add(box)
             else:
                 self._waiting.setdefault(_key(box.image), []).append(box)

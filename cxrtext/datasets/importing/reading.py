@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cxrtext.errors import ConfigError
-from cxrtext.records import BadItem, Box, Study
+from cxrtext.records import Box, Rejected, Study
 
 TRAIN_OR_VAL = "train or val"
 """The split of an image that its set leaves to be divided into these two."""
@@ -90,14 +90,13 @@ class Skipped:
 class NotKeptError(Exception):
     """Ends the reading of one image; ``entry`` says why it is not kept."""
 
-    def __init__(self, entry: Skipped | BadItem) -> None:
+    def __init__(self, entry: Skipped | Rejected) -> None:
         super().__init__(entry)
         self.entry = entry
 
 
-Entry = FoundImage | Skipped | BadItem
-LabelRow = tuple[str, Mapping[str, str]]
-"""A study and its labels by finding."""
+Entry = FoundImage | Skipped | Rejected
+LabelRow = tuple[str, Mapping[str, str]]  # A study and its labels by finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ class Reading:
     columns: tuple[str, ...] = ()  # columns of metadata that the images have
     findings: tuple[str, ...] = ()  # columns of the labels; empty where there are none
     # labels that do not come with the images.
-    label_rows: Iterable[LabelRow | BadItem] | None = None
-    reports: Iterable[Study | BadItem] | None = None  # the reports, where the set has some
-    boxes: Iterable[Box | BadItem] | None = None  # the boxes, where the set has some
+    label_rows: Iterable[LabelRow | Rejected] | None = None
+    reports: Iterable[Study | Rejected] | None = None  # the reports, where the set has some
+    boxes: Iterable[Box | Rejected] | None = None  # the boxes, where the set has some
     left_out: tuple[str, ...] = ()  # columns of the set that the user did not ask for

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from cxrtext.datasets.importing.reading import NotKeptError, Skipped
 from cxrtext.errors import DataError
-from cxrtext.records import BadItem
+from cxrtext.records import Rejected
 from cxrtext.records.decoding import NOT_UTF8, open_text, read_lines, undecoded
 from cxrtext.records.parquet_process import CELL_LIMIT
 from cxrtext.records.parquet_tables import ParquetTable
@@ -75,7 +75,7 @@ def count_rows(path: Path) -> int:
     return max(lines - 1, 1)
 
 
-def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | BadItem]:
+def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | Rejected]:
     """Give the rows of a table.
 
     Raises:
@@ -102,14 +102,14 @@ def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | BadIte
 
 def map_rows(
     path: Path, required: Iterable[str], make: Callable[[str, dict[str, str]], Made]
-) -> Iterator[Made | Skipped | BadItem]:
+) -> Iterator[Made | Skipped | Rejected]:
     """Give what is made of where a row stands and its cells, or why nothing is.
 
     Raises:
         DataError: As :func:`read_rows`.
     """
     for row in read_rows(path, required):
-        if isinstance(row, BadItem):
+        if isinstance(row, Rejected):
             yield row
             continue
         try:
@@ -118,17 +118,17 @@ def map_rows(
             yield error.entry
 
 
-def _parquet_rows(path: Path) -> Iterator[Row | BadItem]:
+def _parquet_rows(path: Path) -> Iterator[Row | Rejected]:
     with ParquetTable(path) as table:
         for number, cells in enumerate(table.rows(), 1):
             item = f"{path.name} row {number}"
             if any(map(undecoded, cells)):
-                yield BadItem(item, NOT_UTF8)
+                yield Rejected(item, NOT_UTF8)
             else:
                 yield item, dict(zip(table.columns, map(str.strip, cells), strict=True))
 
 
-def _csv_rows(name: str, columns: tuple[str, ...], lines: RowLines) -> Iterator[Row | BadItem]:
+def _csv_rows(name: str, columns: tuple[str, ...], lines: RowLines) -> Iterator[Row | Rejected]:
     reader = csv.reader(lines, strict=True)
     next(reader, None)
     number = 0
@@ -140,7 +140,7 @@ def _csv_rows(name: str, columns: tuple[str, ...], lines: RowLines) -> Iterator[
             return
         except csv.Error:
             number += 1
-            yield BadItem(f"{name} row {number}", "its quotes are broken; quote the cell again")
+            yield Rejected(f"{name} row {number}", "its quotes are broken; quote the cell again")
             lines.go_back()
             reader = csv.reader(lines, strict=True)
             continue
@@ -150,14 +150,14 @@ def _csv_rows(name: str, columns: tuple[str, ...], lines: RowLines) -> Iterator[
         yield _checked(f"{name} row {number}", columns, cells)
 
 
-def _checked(item: str, columns: tuple[str, ...], cells: list[str]) -> Row | BadItem:
+def _checked(item: str, columns: tuple[str, ...], cells: list[str]) -> Row | Rejected:
     # Rows and headers of some sets end in commas, not always equally many.
     width = len(columns)
     if len(cells) < width and not any(columns[len(cells) :]):
         cells = cells + [""] * (width - len(cells))
     if len(cells) < width or any(cells[width:]):
-        return BadItem(item, f"{len(cells)} cells where the header has {width}; fix the row")
+        return Rejected(item, f"{len(cells)} cells where the header has {width}; fix the row")
     if any(map(undecoded, cells)):
-        return BadItem(item, NOT_UTF8)
+        return Rejected(item, NOT_UTF8)
     values = ("" if cell in ("nan", "NaN") else cell.strip() for cell in cells)
     return item, dict(zip(columns, values, strict=False))

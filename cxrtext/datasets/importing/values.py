@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from cxrtext.datasets.importing.reading import NotKeptError, Skipped
-from cxrtext.records import BadItem
+from cxrtext.records import Rejected
 from cxrtext.records.labels import CHEXPERT, VALUES
 
 FRONTAL = ("AP", "PA", "frontal")
@@ -85,7 +85,7 @@ def label_values(item: str, row: Mapping[str, str], findings: Iterable[str]) -> 
         text = row.get(name, "")
         if text not in VALUES:
             reason = f"{name}: a label is 1, 0, -1 or blank; fix the cell"
-            raise NotKeptError(BadItem(item, reason))
+            raise NotKeptError(Rejected(item, reason))
         value = VALUES[text]
         labels[name] = "" if value is None else str(value)
     return labels
@@ -94,7 +94,7 @@ def label_values(item: str, row: Mapping[str, str], findings: Iterable[str]) -> 
 def check_ids(item: str, study_id: str, patient_id: str) -> None:
     """Refuse the ids of a row or a file."""
     if not study_id:
-        raise NotKeptError(BadItem(item, "no study id; give every image one"))
+        raise NotKeptError(Rejected(item, "no study id; give every image one"))
     for name, value in (("study", study_id), ("patient", patient_id)):
         if not value.isprintable() or len(value) > 200:
-            raise NotKeptError(BadItem(item, f"its {name} id is no plain text; fix it"))
+            raise NotKeptError(Rejected(item, f"its {name} id is no plain text; fix it"))

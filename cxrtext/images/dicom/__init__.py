@@ -7,18 +7,18 @@ too large; its text does not name the file.  Memory and time are bounded whateve
 import numpy as np
 
 from cxrtext.errors import ImageError
-from cxrtext.images.dicom.display import Choice, read_display, read_palette, render_grey
+from cxrtext.images.dicom.display import Choice, read_display, read_palette, render_gray
 from cxrtext.images.dicom.header import PixelFormat, choose_frame, pixel_format
 from cxrtext.images.dicom.pixels import DicomFile, places_of, read_file, stored_values
-from cxrtext.images.grey import Grey, Samples, luma
+from cxrtext.images.gray import Gray, Samples, luma
 
 
-def decode_dicom(data: bytes, frame: int | None, window: Choice) -> Grey:
+def decode_dicom(data: bytes, frame: int | None, window: Choice) -> Gray:
     """Decode one frame of a DICOM file.
 
     Args:
         frame: Which frame, from 0; None where there is one only.
-        window: Contrast, for greyscale; see `cxrtext.images.read_image`.
+        window: Contrast, for grayscale; see `cxrtext.images.read_image`.
     """
     file = read_file(data)
     pixels = pixel_format(file.dataset)
@@ -27,19 +27,19 @@ def decode_dicom(data: bytes, frame: int | None, window: Choice) -> Grey:
         raise ImageError("is a color image, so it has no window; leave window out")
     values, rgb = stored_values(file, pixels, index)
     if pixels.photometric == "PALETTE COLOR":
-        return _palette_grey(values, file, pixels)
+        return _palette_gray(values, file, pixels)
     if pixels.color:
         if values.dtype == np.uint8 and pixels.stored == 8 and not rgb:
-            return Grey(values)
-        grey = luma(values) if rgb else values.astype(np.float32)
-        return Grey(grey / np.float32(2**pixels.stored - 1))
+            return Gray(values)
+        gray = luma(values) if rgb else values.astype(np.float32)
+        return Gray(gray / np.float32(2**pixels.stored - 1))
     display = read_display(file.dataset, pixels, index, little=file.little)
-    return render_grey(values, pixels, display, window)
+    return render_gray(values, pixels, display, window)
 
 
-def _palette_grey(values: Samples, file: DicomFile, pixels: PixelFormat) -> Grey:
+def _palette_gray(values: Samples, file: DicomFile, pixels: PixelFormat) -> Gray:
     tables = read_palette(file.dataset, little=file.little)
     axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.float64)
     colors = np.stack([table(axis) for table in tables], axis=-1)
     top = 255 if max(table.top for table in tables) <= 255 else 65535
-    return Grey(places_of(values, pixels), luma(colors) / np.float32(top))
+    return Gray(places_of(values, pixels), luma(colors) / np.float32(top))

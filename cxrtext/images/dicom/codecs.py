@@ -19,7 +19,7 @@ from PIL import Image
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.file import JPEG, JPEG_2000
 from cxrtext.images.dicom.header import PixelFormat
-from cxrtext.images.grey import Samples
+from cxrtext.images.gray import Samples
 from cxrtext.images.jpeg import (
     Codestream,
     bare_jpeg2000,
@@ -38,7 +38,7 @@ def decompress(data: bytes, syntax: str, pixels: PixelFormat) -> tuple[Samples, 
     """Decode one JPEG, JPEG-LS or JPEG 2000 frame, which must agree with the header.
 
     Returns:
-        [H, W] or [H, W, 3] as the decoder gives them, and what the frame told of itself.
+        [H, W] or [H, W, 3] as the decoder gives them, and what the frame says of itself.
     """
     check_end(data)
     if syntax in JPEG_2000:

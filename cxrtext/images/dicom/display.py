@@ -1,4 +1,4 @@
-"""How a DICOM file wants its greyscale shown, and stored values made grey that way.
+"""How a DICOM file wants its grayscale shown, and stored values made gray that way.
 
 Modality, contrast, and the meaning of black and white: everything is worked out once for each
 stored value that there can be, not for each pixel.  Attributes of enhanced multi-frame files come
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.header import PixelFormat, numbers
 from cxrtext.images.dicom.pixels import places_of
-from cxrtext.images.grey import Doubles, Grey, Samples, count, stretched
+from cxrtext.images.gray import Doubles, Gray, Samples, count, stretched
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -168,13 +168,13 @@ def read_palette(dataset: "Dataset", *, little: bool) -> tuple[Table, Table, Tab
         name = f"{color}PaletteColorLookupTable"
         data = dataset.get(f"{name}Data")
         if data is None:
-            raise ImageError("has no plain palette; export it as greyscale")
+            raise ImageError("has no plain palette; export it as grayscale")
         tables.append(_read_table(dataset.get(f"{name}Descriptor"), data, little, False))
     red, green, blue = tables
     return red, green, blue
 
 
-def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: Choice) -> Grey:
+def render_gray(stored: Samples, pixels: PixelFormat, display: Display, choice: Choice) -> Gray:
     """Show stored values as a viewer would, MONOCHROME1 inverted.
 
     Args:
@@ -183,7 +183,7 @@ def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: 
             width), or None for the first usable one and percentiles where there is none.
 
     Returns:
-        Grey values in [0, 1].
+        Gray values in [0, 1].
     """
     if pixels.stored <= 16:
         axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)
@@ -194,14 +194,14 @@ def render_grey(stored: Samples, pixels: PixelFormat, display: Display, choice: 
     contrast = _contrast(display, choice)
     if contrast is None:
         counts = count(places, len(axis))
-        grey = stretched(modality, _without_padding(axis, counts, display.padding))
+        gray = stretched(modality, _without_padding(axis, counts, display.padding))
     elif isinstance(contrast, Table):
-        grey = contrast(modality) / contrast.top
+        gray = contrast(modality) / contrast.top
     else:
-        grey = windowed(modality, contrast)
+        gray = windowed(modality, contrast)
     if pixels.photometric == "MONOCHROME1":
-        grey = 1.0 - grey
-    return Grey(places.reshape(stored.shape), grey.astype(np.float32))
+        gray = 1.0 - gray
+    return Gray(places.reshape(stored.shape), gray.astype(np.float32))
 
 
 def _modality(axis: Doubles, display: Display) -> Doubles:
@@ -255,20 +255,18 @@ def windowed(values: Doubles, window: ContrastWindow) -> Doubles:
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         if window.function == "SIGMOID":
             # exp(-4 (x - c) / w) by way of tanh, which cannot overflow
-            grey = 0.5 + 0.5 * np.tanh(2.0 * ((values - center) / width))
+            gray = 0.5 + 0.5 * np.tanh(2.0 * ((values - center) / width))
         elif window.function == "LINEAR" and width == 1:
-            grey = np.where(values > center - 0.5, 1.0, 0.0)
+            gray = np.where(values > center - 0.5, 1.0, 0.0)
         elif window.function == "LINEAR" and width > 1:
-            grey = (values - (center - 0.5)) / (width - 1) + 0.5
+            gray = (values - (center - 0.5)) / (width - 1) + 0.5
         else:
-            grey = (values - center) / width + 0.5
-    return np.asarray(np.clip(grey, 0.0, 1.0), dtype=np.float64)
+            gray = (values - center) / width + 0.5
+    return np.asarray(np.clip(gray, 0.0, 1.0), dtype=np.float64)
 
 
 def _without_padding(
-    axis: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.int64],
-    padding: tuple[float, float] | None,
+    axis: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], padding: tuple[float, float] | None
 ) -> npt.NDArray[np.int64]:
     """Leave padding out of the statistics, unless nothing else is there."""
     if padding is None:

@@ -23,16 +23,10 @@ LONG_VRS = frozenset(
 )
 """Value representations whose length has 32 bits."""
 
-PIXEL_GROUP = 0x7FE00008
-"""The first element of the group that holds the pixels."""
-
+PIXEL_GROUP = 0x7FE00008  # the first element of the group that holds the pixels
 PIXEL_DATA = 0x7FE00010
-UNDEFINED = 0xFFFFFFFF
-"""The length of a value that ends with a delimiter."""
-
-MAX_BYTES = 2**25
-"""The most that may be cut out, and the longest header that is read."""
-
+UNDEFINED = 0xFFFFFFFF  # the length of a value that ends with a delimiter
+MAX_BYTES = 2**25  # the most that may be cut out, and the longest header that is read
 _MAX_ELEMENTS = 1_000_000
 _MAX_ITEMS = 250_000
 _MAX_VALUE_BYTES = 2**16

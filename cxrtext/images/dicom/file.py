@@ -31,10 +31,7 @@ JPEG_LS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (80, 81))
 JPEG_2000 = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (90, 91, 201, 202, 203))
 NATIVE = frozenset({IMPLICIT, "1.2.840.10008.1.2.1", DEFLATED, BIG_ENDIAN})
 ALLOWED = NATIVE | JPEG | JPEG_LS | JPEG_2000 | {RLE, RAW_FRAME, DEFLATED_FRAME}
-
-FIRST_BYTES = 2**16
-"""Read of a header at first; those of most files are shorter."""
-
+FIRST_BYTES = 2**16  # read of a header at first; those of most files are shorter
 _INFLATE_STEP = 2**16
 _HEADLESS = re.compile(rb".{0,2}\x08\x00.\x00", re.DOTALL)
 _DEFLATED_DATA = "its deflated data is {}; copy or export the file again"

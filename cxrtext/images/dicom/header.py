@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.file import read_wanted, require_syntax
-from cxrtext.images.grey import check_size
+from cxrtext.images.gray import check_size
 from cxrtext.images.source import named_errors, unopened
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def pixel_format(dataset: "Dataset") -> PixelFormat:
     photometric = str(dataset.get("PhotometricInterpretation", "")).strip()
     if photometric not in _SAMPLES:
         raise ImageError(
-            "PhotometricInterpretation is missing or not supported; export it as greyscale"
+            "PhotometricInterpretation is missing or not supported; export it as grayscale"
         )
     found = PixelFormat(
         rows=whole_number(dataset, "Rows"),

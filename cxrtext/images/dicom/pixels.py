@@ -30,19 +30,17 @@ from cxrtext.images.dicom.file import (
     uid_name,
 )
 from cxrtext.images.dicom.header import PIXEL_KEYWORDS, PixelFormat, frame_bits, pixel_format
-from cxrtext.images.grey import Samples
+from cxrtext.images.gray import Samples
 from cxrtext.images.jpeg import Codestream
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-MAX_INFLATED_BYTES = 2**28
-"""The most that a deflated data set may grow to, whatever sizes it tells."""
-
+MAX_INFLATED_BYTES = 2**28  # the most that a deflated data set may grow to, whatever sizes it tells
 _AFTER_PIXELS = 2**20  # signatures and padding
 _ITEM, _END = 0xE000, 0xE0DD
 _CUT = "its pixel data is cut off; copy or export the file again"
-_UNCLEAR = "its compressed frames cannot be told apart; export the file uncompressed"
+_UNCLEAR = "its compressed frames have no clear limits; export the file uncompressed"
 _NO_PIXELS = "holds no pixel data; export the image with its pixels"
 _KEYWORDS = (
     *PIXEL_KEYWORDS,
@@ -216,7 +214,7 @@ def _starts(basic: bytes, dataset: "Dataset", frames: int) -> list[int]:
 def stored_values(file: DicomFile, pixels: PixelFormat, frame: int) -> tuple[Samples, bool]:
     """Decode the stored values of one frame, counted from 0, and say whether they are RGB.
 
-    [H, W] for grey, palette and YCbCr (of which Y alone is kept), [H, W, 3] for RGB, all within
+    [H, W] for gray, palette and YCbCr (of which Y alone is kept), [H, W, 3] for RGB, all within
     ``pixels.lowest`` to ``pixels.highest``.
     """
     luma_first = pixels.photometric in ("YBR_FULL", "YBR_FULL_422")

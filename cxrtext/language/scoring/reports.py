@@ -43,7 +43,7 @@ from cxrtext.language.scoring.workers import (
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import (
-    BadItem,
+    Rejected,
     Rejects,
     RowWriter,
     Sentence,
@@ -89,7 +89,7 @@ def _read(
     studies = with_text = 0
     said = time.monotonic()
     for item in source:
-        if isinstance(item, BadItem):
+        if isinstance(item, Rejected):
             rejects.add(item.item, item.reason)
             continue
         sentences = (

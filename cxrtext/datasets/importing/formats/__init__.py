@@ -1,4 +1,4 @@
-"""The layouts that an import recognizes, tried in order of how surely each is told."""
+"""The layouts that an import recognizes, tried the surest first."""
 
 from collections.abc import Callable
 from functools import partial

@@ -24,7 +24,7 @@ from cxrtext.datasets.importing.values import (
     sex,
     years,
 )
-from cxrtext.records import BadItem
+from cxrtext.records import Rejected
 
 KEEP = {"age": "Age", "sex": "Sex"}
 TABLES = {"train": "train", "valid": "val", "test": "test"}
@@ -53,7 +53,7 @@ def _image(
     match = _PLACE.search(listed)
     if match is None:
         reason = "Path does not end in patient…/study…/view…; fix the row"
-        raise NotKeptError(BadItem(item, reason))
+        raise NotKeptError(Rejected(item, reason))
     if row.get("Frontal/Lateral", "").lower() == "lateral":
         raise NotKeptError(Skipped(item, LATERAL))
     view = frontal_view(item, row.get("AP/PA", ""), row.get("Frontal/Lateral", ""), match[4])

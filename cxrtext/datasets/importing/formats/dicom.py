@@ -20,7 +20,7 @@ from cxrtext.datasets.importing.values import check_ids, frontal_view, sex, year
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.file import ALLOWED, NotDicomError, read_wanted
 from cxrtext.images.source import quiet
-from cxrtext.records import BadItem
+from cxrtext.records import Rejected
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -160,21 +160,21 @@ def _metadata(header: "Dataset", columns: tuple[str, ...]) -> dict[str, str]:
 
 def _image(
     root: Path, name: str, columns: tuple[str, ...], seen: set[int]
-) -> FoundImage | Skipped | BadItem:
+) -> FoundImage | Skipped | Rejected:
     item, path = printable(name), inside(root, name)
     if path is None or not path.is_file():
-        return BadItem(item, "a link that leads nowhere or out of the folder; put the file there")
+        return Rejected(item, "a link that leads nowhere or out of the folder; put the file there")
     if item != name:
-        return BadItem(item, "its name holds control characters or is not UTF-8; rename the file")
+        return Rejected(item, "its name holds control characters or is not UTF-8; rename the file")
     found = read_wanted(path, [*NEEDED, *(KEEP[column] for column in columns)])
     header = found.dataset
     why = _why_skipped(header)
     if why:
         return Skipped(item, why)
     if not found.pixels:
-        return BadItem(item, "holds no pixel data; export the image with its pixels")
+        return Rejected(item, "holds no pixel data; export the image with its pixels")
     if found.syntax and found.syntax not in ALLOWED:
-        return BadItem(item, "its transfer syntax is not supported; export it uncompressed")
+        return Rejected(item, "its transfer syntax is not supported; export it uncompressed")
     position, series = all_text_of(header, "ViewPosition"), text_of(header, "SeriesDescription")
     view = frontal_view(item, position, *view_codes(header), series)
     instance, accession = text_of(header, "SOPInstanceUID"), text_of(header, "AccessionNumber")
@@ -199,7 +199,7 @@ def _image(
 def _images(root: Path, out: Path, columns: tuple[str, ...]) -> Iterator[Entry]:
     seen: set[int] = set()
     for name in walk(root, out):
-        if isinstance(name, BadItem):
+        if isinstance(name, Rejected):
             yield name
             continue
         if name.rpartition("/")[2].upper() == "DICOMDIR":
@@ -212,10 +212,10 @@ def _images(root: Path, out: Path, columns: tuple[str, ...]) -> Iterator[Entry]:
         except NotDicomError:
             yield Skipped(printable(name), NOT_DICOM)
         except ImageError as error:
-            yield BadItem(printable(name), str(error))
+            yield Rejected(printable(name), str(error))
         except OSError as error:
             reason = f"cannot be read ({error.strerror}); see its permissions"
-            yield BadItem(printable(name), reason)
+            yield Rejected(printable(name), reason)
 
 
 def has_dicom(root: Path, out: Path) -> bool:

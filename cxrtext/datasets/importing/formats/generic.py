@@ -24,7 +24,7 @@ from cxrtext.datasets.importing.tables import (
 )
 from cxrtext.datasets.importing.values import check_ids, findings_of, frontal_view, label_values
 from cxrtext.errors import DataError
-from cxrtext.records import BadItem, Study, iter_boxes, open_source
+from cxrtext.records import Rejected, Study, iter_boxes, open_source
 from cxrtext.records.text_source import SECTION_COLUMNS
 
 SPLITS = {
@@ -41,21 +41,17 @@ _NO_LABEL = {*_KNOWN, "subject_id", "dicom_id", "accession", "age", "sex"}
 
 
 def _image(
-    root: Path,
-    columns: tuple[str, ...],
-    findings: tuple[str, ...],
-    item: str,
-    row: dict[str, str],
+    root: Path, columns: tuple[str, ...], findings: tuple[str, ...], item: str, row: dict[str, str]
 ) -> FoundImage:
     split = SPLITS.get(row.get("split", "").lower())
     if split is None:
         reason = "split is not one of train, val, test; fix the cell"
-        raise NotKeptError(BadItem(item, reason))
+        raise NotKeptError(Rejected(item, reason))
     view = frontal_view(item, row.get("view", ""))
     name = PurePosixPath(row["image"].replace("\\", "/"))
     if name.is_absolute() or inside(root, str(name)) is None:
         reason = "image is empty or lies outside the folder; move it there"
-        raise NotKeptError(BadItem(item, reason))
+        raise NotKeptError(Rejected(item, reason))
     _, path = existing(root, item, str(name))
     labels = label_values(item, row, findings)
     study = row.get("study_id") or ("" if "study_id" in row else str(name.with_suffix("")))
@@ -91,19 +87,19 @@ def _manifest(root: Path, table: Path | None) -> Path | None:
 
 def _texts_only(root: Path, table: Path) -> bool:
     """Whether no image of a table is there: the Indiana reports have a column of that name."""
-    rows = (row[1]["image"] for row in read_rows(table) if not isinstance(row, BadItem))
+    rows = (row[1]["image"] for row in read_rows(table) if not isinstance(row, Rejected))
     first = [name for name, _ in zip(rows, range(100), strict=False)]
     return not any((path := inside(root, name)) and path.is_file() for name in first)
 
 
-def as_reports(path: Path) -> Iterable[Study | BadItem]:
+def as_reports(path: Path) -> Iterable[Study | Rejected]:
     """Open a table or a folder as reports."""
     if path.is_file() and {"uid"} <= set(_csv_columns(path)) - {"study_id"}:
         return read_indiana_reports(path)
     source = open_source(path)
     if source.holds != "reports":
         raise DataError(f"{path}: holds sentences; give reports with a study_id each")
-    return cast("Iterable[Study | BadItem]", source)
+    return cast("Iterable[Study | Rejected]", source)
 
 
 def _csv_columns(path: Path) -> tuple[str, ...]:

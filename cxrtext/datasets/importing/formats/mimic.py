@@ -26,7 +26,7 @@ from cxrtext.datasets.importing.tables import (
 )
 from cxrtext.datasets.importing.values import findings_of, frontal_view, label_values
 from cxrtext.errors import DataError
-from cxrtext.records import BadItem, Study, iter_boxes, open_source
+from cxrtext.records import Rejected, Study, iter_boxes, open_source
 
 PREFIX = "mimic-cxr-2.0.0-"
 KEEP = {
@@ -55,7 +55,7 @@ def _split_of(path: Path) -> dict[int, str]:
     """The official split by image, about 100 bytes each."""
     splits = {}
     for row in read_rows(path, ["dicom_id", "split"]):
-        if not isinstance(row, BadItem) and row[1]["split"] in SPLITS:
+        if not isinstance(row, Rejected) and row[1]["split"] in SPLITS:
             splits[digest(row[1]["dicom_id"])] = SPLITS[row[1]["split"]]
     return splits
 
@@ -66,14 +66,14 @@ def _image(
     dicom_id, subject, study = row["dicom_id"], row["subject_id"], row["study_id"]
     if not (_ID.fullmatch(dicom_id) and _NUMBER.fullmatch(subject) and _NUMBER.fullmatch(study)):
         reason = "dicom_id, subject_id or study_id is not one; fix the row"
-        raise NotKeptError(BadItem(item, reason))
+        raise NotKeptError(Rejected(item, reason))
     view = frontal_view(item, row["ViewPosition"])
     stem = f"files/p{subject[:2]}/p{subject}/s{study}/{dicom_id}"
     name, path = existing(root, item, *(stem + ending for ending in (".jpg", ".dcm", ".png")))
     split = splits.get(digest(dicom_id))
     if split is None:
         reason = f"its dicom_id has no split in {PREFIX}split; fix that table"
-        raise NotKeptError(BadItem(item, reason))
+        raise NotKeptError(Rejected(item, reason))
     metadata = {name: row.get(KEEP[name], "") for name in columns}
     if "date" in metadata:
         metadata["date"] = metadata["date"][:4]
@@ -85,13 +85,13 @@ def _images(root: Path, metadata: Path, split: Path, columns: tuple[str, ...]) -
     yield from map_rows(metadata, needed, partial(_image, root, _split_of(split), columns))
 
 
-def label_rows(path: Path, findings: tuple[str, ...]) -> Iterator[LabelRow | BadItem]:
+def label_rows(path: Path, findings: tuple[str, ...]) -> Iterator[LabelRow | Rejected]:
     """Give the labels of a table with ``study_id`` and a column a finding."""
 
     def labels(item: str, row: dict[str, str]) -> LabelRow:
         return row["study_id"], label_values(item, row, findings)
 
-    return cast("Iterator[LabelRow | BadItem]", map_rows(path, ["study_id"], labels))
+    return cast("Iterator[LabelRow | Rejected]", map_rows(path, ["study_id"], labels))
 
 
 def open_mimic(root: Path, options: ImportOptions, _: Path) -> Reading | None:
@@ -103,10 +103,10 @@ def open_mimic(root: Path, options: ImportOptions, _: Path) -> Reading | None:
     columns, left_out = columns_kept(options.keep, KEEP, "mimic")
     labels = find_table(root, PREFIX + "chexpert") or find_table(root, PREFIX + "negbio")
     findings = findings_of(columns_of(labels)) if labels else ()
-    reports: Iterable[Study | BadItem] | None = None
+    reports: Iterable[Study | Rejected] | None = None
     if options.reports is None and any((root / "files").glob("p*/p*/*.txt")):
         # A folder of text files holds reports only.
-        reports = cast("Iterable[Study | BadItem]", open_source(root / "files"))
+        reports = cast("Iterable[Study | Rejected]", open_source(root / "files"))
     boxes = None
     if options.boxes is None:
         found = [*sorted(root.glob("MS_CXR*.json")), *sorted(root.glob("MS_CXR*.csv"))]

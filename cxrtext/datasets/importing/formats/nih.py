@@ -18,7 +18,7 @@ from cxrtext.datasets.importing.reading import (
 from cxrtext.datasets.importing.tables import count_rows, find_table, map_rows
 from cxrtext.datasets.importing.values import check_ids, frontal_view, sex, years
 from cxrtext.errors import DataError
-from cxrtext.records import BadItem, Box
+from cxrtext.records import Box, Rejected
 
 KEEP = {"age": "Patient Age", "sex": "Patient Sex", "follow_up": "Follow-up #"}
 TABLES = ("Data_Entry_2017", "Data_Entry_2017_v2020")
@@ -42,8 +42,7 @@ NAMES = {
 
 COLUMNS = ("No Finding", *NAMES.values())
 BOX_NAMES = {**NAMES, "Infiltrate": "Infiltration"}
-SIDE = 1024
-"""Pixels along each side of the images as they are given out, which the boxes count in."""
+SIDE = 1024  # pixels along each side of the images as they are given out, which the boxes count in
 
 
 def _test_names(root: Path) -> set[str] | None:
@@ -64,7 +63,7 @@ def _labels(item: str, text: str) -> dict[str, str]:
     names = text.split("|")
     if any(name != "No Finding" and name not in NAMES for name in names):
         reason = "Finding Labels has a name that is not of this set; fix the cell"
-        raise NotKeptError(BadItem(item, reason))
+        raise NotKeptError(Rejected(item, reason))
     present = {NAMES.get(name, name) for name in names}
     return {name: "1" if name in present else "0" for name in COLUMNS}
 
@@ -106,10 +105,10 @@ def _images(root: Path, out: Path, table: Path, columns: tuple[str, ...]) -> Ite
     yield from map_rows(table, ["Image Index", "Finding Labels", "Patient ID"], make)
 
 
-def _boxes(path: Path) -> Iterator[Box | BadItem]:
+def _boxes(path: Path) -> Iterator[Box | Rejected]:
     # Its header has a comma within "Bbox [x,y,w,h]", which divides it into four columns.
     needed = ["Image Index", "Finding Label", "Bbox [x", "h]"]
-    return cast("Iterator[Box | BadItem]", map_rows(path, needed, _box))
+    return cast("Iterator[Box | Rejected]", map_rows(path, needed, _box))
 
 
 def _box(item: str, cells: dict[str, str]) -> Box:
@@ -119,7 +118,7 @@ def _box(item: str, cells: dict[str, str]) -> Box:
     except ValueError:
         finding = None
     if finding is None or not (0 <= x < SIDE and 0 <= y < SIDE and w > 0 and h > 0):
-        raise NotKeptError(BadItem(item, "no box of a finding of this set; fix the row"))
+        raise NotKeptError(Rejected(item, "no box of a finding of this set; fix the row"))
     return Box(cells["Image Index"], SIDE, SIDE, finding, finding, (x, y, w, h))
 
 

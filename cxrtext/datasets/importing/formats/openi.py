@@ -15,7 +15,7 @@ from cxrtext.datasets.importing.reading import (
 from cxrtext.datasets.importing.tables import count_rows, find_table, map_rows, read_rows
 from cxrtext.datasets.importing.values import check_ids, frontal_view
 from cxrtext.errors import DataError
-from cxrtext.records import BadItem, Study
+from cxrtext.records import Rejected, Study
 from cxrtext.records.text_source import SECTION_COLUMNS, distinct_studies
 
 
@@ -33,17 +33,17 @@ def _images(root: Path, out: Path, table: Path) -> Iterator[Entry]:
     yield from map_rows(table, ["uid", "filename", "projection"], make)
 
 
-def read_indiana_reports(path: Path) -> Iterator[Study | BadItem]:
+def read_indiana_reports(path: Path) -> Iterator[Study | Rejected]:
     """Give the reports of ``indiana_reports.csv``, which calls the study ``uid``."""
 
-    def studies() -> Iterator[tuple[str, Study] | BadItem]:
+    def studies() -> Iterator[tuple[str, Study] | Rejected]:
         for number, row in enumerate(read_rows(path, ["uid"]), 1):
-            if isinstance(row, BadItem):
+            if isinstance(row, Rejected):
                 yield row
                 continue
             item, cells = row
             if not cells["uid"]:
-                yield BadItem(item, "empty uid; give every report one")
+                yield Rejected(item, "empty uid; give every report one")
                 continue
             sections = {name: cells[name] for name in SECTION_COLUMNS if name in cells}
             yield item, Study(cells["uid"], sections=sections, row=number)

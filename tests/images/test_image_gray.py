@@ -10,7 +10,7 @@ from PIL import Image
 
 from cxrtext.errors import ImageError
 from cxrtext.images import raster, read_image_bytes
-from cxrtext.images.grey import Grey, count, eight_bit, look_up
+from cxrtext.images.gray import Gray, count, eight_bit, look_up
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.int32, np.int64])
@@ -26,22 +26,22 @@ def test_both_forms_agree() -> None:
     rng = np.random.default_rng(1)
     table = rng.uniform(-0.2, 1.2, 300).astype(np.float32)
     places = rng.integers(0, 300, (40, 50)).astype(np.uint16)
-    for grey in (Grey(places, table), Grey(table[places]), Grey(places.astype(np.uint8))):
-        floats = grey.floats()
+    for gray in (Gray(places, table), Gray(table[places]), Gray(places.astype(np.uint8))):
+        floats = gray.floats()
         assert floats.dtype == np.float32
-        assert floats.shape == grey.bytes().shape == (1, 40, 50)
+        assert floats.shape == gray.bytes().shape == (1, 40, 50)
         assert 0 <= floats.min() <= floats.max() <= 1
-        np.testing.assert_array_equal(grey.bytes(), eight_bit(floats))
-    np.testing.assert_array_equal(Grey(places, table).floats(), Grey(table[places]).floats())
+        np.testing.assert_array_equal(gray.bytes(), eight_bit(floats))
+    np.testing.assert_array_equal(Gray(places, table).floats(), Gray(table[places]).floats())
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_no_number_is_refused(bad: float) -> None:
     levels = np.array([[0.0, bad]], np.float32)
     with pytest.raises(ImageError, match="no numbers"):
-        Grey(levels)
+        Gray(levels)
     with pytest.raises(ImageError, match="no numbers"):
-        Grey(np.zeros((1, 1), np.uint8), levels[0])
+        Gray(np.zeros((1, 1), np.uint8), levels[0])
 
 
 def png(pixels: npt.NDArray[Any], **options: Any) -> bytes:
@@ -62,17 +62,17 @@ def test_the_quick_png_decoder_gives_what_pillow_gives(
     np.testing.assert_array_equal(quick, read_image_bytes(data, "x"))
 
 
-def test_only_plain_grey_in_order_takes_the_quick_decoder() -> None:
-    grey = np.arange(12, dtype=np.uint8).reshape(3, 4)
+def test_only_plain_gray_in_order_takes_the_quick_decoder() -> None:
+    gray = np.arange(12, dtype=np.uint8).reshape(3, 4)
     noted = Image.Exif()
     noted[0x0112] = 6
     others = [
-        png(grey, transparency=3),
-        png(grey, exif=noted),
-        png(np.stack([grey] * 3, axis=-1)),
-        png(grey)[:-30],
-        png(grey).replace(b"IDAT", b"JDAT"),
+        png(gray, transparency=3),
+        png(gray, exif=noted),
+        png(np.stack([gray] * 3, axis=-1)),
+        png(gray)[:-30],
+        png(gray).replace(b"IDAT", b"JDAT"),
     ]
     assert all(raster._by_libpng(data, 3, 4) is None for data in others)
-    assert raster._by_libpng(png(grey), 4, 3) is None
+    assert raster._by_libpng(png(gray), 4, 3) is None
     assert read_image_bytes(others[1], "x").shape == (1, 4, 3)

@@ -1,4 +1,4 @@
-"""A decoded picture, from which grey values are made as 32-bit floats or as 8 bits.
+"""A decoded picture, from which gray values are made as 32-bit floats or as 8 bits.
 
 Most radiographs have few different values, each pixel being a place in a table.  What is asked
 of them is worked out once for each entry, and then looked up.
@@ -36,7 +36,7 @@ def check_size(height: int, width: int) -> None:
 
 
 def luma(rgb: Samples) -> Floats:
-    """Weigh red, green and blue into grey, [..., 3] -> [...], in the units given.
+    """Weigh red, green and blue into gray, [..., 3] -> [...], in the units given.
 
     Source: ITU-R BT.601, the Y of YCbCr.
     """
@@ -45,13 +45,13 @@ def luma(rgb: Samples) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Grey:
+class Gray:
     """A decoded picture, black 0 and white 1."""
 
-    # [H, W].  With a table, places in it; without one, uint8 that stand for x/255, or float32 grey
+    # [H, W].  With a table, places in it; without one, uint8 that stand for x/255, or float32 gray
     # values.
     pixels: Samples
-    table: Floats | None = None  # [n] float32 grey values
+    table: Floats | None = None  # [n] float32 gray values
 
     def __post_init__(self) -> None:
         levels = self.pixels if self.table is None else self.table
@@ -61,7 +61,7 @@ class Grey:
             raise ImageError("holds values that are no numbers; export the file again")
 
     def floats(self) -> Floats:
-        """Give the grey values, [1, H, W] in [0, 1]."""
+        """Give the gray values, [1, H, W] in [0, 1]."""
         if self.table is not None:
             return look_up(np.clip(self.table, 0.0, 1.0), self.pixels)[np.newaxis]
         if self.pixels.dtype == np.uint8:
@@ -72,7 +72,7 @@ class Grey:
         return np.ascontiguousarray(clipped, dtype=np.float32)[np.newaxis]
 
     def bytes(self) -> Bytes:
-        """Give the grey values rounded to 8 bits, [1, H, W]; `eight_bit` of `floats`."""
+        """Give the gray values rounded to 8 bits, [1, H, W]; `eight_bit` of `floats`."""
         if self.table is not None:
             return look_up(eight_bit(self.table), self.pixels)[np.newaxis]
         if self.pixels.dtype == np.uint8:
@@ -81,7 +81,7 @@ class Grey:
 
 
 def eight_bit(values: Floats) -> Bytes:
-    """Round grey values in [0, 1], of any shape, to 8 bits; what lies outside is clipped.
+    """Round gray values in [0, 1], of any shape, to 8 bits; what lies outside is clipped.
 
     Raises:
         ValueError: When a value is NaN.
