@@ -176,6 +176,10 @@ class _File:
     stamp: Stamp | None
     digest: bytes | None
 
+    def changed(self) -> bool:
+        """Whether it holds other bytes; a hard link or a new owner changes its times alone."""
+        return stamp_of(self.path) != self.stamp and digest_of(self.path) != self.digest
+
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
@@ -249,12 +253,13 @@ class _Visit:
         if future is None or file.stamp is None:
             return file
         digest = future.result()
-        if digest is None or stamp_of(file.path) != file.stamp:
+        hashed = replace(file, digest=digest)
+        if digest is None or hashed.changed():
             return file
-        if file.stamp.settled:
+        if file.stamp.settled and stamp_of(file.path) == file.stamp:
             with disk_errors(self._folder):
                 self.store.catalogue.note(file.path, file.stamp, digest)
-        return replace(file, digest=digest)
+        return hashed
 
     def _plan(self, file: _File, under_way: set[bytes]) -> _Planned:
         if file.digest in under_way:
@@ -296,7 +301,7 @@ class _Visit:
                 reason = str(image).removeprefix(f"{shown(file.path)}: ")
                 self.store.add(file.digest, reason)
             return image
-        if file.digest is None or stamp_of(file.path) != file.stamp:
+        if file.digest is None or file.changed():
             return ImageError(
                 f"{shown(file.path)}: changed while it was read; run again when it is complete"
             )

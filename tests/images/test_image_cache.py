@@ -210,6 +210,20 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
     check(squares(folder, paths, processes=0), paths)
 
 
+def test_a_file_that_is_linked_while_it_is_read_is_kept(
+    paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where another process imports the folder: a link changes a file's times, not its bytes."""
+    plain = ReaderPool.map
+
+    def link(pool: ReaderPool, wanted: list[Path], **options: Any) -> Iterator[Any]:
+        wanted[0].with_suffix(".linked").hardlink_to(wanted[0])
+        return plain(pool, wanted, **options)
+
+    monkeypatch.setattr(ReaderPool, "map", link)
+    check(squares(folder, paths, processes=0), paths)
+
+
 def test_it_is_for_its_owner_alone(paths: list[Path], folder: Path) -> None:
     squares(folder, paths)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
