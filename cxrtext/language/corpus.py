@@ -11,16 +11,12 @@ from cxrtext.text import check_sections, study_sentences
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The sentences of some reports, by study.
+    """The sentences of some reports, by study."""
 
-    Args:
-        studies: The sentences of each study, in order of the source; some are empty.  A source
-            of sentences gives each as a study of its own, unless it names its study.
-        rejected: Rows or files that could not be read, and were left out.
-    """
-
+    # The sentences of each study, in order of the source; some are empty.  A source of
+    # sentences gives each as a study of its own, unless it names its study.
     studies: list[list[Sentence]]
-    rejected: int = 0
+    rejected: int = 0  # rows or files that could not be read, and were left out
 
     @property
     def sentences(self) -> list[Sentence]:

@@ -16,54 +16,31 @@ SIDES = {"right": -1.0, "left": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class Lung:
-    """One lung on the grid; every array is [size, size].
+    """One lung on the grid; every array is [size, size]."""
 
-    Args:
-        sign: -1 for the patient's right (the image's left), 1 for the left.
-        side: "right" or "left".
-        lateral: Distance from the midline towards this side.
-        height: 0 at the apex, 1 at the level of the dome.
-        radius: 0 at the centre, 1 at the chest wall; the same array for both lungs.
-        floor: v of the diaphragm.
-        chest: Mask of the half of the chest above the diaphragm, 0 to 1.
-    """
-
-    sign: float
-    side: str
-    lateral: Map
-    height: Map
-    radius: Map
-    floor: Map
-    chest: Map
+    sign: float  # -1 for the patient's right (the image's left), 1 for the left
+    side: str  # "right" or "left"
+    lateral: Map  # distance from the midline towards this side
+    height: Map  # 0 at the apex, 1 at the level of the dome
+    radius: Map  # 0 at the centre, 1 at the chest wall; the same array for both lungs
+    floor: Map  # v of the diaphragm
+    chest: Map  # mask of the half of the chest above the diaphragm, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:
-    """A body laid out on a pixel grid; every array is [size, size].
+    """A body laid out on a pixel grid; every array is [size, size]."""
 
-    Args:
-        body: The body.
-        size: Pixels along each side.
-        u: Body coordinate across.
-        v: Body coordinate down.
-        right: The patient's right lung, at the image's left.
-        left: The patient's left lung.
-        heart: Mask of the heart, 0 to 1.
-        heart_depth: Thickness of the heart, 0 to 1.
-        middle: Mask of the mediastinum, 0 to 1.
-        trunk: Mask of the trunk, 0 to 1.
-    """
-
-    body: Body
-    size: int
-    u: Map
-    v: Map
-    right: Lung
-    left: Lung
-    heart: Map
-    heart_depth: Map
-    middle: Map
-    trunk: Map
+    body: Body  # the body
+    size: int  # pixels along each side
+    u: Map  # body coordinate across
+    v: Map  # body coordinate down
+    right: Lung  # the patient's right lung, at the image's left
+    left: Lung  # the patient's left lung
+    heart: Map  # mask of the heart, 0 to 1
+    heart_depth: Map  # thickness of the heart, 0 to 1
+    middle: Map  # mask of the mediastinum, 0 to 1
+    trunk: Map  # mask of the trunk, 0 to 1
 
     @property
     def pixel(self) -> float:

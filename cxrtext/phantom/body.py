@@ -13,55 +13,30 @@ from cxrtext.phantom.state import State
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One patient in one exposure.
+    """One patient in one exposure."""
 
-    Args:
-        chest: Half the inner width of the chest.
-        apex: v of the lungs' apices.
-        domes: v of the right and left diaphragm's dome.
-        angle: How far below the dome the costophrenic angles lie.
-        fat: Thickness of the chest wall.
-        breast: Strength of the breast shadows; 0 for none.
-        heart: Cardiothoracic ratio.
-        heart_right: Share of the heart to the right of the midline.
-        knob: Radius of the aortic knob.
-        turn: Shift of the front of the chest against the spine, by rotation.
-        tilt: Rotation in the image plane, in radians.
-        zoom: Magnification.
-        shift: Shift (u, v) in the image.
-        rib_pitch: Distance of neighbouring ribs.
-        rib_drop: How far a posterior rib falls towards its side.
-        scapula: How far the shoulder blades overlap the lungs.
-        bend: Sideways bend of the spine; positive to the patient's left.
-        rest: v of the domes if neither were raised; the heart stands on them.
-        wobble: Small irregularities of the ribs, about standard normal, [22].
-        cartilage: How far the costal cartilages are calcified, 0 to 1.
-        state: What is to be seen.
-        anteroposterior: Whether the rays came from the front (AP).
-    """
-
-    chest: float
-    apex: float
-    domes: tuple[float, float]
-    angle: float
-    fat: float
-    breast: float
-    heart: float
-    heart_right: float
-    knob: float
-    turn: float
-    tilt: float
-    zoom: float
-    shift: tuple[float, float]
-    rib_pitch: float
-    rib_drop: float
-    scapula: float
-    bend: float
-    rest: tuple[float, float]
-    wobble: tuple[float, ...]
-    cartilage: float
-    state: State
-    anteroposterior: bool
+    chest: float  # half the inner width of the chest
+    apex: float  # v of the lungs' apices
+    domes: tuple[float, float]  # v of the right and left diaphragm's dome
+    angle: float  # how far below the dome the costophrenic angles lie
+    fat: float  # thickness of the chest wall
+    breast: float  # strength of the breast shadows; 0 for none
+    heart: float  # cardiothoracic ratio
+    heart_right: float  # share of the heart to the right of the midline
+    knob: float  # radius of the aortic knob
+    turn: float  # shift of the front of the chest against the spine, by rotation
+    tilt: float  # rotation in the image plane, in radians
+    zoom: float  # magnification
+    shift: tuple[float, float]  # shift (u, v) in the image
+    rib_pitch: float  # distance of neighbouring ribs
+    rib_drop: float  # how far a posterior rib falls towards its side
+    scapula: float  # how far the shoulder blades overlap the lungs
+    bend: float  # sideways bend of the spine; positive to the patient's left
+    rest: tuple[float, float]  # v of the domes if neither were raised; the heart stands on them
+    wobble: tuple[float, ...]  # small irregularities of the ribs, about standard normal, [22]
+    cartilage: float  # how far the costal cartilages are calcified, 0 to 1
+    state: State  # what is to be seen
+    anteroposterior: bool  # whether the rays came from the front (AP)
 
 
 HEARTS = ((0.400, 0.482), (0.555, 0.595), (0.600, 0.660), (0.660, 0.730))

@@ -75,10 +75,7 @@ STRENGTHS = (0.55, 1.0, 0.84, 0.74)
 
 
 def rib_polygons(
-    anatomy: Anatomy,
-    ribs: list[tuple[int, float]],
-    turns: Floats,
-    offset: Floats | float = 0.0,
+    anatomy: Anatomy, ribs: list[tuple[int, float]], turns: Floats, offset: Floats | float = 0.0
 ) -> list[Polygon]:
     """A part of some ribs, (number, sign) each, lowered by an offset."""
     paths = [rib_path(anatomy.body, number, sign, turns) for number, sign in ribs]

@@ -22,19 +22,14 @@ SIZES = ("no", "small", "moderate", "large", "tension")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A class of sentences.
+    """A class of sentences."""
 
-    Args:
-        name: Its name, such as "effusion: small right".
-        allowed: Pairs of an axis and the indices of its allowed values, sorted by axis.
-        negated: Whether the claim is that some axis has another value: "A or B" is "not neither".
-        atoms: The claims that were joined to it; empty for a plain one.
-    """
-
-    name: str
+    name: str  # its name, such as "effusion: small right"
+    # Pairs of an axis and the indices of its allowed values, sorted by axis.
     allowed: tuple[tuple[str, frozenset[int]], ...] = ()
+    # Whether the claim is that some axis has another value: "A or B" is "not neither".
     negated: bool = False
-    atoms: tuple["Claim", ...] = ()
+    atoms: tuple["Claim", ...] = ()  # the claims that were joined to it; empty for a plain one
 
     def __and__(self, other: "Claim") -> "Claim":
         """Both claims at once, whatever their order; neither may be negated.

@@ -14,10 +14,7 @@ from cxrtext.phantom.state import State
 ROWS: tuple[tuple[str, tuple[State, ...]], ...] = (
     ("Cardiomegaly", tuple(State(cardiomegaly=g) for g in (1, 2, 3))),
     ("Edema", (State(edema=(1, "")), State(edema=(2, "right")), State(edema=(3, "")))),
-    (
-        "Pleural Effusion",
-        (State(effusion=(1, 0)), State(effusion=(0, 2)), State(effusion=(3, 1))),
-    ),
+    ("Pleural Effusion", (State(effusion=(1, 0)), State(effusion=(0, 2)), State(effusion=(3, 1)))),
     (
         "Pneumonia",
         (

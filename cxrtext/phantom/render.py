@@ -50,38 +50,24 @@ NORMAL = State()
 
 @dataclass(frozen=True, slots=True)
 class PlacedBox:
-    """Where a finding is seen.
+    """Where a finding is seen."""
 
-    Args:
-        finding: Its CheX5 name.
-        part: Where: a lobe, "right", "left", or "heart".
-        bbox: x, y, w, h in pixels.
-    """
-
-    finding: str
-    part: str
-    bbox: tuple[float, float, float, float]
+    finding: str  # its CheX5 name
+    part: str  # where: a lobe, "right", "left", or "heart"
+    bbox: tuple[float, float, float, float]  # x, y, w, h in pixels
 
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """Who stands before the detector, and where the randomness of the picture comes from.
+    """Who stands before the detector, and where the randomness of the picture comes from."""
 
-    Args:
-        state: What is to be seen.
-        sex: "F" or "M".
-        view: "AP" or "PA".
-        patient_key: Seed of what all the patient's studies share.
-        study_key: Seed of everything else.
-        difficulty: How faint the findings are and how much their severity spreads; at 0 they
-            stand out as in a textbook.
-    """
-
-    state: State
-    sex: str
-    view: str
-    patient_key: tuple[int, ...]
-    study_key: tuple[int, ...]
+    state: State  # what is to be seen
+    sex: str  # "F" or "M"
+    view: str  # "AP" or "PA"
+    patient_key: tuple[int, ...]  # seed of what all the patient's studies share
+    study_key: tuple[int, ...]  # seed of everything else
+    # How faint the findings are and how much their severity spreads; at 0 they stand out as
+    # in a textbook.
     difficulty: float = 1.0
 
     def stream(self, name: str) -> np.random.Generator:
@@ -103,18 +89,13 @@ class Patient:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What a picture is made of.
+    """What a picture is made of."""
 
-    Args:
-        total: Attenuation, [size, size], in arbitrary units (air 0, lung about 0.4, abdomen about
-            1.3).
-        clean: The same without the findings that lie over the anatomy.
-        effects: One a finding and place.
-    """
-
+    # Attenuation, [size, size], in arbitrary units (air 0, lung about 0.4, abdomen about
+    # 1.3).
     total: Map
-    clean: Map
-    effects: list[Effect]
+    clean: Map  # the same without the findings that lie over the anatomy
+    effects: list[Effect]  # one a finding and place
 
 
 def _effects(patient: Patient, anatomy: Anatomy, marks: Map) -> tuple[list[Effect], Map]:

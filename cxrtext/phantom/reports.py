@@ -39,19 +39,13 @@ AXES = {
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report in sentences.
+    """A report in sentences."""
 
-    Args:
-        indication: Why the examination was made.
-        comparison: What it was compared with.
-        findings: The sentences of FINDINGS; empty where there is no such section.
-        impression: The sentences of IMPRESSION.
-    """
-
-    indication: str
-    comparison: str
+    indication: str  # why the examination was made
+    comparison: str  # what it was compared with
+    # The sentences of FINDINGS; empty where there is no such section.
     findings: tuple[Statement, ...]
-    impression: tuple[Statement, ...]
+    impression: tuple[Statement, ...]  # the sentences of IMPRESSION
 
     def sections(self) -> Iterator[tuple[str, tuple[Statement, ...]]]:
         """The two sections that speak of the image, with their names."""
@@ -154,16 +148,7 @@ and a lung volume that is not with 0.9, in a report that has FINDINGS.
 LUNG = ("atelectasis", "nodule", "granuloma", "emphysema", "fibrosis")
 DEVICES = ("tube", "line", "drain", "pacemaker", "wires")
 
-PASSING = (
-    "pneumonia",
-    "edema",
-    "effusion",
-    "pneumothorax",
-    "atelectasis",
-    "tube",
-    "line",
-    "drain",
-)
+PASSING = ("pneumonia", "edema", "effusion", "pneumothorax", "atelectasis", "tube", "line", "drain")
 """What a report may tell of when it is no longer there."""
 
 ORDERS = (
@@ -175,11 +160,7 @@ ORDERS = (
 
 
 def description(
-    voice: Voice,
-    state: State,
-    before: State | None,
-    present: Sequence[str],
-    others: Sequence[str],
+    voice: Voice, state: State, before: State | None, present: Sequence[str], others: Sequence[str]
 ) -> list[Statement]:
     """The section's sentences.
 

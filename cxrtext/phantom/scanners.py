@@ -24,31 +24,18 @@ LETTERS: dict[str, list[list[tuple[float, float]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scanner:
-    """One site's device and habits.
+    """One site's device and habits."""
 
-    Args:
-        centre: Where the contrast curve is steepest, 0 to 1 of the range of densities.
-        width: Width of the curve; a narrow one gives a hard picture.
-        gamma: Exponent that follows the curve; above 1 darkens the middle.
-        even: How far slow changes of density are levelled out, 0 to 1.
-        sharpen: Edge enhancement.
-        grain: Quantum noise at 512 pixels.
-        scatter: Scattered light that reaches the detector.
-        marker: Height of the side marker's letter; negative for one in a lead ring.
-        text: Whether the view is burnt into a corner.
-        shutter: Largest collimated border, as a share of the side.
-    """
-
-    centre: float
-    width: float
-    gamma: float
-    even: float
-    sharpen: float
-    grain: float
-    scatter: float
-    marker: float
-    text: bool
-    shutter: float
+    centre: float  # where the contrast curve is steepest, 0 to 1 of the range of densities
+    width: float  # width of the curve; a narrow one gives a hard picture
+    gamma: float  # exponent that follows the curve; above 1 darkens the middle
+    even: float  # how far slow changes of density are levelled out, 0 to 1
+    sharpen: float  # edge enhancement
+    grain: float  # quantum noise at 512 pixels
+    scatter: float  # scattered light that reaches the detector
+    marker: float  # height of the side marker's letter; negative for one in a lead ring
+    text: bool  # whether the view is burnt into a corner
+    shutter: float  # largest collimated border, as a share of the side
 
 
 SCANNERS = (
@@ -96,11 +83,7 @@ def marker(scanner: Scanner, generator: np.random.Generator, size: int) -> Map:
 
 
 def expose(
-    total: Map,
-    clean: Map,
-    scanner: Scanner,
-    generator: np.random.Generator,
-    noise: float = 1.0,
+    total: Map, clean: Map, scanner: Scanner, generator: np.random.Generator, noise: float = 1.0
 ) -> Map:
     """Turn attenuation into grey values: scatter, quantum noise, processing, contrast curve.
 

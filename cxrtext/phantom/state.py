@@ -79,53 +79,32 @@ VALUES: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is to be seen in one study.
+    """What is to be seen in one study."""
 
-    Args:
-        cardiomegaly: Grade, 0 (none) to 3 (severe).
-        edema: Grade 0 to 3, and the side that is worse ("" where neither).
-        effusion: Grades 0 to 3 of the right and of the left side.
-        pneumonia: Grade 0 to 3, and the lobes.
-        pneumothorax: Grade 0 to 4 (tension), side ("right", "left", "both"), and place.
-        aorta: "normal", "tortuous" or "calcified".
-        spine: "straight", "degenerative", "scoliosis right" or "scoliosis left".
-        volume: "normal", "low" or "high".
-        atelectasis: Grade 0 to 2 (1 linear, 2 a basal opacity), and the base.
-        nodule: Grade 0 to 3 (below 1 cm, 1 to 3 cm, a mass above 3 cm), and the lobe.
-        granuloma: The lobe of a calcified granuloma, "" without.
-        emphysema: Grade 0 to 2; hyperinflated, flat domes, few vessels above.
-        fibrosis: Grade 0 to 2 of basal reticular lines.
-        hernia: Hiatal: 0, small 1, large 2.
-        diaphragm: The side of an elevated hemidiaphragm, "" without.
-        fracture: Side and number of a broken rib.
-        tube: Endotracheal: "", tip in a good place, too low (right main bronchus), too high.
-        line: Central venous: "" or where it enters; its tip is in the superior vena cava.
-        pacemaker: "" or the side of its box, and one or two leads.
-        drain: The side of a chest tube.
-        wires: Sternotomy wires.
-    """
-
-    cardiomegaly: int = 0
-    edema: tuple[int, str] = (0, "")
-    effusion: tuple[int, int] = (0, 0)
-    pneumonia: tuple[int, tuple[str, ...]] = (0, ())
+    cardiomegaly: int = 0  # grade, 0 (none) to 3 (severe)
+    edema: tuple[int, str] = (0, "")  # grade 0 to 3, and the side that is worse ("" where neither)
+    effusion: tuple[int, int] = (0, 0)  # grades 0 to 3 of the right and of the left side
+    pneumonia: tuple[int, tuple[str, ...]] = (0, ())  # grade 0 to 3, and the lobes
+    # Grade 0 to 4 (tension), side ("right", "left", "both"), and place.
     pneumothorax: tuple[int, str, str] = (0, "", "")
-    aorta: str = "normal"
-    spine: str = "straight"
-    volume: str = "normal"
+    aorta: str = "normal"  # "normal", "tortuous" or "calcified"
+    spine: str = "straight"  # "straight", "degenerative", "scoliosis right" or "scoliosis left"
+    volume: str = "normal"  # "normal", "low" or "high"
+    # Grade 0 to 2 (1 linear, 2 a basal opacity), and the base.
     atelectasis: tuple[int, str] = (0, "")
+    # Grade 0 to 3 (below 1 cm, 1 to 3 cm, a mass above 3 cm), and the lobe.
     nodule: tuple[int, str] = (0, "")
-    granuloma: str = ""
-    emphysema: int = 0
-    fibrosis: int = 0
-    hernia: int = 0
-    diaphragm: str = ""
-    fracture: tuple[str, int] = ("", 0)
-    tube: str = ""
-    line: str = ""
-    pacemaker: str = ""
-    drain: str = ""
-    wires: bool = False
+    granuloma: str = ""  # the lobe of a calcified granuloma, "" without
+    emphysema: int = 0  # grade 0 to 2; hyperinflated, flat domes, few vessels above
+    fibrosis: int = 0  # grade 0 to 2 of basal reticular lines
+    hernia: int = 0  # hiatal: 0, small 1, large 2
+    diaphragm: str = ""  # the side of an elevated hemidiaphragm, "" without
+    fracture: tuple[str, int] = ("", 0)  # side and number of a broken rib
+    tube: str = ""  # endotracheal: "", tip in a good place, too low (right main bronchus), too high
+    line: str = ""  # central venous: "" or where it enters; its tip is in the superior vena cava
+    pacemaker: str = ""  # "" or the side of its box, and one or two leads
+    drain: str = ""  # the side of a chest tube
+    wires: bool = False  # sternotomy wires
 
     def places(self) -> tuple[tuple[str, str], ...]:
         """Every (finding, part) that is there; the parts are those of the boxes."""

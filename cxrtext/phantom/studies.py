@@ -20,29 +20,17 @@ from cxrtext.phantom.state import VALUES, State
 
 @dataclass(frozen=True, slots=True)
 class PhantomStudy:
-    """One study of the set.
+    """One study of the set."""
 
-    Args:
-        number: Its place in the set, from 0.
-        study_id: Its id.
-        patient_id: Its patient's id.
-        split: "train", "val" or "test".
-        age: In years.
-        patient: Who is drawn: state, sex, view and seeds.
-        prior: Whether the patient has an earlier study.
-        unchanged: Whether that one showed the same, the lung volume apart.
-        report: What is written about it.
-    """
-
-    number: int
-    study_id: str
-    patient_id: str
-    split: str
-    age: int
-    patient: Patient
-    prior: bool
-    unchanged: bool
-    report: Report
+    number: int  # its place in the set, from 0
+    study_id: str  # its id
+    patient_id: str  # its patient's id
+    split: str  # "train", "val" or "test"
+    age: int  # in years
+    patient: Patient  # who is drawn: state, sex, view and seeds
+    prior: bool  # whether the patient has an earlier study
+    unchanged: bool  # whether that one showed the same, the lung volume apart
+    report: Report  # what is written about it
 
 
 def _splits(generator: np.random.Generator, patients: int) -> list[str]:

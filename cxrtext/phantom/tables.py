@@ -27,27 +27,16 @@ TRUTH_COLUMNS = ("study_id", "section", "position", "sentence", "class", "rho")
 
 @dataclass(frozen=True, slots=True)
 class PhantomSummary:
-    """What a set holds.
+    """What a set holds."""
 
-    Args:
-        studies: Studies, which is images.
-        patients: Patients.
-        splits: Studies by split.
-        findings: Studies with each CheX5 finding.
-        normal: Studies with none of them.
-        boxes: Boxes.
-        sentences: Sentences of FINDINGS and IMPRESSION.
-        classes: Different classes among them.
-    """
-
-    studies: int
-    patients: int
-    splits: dict[str, int]
-    findings: dict[str, int]
-    normal: int
-    boxes: int
-    sentences: int
-    classes: int
+    studies: int  # studies, which is images
+    patients: int  # patients
+    splits: dict[str, int]  # studies by split
+    findings: dict[str, int]  # studies with each CheX5 finding
+    normal: int  # studies with none of them
+    boxes: int  # boxes
+    sentences: int  # sentences of FINDINGS and IMPRESSION
+    classes: int  # different classes among them
 
 
 def truth_rows(studies: Sequence[PhantomStudy]) -> Iterator[dict[str, Any]]:

@@ -29,23 +29,14 @@ SUFFIXES = {"png": ".png", "dicom": ".dcm"}
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a process needs to know to draw images.
+    """What a process needs to know to draw images."""
 
-    Args:
-        out: The folder of the set.
-        size: Pixels along each side.
-        seed: Of the set.
-        image_format: "png" or "dicom".
-        difficulty: How faint the findings are.
-        masks: Whether masks are written.
-    """
-
-    out: Path
-    size: int
-    seed: int
-    image_format: str
-    difficulty: float = 1.0
-    masks: bool = False
+    out: Path  # the folder of the set
+    size: int  # pixels along each side
+    seed: int  # of the set
+    image_format: str  # "png" or "dicom"
+    difficulty: float = 1.0  # how faint the findings are
+    masks: bool = False  # whether masks are written
 
 
 def image_name(study: PhantomStudy, image_format: str) -> str:
@@ -242,10 +233,7 @@ def _drawing(job: Job, chunks: list[list[PhantomStudy]], workers: int) -> Iterat
 
 
 def _draw_missing(
-    job: Job,
-    studies: list[PhantomStudy],
-    workers: int,
-    progress: Callable[[int, int], None] | None,
+    job: Job, studies: list[PhantomStudy], workers: int, progress: Callable[[int, int], None] | None
 ) -> dict[str, list[PlacedBox]]:
     """Draw what no earlier run has drawn, and return the boxes of all."""
     paths = {study.study_id: job.out / image_name(study, job.image_format) for study in studies}

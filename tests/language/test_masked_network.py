@@ -75,11 +75,7 @@ def test_every_activation(
 
 @pytest.mark.parametrize(("heads", "width"), [(1, 32), (3, 21), (5, 40), (7, 7)])
 def test_any_number_of_heads(
-    heads: int,
-    width: int,
-    random_model: Models,
-    plain_scores: PlainScores,
-    special: SpecialIds,
+    heads: int, width: int, random_model: Models, plain_scores: PlainScores, special: SpecialIds
 ) -> None:
     model = random_model(heads=heads, width=width)
     ids = some_ids(1, 8)
@@ -181,10 +177,7 @@ def test_no_more_rows_are_computed_than_the_answer_needs(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_without_packed_weights_the_scores_are_the_same(
-    dtype: torch.dtype,
-    random_model: Models,
-    special: SpecialIds,
-    monkeypatch: pytest.MonkeyPatch,
+    dtype: torch.dtype, random_model: Models, special: SpecialIds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, ids = random_model(), some_ids(4, 6)
     packed = scores(make_network(model, dtype), ids, special)

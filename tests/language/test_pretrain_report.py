@@ -4,12 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cxrtext.language import (
-    PretrainSummary,
-    pretrain_text,
-    read_corpus,
-    score_sentences_detailed,
-)
+from cxrtext.language import PretrainSummary, pretrain_text, read_corpus, score_sentences_detailed
 from cxrtext.language.pretraining.batches import hold_out
 from cxrtext.language.pretraining.pretrain import perplexity_sample
 from cxrtext.language.pretraining.report import TEMPLATES, fill_masks, measure_coverage

@@ -198,8 +198,7 @@ def test_no_vessels_are_seen_beyond_the_pleural_line(monkeypatch: pytest.MonkeyP
     layers = attenuation(who, 256)
     total, [effect] = layers.total, layers.effects
     monkeypatch.setattr(
-        "cxrtext.phantom.render.vessels",
-        lambda anatomy, *_: np.ones_like(anatomy.u),
+        "cxrtext.phantom.render.vessels", lambda anatomy, *_: np.ones_like(anatomy.u)
     )
     bright = attenuation(who, 256).total
     gap = effect.extent > 0.999

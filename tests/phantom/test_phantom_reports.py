@@ -18,12 +18,7 @@ from cxrtext.phantom.claims import (
     some,
     where,
 )
-from cxrtext.phantom.labels import (
-    CHEXPERT,
-    labels_from_state,
-    labels_from_statements,
-    said,
-)
+from cxrtext.phantom.labels import CHEXPERT, labels_from_state, labels_from_statements, said
 from cxrtext.phantom.population import (
     CHANGING,
     FRAME,

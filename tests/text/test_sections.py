@@ -28,10 +28,7 @@ def test_a_mimic_report_is_divided_at_its_headings() -> None:
         ("indication", "___ year old woman with cough  // pneumonia?"),
         ("technique", "Chest PA and lateral"),
         ("comparison", "___."),
-        (
-            "findings",
-            "The lungs are clear.  There is no pleural effusion or\n pneumothorax.",
-        ),
+        ("findings", "The lungs are clear.  There is no pleural effusion or\n pneumothorax."),
         ("impression", "No acute cardiopulmonary process."),
     ]
 

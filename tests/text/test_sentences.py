@@ -27,10 +27,7 @@ from cxrtext.text.boundaries import CHUNK_LIMIT
         ("1.Edema\n 2.Small effusion", ["Edema", "Small effusion"]),
         ("- Edema\n- Small effusion", ["Edema", "Small effusion"]),
         ("Chest 1. Normal heart. 2. Clear lungs.", ["Chest", "Normal heart.", "Clear lungs."]),
-        (
-            "Midline sternotomy XXXX. Clear lungs.",
-            ["Midline sternotomy XXXX.", "Clear lungs."],
-        ),
+        ("Midline sternotomy XXXX. Clear lungs.", ["Midline sternotomy XXXX.", "Clear lungs."]),
         (
             "The tip ends at ___. Discussed with Dr. ___ by phone.",
             ["The tip ends at ___.", "Discussed with Dr. ___ by phone."],

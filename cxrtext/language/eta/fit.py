@@ -101,29 +101,17 @@ FEWEST_SENTENCES = 20
 
 @dataclass(frozen=True, slots=True)
 class EtaFit:
-    """A fitted class probability, ``η = a · p^k``, and how well it fits.
+    """A fitted class probability, ``η = a · p^k``, and how well it fits."""
 
-    Args:
-        a: Scale, in (0, 0.99].
-        k: Exponent on the likelihood, at least 0.
-        log_a_error: Standard error of log a, NaN where a or k stopped at the end of its range.
-        k_error: Standard error of k, likewise.
-        deviance: Poisson deviance of the repeats, summed over the occurrences.
-        null_deviance: The same for the best constant η.
-        n_sentences: Sentences in the corpus.
-        n_distinct: Distinct ones.
-        repeated: Distinct ones that occur more than once.
-    """
-
-    a: float
-    k: float
-    log_a_error: float
-    k_error: float
-    deviance: float
-    null_deviance: float
-    n_sentences: int
-    n_distinct: int
-    repeated: int
+    a: float  # scale, in (0, 0.99]
+    k: float  # exponent on the likelihood, at least 0
+    log_a_error: float  # standard error of log a, NaN where a or k stopped at the end of its range
+    k_error: float  # standard error of k, likewise
+    deviance: float  # Poisson deviance of the repeats, summed over the occurrences
+    null_deviance: float  # the same for the best constant η
+    n_sentences: int  # sentences in the corpus
+    n_distinct: int  # distinct ones
+    repeated: int  # distinct ones that occur more than once
 
     @property
     def explained(self) -> float:

@@ -15,28 +15,19 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class EtaReport:
-    """A scored corpus and the class probability to be judged on it.
+    """A scored corpus and the class probability to be judged on it."""
 
-    Args:
-        log_likelihood: Natural log-likelihood of each distinct sentence, at most 0, [D].
-        count: How often each occurs, at least 1, [D].
-        a: Scale of the class probability, in (0, 1).
-        k: Exponent on the likelihood, at least 0.
-        model: Name of the language model.
-        batch_size: Image-sentence pairs in a training batch, B; an anchor has B - 1 negatives.
-        example: Gives the text of the distinct sentence of an index in 0 … D - 1; without it the
-            report shows no text.
-        fit: a and k fitted to the same corpus, to be shown beside.
-    """
-
-    log_likelihood: Floats
-    count: Counts
-    a: float
-    k: float
-    model: str
+    log_likelihood: Floats  # natural log-likelihood of each distinct sentence, at most 0, [D]
+    count: Counts  # how often each occurs, at least 1, [D]
+    a: float  # scale of the class probability, in (0, 1)
+    k: float  # exponent on the likelihood, at least 0
+    model: str  # name of the language model
+    # Image-sentence pairs in a training batch, B; an anchor has B - 1 negatives.
     batch_size: int = 64
+    # Gives the text of the distinct sentence of an index in 0 … D - 1; without it the report
+    # shows no text.
     example: Callable[[int], str] | None = None
-    fit: EtaFit | None = None
+    fit: EtaFit | None = None  # a and k fitted to the same corpus, to be shown beside
 
     def __post_init__(self) -> None:
         check_corpus(self.log_likelihood, self.count)
@@ -86,74 +77,47 @@ DECILES = 10
 
 @dataclass(frozen=True, slots=True)
 class FalseNegatives:
-    """False negatives that an anchor has to expect in a batch of B: mean over some anchors.
+    """False negatives that an anchor has to expect in a batch of B: mean over some anchors."""
 
-    Args:
-        eta: Mean class probability.
-        expected: Expected false negatives among the B - 1 negatives, ``(B - 1) η``.
-        at_least_one: Chance of at least one, ``1 - (1 - η)^(B - 1)``.
-        same_frequency: Mean share of the very same sentence among the other sentences.
-        same_expected: Expected negatives with the very same sentence: a lower bound, as classes
-            are wider than equal sentences.
-        same_at_least_one: Chance of at least one of these.
-    """
-
-    eta: float
-    expected: float
-    at_least_one: float
-    same_frequency: float
+    eta: float  # mean class probability
+    expected: float  # expected false negatives among the B - 1 negatives, ``(B - 1) η``
+    at_least_one: float  # chance of at least one, ``1 - (1 - η)^(B - 1)``
+    same_frequency: float  # mean share of the very same sentence among the other sentences
+    # Expected negatives with the very same sentence: a lower bound, as classes are wider than
+    # equal sentences.
     same_expected: float
-    same_at_least_one: float
+    same_at_least_one: float  # chance of at least one of these
 
 
 @dataclass(frozen=True, slots=True)
 class Decile:
-    """A tenth of the corpus's sentences, by log-likelihood.
+    """A tenth of the corpus's sentences, by log-likelihood."""
 
-    Args:
-        number: 1 for the least likely tenth to 10 for the likeliest.
-        sentences: Occurrences in it; a frequent sentence is not split, so not all are alike.
-        distinct: Distinct sentences.
-        low: Least log-likelihood, in nats.
-        high: Largest log-likelihood, in nats.
-        false_negatives: Means over its occurrences.
-        example: Index of the sentence in its middle.
-    """
-
-    number: int
-    sentences: int
-    distinct: int
-    low: float
-    high: float
-    false_negatives: FalseNegatives
-    example: int
+    number: int  # 1 for the least likely tenth to 10 for the likeliest
+    sentences: int  # occurrences in it; a frequent sentence is not split, so not all are alike
+    distinct: int  # distinct sentences
+    low: float  # least log-likelihood, in nats
+    high: float  # largest log-likelihood, in nats
+    false_negatives: FalseNegatives  # means over its occurrences
+    example: int  # index of the sentence in its middle
 
 
 @dataclass(frozen=True, slots=True)
 class EtaStatistics:
-    """What a class probability means for a corpus.
+    """What a class probability means for a corpus."""
 
-    Args:
-        n_sentences: Sentences, N.
-        n_distinct: Distinct sentences, D.
-        repeated: Distinct sentences that occur more than once.
-        median_eta: Median class probability over the sentences.
-        overall: Means over all sentences.
-        deciles: From the least likely to the likeliest; one that a single frequent sentence
-            covers whole is left out.
-        pearson: Correlation of log p with log frequency over distinct sentences; NaN where one
-            of them is constant.
-        spearman: The same for ranks.
-    """
-
-    n_sentences: int
-    n_distinct: int
-    repeated: int
-    median_eta: float
-    overall: FalseNegatives
+    n_sentences: int  # sentences, N
+    n_distinct: int  # distinct sentences, D
+    repeated: int  # distinct sentences that occur more than once
+    median_eta: float  # median class probability over the sentences
+    overall: FalseNegatives  # means over all sentences
+    # From the least likely to the likeliest; one that a single frequent sentence covers whole
+    # is left out.
     deciles: tuple[Decile, ...]
+    # Correlation of log p with log frequency over distinct sentences; NaN where one of them
+    # is constant.
     pearson: float
-    spearman: float
+    spearman: float  # the same for ranks
 
 
 def _false_negatives(eta: Floats, same: Floats, count: Counts, batch_size: int) -> FalseNegatives:

@@ -53,20 +53,13 @@ def hold_out(reports: Path, corpus: Corpus, seed: int) -> HeldOutSplit:
 
 @dataclass(frozen=True, slots=True)
 class SpecialIds:
-    """What the ids of a vocabulary mean.
+    """What the ids of a vocabulary mean."""
 
-    Args:
-        pad: [PAD].
-        begin: [CLS].
-        end: [SEP].
-        mask: [MASK].
-        continues: Which ids continue a word, [V], or None to take every piece for a word.
-    """
-
-    pad: int
-    begin: int
-    end: int
-    mask: int
+    pad: int  # [PAD]
+    begin: int  # [CLS]
+    end: int  # [SEP]
+    mask: int  # [MASK]
+    # Which ids continue a word, [V], or None to take every piece for a word.
     continues: Tensor | None = None
 
 

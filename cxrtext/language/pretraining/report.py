@@ -18,19 +18,12 @@ from cxrtext.text.tokenizer import continues_word, vocabulary_of
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How the words of some sentences fall into pieces; a punctuation mark counts as a word.
+    """How the words of some sentences fall into pieces; a punctuation mark counts as a word."""
 
-    Args:
-        words: Number of words, repeated ones counted.
-        pieces_per_word: Mean number of pieces a word.
-        whole: Share of the words that are one piece and not [UNK].
-        unknown: Share of the words that are [UNK].
-    """
-
-    words: int
-    pieces_per_word: float
-    whole: float
-    unknown: float
+    words: int  # number of words, repeated ones counted
+    pieces_per_word: float  # mean number of pieces a word
+    whole: float  # share of the words that are one piece and not [UNK]
+    unknown: float  # share of the words that are [UNK]
 
 
 def measure_coverage(tokenizer: BertTokenizer, sentences: Sequence[Pieces]) -> Coverage:
@@ -128,59 +121,35 @@ def fill_masks(
 
 @dataclass(frozen=True, slots=True)
 class PretrainSummary:
-    """What a run of pre-training did; also in ``training.json``, but for ``fill_mask``.
+    """What a run of pre-training did; also in ``training.json``, but for ``fill_mask``."""
 
-    Args:
-        kind: ``KIND``.
-        fingerprint: SHA-256 of the result's configuration, weights and vocabulary.
-        base: Fingerprint of the model that was fine-tuned, or None.
-        reports: Number of reports.
-        with_text: Reports with at least one sentence.
-        training_sentences: Sentences trained on, repeated ones counted.
-        validation_sentences: Sentences of the studies held out.
-        tokens: Word pieces of the training sentences.
-        vocabulary_size: Word pieces in the vocabulary.
-        parameters: Numbers in the network.
-        masking: "whole-word" or "piece".
-        steps: Optimizer steps.
-        epochs: Passes through the training sentences.
-        kept_epoch: The epoch of the lowest held-out loss, from 1; its weights are the result.
-        stopped_early: Whether patience ended the training.
-        validation_loss: Mean cross-entropy of masked word pieces of held-out sentences after each
-            epoch, in nats.
-        pseudo_perplexity: Pseudo-perplexity, a word piece, of a small sample of held-out sentences
-            after each epoch.
-        perplexity: Pseudo-perplexity of held-out sentences, a word piece, of the result.
-        coverage: How the training sentences' words fall into pieces.
-        held_out_coverage: The same of the sentences held out.
-        fill_mask: What the result puts into the gaps of a few sentences of our own.
-        resumed_from_step: Steps that a run that was stopped had done; 0 otherwise.
-        seconds: Wall-clock time of this run.
-    """
-
-    kind: str
-    fingerprint: str
-    base: str | None
-    reports: int
-    with_text: int
-    training_sentences: int
-    validation_sentences: int
-    tokens: int
-    vocabulary_size: int
-    parameters: int
-    masking: str
-    steps: int
-    epochs: int
-    kept_epoch: int
-    stopped_early: bool
+    kind: str  # ``KIND``
+    fingerprint: str  # SHA-256 of the result's configuration, weights and vocabulary
+    base: str | None  # fingerprint of the model that was fine-tuned, or None
+    reports: int  # number of reports
+    with_text: int  # reports with at least one sentence
+    training_sentences: int  # sentences trained on, repeated ones counted
+    validation_sentences: int  # sentences of the studies held out
+    tokens: int  # word pieces of the training sentences
+    vocabulary_size: int  # word pieces in the vocabulary
+    parameters: int  # numbers in the network
+    masking: str  # "whole-word" or "piece"
+    steps: int  # optimizer steps
+    epochs: int  # passes through the training sentences
+    kept_epoch: int  # the epoch of the lowest held-out loss, from 1; its weights are the result
+    stopped_early: bool  # whether patience ended the training
+    # Mean cross-entropy of masked word pieces of held-out sentences after each epoch, in
+    # nats.
     validation_loss: list[float]
+    # Pseudo-perplexity, a word piece, of a small sample of held-out sentences after each
+    # epoch.
     pseudo_perplexity: list[float]
-    perplexity: float
-    coverage: Coverage
-    held_out_coverage: Coverage
-    fill_mask: list[FillMask]
-    resumed_from_step: int
-    seconds: float
+    perplexity: float  # Pseudo-perplexity of held-out sentences, a word piece, of the result
+    coverage: Coverage  # how the training sentences' words fall into pieces
+    held_out_coverage: Coverage  # the same of the sentences held out
+    fill_mask: list[FillMask]  # what the result puts into the gaps of a few sentences of our own
+    resumed_from_step: int  # steps that a run that was stopped had done; 0 otherwise
+    seconds: float  # Wall-clock time of this run
 
     @property
     def warning(self) -> str | None:

@@ -12,23 +12,14 @@ KIND = "masked-language-model"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Size of a network trained from nothing.
+    """Size of a network trained from nothing."""
 
-    Args:
-        layers: Transformer layers.
-        hidden: Width.
-        heads: Attention heads; the width is a multiple of them.
-        vocabulary_size: Most word pieces.
-        tokens: Tokens to train on in all, from which the epochs follow.
-        learning_rate: At the peak.
-    """
-
-    layers: int
-    hidden: int
-    heads: int
-    vocabulary_size: int
-    tokens: int
-    learning_rate: float
+    layers: int  # transformer layers
+    hidden: int  # width
+    heads: int  # attention heads; the width is a multiple of them
+    vocabulary_size: int  # most word pieces
+    tokens: int  # tokens to train on in all, from which the epochs follow
+    learning_rate: float  # at the peak
 
 
 SHAPES = {
@@ -53,33 +44,20 @@ FINE_TUNING_TOKENS, FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS = 2_000_000, 5e-5
 
 @dataclass(frozen=True, slots=True)
 class PretrainSettings:
-    """Everything that the result depends on, beside the corpus.
+    """Everything that the result depends on, beside the corpus."""
 
-    Args:
-        base: Fingerprint of the model to fine-tune, or None.
-        shape: Size of a new network, or None with ``base``.
-        epochs: Passes through the sentences; None takes as many as the tokens wanted ask for.
-        learning_rate: At the peak.
-        batch_tokens: Most tokens in a batch.
-        seed: Of everything random.
-        masking: One of ``MASKINGS``.
-        patience: Epochs without a lower held-out loss after which training stops; 0 is off.
-        mask_share: Share of the word pieces to mask.
-        warmup: Share of the steps over which the learning rate rises.
-        weight_decay: On matrices.
-    """
-
-    base: str | None
-    shape: Shape | None
+    base: str | None  # fingerprint of the model to fine-tune, or None
+    shape: Shape | None  # size of a new network, or None with ``base``
+    # Passes through the sentences; None takes as many as the tokens wanted ask for.
     epochs: int | None
-    learning_rate: float
-    batch_tokens: int
-    seed: int
-    masking: str = WHOLE_WORD
-    patience: int = 0
-    mask_share: float = 0.15
-    warmup: float = 0.06
-    weight_decay: float = 0.01
+    learning_rate: float  # at the peak
+    batch_tokens: int  # most tokens in a batch
+    seed: int  # of everything random
+    masking: str = WHOLE_WORD  # one of ``MASKINGS``
+    patience: int = 0  # epochs without a lower held-out loss after which training stops; 0 is off
+    mask_share: float = 0.15  # share of the word pieces to mask
+    warmup: float = 0.06  # share of the steps over which the learning rate rises
+    weight_decay: float = 0.01  # on matrices
 
     @property
     def tokens(self) -> int:

@@ -25,16 +25,13 @@ from cxrtext.text import load_tokenizer, save_tokenizer
 
 @dataclass(slots=True)
 class History:
-    """Measurements on held-out sentences after each epoch, and the best epoch's weights.
+    """Measurements on held-out sentences after each epoch, and the best epoch's weights."""
 
-    Args:
-        validation_loss: Mean cross-entropy of masked word pieces, in nats.
-        pseudo_perplexity: Pseudo-perplexity a word piece, on a small sample.
-        best: Weights of the epoch of the lowest loss, on the CPU; empty before the first epoch.
-    """
-
+    # Mean cross-entropy of masked word pieces, in nats.
     validation_loss: list[float] = field(default_factory=list)
+    # Pseudo-perplexity a word piece, on a small sample.
     pseudo_perplexity: list[float] = field(default_factory=list)
+    # Weights of the epoch of the lowest loss, on the CPU; empty before the first epoch.
     best: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -63,15 +60,10 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class PretrainState:
-    """A folder beside the output, with the vocabulary and the last saved step.
+    """A folder beside the output, with the vocabulary and the last saved step."""
 
-    Args:
-        folder: The folder; removed when the run is done.
-        settings: What the run depends on; the state of another run is thrown away.
-    """
-
-    folder: Path
-    settings: dict[str, Any]
+    folder: Path  # the folder; removed when the run is done
+    settings: dict[str, Any]  # what the run depends on; the state of another run is thrown away
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("state-*.pt"))
@@ -96,11 +88,7 @@ class PretrainState:
         write_sealed(self.folder / "settings.json", self.settings)
 
     def save(
-        self,
-        model: BertForMaskedLM,
-        optimizer: torch.optim.Optimizer,
-        step: int,
-        history: History,
+        self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, step: int, history: History
     ) -> None:
         """Keep the weights, the optimizer and what was measured after a step."""
         content = {

@@ -149,10 +149,7 @@ def train(
 
 @torch.inference_mode()
 def validation_loss(
-    model: BertForMaskedLM,
-    sentences: Sequence[Pieces],
-    special: SpecialIds,
-    recipe: Recipe,
+    model: BertForMaskedLM, sentences: Sequence[Pieces], special: SpecialIds, recipe: Recipe
 ) -> float:
     """Mean cross-entropy on held-out sentences, in nats, under the same masks every time."""
     model.eval()
@@ -172,33 +169,19 @@ SAVE_SECONDS = 60.0
 
 @dataclass(slots=True)
 class PretrainRun:
-    """What a run works on, and what it has measured.
+    """What a run works on, and what it has measured."""
 
-    Args:
-        model: The network, on its device.
-        tokenizer: Its tokenizer.
-        recipe: How to train.
-        masking: "whole-word" or "piece".
-        patience: Epochs without a lower held-out loss after which the run stops; 0 is off.
-        training: Sentences to train on.
-        validation: Sentences held out.
-        sample: Held-out sentences whose perplexity is measured after each epoch.
-        history: What was measured.
-        first: The step that the run went on from.
-        done: Steps that are done.
-    """
-
-    model: BertForMaskedLM
-    tokenizer: BertTokenizer
-    recipe: Recipe
-    masking: str
-    patience: int
-    training: list[Pieces]
-    validation: list[Pieces]
-    sample: list[str]
-    history: History = field(default_factory=History)
-    first: int = 0
-    done: int = 0
+    model: BertForMaskedLM  # the network, on its device
+    tokenizer: BertTokenizer  # its tokenizer
+    recipe: Recipe  # how to train
+    masking: str  # "whole-word" or "piece"
+    patience: int  # epochs without a lower held-out loss after which the run stops; 0 is off
+    training: list[Pieces]  # sentences to train on
+    validation: list[Pieces]  # sentences held out
+    sample: list[str]  # Held-out sentences whose perplexity is measured after each epoch
+    history: History = field(default_factory=History)  # what was measured
+    first: int = 0  # the step that the run went on from
+    done: int = 0  # steps that are done
 
 
 def pseudo_perplexity(run: PretrainRun, sentences: Sequence[str]) -> float:

@@ -17,21 +17,13 @@ class SpecialIds:
 
 @dataclass(frozen=True, slots=True)
 class MaskedCopies:
-    """Copies of some texts of one length, each with word pieces masked and one asked for.
+    """Copies of some texts of one length, each with word pieces masked and one asked for."""
 
-    Args:
-        base: Word pieces with special tokens, nothing masked, [S, T].
-        owner: Which text a copy is of, [R].
-        masked: Where a copy has [MASK], [R, T].
-        position: The column asked for, [R].
-        target: The word piece that stood there, [R].
-    """
-
-    base: Tensor
-    owner: Tensor
-    masked: Tensor
-    position: Tensor
-    target: Tensor
+    base: Tensor  # word pieces with special tokens, nothing masked, [S, T]
+    owner: Tensor  # which text a copy is of, [R]
+    masked: Tensor  # where a copy has [MASK], [R, T]
+    position: Tensor  # the column asked for, [R]
+    target: Tensor  # the word piece that stood there, [R]
 
 
 def _framed(text: Tensor, special: SpecialIds) -> Tensor:
@@ -51,11 +43,7 @@ def _word_ends(continues: Tensor) -> Tensor:
 
 
 def masked_copies(
-    ids: Tensor,
-    rows: range,
-    window: int,
-    special: SpecialIds,
-    continues: Tensor | None = None,
+    ids: Tensor, rows: range, window: int, special: SpecialIds, continues: Tensor | None = None
 ) -> MaskedCopies:
     """Make some of the masked copies of sentences of one length.
 

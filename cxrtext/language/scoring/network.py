@@ -82,25 +82,15 @@ class PlainFeedForward:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One transformer layer.
+    """One transformer layer."""
 
-    Args:
-        qkv: To queries, keys and values side by side, D to 3 D.
-        query: The first third of ``qkv``, D to D.
-        key_value: The rest, D to 2 D.
-        mix: After attention, D to D.
-        feed: Between the two norms.
-        attention_norm: After ``mix`` and its residual.
-        output_norm: After ``feed`` and its residual.
-    """
-
-    qkv: Product
-    query: Product
-    key_value: Product
-    mix: Product
-    feed: FeedForward
-    attention_norm: Norm
-    output_norm: Norm
+    qkv: Product  # to queries, keys and values side by side, D to 3 D
+    query: Product  # the first third of ``qkv``, D to D
+    key_value: Product  # the rest, D to 2 D
+    mix: Product  # after attention, D to D
+    feed: FeedForward  # between the two norms
+    attention_norm: Norm  # after ``mix`` and its residual
+    output_norm: Norm  # after ``feed`` and its residual
 
 
 def layers_of(model: BertForMaskedLM) -> list[BertLayer]:

@@ -204,8 +204,7 @@ def make_quantized_layer(
         query=part(slice(None, width)),
         key_value=part(slice(width, None)),
         mix=QuantizedProduct(
-            mixed,
-            IntegerLinear(mix.dense.weight, mix.dense.bias, mixed.scale, ZERO, mixed.smooth),
+            mixed, IntegerLinear(mix.dense.weight, mix.dense.bias, mixed.scale, ZERO, mixed.smooth)
         ),
         feed=QuantizedFeedForward(
             layer, found["middle"], found["activated"], ACTIVATIONS[hidden_act], dtype

@@ -27,22 +27,14 @@ Pieces = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class SentenceScores:
-    """What the language model says of some sentences.
+    """What the language model says of some sentences."""
 
-    Args:
-        log_likelihood: Pseudo-log-likelihoods, in nats, [S].
-        n_tokens: Word pieces of each, special tokens not counted, [S].
-        tokens: The word pieces of each.
-        token_log_likelihood: The log-likelihood of each word piece, in nats; each sums to
-            ``log_likelihood``.
-        words: The words of each, and how many of them the vocabulary lacks.
-    """
-
-    log_likelihood: NDArray[np.float64]
-    n_tokens: NDArray[np.int64]
-    tokens: list[list[str]]
+    log_likelihood: NDArray[np.float64]  # Pseudo-log-likelihoods, in nats, [S]
+    n_tokens: NDArray[np.int64]  # word pieces of each, special tokens not counted, [S]
+    tokens: list[list[str]]  # the word pieces of each
+    # The log-likelihood of each word piece, in nats; each sums to ``log_likelihood``.
     token_log_likelihood: list[NDArray[np.float32]]
-    words: list[Words]
+    words: list[Words]  # the words of each, and how many of them the vocabulary lacks
 
     def eta(self, a: float = 0.2, k: float = 0.35) -> list[float | None]:
         """Class probabilities ``a · p^k``; None where a sentence is mostly unknown, [S]."""

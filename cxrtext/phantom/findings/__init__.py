@@ -12,22 +12,16 @@ from cxrtext.phantom.findings.effect import Effect
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding.
+    """A finding."""
 
-    Args:
-        name: As in the boxes and labels.
-        axis: Of the state; it names the finding's random stream too.
-        draw: Yields what it adds to the attenuation; None where the picture draws it otherwise.
-        faintness: How much more or less than others it is made fainter, where it fades at all:
-            devices are as dense as ever.
-        hides_vessels: Whether vessels are lost in it.
-    """
-
-    name: str
-    axis: str
+    name: str  # as in the boxes and labels
+    axis: str  # of the state; it names the finding's random stream too
+    # Yields what it adds to the attenuation; None where the picture draws it otherwise.
     draw: Callable[[Anatomy, np.random.Generator], Iterator[Effect]] | None
+    # How much more or less than others it is made fainter, where it fades at all: devices are
+    # as dense as ever.
     faintness: float = 1.0
-    hides_vessels: bool = False
+    hides_vessels: bool = False  # whether vessels are lost in it
 
 
 FINDINGS = (

@@ -21,22 +21,14 @@ EDGE = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One finding at one place.
+    """One finding at one place."""
 
-    Args:
-        finding: Its name, as in the boxes and labels.
-        part: Where: a lobe, "right", "left", "heart", "trachea", "sternum" or "hiatus".
-        delta: What it adds to the attenuation, [size, size].
-        extent: What its box surrounds, [size, size], compared with a part of its maximum.
-        over_all: Whether heart and mediastinum do not hide it.
-        severity: From 0, the mildest of its kind, to 1; the difficulty leaves severe ones seen.
-    """
-
-    finding: str
-    part: str
-    delta: Map
-    extent: Map
-    over_all: bool = False
+    finding: str  # its name, as in the boxes and labels
+    part: str  # where: a lobe, "right", "left", "heart", "trachea", "sternum" or "hiatus"
+    delta: Map  # what it adds to the attenuation, [size, size]
+    extent: Map  # what its box surrounds, [size, size], compared with a part of its maximum
+    over_all: bool = False  # whether heart and mediastinum do not hide it
+    # From 0, the mildest of its kind, to 1; the difficulty leaves severe ones seen.
     severity: float = 0.0
 
     def mask(self) -> NDArray[np.bool_]:

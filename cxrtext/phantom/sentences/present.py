@@ -12,21 +12,16 @@ from cxrtext.phantom.state import BASES, State
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence of a report.
+    """A sentence of a report."""
 
-    Args:
-        text: The sentence, with its full stop.
-        claim: What it says.
-        shows: The (finding, part) pairs that it speaks of as present.
-        parts: The statements that were joined to it; empty for a plain one.
-        change: An axis, and what the words say of it beside the study before: "new", "same",
-            "more", "less" or "gone"; empty where they say nothing of it.
-    """
-
-    text: str
-    claim: Claim
+    text: str  # the sentence, with its full stop
+    claim: Claim  # what it says
+    # The (finding, part) pairs that it speaks of as present.
     shows: tuple[tuple[str, str], ...] = ()
+    # The statements that were joined to it; empty for a plain one.
     parts: tuple["Statement", ...] = ()
+    # An axis, and what the words say of it beside the study before: "new", "same", "more",
+    # "less" or "gone"; empty where they say nothing of it.
     change: tuple[str, str] = ("", "")
 
 
