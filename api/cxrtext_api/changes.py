@@ -16,7 +16,7 @@ from cxrtext.images import encode_png, to_uint8
 from cxrtext.index import changes
 from cxrtext.index.changes import NewImage, NewReports
 from cxrtext.index.features.scoring import packed_rows
-from cxrtext.index.labels import labeller_of
+from cxrtext.index.labels import labeler_of
 from cxrtext.index.store.writer import keep_file, write_summary, writing
 from cxrtext_api.gate.keys import READ, Caller
 from cxrtext_api.problems import Refusal
@@ -154,7 +154,7 @@ def rows_of(
         meta["storage"],
         int(meta.get("pool", 1)),
     )
-    columns = labeller_of(service.model, meta).columns(kept)
+    columns = labeler_of(service.model, meta).columns(kept)
     texts = list(dict.fromkeys(text for *_, text in said))
     vectors = list(service.embed_sentences(texts).cpu().numpy()) if texts else []
     return Rows(

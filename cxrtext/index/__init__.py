@@ -6,7 +6,7 @@ from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
     from cxrtext.index.build import build_index
-    from cxrtext.index.labels import LabelledImage, keep_labels, label_archive
+    from cxrtext.index.labels import LabeledImage, keep_labels, label_archive
     from cxrtext.index.maintain import delete, move_root, rewrite
     from cxrtext.index.search.archive import Archive, open_index
     from cxrtext.index.search.hits import Cohort, Found, ImageHit, SentenceHit
@@ -25,7 +25,7 @@ __all__ = [
     "Index",
     "IndexSummary",
     "IndexedImage",
-    "LabelledImage",
+    "LabeledImage",
     "Query",
     "SentenceHit",
     "build_index",

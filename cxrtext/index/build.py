@@ -16,7 +16,7 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports, set_attributes
 from cxrtext.index.features.language import INDUCING_POINTS, Language, typical_sentences
 from cxrtext.index.features.scoring import packed_rows, pooled
-from cxrtext.index.labels import labeller_of, labels_as_meta, prompts_of_json
+from cxrtext.index.labels import labeler_of, labels_as_meta, prompts_of_json
 from cxrtext.index.search.filter import as_cell
 from cxrtext.index.search.index import check_model
 from cxrtext.index.store.catalogue import Catalogue, set_meta
@@ -59,9 +59,7 @@ def build_index(
     manifest and the reports say of images is taken over.
 
     Args:
-        manifest: The manifest.
         reports: A table of reports; by default as :func:`sentences_beside` finds them.
-        device: Where to compute.
         allow_outside: Whether images may lie outside the manifest's folder.
         cache: Where decoded images are kept; without it they are decoded each time.
         replace: Whether images already in the index are embedded again.
@@ -72,7 +70,6 @@ def build_index(
         kind: Of the FAISS structure: "auto" by size, "flat", "hnsw" or "ivfpq".
         target: Recall@10 that the fast search is tuned for.
         wait_s: How long to queue while another process writes.
-        progress: Called with (done, total) images.
 
     Raises:
         DataError: A table is wrong, too many images are unreadable, or another process writes.
@@ -130,9 +127,6 @@ def start_index(
 
     Args:
         sentences: Vectors [D] of the archive's sentences, which the sketches are made for.
-        prompts: Of the zero-shot labels that a new index keeps.
-        storage: How a new index keeps regions.
-        pool: Side of the block of regions that a new index keeps as one.
     """
     values: dict[str, object] = {"checkpoint": checkpoint.resolve()}
     if "model" not in catalogue.meta():
@@ -226,7 +220,7 @@ def _add_images(
 ) -> int:
     """Embed and add images; gives how many."""
     meta = catalogue.meta()
-    language, labeller = Language.of_meta(meta), labeller_of(model, meta)
+    language, labeler = Language.of_meta(meta), labeler_of(model, meta)
     storage, pool = meta["storage"], int(meta["pool"])
     done = added = 0
     for part in embed_files(model, [record.path for record in todo], cache=cache):
@@ -234,7 +228,7 @@ def _add_images(
             rejects.add(todo[row].name, reason)
         if part.rows:
             rows, regions = packed_rows(model, part.regions, language, storage, pool)
-            labels = labeller.columns(regions)
+            labels = labeler.columns(regions)
             images = [
                 NewImage(
                     record.name,

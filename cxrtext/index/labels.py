@@ -23,7 +23,7 @@ from cxrtext.models.regions import unpack
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledImage:
+class LabeledImage:
     """An image with its zero-shot labels."""
 
     image: IndexedImage
@@ -31,7 +31,7 @@ class LabelledImage:
     probabilities: dict[str, float]  # their logistic, calibrated where the checkpoint has it
 
 
-class Labeller:
+class Labeler:
     """Labels images by prompts; findings that have no calibration by plain logistics."""
 
     def __init__(
@@ -65,27 +65,27 @@ class Labeller:
         return {LABEL + f: p for f, p in zip(self.findings, probabilities, strict=True)}
 
 
-def label_archive(archive: Archive, prompts: Mapping[str, Prompts]) -> Iterator[LabelledImage]:
+def label_archive(archive: Archive, prompts: Mapping[str, Prompts]) -> Iterator[LabeledImage]:
     """Label every image of an archive, in the order in which they were indexed.
 
     Raises:
         CheckpointError: The calibration beside the checkpoint is damaged.
     """
-    labeller = Labeller(archive.model, prompts, calibrations_of(archive.model, prompts))
+    labeler = Labeler(archive.model, prompts, calibrations_of(archive.model, prompts))
     for part in archive.parts:
-        for numbers, scores in _batches(part, labeller):
-            probabilities = labeller.probabilities(scores)
+        for numbers, scores in _batches(part, labeler):
+            probabilities = labeler.probabilities(scores)
             for i, image in enumerate(part.catalogue.images(numbers.tolist())):
                 if image is not None:
-                    yield LabelledImage(
+                    yield LabeledImage(
                         image,
-                        dict(zip(labeller.findings, scores[:, i].tolist(), strict=True)),
-                        dict(zip(labeller.findings, probabilities[:, i].tolist(), strict=True)),
+                        dict(zip(labeler.findings, scores[:, i].tolist(), strict=True)),
+                        dict(zip(labeler.findings, probabilities[:, i].tolist(), strict=True)),
                     )
 
 
 def _batches(
-    part: Index, labeller: Labeller
+    part: Index, labeler: Labeler
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     """Numbers [b] and scores [F, b] of every image."""
     snapshot = part.snapshot
@@ -94,7 +94,7 @@ def _batches(
     for start in range(0, len(places), step):
         some = places[start : start + step]
         fetch(rows, places[start + step : start + 2 * step])
-        yield snapshot.numbers[some], labeller.scores(unpack(rows_of(rows, some)))
+        yield snapshot.numbers[some], labeler.scores(unpack(rows_of(rows, some)))
 
 
 def keep_labels(archive: Archive, prompts: Mapping[str, Prompts], *, wait_s: float = 0.0) -> None:
@@ -109,11 +109,11 @@ def keep_labels(archive: Archive, prompts: Mapping[str, Prompts], *, wait_s: flo
         WorkError: An index cannot be written.
     """
     calibrations = calibrations_of(archive.model, prompts)
-    labeller = Labeller(archive.model, prompts, calibrations)
-    names = [LABEL + finding for finding in labeller.findings]
+    labeler = Labeler(archive.model, prompts, calibrations)
+    names = [LABEL + finding for finding in labeler.findings]
     for part in archive.parts:
         with writing(part.folder, wait_s=wait_s) as catalogue:
-            batches = [(n, labeller.probabilities(s).T) for n, s in _batches(part, labeller)]
+            batches = [(n, labeler.probabilities(s).T) for n, s in _batches(part, labeler)]
             forgotten = dict.fromkeys(n for n in catalogue.columns() if n.startswith(LABEL))
             with catalogue.transaction(write=True) as database:
                 for numbers, rows in batches:
@@ -136,10 +136,10 @@ def labels_as_meta(
     }
 
 
-def labeller_of(model: ImageTextModel, noted: Mapping[str, str]) -> Labeller:
-    """The labeller that an index's catalogue notes."""
+def labeler_of(model: ImageTextModel, noted: Mapping[str, str]) -> Labeler:
+    """The labeler that an index's catalogue notes."""
     calibrations = json.loads(noted.get("calibration", "{}"))
-    return Labeller(
+    return Labeler(
         model,
         prompts_of_json(noted["prompts"]),
         {name: Calibration(*values) for name, values in calibrations.items()},

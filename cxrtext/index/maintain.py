@@ -80,8 +80,6 @@ def rewrite(
         model: The model that made it, or its checkpoint; by default the noted one.
         rebuild: Whether to derive everything anew from the regions: the sketches and profiles
             for the sentences as they are now, the FAISS structure.  No image is decoded.
-        target: Recall@10 that the fast search is tuned for.
-        wait_s: How long to queue for another writer.
 
     Raises:
         CheckpointError: Regions are damaged.

@@ -22,7 +22,7 @@ class Lung:
     side: str  # "right" or "left"
     lateral: Map  # distance from the midline towards this side
     height: Map  # 0 at the apex, 1 at the level of the dome
-    radius: Map  # 0 at the centre, 1 at the chest wall; the same array for both lungs
+    radius: Map  # 0 at the center, 1 at the chest wall; the same array for both lungs
     floor: Map  # v of the diaphragm
     chest: Map  # mask of the half of the chest above the diaphragm, 0 to 1
 
@@ -63,11 +63,7 @@ class Anatomy:
 
 
 def coordinates(body: Body, size: int) -> tuple[Map, Map]:
-    """Body coordinates of the pixels' centres.
-
-    Returns:
-        u and v, [size, size] each.
-    """
+    """Body coordinates u and v of the pixels' centers, [size, size] each."""
     line = (np.arange(size, dtype=np.float32) + np.float32(0.5)) / np.float32(size)
     x = line[None, :] - np.float32(0.5 + body.shift[0])
     y = line[:, None] - np.float32(0.5 + body.shift[1])
@@ -79,24 +75,16 @@ def coordinates(body: Body, size: int) -> tuple[Map, Map]:
 def lung_radius(
     body: Body, lateral: Map, v: Map, *, inset: float = 0.0, lowered: float = 0.0
 ) -> Map:
-    """How far out a point lies in a lung: 0 at its centre, 1 at its pleura, above 1 outside.
+    """How far out a point lies in a lung: 0 at its center, 1 at its pleura, above 1 outside.
 
-    Args:
-        body: The body.
-        lateral: Distance from the midline, [size, size].
-        v: Body coordinate down, [size, size].
-        inset: How far the lateral border is moved in.
-        lowered: How far the apex is moved down.
-
-    Returns:
-        [size, size].
+    ``inset`` moves the lateral border in, ``lowered`` the apex down.
     """
     apex, base = body.apex + lowered, 0.74
     rise = np.clip((np.float32(base) - v) * np.float32(1.0 / (base - apex)), 0.0, 2.0)
-    centre = np.float32(0.20) - np.float32(0.065) * np.minimum(rise, 1.0)
-    out = lateral - centre
-    inner = np.float32(1.0) / (np.float32(0.02) - centre)
-    outer = np.float32(1.0) / (np.float32(body.chest - inset) - centre)
+    center = np.float32(0.20) - np.float32(0.065) * np.minimum(rise, 1.0)
+    out = lateral - center
+    inner = np.float32(1.0) / (np.float32(0.02) - center)
+    outer = np.float32(1.0) / (np.float32(body.chest - inset) - center)
     across = np.minimum(np.where(out > 0, out * outer, out * inner), 3.0)
     # x ** 2.5 as x * x * sqrt(x), which is much faster.
     total = across * across * np.sqrt(across) + rise * rise * np.sqrt(rise)
@@ -142,13 +130,13 @@ def _heart(body: Body, u: Map, v: Map, pixel: float) -> tuple[Map, Map]:
     big = max(0.0, body.heart - 0.47)
     half = (left + right) / 2.0
     tall = 0.158 + 0.30 * big
-    centre = ((left - right) / 2.0 + 0.7 * body.turn, floor - tall * 0.80)
+    center = ((left - right) / 2.0 + 0.7 * body.turn, floor - tall * 0.80)
     mask, depth = np.zeros_like(u), np.zeros_like(u)
     reach_v = 1.5 * tall + 0.1
     part = window(
-        u, v, (centre[0] - half - 0.05, centre[0] + half + 0.05), (floor - reach_v, floor + reach_v)
+        u, v, (center[0] - half - 0.05, center[0] + half + 0.05), (floor - reach_v, floor + reach_v)
     )
-    du, dv = u[part] - np.float32(centre[0]), v[part] - np.float32(centre[1])
+    du, dv = u[part] - np.float32(center[0]), v[part] - np.float32(center[1])
     # The long axis points down and to the patient's left: shear moves the apex down.
     dv = (dv - np.float32(0.22) * du) * np.float32(1.0 / tall)
     du = du * np.float32(1.0 / half)
@@ -206,7 +194,7 @@ def _middle(body: Body, u: Map, v: Map, pixel: float) -> Map:
 
 
 def knob_place(body: Body) -> tuple[float, float]:
-    """Where the aortic knob's centre lies, in body coordinates."""
+    """Where the aortic knob's center lies, in body coordinates."""
     lift = 0.02 if body.state.aorta == "tortuous" else 0.0
     return 0.04 + 0.3 * body.knob + body.turn, 0.275 - lift
 
@@ -229,16 +217,7 @@ def _trunk(body: Body, u: Map, v: Map, pixel: float) -> Map:
 
 
 def lay_out(body: Body, size: int, shift: float = 0.0) -> Anatomy:
-    """Lay a body out on a grid.
-
-    Args:
-        body: The body.
-        size: Pixels along each side.
-        shift: How far heart and mediastinum are pushed to the patient's left.
-
-    Returns:
-        Its coordinates and masks.
-    """
+    """Lay a body out on a grid, heart and mediastinum pushed to its left by ``shift``."""
     u, v = coordinates(body, size)
     pixel = 1.0 / (size * body.zoom)
     pushed = u - np.float32(shift)

@@ -28,7 +28,7 @@ class Body:
     tilt: float  # rotation in the image plane, in radians
     zoom: float  # magnification
     shift: tuple[float, float]  # shift (u, v) in the image
-    rib_pitch: float  # distance of neighbouring ribs
+    rib_pitch: float  # distance of neighboring ribs
     rib_drop: float  # how far a posterior rib falls towards its side
     scapula: float  # how far the shoulder blades overlap the lungs
     bend: float  # sideways bend of the spine; positive to the patient's left
@@ -89,18 +89,10 @@ def sample_body(
     anteroposterior: bool,
     difficulty: float = 1.0,
 ) -> Body:
-    """Draw a body.
+    """Draw a body from what all studies of a patient share, and from what is this study's.
 
-    Args:
-        patient: Randomness that all studies of the patient share.
-        study: Randomness of this study.
-        state: What is to be seen.
-        sex: "F" or "M".
-        anteroposterior: Whether the view is AP rather than PA.
-        difficulty: How near the hearts of neighbouring grades are to each other.
-
-    Returns:
-        The body; of the findings only cardiomegaly, emphysema and a raised dome change it.
+    Of the findings only cardiomegaly, emphysema and a raised dome change it; the difficulty says
+    how near the hearts of neighboring grades are to each other.
     """
     wide = state.volume == "high" or state.emphysema > 0
     chest = float(patient.uniform(0.335, 0.385)) - (0.012 if sex == "F" else 0.0)

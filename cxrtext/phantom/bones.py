@@ -14,16 +14,10 @@ REACH = (0.56, 0.80, 0.92, 0.975, 1.0, 1.0, 1.0, 1.0, 1.0, 0.99, 0.97)
 
 
 def rib_path(body: Body, number: int, sign: float, turns: Floats) -> tuple[Floats, Floats]:
-    """The middle line of a rib: a tilted ellipse seen from the front.
+    """The middle line of a rib, a tilted ellipse seen from the front: u and v, [K] each.
 
-    Args:
-        body: The body.
-        number: The rib, from 0 for the first one.
-        sign: -1 for the patient's right, 1 for the left.
-        turns: Angles round the chest, 0 at the spine, π at the breastbone, [K].
-
-    Returns:
-        u and v, [K] each.
+    Ribs count from 0; ``sign`` is -1 for the patient's right, 1 for the left; ``turns`` [K] are
+    angles round the chest, 0 at the spine, π at the breastbone.
     """
     wobble = body.wobble[number + (RIBS if sign > 0 else 0)]
     half = (body.chest + 0.010) * REACH[number]
@@ -45,17 +39,9 @@ def _bands(
 
 
 def _parallels(anatomy: Anatomy, u: Floats, v: Floats, offsets: Floats) -> Floats:
-    """Corners of bands along lines.
+    """Corners of bands along lines u and v, [R, K] each: columns and rows, [R, L, 2 K, 2].
 
-    Args:
-        anatomy: The body on its grid.
-        u: The lines, [R, K].
-        v: The same.
-        offsets: How far up and down each band reaches, [L, 2], the same for all lines, or
-            [R, L, 2].
-
-    Returns:
-        Columns and rows, [R, L, 2 K, 2].
+    ``offsets`` [L, 2], or [R, L, 2], say how far up and down each band reaches.
     """
     du, dv = np.empty_like(u), np.empty_like(v)
     for line, step in ((u, du), (v, dv)):
@@ -216,10 +202,10 @@ def calcified_arch(anatomy: Anatomy, total: Map) -> None:
     body = anatomy.body
     if body.state.aorta != "calcified":
         return
-    centre = knob_place(body)
+    center = knob_place(body)
     part = window(anatomy.u, anatomy.v, (-0.1, 0.2), (0.15, 0.4))
-    du = anatomy.u[part] - np.float32(centre[0])
-    dv = (anatomy.v[part] - np.float32(centre[1])) * np.float32(0.85)
+    du = anatomy.u[part] - np.float32(center[0])
+    dv = (anatomy.v[part] - np.float32(center[1])) * np.float32(0.85)
     ring = bump(np.sqrt(du * du + dv * dv) - np.float32(body.knob * 0.86), 0.0055)
     total[part] += np.float32(0.26) * ring * ramp(du - np.float32(0.4) * dv, 0.02)
 

@@ -384,7 +384,7 @@ LUNGS_CLEAR = _named(
     *map(none, ("edema", "pneumonia", "atelectasis", "nodule", "granuloma", "fibrosis")),
 )
 OTHERWISE_CLEAR = none("edema") & none("pneumonia") & none("atelectasis")
-"""No opacity beside a nodule, granuloma or scars, which another sentence tells of."""
+"""No opacity beside a nodule, granuloma or scars, which another sentence names."""
 
 _LITTLE_ATELECTASIS = where("atelectasis: some values", "atelectasis", lambda v: v[0] < 2)
 NOTHING_ACUTE = _named(

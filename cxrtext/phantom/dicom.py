@@ -27,16 +27,10 @@ def _uid(*parts: object) -> str:
 
 
 def save_dicom(path: Path, picture: Map, study: PhantomStudy, seed: int) -> None:
-    """Write a picture as 12, 14, 15 or 16 bits stored in 16; its window shows it as drawn.
+    """Write a picture in [0, 1] with 12, 14, 15 or 16 of 16 bits; its window shows it as drawn.
 
     About one study in five is MONOCHROME1, where high values are dark.  One in four has a second,
     harder window after the first.
-
-    Args:
-        path: The file.
-        picture: [H, W] in [0, 1], bright where much is absorbed.
-        study: The study; patient and ids are invented.
-        seed: Of the set; ids of different sets differ.
     """
     from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
     from pydicom.uid import UID, ExplicitVRLittleEndian
@@ -66,10 +60,10 @@ def save_dicom(path: Path, picture: Map, study: PhantomStudy, seed: int) -> None
     file.BitsAllocated, file.BitsStored, file.HighBit = 16, bits, bits - 1
     file.PixelRepresentation = 0
     # With the linear function of PS3.3 C.11.2.1.2 this shows low as black and high as white.
-    centre, width = (low + high + 1) / 2, high - low + 1
-    file.WindowCenter, file.WindowWidth = str(centre), str(width)
+    center, width = (low + high + 1) / 2, high - low + 1
+    file.WindowCenter, file.WindowWidth = str(center), str(width)
     if two_windows:
-        file.WindowCenter, file.WindowWidth = [str(centre)] * 2, [str(width), str(width * 3 // 4)]
+        file.WindowCenter, file.WindowWidth = [str(center)] * 2, [str(width), str(width * 3 // 4)]
         file.WindowCenterWidthExplanation = ["NORMAL", "HARDER"]
     file.RescaleIntercept, file.RescaleSlope, file.RescaleType = "0", "1", "US"
     file.PresentationLUTShape = "INVERSE" if inverted else "IDENTITY"

@@ -94,9 +94,9 @@ Tile = Image.Image
 
 def _tile(patient: Patient, size: int, label: str, *, boxes: bool) -> Tile:
     picture, placed = draw(patient, size)
-    grey = np.round(picture * 255.0).astype(np.uint8)
+    gray = np.round(picture * 255.0).astype(np.uint8)
     tile = Image.new("RGB", (size, size + LABEL), (24, 24, 24))
-    tile.paste(Image.fromarray(grey), (0, LABEL))
+    tile.paste(Image.fromarray(gray), (0, LABEL))
     pen = ImageDraw.Draw(tile)
     pen.text((4, 1), label, fill=(235, 235, 235), font=ImageFont.load_default_imagefont())
     if boxes:
@@ -130,12 +130,6 @@ def write_gallery(path: Path, *, size: int = 256, seed: int = 0, difficulty: flo
     """Write a contact sheet: one row a finding, three positives, each beside its negative.
 
     Boxes are outlined thinly on the positives.
-
-    Args:
-        path: The picture; its name ends in ``.png``.
-        size: Pixels along each side of a tile, 64 to 512.
-        seed: Any whole number from 0.
-        difficulty: How faint the findings are.
 
     Raises:
         DataError: The name does not end in ``.png``, or the size is out of its range.

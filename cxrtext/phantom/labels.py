@@ -1,7 +1,7 @@
 """Labels in the manner of CheXpert, from what a study shows and from what its report says.
 
 What a study shows is known, so its labels are 1 or 0.  What a report says follows the rules of
-CheXpert's labeller: a finding named as present is 1, named with a hedge before it (or "cannot be
+CheXpert's labeler: a finding named as present is 1, named with a hedge before it (or "cannot be
 excluded" behind it) is -1, named as absent is 0, and not named is blank; over a report 1 goes
 before -1, and -1 before 0.
 

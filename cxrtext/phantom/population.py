@@ -268,15 +268,12 @@ def draw_frame(generator: np.random.Generator, group: int) -> dict[str, Any]:
 
 
 def probability(masks: dict[str, Floats], power: int = 1) -> float:
-    """Probability that a random study's value lies in the mask of every axis.
+    """Exact probability that a random study's value lies in the mask of every axis.
 
     Args:
         masks: One vector of 0 and 1 an axis, in the order of ``VALUES``; no vector: any value.
         power: 2 gives the probability that two independent studies of one patient agree on all
             that may change between them.
-
-    Returns:
-        The exact probability, summed along the tree.
     """
     full = {axis: masks.get(axis, np.ones(len(values))) for axis, values in VALUES.items()}
     table = {

@@ -122,15 +122,7 @@ def _effects(patient: Patient, anatomy: Anatomy, marks: Map) -> tuple[list[Effec
 
 
 def attenuation(patient: Patient, size: int) -> Layers:
-    """The attenuation seen by each pixel, and the findings in it.
-
-    Args:
-        patient: Who is drawn.
-        size: Pixels along each side.
-
-    Returns:
-        The picture before its exposure.
-    """
+    """The picture before its exposure: what each pixel absorbs, and the findings in it."""
     state, body = patient.state, patient.body()
     shift = mediastinal_shift(state.effusion, state.pneumothorax)
     anatomy = lay_out(body, size, shift)
@@ -152,15 +144,7 @@ def attenuation(patient: Patient, size: int) -> Layers:
 
 
 def paint(patient: Patient, size: int) -> tuple[Map, list[Effect]]:
-    """Draw one radiograph.
-
-    Args:
-        patient: Who is drawn.
-        size: Pixels along each side.
-
-    Returns:
-        [size, size] in [0, 1], and the findings with the masks of what they changed.
-    """
+    """Draw one radiograph, [size, size] in [0, 1], and its findings with what they changed."""
     layers = attenuation(patient, size)
     scanner = SCANNERS[site(patient.patient_key)]
     noise = 0.6 + 0.4 * patient.difficulty
@@ -171,15 +155,7 @@ def paint(patient: Patient, size: int) -> tuple[Map, list[Effect]]:
 
 
 def draw(patient: Patient, size: int) -> tuple[Map, list[PlacedBox]]:
-    """Draw one radiograph.
-
-    Args:
-        patient: Who is drawn.
-        size: Pixels along each side.
-
-    Returns:
-        [size, size] in [0, 1], and the findings' boxes.
-    """
+    """Draw one radiograph, [size, size] in [0, 1], and its findings' boxes."""
     picture, effects = paint(patient, size)
     return picture, placed_boxes(effects)
 

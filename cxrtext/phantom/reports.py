@@ -53,7 +53,7 @@ class Report:
         yield "impression", self.impression
 
     def evidence(self, finding: str, part: str) -> str:
-        """The sentence that tells most of a finding at a place.
+        """The sentence that says most of a finding at a place.
 
         Raises:
             LookupError: No sentence speaks of it.
@@ -88,10 +88,6 @@ def write_report(
     """Write the report of a study.
 
     Args:
-        generator: The source of randomness.
-        state: What is to be seen.
-        age: In years.
-        sex: "F" or "M".
         before: The state of the patient's study before, if there is one.
         same: Whether that one showed the same findings, the lung volume apart.
 
@@ -141,7 +137,7 @@ OMITTED: dict[str, float] = {
 }
 """Probability that a report does not speak of a finding that is there, by axis.
 
-The five findings are never left out; a spine or an aorta that is not normal is told of with 0.85,
+The five findings are never left out; a spine or an aorta that is not normal is named with 0.85,
 and a lung volume that is not with 0.9, in a report that has FINDINGS.
 """
 
@@ -149,7 +145,7 @@ LUNG = ("atelectasis", "nodule", "granuloma", "emphysema", "fibrosis")
 DEVICES = ("tube", "line", "drain", "pacemaker", "wires")
 
 PASSING = ("pneumonia", "edema", "effusion", "pneumothorax", "atelectasis", "tube", "line", "drain")
-"""What a report may tell of when it is no longer there."""
+"""What a report may name when it is no longer there."""
 
 ORDERS = (
     ("lungs", "pleura", "heart", "bones"),
@@ -162,29 +158,22 @@ ORDERS = (
 def description(
     voice: Voice, state: State, before: State | None, present: Sequence[str], others: Sequence[str]
 ) -> list[Statement]:
-    """The section's sentences.
-
-    Args:
-        voice: Who speaks.
-        state: The study's state.
-        before: The state of the patient's study before.
-        present: Axes of the five findings that are there.
-        others: Further axes that the report speaks of.
+    """The sentences of FINDINGS.
 
     Returns:
-        One sentence at least; all of ``present`` and ``others`` is told of.
+        One sentence at least; all of ``present`` and ``others`` is named.
     """
-    teller = _Teller(voice, state, before, present, others)
+    parts_of = _Description(voice, state, before, present, others)
     parts = {
-        "lungs": teller.lungs(),
-        "pleura": teller.pleura(),
-        "heart": teller.heart(),
-        "bones": teller.bones(),
+        "lungs": parts_of.lungs(),
+        "pleura": parts_of.pleura(),
+        "heart": parts_of.heart(),
+        "bones": parts_of.bones(),
     }
     weights = (0.33, 0.36, 0.13, 0.18)
     order = ORDERS[int(voice.generator.choice(len(ORDERS), p=weights))]
     said = [statement for part in order for statement in parts[part]]
-    devices = teller.further(DEVICES)
+    devices = parts_of.further(DEVICES)
     if not devices and denial("devices").holds(state) and voice.chance(0.02):
         devices = [deny(voice, "devices")]
     said += resolved(voice, PASSING, state, before)
@@ -192,8 +181,8 @@ def description(
     return said or [deny(voice, "cardiomegaly")]
 
 
-class _Teller:
-    """Tells of one study, part by part."""
+class _Description:
+    """Describes one study, part by part."""
 
     def __init__(
         self,
@@ -211,19 +200,19 @@ class _Teller:
         said = []
         for axis in axes:
             if axis in self.present:
-                told = self.voice.present(axis, self.state, self.voice.chance(0.85))
-                said += compare(self.voice, told, axis, self.state, self.before)
+                named = self.voice.present(axis, self.state, self.voice.chance(0.85))
+                said += compare(self.voice, named, axis, self.state, self.before)
         return said
 
     def further(self, axes: Sequence[str]) -> list[Statement]:
-        """Those further findings that are told of."""
+        """Those further findings that are named."""
         said = []
         for axis in axes:
             if axis in self.others:
                 # The coarse words for a nodule recommend or recall what only FINDINGS describe.
                 full = axis == "nodule" or self.voice.chance(0.88)
-                told = further(self.voice, axis, self.state, full)
-                said += compare(self.voice, [told], axis, self.state, self.before)
+                named = further(self.voice, axis, self.state, full)
+                said += compare(self.voice, [named], axis, self.state, self.before)
         return said
 
     def lungs(self) -> list[Statement]:
@@ -231,8 +220,8 @@ class _Teller:
         voice, state = self.voice, self.state
         if LUNGS_CLEAR.holds(state) and voice.chance(0.16):
             return [clear_and_volume(voice, state), *self.further(LUNG)]
-        tell = voice.chance(0.17 if state.volume == "normal" else 0.9)
-        said = [incidental(voice, "volume", state.volume)] if tell else []
+        named = voice.chance(0.17 if state.volume == "normal" else 0.9)
+        said = [incidental(voice, "volume", state.volume)] if named else []
         opacities = self.five("pneumonia", "edema") + self.further(LUNG)
         said += opacities
         clear = lungs(voice, state)
@@ -342,8 +331,8 @@ def _five(
         left = [axis for axis in present if axis not in pairing.axes]
     for axis in left:
         if alone or voice.chance(0.8):
-            told = voice.present(axis, state, voice.chance(0.75 if alone else 0.4))
-            said += compare(voice, told, axis, state, before)
+            named = voice.present(axis, state, voice.chance(0.75 if alone else 0.4))
+            said += compare(voice, named, axis, state, before)
     return said
 
 
@@ -364,14 +353,9 @@ def impression(
     others: list[str],
     alone: bool,
 ) -> list[Statement]:
-    """The section's sentences.
+    """The sentences of IMPRESSION; ``alone`` says that there is no other section.
 
     Args:
-        voice: Who speaks.
-        state: The study's state.
-        before: The state of the patient's study before.
-        present: Axes of the five findings that are there.
-        others: Further axes that the report speaks of.
         alone: Whether there is no other section.
 
     Returns:
@@ -383,8 +367,8 @@ def impression(
         said.append(positions(voice, state))
         repeated = [axis for axis in repeated if axis not in ("tube", "line")]
     for axis in repeated:
-        told = further(voice, axis, state, voice.chance(0.75 if alone else 0.35))
-        said += compare(voice, [told], axis, state, before)
+        named = further(voice, axis, state, voice.chance(0.75 if alone else 0.35))
+        said += compare(voice, [named], axis, state, before)
     if state.is_normal() and voice.chance(0.35):
         said.append(deny(voice, "normal"))
     elif denial("acute").holds(state) and voice.chance(0.75 if said else 1.0):

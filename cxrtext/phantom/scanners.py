@@ -1,4 +1,4 @@
-"""From attenuation to grey values: scatter, quantum noise, and what each site's device makes of it.
+"""From attenuation to gray values: scatter, quantum noise, and what each site's device makes of it.
 
 Sites differ in contrast curve, dynamic-range compression, edge enhancement, dose, side marker,
 collimation and the text burnt into the picture, as real devices do.
@@ -26,10 +26,10 @@ LETTERS: dict[str, list[list[tuple[float, float]]]] = {
 class Scanner:
     """One site's device and habits."""
 
-    centre: float  # where the contrast curve is steepest, 0 to 1 of the range of densities
+    center: float  # where the contrast curve is steepest, 0 to 1 of the range of densities
     width: float  # width of the curve; a narrow one gives a hard picture
     gamma: float  # exponent that follows the curve; above 1 darkens the middle
-    even: float  # how far slow changes of density are levelled out, 0 to 1
+    even: float  # how far slow changes of density are leveled out, 0 to 1
     sharpen: float  # edge enhancement
     grain: float  # quantum noise at 512 pixels
     scatter: float  # scattered light that reaches the detector
@@ -70,8 +70,8 @@ def marker(scanner: Scanner, generator: np.random.Generator, size: int) -> Map:
     ]
     if scanner.marker < 0:
         turns, ring = np.linspace(0.0, 2 * np.pi, 25), 0.95 * tall
-        centre = x + 0.3 * tall, y + 0.5 * tall
-        path = [(centre[0] + ring * np.cos(t), centre[1] + ring * np.sin(t)) for t in turns]
+        center = x + 0.3 * tall, y + 0.5 * tall
+        path = [(center[0] + ring * np.cos(t), center[1] + ring * np.sin(t)) for t in turns]
         lines.append((path, 0.10 * tall, 1.0))
     column = 0.03 if letter == "R" else 0.81
     left, top = (
@@ -85,18 +85,11 @@ def marker(scanner: Scanner, generator: np.random.Generator, size: int) -> Map:
 def expose(
     total: Map, clean: Map, scanner: Scanner, generator: np.random.Generator, noise: float = 1.0
 ) -> Map:
-    """Turn attenuation into grey values: scatter, quantum noise, processing, contrast curve.
+    """Turn attenuation into gray values: scatter, quantum noise, processing, contrast curve.
 
     Args:
-        total: Attenuation, [size, size].
-        clean: The same without findings; brightness and levelling are taken from it, so that a
+        clean: The same without findings; brightness and leveling are taken from it, so that a
             finding changes nothing far from itself.
-        scanner: The device.
-        generator: The source of randomness.
-        noise: Factor of the quantum noise.
-
-    Returns:
-        [size, size] in [0, 1], bright where much is absorbed.
     """
     size = total.shape[0]
     jitter = [float(x) for x in generator.uniform((-0.03, 0.9, 0.8), (0.03, 1.1, 1.3))]
@@ -106,7 +99,7 @@ def expose(
     grain = generator.standard_normal((size, size), dtype=np.float32)
     sharpness = np.float32(scanner.grain * jitter[2] * noise * size / 512)
     if size >= 384:
-        # The scintillator spreads light over neighbouring pixels.
+        # The scintillator spreads light over neighboring pixels.
         grain = blur(grain, 1.0) * np.float32(2.3)
     seen = light + grain * sharpness * np.sqrt(light)
     density = np.log(np.maximum(seen, np.float32(2e-3))) * np.float32(1 / -2.2)
@@ -115,7 +108,7 @@ def expose(
     density -= np.float32(scanner.even) * (small - np.float32(0.5 * (low + high)))
     density += np.float32(scanner.sharpen) * (density - coarse(density, 110))
     shown = (density - np.float32(low)) * np.float32(1.0 / (high - low))
-    return _curve(shown, scanner.centre + jitter[0], scanner.width * jitter[1], scanner.gamma)
+    return _curve(shown, scanner.center + jitter[0], scanner.width * jitter[1], scanner.gamma)
 
 
 def _range(clean: Map) -> tuple[float, float]:
@@ -127,10 +120,10 @@ def _range(clean: Map) -> tuple[float, float]:
     return low - 0.13, high + 0.05
 
 
-def _curve(shown: Map, centre: float, width: float, gamma: float) -> Map:
+def _curve(shown: Map, center: float, width: float, gamma: float) -> Map:
     """A sigmoid that is 0 at and below 0, and 1 at and above 1."""
-    ends = [1.0 / (1.0 + np.exp((centre - x) / width)) for x in (-0.22, 1.06)]
-    value = 1.0 / (1.0 + np.exp((np.float32(centre) - shown) * np.float32(1.0 / width)))
+    ends = [1.0 / (1.0 + np.exp((center - x) / width)) for x in (-0.22, 1.06)]
+    value = 1.0 / (1.0 + np.exp((np.float32(center) - shown) * np.float32(1.0 / width)))
     value = (value - np.float32(ends[0])) * np.float32(1.0 / (ends[1] - ends[0]))
     value = np.clip(value, 0.0, 1.0)
     return np.asarray(value ** np.float32(gamma) if gamma != 1.0 else value, np.float32)

@@ -16,15 +16,7 @@ Polygon = tuple[NDArray[np.float64], float]
 
 
 def ramp(distance: Map, width: float) -> Map:
-    """A smooth edge: 0 outside, 1 inside.
-
-    Args:
-        distance: Distance to the edge, positive inside, any shape.
-        width: Length over which it rises, in the same unit.
-
-    Returns:
-        The same shape.
-    """
+    """A smooth edge over a width: 0 outside, 1 inside; distances are positive inside."""
     x = np.asarray(distance * np.float32(1.0 / width))
     x += np.float32(0.5)
     np.clip(x, 0.0, 1.0, out=x)
@@ -40,25 +32,15 @@ def bump(distance: Map, width: float) -> Map:
     return np.asarray(np.exp(-(x * x)))
 
 
-def blob(u: Map, v: Map, centre: tuple[float, float], radii: tuple[float, float]) -> Map:
-    """A Gaussian spot, 1 at its centre."""
-    across = (u - np.float32(centre[0])) * np.float32(1.0 / radii[0])
-    down = (v - np.float32(centre[1])) * np.float32(1.0 / radii[1])
+def blob(u: Map, v: Map, center: tuple[float, float], radii: tuple[float, float]) -> Map:
+    """A Gaussian spot, 1 at its center."""
+    across = (u - np.float32(center[0])) * np.float32(1.0 / radii[0])
+    down = (v - np.float32(center[1])) * np.float32(1.0 / radii[1])
     return np.asarray(np.exp(-(across * across) - down * down))
 
 
 def window(u: Map, v: Map, across: tuple[float, float], down: tuple[float, float]) -> Any:
-    """The part of a grid that holds a rectangle of body coordinates.
-
-    Args:
-        u: Body coordinate across, [size, size].
-        v: Body coordinate down, [size, size].
-        across: Lowest and highest u.
-        down: Lowest and highest v.
-
-    Returns:
-        Rows and columns, as an index.
-    """
+    """The index, rows and columns, of what a grid (u, v) has in a rectangle."""
     low, high = v[:, [0, -1]].min(axis=1), v[:, [0, -1]].max(axis=1)
     left, right = u[[0, -1]].min(axis=0), u[[0, -1]].max(axis=0)
     places = []
@@ -77,8 +59,6 @@ def texture(
     """Smooth random texture whose content does not depend on the size.
 
     Args:
-        generator: The source of randomness.
-        size: Pixels along each side.
         cells: Grid cells along each side, one number an octave, coarse to fine.
         fall: Strength of each octave relative to the one before.
 
@@ -106,14 +86,9 @@ def _reduced(canvas: Image.Image, factor: int) -> Map:
 
 
 def strokes(size: int, lines: Sequence[Stroke]) -> Map:
-    """Draw lines with smooth edges; where lines cross, the later one stays.
+    """Draw lines with smooth edges, [size, size] in [0, 1].
 
-    Args:
-        size: Pixels along each side.
-        lines: Strokes in pixels of the result; sort them from faint to strong.
-
-    Returns:
-        [size, size], 0 to 1.
+    Where lines cross, the later one stays: sort them from faint to strong.
     """
     factor = max(2, min(3, 512 // size))
     canvas = Image.new("L", (size * factor, size * factor))
@@ -128,15 +103,7 @@ def strokes(size: int, lines: Sequence[Stroke]) -> Map:
 
 
 def polygons(size: int, shapes: Sequence[Polygon]) -> Map:
-    """Fill polygons with smooth edges; where they cross, the later one stays.
-
-    Args:
-        size: Pixels along each side.
-        shapes: In pixels of the result.
-
-    Returns:
-        [size, size], 0 to 1.
-    """
+    """Fill polygons with smooth edges, [size, size] in [0, 1]; the later ones stay."""
     factor = max(2, min(3, 512 // size))
     canvas = Image.new("L", (size * factor, size * factor))
     pen = ImageDraw.Draw(canvas)
@@ -146,15 +113,7 @@ def polygons(size: int, shapes: Sequence[Polygon]) -> Map:
 
 
 def coarse(image: Map, cells: int) -> Map:
-    """What is left of an image when details smaller than a cell are smoothed away.
-
-    Args:
-        image: [size, size].
-        cells: Cells along each side.
-
-    Returns:
-        [size, size].
-    """
+    """What is left of an image [size, size] when details smaller than a cell are smoothed away."""
     side = image.shape[0]
     small = Image.fromarray(np.asarray(image, np.float32))
     small = small.resize((cells, cells), Image.Resampling.BOX)
@@ -162,15 +121,7 @@ def coarse(image: Map, cells: int) -> Map:
 
 
 def blur(image: Map, sigma: float) -> Map:
-    """Blur with three box filters, the edge repeated.
-
-    Args:
-        image: [H, W].
-        sigma: Standard deviation, in pixels; below half a pixel nothing is done.
-
-    Returns:
-        [H, W].
-    """
+    """Blur an image [H, W] with three box filters, the edge repeated; not below half a pixel."""
     half = round((np.sqrt(4.0 * sigma * sigma + 1.0) - 1.0) / 2.0)
     if half < 1:
         return image

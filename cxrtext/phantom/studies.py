@@ -53,14 +53,7 @@ def _view(generator: np.random.Generator, state: State) -> str:
 
 
 def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStudy]:
-    """All studies of one patient.
-
-    Args:
-        seed: Of the set.
-        number: Of the patient.
-        first: Number of the patient's first study.
-        split: The patient's split.
-    """
+    """All studies of one patient."""
     generator = np.random.default_rng([seed, 1, number])
     count = 1 + int(generator.choice(len(STUDY_COUNT), p=STUDY_COUNT))
     group = int(generator.choice(len(GROUPS), p=GROUP_SHARE))
@@ -103,10 +96,6 @@ def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStud
 
 def draw_studies(count: int, seed: int) -> list[PhantomStudy]:
     """Draw the studies of a set, patient by patient.
-
-    Args:
-        count: How many; the last patient may lose some for it.
-        seed: Any whole number from 0.
 
     Returns:
         ``count`` studies; splits depend on the count, everything else of a study only on the seed

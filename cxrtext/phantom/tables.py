@@ -105,8 +105,7 @@ def _write_labels(out: Path, studies: Sequence[PhantomStudy]) -> None:
         ids = {"study_id": study.study_id, "patient_id": study.patient_id}
         statements = (*study.report.findings, *study.report.impression)
         shown.append(ids | labels_from_state(study.patient.state))
-        told = labels_from_statements(statements)
-        said.append(ids | told)
+        said.append(ids | labels_from_statements(statements))
     columns = ["study_id", "patient_id", *names]
     write_table(out / "labels.csv", columns, shown)
     write_table(out / "labels_from_reports.csv", columns, said)
@@ -119,18 +118,7 @@ def write_tables(
     placed: Mapping[str, Sequence[PlacedBox]],
     size: int,
 ) -> PhantomSummary:
-    """Write everything but the images.
-
-    Args:
-        out: The folder.
-        studies: The studies.
-        names: The ``image`` cell of each.
-        placed: Boxes by study.
-        size: Pixels along each side of an image.
-
-    Returns:
-        What the set holds.
-    """
+    """Write everything but the images."""
     manifest = [_manifest_row(s, name) for s, name in zip(studies, names, strict=True)]
     write_table(out / "manifest.csv", list(manifest[0]), manifest)
     reports = [_report_row(study) for study in studies]

@@ -12,16 +12,7 @@ CARINA = 0.335
 
 
 def soft_tissue(anatomy: Anatomy, generator: np.random.Generator, shift: float = 0.0) -> Map:
-    """Attenuation of everything but bones and lung vessels.
-
-    Args:
-        anatomy: The body on its grid.
-        generator: The source of randomness of bowel gas and of the lungs' fine texture.
-        shift: How far heart and mediastinum are pushed to the patient's left.
-
-    Returns:
-        [size, size].
-    """
+    """Attenuation of everything but bones and lung vessels, [size, size]."""
     body, u, v = anatomy.body, anatomy.u, anatomy.v
     a = np.abs(u)
     rim = np.sqrt(np.clip((body.chest + body.fat + 0.03 - a) * np.float32(1 / 0.14), 0.0, 1.0))
@@ -81,9 +72,9 @@ def _belly(anatomy: Anatomy, generator: np.random.Generator) -> tuple[Map, Map]:
 def _stomach(anatomy: Anatomy, part: tuple[slice, slice], bubble: list[float]) -> Map:
     """The gas bubble below the left dome: rounded above, cut off by the fluid below."""
     strength, wide, drop = bubble
-    centre = 0.145, anatomy.body.domes[1] + 0.05
-    du = (anatomy.u[part] - np.float32(centre[0])) * np.float32(1.0 / (0.062 * wide))
-    dv = (anatomy.v[part] - np.float32(centre[1])) * np.float32(1.0 / 0.034)
+    center = 0.145, anatomy.body.domes[1] + 0.05
+    du = (anatomy.u[part] - np.float32(center[0])) * np.float32(1.0 / (0.062 * wide))
+    dv = (anatomy.v[part] - np.float32(center[1])) * np.float32(1.0 / 0.034)
     inside = ramp(1.0 - np.sqrt(du * du + dv * dv), 0.55)
     level = ramp(drop * 0.4 + 0.012 - dv * 0.034, 0.02)
     return np.asarray(np.float32(0.17 * strength) * inside * level)
@@ -225,16 +216,11 @@ def _pieces(anatomy: Anatomy, sign: float, path: Floats, width: float, cuts: Cut
 
 
 def vessels(anatomy: Anatomy, generator: np.random.Generator, fullness: float) -> Map:
-    """Attenuation of the lung vessels.
+    """Attenuation of the lung vessels, [size, size]; what is drawn is the same at every size.
 
     Args:
-        anatomy: The body on its grid.
-        generator: The source of randomness; what is drawn from it does not depend on the size.
         fullness: Widening and blurring of the vessels, 0 for normal ones; the upper ones widen
             most.
-
-    Returns:
-        [size, size].
     """
     drawn: list[Stroke] = []
     wide = (1.0 + 0.8 * fullness) * 0.0072, (1.0 + 0.4 * fullness) * 0.0105

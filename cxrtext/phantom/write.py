@@ -58,23 +58,15 @@ def _write_masks(job: Job, study: PhantomStudy, effects: list[Effect]) -> None:
 
 
 def write_image(job: Job, study: PhantomStudy) -> list[PlacedBox]:
-    """Draw and write one study's image, after its masks where they are wanted.
-
-    Args:
-        job: Where and how.
-        study: Whom.
-
-    Returns:
-        The boxes of its findings.
-    """
+    """Draw and write one study's image, after its masks where they are wanted; gives the boxes."""
     picture, effects = paint(replace(study.patient, difficulty=job.difficulty), job.size)
     if job.masks:
         _write_masks(job, study, effects)
     with replacing(job.out / image_name(study, job.image_format)) as temporary:
         if job.image_format == "png":
-            grey = Image.fromarray(np.round(picture * 255.0).astype(np.uint8))
+            gray = Image.fromarray(np.round(picture * 255.0).astype(np.uint8))
             # Noise hardly compresses, so that a higher level costs much time for little.
-            grey.save(temporary, format="PNG", compress_level=2)
+            gray.save(temporary, format="PNG", compress_level=2)
         else:
             from cxrtext.phantom.dicom import save_dicom
 
@@ -276,7 +268,7 @@ def write_phantoms(
 ) -> PhantomSummary:
     """Write an embedded data set: images, manifest, reports, labels, boxes and truth.
 
-    An interrupted run goes on where it stopped; images that are there are not drawn again.  The
+    An interrupted run resumes where it stopped; images that are there are not drawn again.  The
     images depend on the seed and their number alone, not on the number of processes.  A script
     that calls this with several workers needs ``if __name__ == "__main__":`` round its main part,
     because the processes are started afresh (spawn).
@@ -285,16 +277,12 @@ def write_phantoms(
         out: The folder; it must be new, empty, or of a run with the same parameters.
         studies: How many studies, one frontal image each.
         size: Pixels along each side of an image, 64 to 1024.
-        seed: Any whole number from 0.
         image_format: "png", 8 bit, or "dicom", 12 to 16 bit.
         difficulty: How faint the findings are against noise and anatomy, and how much they
             spread, 0 to 3.  At 0 they stand out; at 1 those of the first grade are subtle.
         masks: Whether to write what each finding covers, ``masks/<study>_<finding>_<part>.png``.
         workers: Processes; by default as many as there are cores.
         progress: Called with the images done and the images in all.
-
-    Returns:
-        What was written, counted.
 
     Raises:
         DataError: A parameter is out of its range, or the folder holds something else.

@@ -60,11 +60,7 @@ def _last_word(before: str) -> str:
 
 
 def is_end(text: str, end: int) -> bool:
-    """Whether a sentence may end at a place that looks like an end.
-
-    Args:
-        text: A text with single spaces.
-        end: A place in it: what is before it would be the sentence, or the last part of it.
+    """Whether a sentence may end at a place, of a text with single spaces, that looks like an end.
 
     Returns:
         False where the text has no space or no stop there, and after an abbreviation, an ordinal

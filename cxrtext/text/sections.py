@@ -92,7 +92,7 @@ class Heading(NamedTuple):
 
 
 def _view_section(heading: str) -> str:
-    """The section that a heading in capitals about a view opens, judged by its first word."""
+    """The section that a heading in capitals about a view opens, by its first word."""
     first = heading.split()[0].strip(",").lower()
     section = ALIASES_TO_SECTIONS.get(first, "indication" if first == "reason" else HEADLESS)
     return section if section in ADMINISTRATIVE - {"examination"} else "findings"

@@ -125,7 +125,6 @@ def train_tokenizer(
     """Train a lower-casing WordPiece vocabulary.
 
     Args:
-        sentences: The corpus; repeated sentences count as often as they occur.
         vocabulary_size: Most word pieces, special tokens and letters included.
         min_frequency: A merge of two pieces must occur at least this often.
 

@@ -21,17 +21,17 @@ from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.regions import pack, unpack
 
 
-def sentences_near(centres: Tensor, count: int, spread: float, seed: int = 0) -> Tensor:
+def sentences_near(centers: Tensor, count: int, spread: float, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    owner = torch.randint(len(centres), (count,), generator=generator)
-    noise = torch.randn(count, centres.shape[1], generator=generator)
-    return F.normalize(centres[owner] + spread * noise / centres.shape[1] ** 0.5, dim=-1)
+    owner = torch.randint(len(centers), (count,), generator=generator)
+    noise = torch.randn(count, centers.shape[1], generator=generator)
+    return F.normalize(centers[owner] + spread * noise / centers.shape[1] ** 0.5, dim=-1)
 
 
 @pytest.fixture
 def known() -> Tensor:
-    centres = F.normalize(torch.randn(12, 16, generator=torch.Generator().manual_seed(4)), dim=-1)
-    return sentences_near(centres, 500, 0.3)
+    centers = F.normalize(torch.randn(12, 16, generator=torch.Generator().manual_seed(4)), dim=-1)
+    return sentences_near(centers, 500, 0.3)
 
 
 def test_inducing_points_are_unit_vectors_and_few_sentences_are_all_of_them(known: Tensor) -> None:

@@ -225,21 +225,21 @@ def test_paths_follow_a_moved_folder(data_folder: Path, checkpoint: Path, tmp_pa
         move_root(out, moved, old="/never")
 
 
-def test_an_archive_is_labelled_without_its_images(
+def test_an_archive_is_labeled_without_its_images(
     index_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = Path(shutil.copytree(index_folder, tmp_path / "copy"))
     with open_index(out) as index:
-        labelled = list(label_archive(index, EFFUSION))
-        assert len(labelled) == 48
-        effusions = [x.scores["Effusion"] for x in labelled if int(x.image.study_id[1:]) % 3 == 1]
-        others = [x.scores["Effusion"] for x in labelled if int(x.image.study_id[1:]) % 3 != 1]
+        labeled = list(label_archive(index, EFFUSION))
+        assert len(labeled) == 48
+        effusions = [x.scores["Effusion"] for x in labeled if int(x.image.study_id[1:]) % 3 == 1]
+        others = [x.scores["Effusion"] for x in labeled if int(x.image.study_id[1:]) % 3 != 1]
         assert np.mean(effusions) > np.mean(others)
         keep_labels(index, EFFUSION)
         query = Query(texts=index.parts[0].snapshot.texts[:1])
-        limit = sorted(x.probabilities["Effusion"] for x in labelled)[-5]
+        limit = sorted(x.probabilities["Effusion"] for x in labeled)[-5]
         found = index.search(query, 48, where=f"label.effusion >= {limit!r}").hits
-        assert len(found) == sum(x.probabilities["Effusion"] >= limit for x in labelled)
+        assert len(found) == sum(x.probabilities["Effusion"] >= limit for x in labeled)
         assert set(found[0].labels) == {"Effusion"}
 
 
@@ -268,8 +268,8 @@ def test_kept_labels_are_calibrated_all_alike(
     build_index(data_folder / "manifest.csv", own, out)
     with open_index(out, load_model(own)) as index:
         assert kept_labels(index) == pytest.approx(plain, abs=1e-5)
-        labelled = {x.image.image: x for x in label_archive(index, EFFUSION)}
-        for one in labelled.values():
+        labeled = {x.image.image: x for x in label_archive(index, EFFUSION)}
+        for one in labeled.values():
             logit = 3 * one.scores["Effusion"] - 0.5
             assert one.probabilities["Effusion"] == pytest.approx(
                 1 / (1 + np.exp(-logit)), abs=1e-6
@@ -277,7 +277,7 @@ def test_kept_labels_are_calibrated_all_alike(
         keep_labels(index, EFFUSION)
         now = kept_labels(index)
         assert now == pytest.approx(
-            {name: one.probabilities["Effusion"] for name, one in labelled.items()}, abs=1e-6
+            {name: one.probabilities["Effusion"] for name, one in labeled.items()}, abs=1e-6
         )
         assert now != pytest.approx(plain, abs=1e-3)
 

@@ -50,7 +50,7 @@ def test_with_heavy_tails_it_gives_the_mean_that_an_anchor_meets() -> None:
     assert scale == pytest.approx((1.0 + shape) / shape, rel=0.15)
 
 
-def test_is_the_best_of_its_neighbours_and_of_a_grid() -> None:
+def test_is_the_best_of_its_neighbors_and_of_a_grid() -> None:
     log_p, count = simulated(0.01, 0.3, 3000.0, seed=1)
     fit = fit_class_probability(log_p, count)
 

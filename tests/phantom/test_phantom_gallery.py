@@ -151,7 +151,7 @@ def test_gallery_has_a_row_a_finding(tmp_path: Path) -> None:
         assert image.width == 6 * 64
         assert image.height == len(ROWS) * (64 + 14)
         pixels = np.asarray(image).astype(int)
-    # The boxes are the only colour.
+    # The boxes are the only color.
     yellow = (pixels[:, :, 0] - pixels[:, :, 2]) > 60
     assert yellow[:, :64].any()
     assert not yellow[:, 64:128].any()

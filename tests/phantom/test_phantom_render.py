@@ -38,7 +38,7 @@ def inside(boxes: list[PlacedBox], size: int) -> np.ndarray[tuple[int, int], np.
 
 
 def mean_at(picture: Map, who: Patient, u: float, v: float) -> float:
-    """Mean grey value round a point of the body."""
+    """Mean gray value round a point of the body."""
     size = picture.shape[0]
     anatomy = lay_out(who.body(), size)
     column, row = (int(c[0]) for c in anatomy.to_pixels(np.array([u]), np.array([v])))

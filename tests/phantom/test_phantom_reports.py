@@ -31,7 +31,7 @@ from cxrtext.phantom.population import (
 )
 from cxrtext.phantom.reports import OMITTED
 from cxrtext.phantom.sentences.combined import change
-from cxrtext.phantom.sentences.grammar import PHRASES, expand, fill, listed, misspell, uncapitalised
+from cxrtext.phantom.sentences.grammar import PHRASES, expand, fill, listed, misspell, uncapitalized
 from cxrtext.phantom.sentences.present import Statement
 from cxrtext.phantom.state import VALUES, State
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
@@ -294,7 +294,7 @@ def test_grammar() -> None:
     assert listed(generator, ["a"], "or") == "a"
     assert listed(generator, ["a", "b"], "or") == "a or b"
     assert {listed(generator, list("abc"), "or") for _ in range(30)} == {"a, b or c", "a, b, or c"}
-    assert [uncapitalised(t) for t in ("Small.", "PICC.", "No.")] == ["small.", "PICC.", "no."]
+    assert [uncapitalized(t) for t in ("Small.", "PICC.", "No.")] == ["small.", "PICC.", "no."]
 
 
 def test_the_pen_slips_rarely() -> None:

@@ -299,11 +299,11 @@ def test_small_sets(tmp_path: Path, count: int, splits: int) -> None:
 def window(file: pydicom.FileDataset) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """The linear window of DICOM PS3.3 C.11.2.1.2, as [H, W] in [0, 1]."""
     # The first window shows the picture as drawn.
-    centre, width = (
+    center, width = (
         float(value[0] if isinstance(value, MultiValue) else value)
         for value in (file.WindowCenter, file.WindowWidth)
     )
-    shown = (file.pixel_array.astype(float) - (centre - 0.5)) / (width - 1.0) + 0.5
+    shown = (file.pixel_array.astype(float) - (center - 0.5)) / (width - 1.0) + 0.5
     shown = np.clip(shown, 0.0, 1.0)
     return 1.0 - shown if file.PhotometricInterpretation == "MONOCHROME1" else shown
 

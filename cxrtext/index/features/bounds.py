@@ -27,7 +27,6 @@ def sentence_basis(sentences: Tensor, most: int = MAX_DIRECTIONS) -> Tensor:
 
     Args:
         sentences: [S, D], unit vectors, S at least 1.
-        most: Most directions.
     """
     directions: Tensor = torch.linalg.svd(sentences.double(), full_matrices=False).Vh
     basis = directions[:most].T.contiguous()
@@ -59,8 +58,6 @@ def bounds(
         sketches: [B, 2, m + 1, N], of the regions and of their bags, in float32.
         texts: [S, D], unit vectors.
         basis: [D, m].
-        similarity: "max", "lse", "nl" or "lse+nl".
-        lam: λ of the soft maximum.
         upper: Whether nothing is above them; else nothing is below.
     """
     S = len(texts)

@@ -72,7 +72,7 @@ def exact_scores(model: ImageTextModel, regions: Tensor, texts: Tensor) -> Tenso
 
 
 def mean_region(regions: Tensor) -> Tensor:
-    """The normalised mean of regions, [B, N, D] -> [B, D]."""
+    """The normalized mean of regions, [B, N, D] -> [B, D]."""
     return F.normalize(regions.mean(dim=1), dim=-1)
 
 

@@ -281,7 +281,6 @@ def open_index(
         folders: A folder that 'cxrtext index' wrote, which need not be writable; or several,
             each once.
         model: The model that made it, or its checkpoint; by default the one noted in the index.
-        wait_s: How long to wait where another process commits a change.
 
     Raises:
         CheckpointError: One is no index, is damaged, or another model made it.

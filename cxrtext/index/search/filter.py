@@ -1,4 +1,4 @@
-"""Filters: a small language over the columns of an archive, parsed into parameterised SQL.
+"""Filters: a small language over the columns of an archive, parsed into parameterized SQL.
 
 ::
 

@@ -78,9 +78,7 @@ def page(
 
     Args:
         stream: By falling score.
-        k: Hits a page, at least 1.
         offset: Hits to skip; those left out by ``unique`` are not counted.
-        min_score: Where to stop.
         unique: One hit a patient, a study, or a picture; the best one is kept.
 
     Raises:
@@ -131,7 +129,7 @@ def _hits(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) ->
 
 
 class _FirstOf:
-    """Tells which of the next hits are the first of their patient, study or picture."""
+    """Finds which of the next hits are the first of their patient, study or picture."""
 
     def __init__(self, unique: Unique | None) -> None:
         if unique is not None and unique not in UNIQUE:
@@ -179,11 +177,6 @@ class Cohort:
     """Every hit of a query, best first; the order is that of an exact search.
 
     It is made in steps: :meth:`select`, :meth:`score`, :meth:`rank`; then :meth:`hits` has them.
-
-    Args:
-        min_score: Leave out what scores less.
-        unique: One hit a patient, a study or a picture: the best one.
-        exclude_patients: Patients that are not looked for.
     """
 
     def __init__(

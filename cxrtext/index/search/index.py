@@ -33,11 +33,7 @@ CHECKED_CATALOGUE = 256 * 2**20
 
 
 class Index:
-    """An open index.  What other processes add, replace or delete is seen by the next search.
-
-    Args:
-        model: The model that made it; scores are its scores.
-    """
+    """An open index.  What other processes add, replace or delete is seen by the next search."""
 
     def __init__(self, folder: Path, model: ImageTextModel, catalogue: Catalogue) -> None:
         self.folder = folder

@@ -96,7 +96,7 @@ NUMBERS_AT_ONCE = 500
 """Numbers that one statement asks for."""
 
 LABEL = "label."
-"""How the names of zero-shot labels begin, to tell them from a manifest's columns."""
+"""How the names of zero-shot labels begin, to distinguish them from a manifest's columns."""
 
 _IMAGES = (
     "SELECT number, image, path, study_id, patient_id, split, height, width, metadata, file "
@@ -124,7 +124,6 @@ class Catalogue:
 
     Args:
         path: The SQLite file; made when missing and ``write`` is set.
-        write: Whether it may be changed.
         wait_s: How long to wait where another process commits a change.
 
     Raises:
@@ -202,7 +201,7 @@ class Catalogue:
 
     def version(self) -> int:
         """A number that changes when another connection has changed the catalogue."""
-        # Within a transaction, be it another thread's, SQLite would tell the number of its start.
+        # Within a transaction, be it another thread's, SQLite would give the number of its start.
         with self._lock:
             return int(self.database.execute("PRAGMA data_version").fetchone()[0])
 

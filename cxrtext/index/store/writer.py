@@ -117,7 +117,6 @@ def keep_file(catalogue: Catalogue, root: Path, data: bytes, digest: str, ending
 
     Args:
         root: The folder, made where there is none.
-        digest: Its SHA-256, in hexadecimal.
 
     Returns:
         Its name below the folder, for :class:`~cxrtext.index.changes.NewImage`.
@@ -192,7 +191,7 @@ class IndexSummary:
     added: int  # images added by this run
     sentences: int  # distinct sentences in it
     recall_at_10: float | None  # share of the exact ten best that the fast search finds
-    rejected: Path | None = None  # where the images set aside are listed, or None
+    rejected: Path | None = None  # where the rejected images are listed, or None
     replaced: int = 0  # images that took the place of one of their name
     reranked: float | None = None  # mean share of the images that the exact search has to score
     candidates: str = ""  # kind of the FAISS structure

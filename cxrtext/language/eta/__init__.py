@@ -1,4 +1,4 @@
-"""The class probability of sentences: fitted, judged by statistics, drawn."""
+"""The class probability of sentences: fitted, measured by statistics, drawn."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The figure by which a person can judge a class probability over its corpus."""
+"""The figure that shows what a class probability means for its corpus."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from cxrtext.language.eta.fit import Floats
 
-# Okabe and Ito's palette, which color-blind readers can tell apart.
-BLUE, VERMILION, GREEN, GREY, INK = "#0072B2", "#D55E00", "#009E73", "#767676", "#222222"
+# Okabe and Ito's palette, which color-blind readers can distinguish.
+BLUE, VERMILION, GREEN, GRAY, INK = "#0072B2", "#D55E00", "#009E73", "#767676", "#222222"
 
 MIN_EXPECTED = 1e-3
 """Expected false negatives below which a decile is drawn at the edge of its panel."""
@@ -88,7 +88,7 @@ def _draw_eta(axes: Axes, report: EtaReport, median: float) -> None:
         share = 100.0 * of_largest[above] / of_largest[-1]
         axes.step(grid, share, where="post", color=color, linewidth=1.8, label=name)
     if median > least:
-        axes.axvline(median, color=GREY, linewidth=1, linestyle=":", label=f"median {median:.2g}")
+        axes.axvline(median, color=GRAY, linewidth=1, linestyle=":", label=f"median {median:.2g}")
     axes.set_xscale("log")
     axes.set(
         xlim=(least, most),
@@ -130,8 +130,8 @@ def _draw_false_negatives(axes: Axes, statistics: EtaStatistics, batch_size: int
                 clip_on=False,
                 label=None if inside.any() else name,
             )
-    axes.axhline(1.0, color=GREY, linewidth=1, linestyle=":")
-    axes.annotate("one in every batch", (0.6, 1.08), color=GREY, fontsize=9.5)
+    axes.axhline(1.0, color=GRAY, linewidth=1, linestyle=":")
+    axes.annotate("one in every batch", (0.6, 1.08), color=GRAY, fontsize=9.5)
     axes.set_yscale("log")
     axes.set(
         xlim=(0.5, 10.5),
@@ -160,11 +160,11 @@ def _means(report: EtaReport) -> tuple[Floats, Floats]:
     return np.array(means[0]), np.array(means[1])
 
 
-def _greys() -> Colormap:
-    """Greys from one that is seen on white, and so is a single sentence, to near black."""
+def _grays() -> Colormap:
+    """Grays from one that is seen on white, and so is a single sentence, to near black."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("greys", ["#E2E2E2", "#7A7A7A", "#161616"])
+    return LinearSegmentedColormap.from_list("grays", ["#E2E2E2", "#7A7A7A", "#161616"])
 
 
 def _draw_lines(axes: Axes, report: EtaReport, low: float) -> None:
@@ -195,8 +195,8 @@ def _add_log_likelihood_axis(axes: Axes, report: EtaReport, low: float, high: fl
     top.set_xlim(*((math.log(end) - math.log(report.a)) / report.k for end in (low, high)))
     # There is no log p above 0, but the axis runs on a little for the marks at a.
     top.set_xticks([tick for tick in top.get_xticks() if tick <= 0.0 and tick >= top.get_xlim()[0]])
-    top.set_xlabel("log p (nats)", fontsize=9.5, color=GREY)
-    top.tick_params(colors=GREY, labelsize=9)
+    top.set_xlabel("log p (nats)", fontsize=9.5, color=GRAY)
+    top.tick_params(colors=GRAY, labelsize=9)
     top.spines["top"].set_visible(True)
 
 
@@ -217,7 +217,7 @@ def _draw_frequency(axes: Axes, report: EtaReport) -> None:
         yscale="log",
         bins="log",
         mincnt=1,
-        cmap=_greys(),
+        cmap=_grays(),
         linewidths=0.2,
         extent=(math.log10(low), math.log10(high), math.log10(bottom), math.log10(top)),
     )
@@ -256,7 +256,7 @@ STYLE: Any = {
     "axes.titlesize": 12,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
-    "axes.edgecolor": GREY,
+    "axes.edgecolor": GRAY,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "text.color": INK,
@@ -278,10 +278,9 @@ def _caption(report: EtaReport, statistics: EtaStatistics) -> str:
 
 
 def write_figure(path: Path, report: EtaReport) -> EtaStatistics:
-    """Draw what a class probability means for a corpus, four panels and a caption.
+    """Draw what a class probability means for a corpus, and return its statistics.
 
-    Returns:
-        What was computed, for ``eta_summary``.
+    Four panels and a caption.
 
     Raises:
         ConfigError: The file has another ending.

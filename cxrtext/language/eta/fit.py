@@ -56,12 +56,9 @@ def _tilted(log_p: Floats, log_weight: Floats, k: float) -> tuple[float, float, 
 
 
 def solve(log_p: Floats, count: Counts) -> tuple[float, float]:
-    """Find the a and k under which the repeats are likeliest, within their ranges.
+    """Find the a in (0, 0.99] and k, at least 0, under which the repeats are likeliest.
 
     Log-likelihoods in nats and counts are those of the distinct sentences, [D]; one occurs twice.
-
-    Returns:
-        a in (0, 0.99] and k, at least 0.
 
     Raises:
         DataError: k has no finite best value.
@@ -187,7 +184,7 @@ def fit_class_probability(log_likelihood: Floats, count: Counts) -> EtaFit:
 
         ``Σ_i n_i [ (n_i - 1) log((N - 1) η_i) - (N - 1) η_i ]``,
 
-    is concave in (log a, k) and is maximised under 0 < a ≤ 0.99 and k ≥ 0.  Why this one:
+    is concave in (log a, k) and is maximized under 0 < a ≤ 0.99 and k ≥ 0.  Why this one:
 
     - Sentences that never occurred are not in the table.  Counting repeats over anchors needs no
       correction for that: a sentence that was not seen has no anchor.  Under a truncated Poisson
@@ -210,9 +207,6 @@ def fit_class_probability(log_likelihood: Floats, count: Counts) -> EtaFit:
     Args:
         log_likelihood: Natural log-likelihood of each distinct sentence, at most 0, [D].
         count: How often each occurs in the corpus, at least 1, [D].
-
-    Returns:
-        a, k, and how well they fit.
 
     Raises:
         DataError: There are too few distinct sentences, none repeats, or no finite k is best.

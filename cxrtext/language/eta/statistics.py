@@ -15,7 +15,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class EtaReport:
-    """A scored corpus and the class probability to be judged on it."""
+    """A scored corpus and the class probability to be measured on it."""
 
     log_likelihood: Floats  # natural log-likelihood of each distinct sentence, at most 0, [D]
     count: Counts  # how often each occurs, at least 1, [D]

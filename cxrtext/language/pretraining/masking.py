@@ -22,7 +22,6 @@ def choose_words(
         word: The number of the word that each place belongs to, from 0 in each row, [B, T].
         eligible: Where there is a word piece of the sentence, [B, T]; at least one a row.
         share: Least share of a row's word pieces to choose; at least one word a row is chosen.
-        generator: The source of randomness.
 
     Returns:
         Which words are chosen, by their number, [B, T].
@@ -59,10 +58,7 @@ def mask_words(
         eligible: Where there is a word piece of the sentence, [B, T]; at least one a row.
         starts: Where a word starts, [B, T]; the first eligible place of each row is one.  With
             ``starts = eligible`` every word piece is chosen for itself.
-        mask_id: The id of [MASK].
-        vocabulary_size: Number of word pieces.
         share: Least share of the word pieces to choose; at least one word a row is chosen.
-        generator: The source of randomness.
 
     Returns:
         The input with chosen pieces masked, [B, T], and where they were chosen, [B, T].

@@ -218,7 +218,7 @@ def pretrain_text(
     """Train a masked language model on a table of reports, or fine-tune one.
 
     The weights of the epoch with the lowest held-out loss are the result.  Until it is written,
-    ``<out>.partial`` keeps the state of the run; the same call after a stop goes on from there and
+    ``<out>.partial`` keeps the state of the run; the same call after a stop resumes and
     ends in the same model.
 
     Args:
@@ -229,10 +229,6 @@ def pretrain_text(
         base: A hub id or model folder to fine-tune; its vocabulary and size are kept, a projection
             head is left out.
         size: "compact" (3 layers of 192) or "demo" (2 layers of 128); without ``base`` only.
-        vocabulary_size: Most word pieces; default by size.
-        hidden: Width; default by size.
-        layers: Number of layers; default by size.
-        heads: Attention heads; default by size.
         epochs: Passes through the sentences; by default a fixed number of tokens, three epochs at
             least.
         learning_rate: At the peak; default by size, or 5e-5 with ``base``.
@@ -240,14 +236,9 @@ def pretrain_text(
         masking: "whole-word" masks all pieces of a word together, "piece" each for itself.
         patience: Stop after so many epochs without a lower held-out loss.  0, the default, never
             stops: the learning rate falls to nothing over all epochs, and most is gained late.
-        seed: Of everything random.
         sections: Sections to train on; by default those that describe the image.
-        device: Where to compute; by default the GPU where there is one.
         offline: Never ask the hub for ``base``.
         progress: Called with steps done and in all; may raise to stop the run.
-
-    Returns:
-        What was done and measured.
 
     Raises:
         DataError: The table cannot be read or holds no text, or ``out`` holds something else.

@@ -62,7 +62,7 @@ TEMPLATES = (
     "the cardiac silhouette is [MASK] .",
 )
 """Sentences with one gap each, this project's own; the answers are single words of the vocabulary,
-so that a report of them tells nothing that the vocabulary does not."""
+so that a report of them reveals nothing that the vocabulary does not."""
 
 WORDS = 5
 """Words shown for each."""

@@ -1,4 +1,4 @@
-"""The state of a pre-training run, in memory and on disk, so that one that was stopped goes on."""
+"""The state of a pre-training run, in memory and on disk, so that one that was stopped resumes."""
 
 import json
 import pickle
@@ -106,10 +106,7 @@ class PretrainState:
     def restore(
         self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, history: History
     ) -> int:
-        """Put the saved state into the model, the optimizer and the history.
-
-        Returns:
-            Steps that are done; 0 where nothing was saved.
+        """Put a saved state into model, optimizer and history; gives the steps done, or 0.
 
         Raises:
             CheckpointError: The file is damaged.

@@ -1,7 +1,7 @@
 """The training loop of a masked language model, from its first or a saved step to its best epoch.
 
 Everything random in a step (order, masking, dropout) is a function of the seed and the step's
-number, so a run that continues from a saved step goes on exactly as it would have.
+number, so a run that continues from a saved step goes on exactly as one in one go.
 """
 
 import math
@@ -180,7 +180,7 @@ class PretrainRun:
     validation: list[Pieces]  # sentences held out
     sample: list[str]  # Held-out sentences whose perplexity is measured after each epoch
     history: History = field(default_factory=History)  # what was measured
-    first: int = 0  # the step that the run went on from
+    first: int = 0  # the step that the run resumed from
     done: int = 0  # steps that are done
 
 

@@ -55,7 +55,6 @@ class ScoreCache:
     scored again.
 
     Args:
-        path: The file; made when missing.
         identity: What a score depends on beside the sentence.
 
     Raises:

@@ -59,10 +59,7 @@ class PlainLinear:
 class PackedLinear:
     """A product on weights that oneDNN has laid out once for its kernels.
 
-    Args:
-        weight: [N, K], on the CPU.
-        bias: [N].
-        dtype: float32 or bfloat16.
+    ``weight`` is [N, K], on the CPU, and ``bias`` [N]; float32 or bfloat16.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> None:

@@ -54,12 +54,8 @@ def masked_copies(
         ids: Word pieces without special tokens, [S, n].
         rows: Which of the S · n copies; copy ``s · n + t`` asks for piece t of sentence s.
         window: Most word pieces that the network takes at once.
-        special: Ids of [CLS], [SEP] and [MASK].
         continues: Where a piece continues the word before it, [S, n]; masks the rest of its word
             with each piece.  None masks that piece alone.
-
-    Returns:
-        The copies, in order.
     """
     length = ids.shape[1]
     width = min(length, window)

@@ -59,7 +59,7 @@ class Norm:
         self.epsilon = module.eps
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Normalise [..., D]."""
+        """Normalize [..., D]."""
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
 
 
@@ -168,11 +168,7 @@ class MaskedNetwork:
         self.activation = ACTIVATIONS[model.config.hidden_act]
 
     def log_probabilities(self, copies: MaskedCopies, mask_id: int) -> Tensor:
-        """Return the log-probability of each copy's word piece; R copies of S sentences.
-
-        Returns:
-            Natural logarithms, float32, [R].
-        """
+        """Log-probability of each copy's word piece, float32 [R]; R copies of S sentences."""
         return finish(self.log_probabilities_pausing(copies, mask_id))
 
     @torch.inference_mode()
@@ -185,10 +181,9 @@ class MaskedNetwork:
         return own - logits.logsumexp(1)
 
     def _embed(self, copies: MaskedCopies, mask_id: int) -> tuple[Tensor, Tensor]:
-        """Embeddings of every token and of [MASK] at every place; and where copies find theirs.
+        """Embeddings of every token and of [MASK] at every place, and where copies find theirs.
 
-        Returns:
-            [S · T + T, D], and rows of it, [R · T].
+        [S · T + T, D], and rows of it, [R · T].
         """
         count, length = copies.base.shape
         places = self.places[:length]

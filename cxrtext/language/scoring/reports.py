@@ -122,7 +122,7 @@ def _check_text(source: TextSource, work: SentenceStore, studies: int, rejected:
                 f"none of the {studies} reports has text in the sections wanted; look at its "
                 "columns, or name other sections"
             )
-        aside = f" ({rejected} items were set aside)" if rejected else ""
+        aside = f" ({rejected} items were rejected)" if rejected else ""
         raise DataError(f"{source.description}: {why}{aside}")
     if not with_eta:
         raise DataError(
@@ -221,17 +221,12 @@ def score_reports(
         out: The table of sentences to write, CSV or Parquet by its ending; ``<out>.meta.json`` and,
             where something was rejected, ``<out>.rejected.csv`` are written beside it.  Or a
             stream, which gets CSV and nothing else; then only the cache lets a run continue.
-        model: A hub id, a model folder, or a loaded model.
         a: Largest class probability, in (0, 1).
-        k: Exponent on the likelihood.
         fit: Whether to fit a and k to how often the very same sentences recur, instead.
-        sections: Sections wanted; by default those that describe the image.
-        device: Where to compute; by default the GPU where there is one.
         offline: Never ask the hub, even for a model that is not here.
         precision: Arithmetic of the network: "float32", "bfloat16", "float16" (GPU) or "int8"
             (CPU).
         variant: "original" or "within-word-l2r"; see ``score_sentences_detailed``.
-        batch_tokens: Tokens in one forward pass; default by device.
         workers: Processes that score at once, on the CPU; each loads the model and takes its
             share of the threads.
         cache: The file of scores that outlives the run; True is ``scores.sqlite`` beside the
@@ -239,7 +234,7 @@ def score_reports(
         tokens: A table of word pieces with their log-likelihoods to write, CSV or Parquet.
         max_rejected: How many rows and sentences may be rejected.
         longest: Word pieces of the longest sentence that is scored; a longer one is rejected.
-        on_scored: Called with all that a and k can be judged by, before the run ends.
+        on_scored: Called with what `eta_summary` describes, before the run ends.
         on_read: Called every few seconds with how many reports or sentences have been read.
         progress: Called with distinct sentences done and in all.
 

@@ -94,15 +94,11 @@ def score_sentences_detailed(
     Args:
         sentences: The sentences, S of them.  Equal ones are scored once.  One that is longer than
             the network's window is scored piece by piece, in the window around each.
-        model: A hub id, a model folder, or a loaded model.
-        device: Where to compute; by default the GPU where there is one, or where the loaded model
-            is.
         batch_tokens: Tokens in one forward pass, which bounds the memory; default by device.
         precision: Arithmetic of the network: "float32", "bfloat16", "float16" (GPU) or "int8"
             (CPU).
         variant: "original" masks one word piece at a time (Salazar et al. 2020);
             "within-word-l2r" masks the rest of its word with it (Kauf and Ivanova 2023).
-        progress: Called with distinct sentences done and in all.
 
     Returns:
         Log-likelihoods in nats of sentences and word pieces, in the order given.
@@ -170,12 +166,9 @@ def score_sentences(
     variant: Variant = "original",
     progress: Progress | None = None,
 ) -> NDArray[np.float64]:
-    """Score sentences by their pseudo-log-likelihood.
+    """Score sentences by their pseudo-log-likelihood, in nats, at most 0, [S].
 
     Arguments and errors are those of ``score_sentences_detailed``.
-
-    Returns:
-        Log-likelihoods in nats, at most 0, [S].
     """
     return score_sentences_detailed(
         sentences,

@@ -115,12 +115,9 @@ class SentenceStore:
         )
 
     def look_up(self, partial: ScoreCache | None, cache: ScoreCache | None) -> int:
-        """Take over the scores that are there.
+        """Take over the scores that are there; gives how many are a stopped run's.
 
         Only what the cache alone has is left out of the groups: they are those of the stopped run.
-
-        Returns:
-            How many are those of a run that was stopped.
         """
         resumed = 0
         rows = self.base.execute("SELECT digest FROM text ORDER BY id")
@@ -157,7 +154,7 @@ class SentenceStore:
         return str(self.base.execute(query, [number]).fetchone()[0])
 
     def eta_report(self, settings: ScoreSettings, model: str) -> EtaReport:
-        """All that a and k can be judged by; fitted, where that is wanted."""
+        """The scored corpus with a and k, fitted where that is wanted."""
         rows = self.base.execute(
             "SELECT log_likelihood, count FROM text WHERE has_eta = 1 ORDER BY id"
         )

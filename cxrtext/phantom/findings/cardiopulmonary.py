@@ -1,7 +1,7 @@
 """The findings, as what each adds to the attenuation of a body.
 
 All are added before the exposure curve.  Grades change size and density together, each with some
-spread, so that neighbouring grades differ by look and not by name alone.
+spread, so that neighboring grades differ by look and not by name alone.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ LOBE_PLACES = {
     "lingula": (0.58, 0.72, 0.100, 0.080),
     "left lower lobe": (0.68, 0.93, 0.115, 0.105),
 }
-"""Centre across (share of the chest's half width) and down (lung height), and radii."""
+"""Center across (share of the chest's half width) and down (lung height), and radii."""
 
 
 def edema(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:

@@ -88,20 +88,20 @@ def _ball(
     lung, body = lung_of(anatomy, lobe), anatomy.body
     across, down, wide, tall = LOBE_PLACES[lobe]
     span = body.domes[0 if lung.side == "right" else 1] - body.apex
-    centre = (
+    center = (
         min(across * body.chest + 0.6 * wide * offset[0], body.chest - radius - 0.015),
         body.apex + min(down, 0.84) * span + 0.45 * tall * offset[1],
     )
     mask = np.zeros_like(anatomy.u)
-    lateral = sorted(lung.sign * (centre[0] + way * 1.5 * radius) for way in (-1, 1))
+    lateral = sorted(lung.sign * (center[0] + way * 1.5 * radius) for way in (-1, 1))
     part = window(
         anatomy.u,
         anatomy.v,
         (lateral[0], lateral[1]),
-        (centre[1] - 1.5 * radius, centre[1] + 1.5 * radius),
+        (center[1] - 1.5 * radius, center[1] + 1.5 * radius),
     )
-    du = (lung.lateral[part] - np.float32(centre[0])) * np.float32(1.0 / radius)
-    dv = (anatomy.v[part] - np.float32(centre[1])) * np.float32(1.0 / radius)
+    du = (lung.lateral[part] - np.float32(center[0])) * np.float32(1.0 / radius)
+    dv = (anatomy.v[part] - np.float32(center[1])) * np.float32(1.0 / radius)
     r2 = du * du + dv * dv
     if lobes:
         r2 = r2 * (
@@ -128,9 +128,9 @@ def hernia(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]
     if not grade:
         return
     radius = (0.058, 0.088)[grade - 1]
-    centre = across, anatomy.body.rest[1] - 0.35 * radius - 0.01
-    du = (anatomy.u - np.float32(centre[0])) * np.float32(1.0 / (1.15 * radius))
-    dv = (anatomy.v - np.float32(centre[1])) * np.float32(1.0 / radius)
+    center = across, anatomy.body.rest[1] - 0.35 * radius - 0.01
+    du = (anatomy.u - np.float32(center[0])) * np.float32(1.0 / (1.15 * radius))
+    dv = (anatomy.v - np.float32(center[1])) * np.float32(1.0 / radius)
     r = np.sqrt(du * du + dv * dv)
     inside = ramp(1.0 - r, 0.22)
     air = ramp(0.93 - r, 0.20) * ramp(level - dv, 0.06)

@@ -10,7 +10,7 @@ from typing import Any
 
 from cxrtext.phantom import claims
 from cxrtext.phantom.claims import LUNGS_CLEAR, none
-from cxrtext.phantom.sentences.grammar import expand, polish, uncapitalised
+from cxrtext.phantom.sentences.grammar import expand, polish, uncapitalized
 from cxrtext.phantom.sentences.present import Statement, Voice
 from cxrtext.phantom.state import VALUES, State
 
@@ -18,7 +18,7 @@ COMPARED = 0.5
 """Probability that a sentence on a finding compares it with the study before, where it can."""
 
 MENTIONED = 0.25
-"""Probability that a report tells of what is no longer there, by axis."""
+"""Probability that a report names what is no longer there, by axis."""
 
 _SINCE = (
     "[|| since the prior [study|examination|exam]| from prior| compared to [the |]prior"
@@ -100,7 +100,7 @@ def compare(
 def resolved(
     voice: Voice, axes: Iterable[str], state: State, before: State | None
 ) -> list[Statement]:
-    """Now and then tell of what the study before showed and this one does not."""
+    """Now and then name what the study before showed and this one does not."""
     said = []
     for axis in axes:
         if before is not None and change(axis, state, before) == "gone" and voice.chance(MENTIONED):
@@ -119,7 +119,7 @@ def _compared(voice: Voice, statement: Statement, axis: str, kind: str) -> State
     if words[0] in ("new", "status", "interval") or "recommend" in text.lower() or ";" in text:
         return statement
     if bare and voice.chance(0.6):
-        text = expand(voice.generator, BEFORE[kind]) + " " + uncapitalised(text)
+        text = expand(voice.generator, BEFORE[kind]) + " " + uncapitalized(text)
     elif len(words) < 13:
         text += expand(voice.generator, BEHIND[kind])
     else:
@@ -128,11 +128,11 @@ def _compared(voice: Voice, statement: Statement, axis: str, kind: str) -> State
 
 
 JOINED = 0.2
-"""Probability that two neighbouring sentences on what is normal become one."""
+"""Probability that two neighboring sentences on what is normal become one."""
 
 
 def join_some(voice: Voice, said: list[Statement]) -> list[Statement]:
-    """Join some neighbours that tell of nothing present."""
+    """Join some neighbors that name nothing present."""
     kept: list[Statement] = []
     for statement in said:
         last = kept[-1] if kept else None
@@ -152,7 +152,7 @@ def _plain(statement: Statement) -> bool:
 def _join(voice: Voice, first: Statement, second: Statement) -> Statement:
     bare = second.text.startswith("No ") and not _VERBS.search(second.text)
     link = expand(voice.generator, "[, |, with | and |; ]" if bare else "[, and | and |; ]")
-    text = first.text[:-1] + link + uncapitalised(second.text)
+    text = first.text[:-1] + link + uncapitalized(second.text)
     return Statement(text, first.claim & second.claim, parts=(first, second))
 
 

@@ -108,7 +108,7 @@ def misspell(generator: np.random.Generator, text: str) -> str:
     return text.replace(word, choose(generator, PHRASES["misspellings"][word]), 1)
 
 
-def uncapitalised(text: str) -> str:
+def uncapitalized(text: str) -> str:
     """The text with a small first letter, unless an abbreviation or a numeral begins it."""
     return text if text[1:2].isupper() or text[1:2] == "-" else text[0].lower() + text[1:]
 

@@ -55,16 +55,7 @@ class Voice:
         return choose(self.generator, PHRASES["synonyms"][kind])
 
     def present(self, axis: str, state: State, full: bool) -> list[Statement]:
-        """That a finding is there.
-
-        Args:
-            axis: One of the five findings' axes.
-            state: The study's state, in which the finding is present.
-            full: Whether to name the grade, and the place in full.
-
-        Returns:
-            One sentence, or one a side or a lobe.
-        """
+        """That a finding is there."""
         if axis == "cardiomegaly":
             return [self._cardiomegaly(state.cardiomegaly, full)]
         if axis == "edema":
