@@ -16,12 +16,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.phantom.findings import FINDINGS
+from cxrtext.phantom.findings import DRAWN
 from cxrtext.phantom.findings.effect import Effect
-from cxrtext.phantom.render import NORMAL, Patient, paint
+from cxrtext.phantom.render import Patient, paint
+from cxrtext.phantom.state import State
 from cxrtext.phantom.studies import draw_studies
 
-AXES = ("cardiomegaly", *(finding.axis for finding in FINDINGS))
+AXES = ("cardiomegaly", "pneumothorax", *DRAWN)
 Mask = NDArray[np.bool_]
 Picture = NDArray[np.float32]
 
@@ -57,7 +58,7 @@ def compare(
         without: The picture without any finding, [size, size].
         level: Gray values of 255 from which a pixel counts as changed.
     """
-    alone = replace(NORMAL, **{axis: getattr(patient.state, axis)})
+    alone = replace(State(), **{axis: getattr(patient.state, axis)})
     picture, effects = paint(replace(patient, state=alone), len(without))
     if not effects:
         return None
@@ -93,10 +94,10 @@ def main() -> None:
     found: dict[str, list[list[float]]] = defaultdict(list)
     for study in draw_studies(options.studies, options.seed):
         patient = study.patient
-        shown = [axis for axis in AXES if getattr(patient.state, axis) != getattr(NORMAL, axis)]
+        shown = [axis for axis in AXES if patient.state.present(axis)]
         if not shown:
             continue
-        without, _ = paint(replace(patient, state=NORMAL), options.size)
+        without, _ = paint(replace(patient, state=State()), options.size)
         for axis in shown:
             figures = compare(patient, axis, without, options.level)
             if figures is not None:

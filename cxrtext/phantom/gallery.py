@@ -9,72 +9,21 @@ from PIL import Image, ImageDraw, ImageFont
 from cxrtext.errors import DataError
 from cxrtext.files import replacing
 from cxrtext.phantom.render import Patient, draw
-from cxrtext.phantom.state import State
+from cxrtext.phantom.state import AXES, State
+
+FIRST = (
+    *("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax", "atelectasis", "nodule"),
+    *("granuloma", "emphysema", "fibrosis", "hernia", "diaphragm", "fracture", "tube", "line"),
+    *("pacemaker", "drain", "wires"),
+)
+"""The first rows, by axis."""
 
 ROWS: tuple[tuple[str, tuple[State, ...]], ...] = (
-    ("Cardiomegaly", tuple(State(cardiomegaly=g) for g in (1, 2, 3))),
-    ("Edema", (State(edema=(1, "")), State(edema=(2, "right")), State(edema=(3, "")))),
-    ("Pleural Effusion", (State(effusion=(1, 0)), State(effusion=(0, 2)), State(effusion=(3, 1)))),
-    (
-        "Pneumonia",
-        (
-            State(pneumonia=(1, ("right lower lobe",))),
-            State(pneumonia=(2, ("left upper lobe",))),
-            State(pneumonia=(3, ("right middle lobe",))),
-        ),
+    *(
+        (axis.finding, tuple(State(**{name: value}) for value in axis.examples))
+        for name, axis in ((name, AXES[name]) for name in dict.fromkeys((*FIRST, *AXES)))
+        if axis.examples
     ),
-    (
-        "Pneumothorax",
-        (
-            State(pneumothorax=(1, "right", "apical")),
-            State(pneumothorax=(2, "left", "lateral")),
-            State(pneumothorax=(4, "right", "tension")),
-        ),
-    ),
-    (
-        "Atelectasis",
-        (
-            State(atelectasis=(1, "right base")),
-            State(atelectasis=(1, "both bases")),
-            State(atelectasis=(2, "left base")),
-        ),
-    ),
-    (
-        "Lung Lesion",
-        tuple(
-            State(nodule=(grade, lobe))
-            for grade, lobe in ((1, "right upper lobe"), (2, "lingula"), (3, "right lower lobe"))
-        ),
-    ),
-    (
-        "Granuloma",
-        tuple(
-            State(granuloma=lobe)
-            for lobe in ("left upper lobe", "right middle lobe", "right upper lobe")
-        ),
-    ),
-    ("Emphysema", (State(emphysema=1), State(emphysema=2), State(emphysema=2))),
-    ("Fibrosis", (State(fibrosis=1), State(fibrosis=2), State(fibrosis=2))),
-    ("Hiatal Hernia", (State(hernia=1), State(hernia=2), State(hernia=2))),
-    (
-        "Elevated Hemidiaphragm",
-        (State(diaphragm="right"), State(diaphragm="left"), State(diaphragm="right")),
-    ),
-    (
-        "Fracture",
-        tuple(State(fracture=(s, rib)) for s, rib in (("right", 6), ("left", 7), ("left", 4))),
-    ),
-    ("Endotracheal Tube", (State(tube="good"), State(tube="low"), State(tube="high"))),
-    (
-        "Central Line",
-        (State(line="right ij"), State(line="left picc"), State(line="right subclavian")),
-    ),
-    (
-        "Pacemaker",
-        tuple(State(pacemaker=kind) for kind in ("left dual", "left single", "right dual")),
-    ),
-    ("Chest Tube", (State(drain="right"), State(drain="left"), State(drain="right"))),
-    ("Sternotomy Wires", (State(wires=True), State(wires=True), State(wires=True))),
     (
         "scoliosis, aorta",
         (

@@ -14,34 +14,25 @@ from typing import Any
 
 from cxrtext.phantom.claims import Claim
 from cxrtext.phantom.sentences.present import Statement
-from cxrtext.phantom.state import VALUES, State
+from cxrtext.phantom.state import AXES, VALUES, State
 
-Test = Callable[[Any], bool]
+CHEXPERT = (
+    *("No Finding", "Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Opacity", "Lung Lesion"),
+    *("Edema", "Consolidation", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion"),
+    *("Pleural Other", "Fracture", "Support Devices"),
+)
+"""CheXpert's fourteen labels."""
 
-
-def _graded(value: tuple[int, str]) -> bool:
-    return value[0] > 0
-
-
-MEANING: dict[str, dict[str, Test]] = {
-    "Enlarged Cardiomediastinum": {"cardiomegaly": bool, "aorta": lambda v: v == "tortuous"},
-    "Cardiomegaly": {"cardiomegaly": bool},
-    "Lung Opacity": dict.fromkeys(("edema", "pneumonia", "atelectasis", "nodule"), _graded),
-    "Lung Lesion": {"nodule": _graded},
-    "Edema": {"edema": _graded},
-    "Consolidation": {"pneumonia": _graded},
-    "Pneumonia": {"pneumonia": _graded},
-    "Atelectasis": {"atelectasis": _graded},
-    "Pneumothorax": {"pneumothorax": _graded},
-    "Pleural Effusion": {"effusion": any},
-    "Pleural Other": {},
-    "Fracture": {"fracture": lambda v: v[1] > 0},
-    "Support Devices": dict.fromkeys(("tube", "line", "pacemaker", "drain", "wires"), bool),
+MEANING: dict[str, dict[str, Callable[[Any], bool]]] = {
+    label: {
+        name: VALUES[name][0].__ne__
+        for name, axis in AXES.items()
+        if label == axis.finding or label in axis.labels
+    }
+    for label in CHEXPERT[1:]
 }
 """Which values of which axes are the finding; phantoms have nothing under Pleural Other."""
-
-CHEXPERT = ("No Finding", *MEANING)
-"""CheXpert's fourteen labels."""
+MEANING["Enlarged Cardiomediastinum"]["aorta"] = "tortuous".__eq__
 
 NAMED: dict[str, re.Pattern[str]] = {
     label: re.compile(pattern, re.IGNORECASE)

@@ -23,7 +23,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.phantom.state import BASES, LOBE_PAIRS, LOBES, RIBS, VALUES, State
+from cxrtext.phantom.state import (
+    AXES,
+    BASES,
+    GRADE_SHARE,
+    LOBE_PAIRS,
+    LOBES,
+    RIBS,
+    SIDES,
+    VALUES,
+    State,
+)
 
 Floats = NDArray[np.float64]
 
@@ -31,39 +41,16 @@ GROUPS = ((18, 44), (45, 64), (65, 92))
 """Age groups in years, both ends included."""
 
 GROUP_SHARE: Floats = np.array([0.30, 0.35, 0.35])
-GRADE_SHARE = (0.46, 0.34, 0.20)
 KEEP = 0.35
 """Probability that a later study of a patient repeats the findings of the one before."""
 
 STUDY_COUNT: Floats = np.array([0.50, 0.25, 0.15, 0.10])
 """Probabilities of 1, 2, 3 and 4 studies a patient."""
 
-FRAME = (
-    "aorta",
-    "spine",
-    "granuloma",
-    "emphysema",
-    "fibrosis",
-    "hernia",
-    "fracture",
-    "pacemaker",
-    "wires",
-)
+FRAME = tuple(name for name, axis in AXES.items() if axis.stays)
 """The axes that stay with a patient."""
 
-CHANGING = (
-    "cardiomegaly",
-    "edema",
-    "effusion",
-    "pneumonia",
-    "pneumothorax",
-    "atelectasis",
-    "nodule",
-    "diaphragm",
-    "tube",
-    "line",
-    "drain",
-)
+CHANGING = tuple(name for name, axis in AXES.items() if not axis.stays and name != "volume")
 """The axes that a later study may show otherwise; the lung volume is always drawn anew."""
 
 
@@ -128,7 +115,7 @@ def _pneumothorax(group: int) -> Floats:
 def _atelectasis(effusion: tuple[int, int]) -> Floats:
     """Commoner, and then mostly beside it, where there is fluid."""
     base = dict(zip(BASES, (0.44, 0.30, 0.26), strict=True))
-    for side, grade in zip(("right", "left"), effusion, strict=True):
+    for side, grade in zip(SIDES, effusion, strict=True):
         base[f"{side} base"] *= 2.5 if grade else 1.0
     grade_share = (0.0, 0.68, 0.32)
     weights = [base[place] * grade_share[grade] for grade, place in VALUES["atelectasis"][1:]]
@@ -146,7 +133,7 @@ def _line(tube: str) -> Floats:
 def _drain(effusion: tuple[int, int], pneumothorax: tuple[int, str, str]) -> Floats:
     """On a side with air or more than a little fluid, on one side at a time."""
     weights = []
-    for side, grade in zip(("right", "left"), effusion, strict=True):
+    for side, grade in zip(SIDES, effusion, strict=True):
         air = pneumothorax[0] if pneumothorax[1] in (side, "both") else 0
         weights.append(0.07 * (grade > 1) + (0.0, 0.14, 0.26, 0.34, 0.38)[air])
     return np.array([1.0 - sum(weights), *weights])
@@ -173,19 +160,36 @@ def _volume(group: int, emphysema: int) -> Floats:
     return _row((0.13, 0.19, 0.23)[group], (0.70, 0.30))
 
 
-_BY_GROUP: dict[str, tuple[tuple[float, float, float], tuple[float, ...]]] = {
-    "cardiomegaly": ((0.11, 0.22, 0.31), GRADE_SHARE),
-    "aorta": ((0.02, 0.14, 0.36), (0.6, 0.4)),
-    "spine": ((0.05, 0.15, 0.34), (0.62, 0.25, 0.13)),
-    "granuloma": ((0.025, 0.05, 0.06), tuple(1.0 / (r + 1.6) for r in range(len(LOBES)))),
-    "emphysema": ((0.004, 0.05, 0.10), (0.65, 0.35)),
-    "fibrosis": ((0.006, 0.02, 0.05), (0.66, 0.34)),
-    "hernia": ((0.004, 0.02, 0.055), (0.68, 0.32)),
-    "diaphragm": ((0.015, 0.025, 0.04), (0.66, 0.34)),
-    "pacemaker": ((0.002, 0.018, 0.07), (0.3, 0.6, 0.1)),
-    "wires": ((0.006, 0.045, 0.10), (1.0,)),
+_ROWS: dict[str, Callable[..., Floats]] = {
+    "edema": _edema,
+    "effusion": _effusion,
+    "pneumonia": _pneumonia,
+    "atelectasis": _atelectasis,
+    "tube": _tube,
+    "line": _line,
+    "drain": _drain,
+    "pneumothorax": _pneumothorax,
+    "nodule": _nodule,
+    "fracture": _fracture,
+    "volume": _volume,
 }
-"""Probability of another value than the normal one by age group, and the others' weights."""
+
+PARENTS: dict[str, tuple[str, ...]] = {
+    "cardiomegaly": ("",),
+    "edema": ("cardiomegaly",),
+    "effusion": ("cardiomegaly", "edema"),
+    "pneumothorax": ("",),
+    "tube": ("edema",),
+    "pneumonia": ("effusion",),
+    "volume": ("", "emphysema"),
+    "atelectasis": ("effusion",),
+    "nodule": ("",),
+    "diaphragm": ("",),
+    "line": ("tube",),
+    "drain": ("effusion", "pneumothorax"),
+}
+"""What an axis that changes depends on, "" being the age group, in the order of the draws."""
+PARENTS |= {name: ("",) for name in CHANGING if name not in PARENTS}
 
 
 @cache
@@ -198,73 +202,44 @@ def tables() -> dict[str, Floats]:
         emphysema) and [G, ·] for the others: G age groups, the rest in the order of ``VALUES``;
         each sums to 1 over its last axis.
     """
-    groups = range(len(GROUPS))
 
-    def of(axis: str, row: Callable[[Any], Floats]) -> Floats:
-        return np.stack([row(value) for value in (VALUES[axis] if axis else groups)])
+    def stacked(row: Callable[..., Floats], parents: Sequence[str], *given: Any) -> Floats:
+        if not parents:
+            return row(*given)
+        values = VALUES[parents[0]] if parents[0] else range(len(GROUPS))
+        return np.stack([stacked(row, parents[1:], *given, value) for value in values])
 
-    named = {
-        axis: np.stack([_row(shares[g], weights) for g in groups])
-        for axis, (shares, weights) in _BY_GROUP.items()
+    found = {
+        name: np.stack([_row(prevalence, axis.weights) for prevalence in axis.prevalence])
+        for name, axis in AXES.items()
+        if axis.prevalence
     }
-    return named | {
-        "edema": of("cardiomegaly", _edema),
-        "effusion": of("cardiomegaly", lambda c: of("edema", lambda e: _effusion(c, e))),
-        "pneumonia": of("effusion", _pneumonia),
-        "atelectasis": of("effusion", _atelectasis),
-        "tube": of("edema", _tube),
-        "line": of("tube", _line),
-        "drain": of("effusion", lambda f: of("pneumothorax", lambda x: _drain(f, x))),
-        "pneumothorax": of("", _pneumothorax),
-        "nodule": of("", _nodule),
-        "fracture": of("", _fracture),
-        "volume": of("", lambda g: of("emphysema", lambda m: _volume(g, m))),
-    }
+    return found | {axis: stacked(row, PARENTS.get(axis, ("",))) for axis, row in _ROWS.items()}
 
 
 _CUMULATIVE: dict[str, Floats] = {}
 
 
-def _draw(generator: np.random.Generator, axis: str, *given: int) -> Any:
-    """A value of an axis; ``given`` are the indices of what it depends on, age group or value."""
+def _draw(generator: np.random.Generator, axis: str, *given: int) -> int:
+    """The index of a value of an axis, from those of what it depends on, age group or value."""
     if axis not in _CUMULATIVE:
         _CUMULATIVE[axis] = tables()[axis].cumsum(axis=-1)
     row = _CUMULATIVE[axis][given]
     place = int(np.searchsorted(row, generator.random(), side="right"))
-    return VALUES[axis][min(place, len(row) - 1)]
+    return min(place, len(row) - 1)
 
 
 def draw_findings(generator: np.random.Generator, group: int, emphysema: int = 0) -> State:
     """Draw what changes between the studies of a patient of an age group, and the lung volume."""
-
-    def index(axis: str, value: Any) -> int:
-        return VALUES[axis].index(value)
-
-    cardiomegaly = _draw(generator, "cardiomegaly", group)
-    edema = _draw(generator, "edema", cardiomegaly)
-    effusion = _draw(generator, "effusion", cardiomegaly, index("edema", edema))
-    pneumothorax = _draw(generator, "pneumothorax", group)
-    tube = _draw(generator, "tube", index("edema", edema))
-    fluid, air = index("effusion", effusion), index("pneumothorax", pneumothorax)
-    return State(
-        cardiomegaly=cardiomegaly,
-        edema=edema,
-        effusion=effusion,
-        pneumonia=_draw(generator, "pneumonia", fluid),
-        pneumothorax=pneumothorax,
-        volume=_draw(generator, "volume", group, emphysema),
-        atelectasis=_draw(generator, "atelectasis", fluid),
-        nodule=_draw(generator, "nodule", group),
-        diaphragm=_draw(generator, "diaphragm", group),
-        tube=tube,
-        line=_draw(generator, "line", index("tube", tube)),
-        drain=_draw(generator, "drain", fluid, air),
-    )
+    places = {"": group, "emphysema": emphysema}
+    for axis, parents in PARENTS.items():
+        places[axis] = _draw(generator, axis, *(places[parent] for parent in parents))
+    return State(**{axis: VALUES[axis][places[axis]] for axis in PARENTS})
 
 
 def draw_frame(generator: np.random.Generator, group: int) -> dict[str, Any]:
     """Draw what stays with a patient, by axis."""
-    return {axis: _draw(generator, axis, group) for axis in FRAME}
+    return {axis: VALUES[axis][_draw(generator, axis, group)] for axis in FRAME}
 
 
 def probability(masks: dict[str, Floats], power: int = 1) -> float:
@@ -292,7 +267,10 @@ def probability(masks: dict[str, Floats], power: int = 1) -> float:
     of_group = (table["cardiomegaly"] * of_heart) @ full["cardiomegaly"]
     of_emphysema = full["emphysema"] * (table["volume"] @ full["volume"])
     of_group = of_group * (table["emphysema"] * of_emphysema).sum(axis=-1)
-    for axis in ("nodule", "diaphragm", *(axis for axis in FRAME if axis != "emphysema")):
+    alone = [axis for axis, parents in PARENTS.items() if parents == ("",)]
+    for axis in (*alone, *FRAME):
+        if axis in ("cardiomegaly", "pneumothorax", "emphysema"):
+            continue
         of_group = of_group * (table[axis] @ full[axis])
     return float(GROUP_SHARE @ of_group)
 

@@ -8,7 +8,7 @@ import numpy as np
 from cxrtext.phantom.anatomy import Anatomy, lay_out
 from cxrtext.phantom.body import Body, sample_body
 from cxrtext.phantom.bones import bones
-from cxrtext.phantom.findings import FINDINGS, soften
+from cxrtext.phantom.findings import DRAWN, HIDING, soften
 from cxrtext.phantom.findings.cardiopulmonary import mediastinal_shift, pneumothorax, pruned
 from cxrtext.phantom.findings.effect import Effect
 from cxrtext.phantom.scanners import SCANNERS, expose, finish, marker, site
@@ -16,36 +16,13 @@ from cxrtext.phantom.shapes import Map
 from cxrtext.phantom.state import State
 from cxrtext.phantom.tissue import hila, soft_tissue, vessels
 
-STREAMS = {
-    "body": 0,
-    "vessels": 1,
-    "pneumothorax": 2,
-    "edema": 3,
-    "effusion": 4,
-    "pneumonia": 5,
-    "marker": 6,
-    "exposure": 7,
-    "dicom": 8,
-    "faintness": 9,
-    "atelectasis": 10,
-    "nodule": 11,
-    "granuloma": 12,
-    "hernia": 13,
-    "fracture": 14,
-    "emphysema": 15,
-    "fibrosis": 16,
-    "diaphragm": 17,
-    "tube": 18,
-    "line": 19,
-    "pacemaker": 20,
-    "drain": 21,
-    "wires": 22,
-    "collimator": 23,
-    "soft tissue": 24,
-}
-"""Numbers of the random streams, so that pictures stay as they are; a new name needs none."""
-
-NORMAL = State()
+STREAMS = (
+    *("body", "vessels", "pneumothorax", "edema", "effusion", "pneumonia", "marker", "exposure"),
+    *("dicom", "faintness", "atelectasis", "nodule", "granuloma", "hernia", "fracture"),
+    *("emphysema", "fibrosis", "diaphragm", "tube", "line", "pacemaker", "drain", "wires"),
+    *("collimator", "soft tissue"),
+)
+"""Random streams by number, so that pictures stay as they are; a new name needs none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +49,7 @@ class Patient:
 
     def stream(self, name: str) -> np.random.Generator:
         """The source of randomness of one part of the picture, whatever the others draw."""
-        number = STREAMS.get(name, 1000 + crc32(name.encode()))
+        number = STREAMS.index(name) if name in STREAMS else 1000 + crc32(name.encode())
         return np.random.default_rng([*self.study_key, number])
 
     def body(self) -> Body:
@@ -103,20 +80,18 @@ def _effects(patient: Patient, anatomy: Anatomy, marks: Map) -> tuple[list[Effec
 
     Every finding has its own stream, so that it is the same whatever else is there.
     """
-    effects = [Effect("Cardiomegaly", "heart", np.zeros_like(anatomy.u), anatomy.heart)]
-    if not anatomy.body.state.cardiomegaly:
-        effects.clear()
+    effects = []
+    if anatomy.body.state.cardiomegaly:
+        effects.append(Effect("Cardiomegaly", "heart", np.zeros_like(anatomy.u), anatomy.heart))
     for effect, kept in pneumothorax(anatomy, patient.stream("pneumothorax")):
         effects.append(effect)
         marks = marks * kept
-    for finding in FINDINGS:
-        axis = finding.axis
-        if finding.draw and getattr(anatomy.body.state, axis) != getattr(NORMAL, axis):
-            effects += finding.draw(anatomy, patient.stream(axis))
+    for axis, drawn in DRAWN.items():
+        if anatomy.body.state.present(axis):
+            effects += drawn(anatomy, patient.stream(axis))
     effects = soften(effects, patient.stream("faintness"), patient.difficulty)
-    hiding = {finding.name for finding in FINDINGS if finding.hides_vessels}
     for effect in effects:
-        if effect.finding in hiding:
+        if effect.finding in HIDING:
             marks = marks * (1.0 - np.clip(np.float32(1.5) * effect.delta, 0.0, 0.85))
     return effects, marks
 

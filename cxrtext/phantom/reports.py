@@ -25,16 +25,10 @@ from cxrtext.phantom.sentences.combined import (
 )
 from cxrtext.phantom.sentences.grammar import PHRASES, choose, fill, misspell
 from cxrtext.phantom.sentences.present import Statement, Voice, further, positions
-from cxrtext.phantom.state import State
+from cxrtext.phantom.state import AXES, State
 
-AXES = {
-    "Pneumonia": "pneumonia",
-    "Edema": "edema",
-    "Pleural Effusion": "effusion",
-    "Pneumothorax": "pneumothorax",
-    "Cardiomegaly": "cardiomegaly",
-}
-"""The state's axis of each CheX5 finding, in the order of a report."""
+FIVE = ("pneumonia", "edema", "effusion", "pneumothorax", "cardiomegaly")
+"""The axes of the CheX5 findings, in the order of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +91,7 @@ def write_report(
     """
     voice = Voice(generator)
     shape = generator.random()
-    present = [axis for name, axis in AXES.items() if state.labels()[name]]
+    present = [axis for axis in FIVE if state.present(axis)]
     others = further_axes(voice, state, OMITTED)
     findings = description(voice, state, before, present, others) if shape > 0.12 else []
     # A report without IMPRESSION says everything under FINDINGS, and the other way round.
@@ -120,21 +114,7 @@ def write_report(
     )
 
 
-OMITTED: dict[str, float] = {
-    "tube": 0.04,
-    "line": 0.08,
-    "drain": 0.04,
-    "atelectasis": 0.10,
-    "nodule": 0.06,
-    "granuloma": 0.18,
-    "emphysema": 0.12,
-    "fibrosis": 0.10,
-    "diaphragm": 0.15,
-    "hernia": 0.18,
-    "fracture": 0.10,
-    "pacemaker": 0.08,
-    "wires": 0.15,
-}
+OMITTED = {name: axis.omitted for name, axis in AXES.items() if axis.omitted}
 """Probability that a report does not speak of a finding that is there, by axis.
 
 The five findings are never left out; a spine or an aorta that is not normal is named with 0.85,
@@ -144,7 +124,9 @@ and a lung volume that is not with 0.9, in a report that has FINDINGS.
 LUNG = ("atelectasis", "nodule", "granuloma", "emphysema", "fibrosis")
 DEVICES = ("tube", "line", "drain", "pacemaker", "wires")
 
-PASSING = ("pneumonia", "edema", "effusion", "pneumothorax", "atelectasis", "tube", "line", "drain")
+PASSING = (
+    *("pneumonia", "edema", "effusion", "pneumothorax", "atelectasis", "tube", "line", "drain"),
+)
 """What a report may name when it is no longer there."""
 
 ORDERS = (
@@ -305,16 +287,10 @@ def _clear_sides(state: State) -> Iterator[tuple[str, str]]:
         yield "pneumothorax", "left" if state.pneumothorax[1] == "right" else "right"
 
 
-URGENT = ("nodule", "atelectasis", "fracture", "tube", "fibrosis", "emphysema")
-"""Further findings that an impression likes to repeat."""
-
-
 def further_axes(voice: Voice, state: State, omitted: dict[str, float]) -> list[str]:
     """The axes beside the five findings that a report speaks of, in the order of a report."""
     return [
-        axis
-        for axis, share in omitted.items()
-        if any(axis == of for of, _, _ in state.further_places()) and not voice.chance(share)
+        axis for axis, share in omitted.items() if state.present(axis) and not voice.chance(share)
     ]
 
 
@@ -362,7 +338,9 @@ def impression(
         One sentence at least, unless ``present`` and ``others`` stand under FINDINGS.
     """
     said = _five(voice, state, before, present, alone) if present else []
-    repeated = [axis for axis in others if alone or voice.chance(0.6 if axis in URGENT else 0.12)]
+    repeated = [
+        axis for axis in others if alone or voice.chance(0.6 if AXES[axis].urgent else 0.12)
+    ]
     if {"tube", "line"} <= set(repeated) and state.tube == "good" and voice.chance(0.4):
         said.append(positions(voice, state))
         repeated = [axis for axis in repeated if axis not in ("tube", "line")]

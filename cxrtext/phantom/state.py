@@ -1,10 +1,17 @@
-"""What can be seen in a study: the axes of its state and their values.
+"""What can be seen in a study: the axes of its state, with all that is a fact of one.
 
-How often each value occurs is in ``prevalence``.  Right and left are the patient's.
+A new finding has its entry in ``AXES`` and its field in ``State``, a function that draws it in
+``findings``, one that says it in ``sentences.present``, and its phrasings in ``phrases.yaml``.
+Right and left are the patient's.
 """
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from cxrtext.records import CHEX5
+
+SIDES = ("right", "left")
 
 LOBES = (
     "right lower lobe",
@@ -51,30 +58,229 @@ def _pneumothoraces() -> list[tuple[int, str, str]]:
     return [*values, (1, "both", "apical"), (2, "both", "apical")]
 
 
-VALUES: dict[str, tuple[Any, ...]] = {
-    "cardiomegaly": (0, 1, 2, 3),
-    "edema": ((0, ""), *((grade, lean) for grade in (1, 2, 3) for lean in ("", "right", "left"))),
-    "effusion": tuple((right, left) for right in range(4) for left in range(4)),
-    "pneumonia": ((0, ()), *_pneumonias()),
-    "pneumothorax": ((0, "", ""), *_pneumothoraces()),
-    "aorta": ("normal", "tortuous", "calcified"),
-    "spine": ("straight", "degenerative", "scoliosis right", "scoliosis left"),
-    "volume": ("normal", "low", "high"),
-    "atelectasis": ((0, ""), *((g, b) for b in BASES for g in (1, 2))),
-    "nodule": ((0, ""), *((g, lobe) for lobe in LOBES for g in (1, 2, 3))),
-    "granuloma": ("", *LOBES),
-    "emphysema": (0, 1, 2),
-    "fibrosis": (0, 1, 2),
-    "hernia": (0, 1, 2),
-    "diaphragm": ("", "right", "left"),
-    "fracture": (("", 0), *((side, rib) for side in ("right", "left") for rib in RIBS)),
-    "tube": ("", "good", "low", "high"),
-    "line": ("", "right ij", "left ij", "right picc", "left picc", "right subclavian"),
-    "pacemaker": ("", "left single", "left dual", "right dual"),
-    "drain": ("", "right", "left"),
-    "wires": (False, True),
+GRADE_SHARE = (0.46, 0.34, 0.20)
+"""How often a finding that is there is mild, moderate and severe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One thing that a study may show."""
+
+    values: Sequence[Any]  # every one that it can take; the first is the normal one
+    finding: str = ""  # as in the boxes and labels; "" where it has no box
+    parts: Callable[[Any], Iterable[str]] = lambda _: ()  # where a value is seen, as in the boxes
+    labels: tuple[str, ...] = ()  # CheXpert's, beside its own name
+    # Probability of another value than the normal one by age group, and the others' weights;
+    # without it a function of ``population`` says.
+    prevalence: tuple[float, float, float] | None = None
+    weights: Sequence[float] = ()
+    stays: bool = False  # whether it is that of the patient, not of the study
+    # How much more or less than others it is made fainter; None for what is as dense as ever.
+    faintness: float | None = None
+    omitted: float = 0.0  # probability that a report does not speak of it
+    urgent: bool = False  # whether an impression likes to repeat it
+    examples: tuple[Any, ...] = ()  # values in the gallery
+
+
+AXES: dict[str, Axis] = {
+    "cardiomegaly": Axis(
+        values=(0, 1, 2, 3),
+        finding="Cardiomegaly",
+        parts=lambda _: ("heart",),
+        labels=("Enlarged Cardiomediastinum",),
+        prevalence=(0.11, 0.22, 0.31),
+        weights=GRADE_SHARE,
+        examples=(1, 2, 3),
+    ),
+    "pneumothorax": Axis(
+        values=((0, "", ""), *_pneumothoraces()),
+        finding="Pneumothorax",
+        parts=lambda value: SIDES if value[1] == "both" else value[1:2],
+        faintness=0.7,
+        examples=((1, "right", "apical"), (2, "left", "lateral"), (4, "right", "tension")),
+    ),
+    "edema": Axis(
+        values=((0, ""), *((g, lean) for g in (1, 2, 3) for lean in ("", *SIDES))),
+        finding="Edema",
+        parts=lambda _: SIDES,
+        labels=("Lung Opacity",),
+        faintness=1.3,
+        examples=((1, ""), (2, "right"), (3, "")),
+    ),
+    "effusion": Axis(
+        values=tuple((right, left) for right in range(4) for left in range(4)),
+        finding="Pleural Effusion",
+        parts=lambda value: (side for side, grade in zip(SIDES, value, strict=True) if grade),
+        faintness=1.1,
+        examples=((1, 0), (0, 2), (3, 1)),
+    ),
+    "pneumonia": Axis(
+        values=((0, ()), *_pneumonias()),
+        finding="Pneumonia",
+        parts=lambda value: value[1],
+        labels=("Lung Opacity", "Consolidation"),
+        faintness=0.8,
+        examples=(
+            (1, ("right lower lobe",)),
+            (2, ("left upper lobe",)),
+            (3, ("right middle lobe",)),
+        ),
+    ),
+    "aorta": Axis(
+        values=("normal", "tortuous", "calcified"),
+        prevalence=(0.02, 0.14, 0.36),
+        weights=(0.6, 0.4),
+        stays=True,
+    ),
+    "spine": Axis(
+        values=("straight", "degenerative", "scoliosis right", "scoliosis left"),
+        prevalence=(0.05, 0.15, 0.34),
+        weights=(0.62, 0.25, 0.13),
+        stays=True,
+    ),
+    "volume": Axis(values=("normal", "low", "high")),
+    "tube": Axis(
+        values=("", "good", "low", "high"),
+        finding="Endotracheal Tube",
+        parts=lambda _: ("trachea",),
+        labels=("Support Devices",),
+        omitted=0.04,
+        urgent=True,
+        examples=("good", "low", "high"),
+    ),
+    "line": Axis(
+        values=("", "right ij", "left ij", "right picc", "left picc", "right subclavian"),
+        finding="Central Line",
+        parts=lambda value: value.split()[:1],
+        labels=("Support Devices",),
+        omitted=0.08,
+        examples=("right ij", "left picc", "right subclavian"),
+    ),
+    "drain": Axis(
+        values=("", *SIDES),
+        finding="Chest Tube",
+        parts=lambda value: (value,),
+        labels=("Support Devices",),
+        omitted=0.04,
+        examples=("right", "left", "right"),
+    ),
+    "atelectasis": Axis(
+        values=((0, ""), *((g, base) for base in BASES for g in (1, 2))),
+        finding="Atelectasis",
+        parts=lambda value: (s for s in SIDES if value[1] in ("both bases", f"{s} base")),
+        labels=("Lung Opacity",),
+        faintness=1.0,
+        omitted=0.10,
+        urgent=True,
+        examples=((1, "right base"), (1, "both bases"), (2, "left base")),
+    ),
+    "nodule": Axis(
+        values=((0, ""), *((g, lobe) for lobe in LOBES for g in (1, 2, 3))),
+        finding="Lung Lesion",
+        parts=lambda value: value[1:],
+        labels=("Lung Opacity",),
+        faintness=1.0,
+        omitted=0.06,
+        urgent=True,
+        examples=((1, "right upper lobe"), (2, "lingula"), (3, "right lower lobe")),
+    ),
+    "granuloma": Axis(
+        values=("", *LOBES),
+        finding="Granuloma",
+        parts=lambda value: (value,),
+        prevalence=(0.025, 0.05, 0.06),
+        weights=tuple(1.0 / (rank + 1.6) for rank in range(len(LOBES))),
+        stays=True,
+        faintness=1.0,
+        omitted=0.18,
+        examples=("left upper lobe", "right middle lobe", "right upper lobe"),
+    ),
+    "emphysema": Axis(
+        values=(0, 1, 2),
+        finding="Emphysema",
+        parts=lambda _: SIDES,
+        prevalence=(0.004, 0.05, 0.10),
+        weights=(0.65, 0.35),
+        stays=True,
+        faintness=1.0,
+        omitted=0.12,
+        urgent=True,
+        examples=(1, 2, 2),
+    ),
+    "fibrosis": Axis(
+        values=(0, 1, 2),
+        finding="Fibrosis",
+        parts=lambda _: SIDES,
+        prevalence=(0.006, 0.02, 0.05),
+        weights=(0.66, 0.34),
+        stays=True,
+        faintness=1.0,
+        omitted=0.10,
+        urgent=True,
+        examples=(1, 2, 2),
+    ),
+    "diaphragm": Axis(
+        values=("", *SIDES),
+        finding="Elevated Hemidiaphragm",
+        parts=lambda value: (value,),
+        prevalence=(0.015, 0.025, 0.04),
+        weights=(0.66, 0.34),
+        omitted=0.15,
+        examples=("right", "left", "right"),
+    ),
+    "hernia": Axis(
+        values=(0, 1, 2),
+        finding="Hiatal Hernia",
+        parts=lambda _: ("hiatus",),
+        prevalence=(0.004, 0.02, 0.055),
+        weights=(0.68, 0.32),
+        stays=True,
+        faintness=0.45,
+        omitted=0.18,
+        examples=(1, 2, 2),
+    ),
+    "fracture": Axis(
+        values=(("", 0), *((side, rib) for side in SIDES for rib in RIBS)),
+        finding="Fracture",
+        parts=lambda value: value[:1],
+        stays=True,
+        faintness=0.45,
+        omitted=0.10,
+        urgent=True,
+        examples=(("right", 6), ("left", 7), ("left", 4)),
+    ),
+    "pacemaker": Axis(
+        values=("", "left single", "left dual", "right dual"),
+        finding="Pacemaker",
+        parts=lambda value: value.split()[:1],
+        labels=("Support Devices",),
+        prevalence=(0.002, 0.018, 0.07),
+        weights=(0.3, 0.6, 0.1),
+        stays=True,
+        omitted=0.08,
+        examples=("left dual", "left single", "right dual"),
+    ),
+    "wires": Axis(
+        values=(False, True),
+        finding="Sternotomy Wires",
+        parts=lambda _: ("sternum",),
+        labels=("Support Devices",),
+        prevalence=(0.006, 0.045, 0.10),
+        weights=(1.0,),
+        stays=True,
+        omitted=0.15,
+        examples=(True, True, True),
+    ),
 }
-"""Every value that each axis of a study's state can take; the first is the normal one."""
+"""Everything that a study may show.
+
+The order is that of a report on what is beside the five CheX5 findings, of the draws of what stays
+with a patient, and of the draws of how faint a finding is: what is new comes last.
+"""
+
+VALUES = {name: axis.values for name, axis in AXES.items()}
+FIVE = tuple(name for name, axis in AXES.items() if axis.finding in CHEX5)
+"""The axes of the CheX5 findings, of which every report speaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,52 +312,23 @@ class State:
     drain: str = ""  # the side of a chest tube
     wires: bool = False  # sternotomy wires
 
-    def places(self) -> tuple[tuple[str, str], ...]:
-        """Every (finding, part) that is there; the parts are those of the boxes."""
-        places = [("Cardiomegaly", "heart")] if self.cardiomegaly else []
-        if self.edema[0]:
-            places += [("Edema", side) for side in ("right", "left")]
-        for side, grade in zip(("right", "left"), self.effusion, strict=True):
-            places += [("Pleural Effusion", side)] if grade else []
-        places += [("Pneumonia", lobe) for lobe in self.pneumonia[1]]
-        for side in ("right", "left"):
-            if self.pneumothorax[1] in (side, "both"):
-                places.append(("Pneumothorax", side))
-        return tuple(places)
+    def present(self, axis: str) -> bool:
+        """Whether an axis has another value than its normal one."""
+        return bool(getattr(self, axis) != VALUES[axis][0])
 
-    def further_places(self) -> tuple[tuple[str, str, str], ...]:
-        """Every (axis, finding, part) beside the five findings; spine and aorta have no place."""
-        base, sides = self.atelectasis[1], ("right", "left")
-        places = [
-            ("atelectasis", "Atelectasis", side)
-            for side in sides
-            if base in (BASES[2], f"{side} base")
-        ]
-        places += [("nodule", "Lung Lesion", self.nodule[1])] if self.nodule[0] else []
-        places += [("granuloma", "Granuloma", self.granuloma)] if self.granuloma else []
-        places += [("emphysema", "Emphysema", side) for side in sides if self.emphysema]
-        places += [("fibrosis", "Fibrosis", side) for side in sides if self.fibrosis]
-        places += [("hernia", "Hiatal Hernia", "hiatus")] if self.hernia else []
-        places += (
-            [("diaphragm", "Elevated Hemidiaphragm", self.diaphragm)] if self.diaphragm else []
+    def places(self, *axes: str) -> tuple[tuple[str, str], ...]:
+        """Every (finding, part) that is there, as in the boxes; by default of the five findings."""
+        return tuple(
+            (AXES[axis].finding, part)
+            for axis in axes or FIVE
+            if self.present(axis)
+            for part in AXES[axis].parts(getattr(self, axis))
         )
-        places += [("fracture", "Fracture", self.fracture[0])] if self.fracture[1] else []
-        places += [("tube", "Endotracheal Tube", "trachea")] if self.tube else []
-        places += [("line", "Central Line", self.line.split()[0])] if self.line else []
-        places += [("pacemaker", "Pacemaker", self.pacemaker.split()[0])] if self.pacemaker else []
-        places += [("drain", "Chest Tube", self.drain)] if self.drain else []
-        places += [("wires", "Sternotomy Wires", "sternum")] if self.wires else []
-        return tuple(places)
 
     def labels(self) -> dict[str, int]:
         """The CheX5 labels, 1 or 0, by finding."""
-        return {
-            "Cardiomegaly": int(self.cardiomegaly > 0),
-            "Edema": int(self.edema[0] > 0),
-            "Pleural Effusion": int(any(self.effusion)),
-            "Pneumonia": int(self.pneumonia[0] > 0),
-            "Pneumothorax": int(self.pneumothorax[0] > 0),
-        }
+        there = {AXES[axis].finding for axis in FIVE if self.present(axis)}
+        return {name: int(name in there) for name in CHEX5}
 
     def is_normal(self) -> bool:
         """Whether every axis has its normal value."""

@@ -5,7 +5,7 @@ import pytest
 
 from cxrtext.phantom import Patient, draw_phantom
 from cxrtext.phantom.anatomy import lay_out
-from cxrtext.phantom.findings import FINDINGS
+from cxrtext.phantom.findings import DRAWN
 from cxrtext.phantom.render import STREAMS, PlacedBox, attenuation
 from cxrtext.phantom.shapes import Map, blur
 from cxrtext.phantom.state import State
@@ -240,7 +240,7 @@ def test_blur_keeps_the_sum_and_spreads() -> None:
 
 
 def test_every_part_of_a_picture_has_a_random_stream_of_its_own() -> None:
-    names = [*STREAMS, *(finding.axis for finding in FINDINGS), "a finding of tomorrow"]
+    names = [*STREAMS, *DRAWN, "a finding of tomorrow"]
     numbers = {name: patient(State()).stream(name).integers(2**62) for name in names}
     assert len(set(numbers.values())) == len(numbers)
-    assert {finding.axis for finding in FINDINGS} <= set(STREAMS)
+    assert set(DRAWN) <= set(STREAMS)

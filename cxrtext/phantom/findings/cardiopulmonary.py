@@ -270,7 +270,7 @@ def fibrosis(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effec
         yield Effect("Fibrosis", lung.side, np.asarray(delta, np.float32), where)
 
 
-def raised_dome(anatomy: Anatomy, _: np.random.Generator) -> Iterator[Effect]:
+def diaphragm(anatomy: Anatomy, _: np.random.Generator) -> Iterator[Effect]:
     """What lies between a raised diaphragm and where it was; the body itself is raised."""
     side = anatomy.body.state.diaphragm
     if not side:

@@ -156,16 +156,6 @@ def _join(voice: Voice, first: Statement, second: Statement) -> Statement:
     return Statement(text, first.claim & second.claim, parts=(first, second))
 
 
-NAMES = {
-    "cardiomegaly": "Cardiomegaly",
-    "edema": "Edema",
-    "effusion": "Pleural Effusion",
-    "pneumonia": "Pneumonia",
-    "pneumothorax": "Pneumothorax",
-}
-"""CheX5 names by axis."""
-
-
 @dataclass(frozen=True, slots=True)
 class Pairing:
     """A sentence and the axes that it settles."""
@@ -177,7 +167,7 @@ class Pairing:
 def _pairing(
     voice: Voice, kind: str, claim: claims.Claim, axes: set[str], state: State, **slots: str
 ) -> Pairing:
-    shows = tuple(place for place in state.places() if place[0] in {NAMES[axis] for axis in axes})
+    shows = state.places(*sorted(axes))
     return Pairing(frozenset(axes), Statement(voice.say("together", kind, **slots), claim, shows))
 
 

@@ -1,6 +1,8 @@
 """The five findings in words."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -185,14 +187,14 @@ def atelectasis(voice: Voice, state: State, full: bool) -> Statement:
         return Statement(
             voice.say("chest", "atelectasis any"),
             claims.atelectasis(None),
-            shows(state, "atelectasis"),
+            state.places("atelectasis"),
         )
     if grade == 2 and base != BASES[2] and voice.chance(0.25):
         side = base.split()[0]
         return Statement(
             voice.say("chest", "opacity either", side=side),
             claims.basal_opacity(side),
-            shows(state, "atelectasis"),
+            state.places("atelectasis"),
         )
     text = voice.say(
         "chest", ("linear", "basal")[grade - 1], base=choose(voice.generator, BASE_WORDS[base])
@@ -201,13 +203,13 @@ def atelectasis(voice: Voice, state: State, full: bool) -> Statement:
         text = text.replace(f"{word.capitalize()} ", "Bibasilar ").replace(
             f" {word} a", " bibasilar a"
         )
-    return Statement(text, claims.atelectasis(base, grade), shows(state, "atelectasis"))
+    return Statement(text, claims.atelectasis(base, grade), state.places("atelectasis"))
 
 
 def nodule(voice: Voice, state: State, full: bool) -> Statement:
     """That there is a nodule or a mass."""
     grade, lobe = state.nodule
-    seen = shows(state, "nodule")
+    seen = state.places("nodule")
     if full:
         cm = voice.number(*((0.4, 0.9), (1.1, 2.9), (3.2, 6.5))[grade - 1], 1)
         slots = {"mm": voice.number(4, 9), "cm": cm, "lobe": voice.word(f"base {lobe}")}
@@ -228,7 +230,7 @@ def nodule(voice: Voice, state: State, full: bool) -> Statement:
 
 def granuloma(voice: Voice, state: State, full: bool) -> Statement:
     """That there is a calcified granuloma."""
-    lobe, seen = state.granuloma, shows(state, "granuloma")
+    lobe, seen = state.granuloma, state.places("granuloma")
     if full:
         slots = {"mm": voice.number(3, 9), "lobe": voice.word(f"base {lobe}")}
         return Statement(voice.say("chest", "granuloma", **slots), claims.granuloma(lobe), seen)
@@ -238,9 +240,9 @@ def granuloma(voice: Voice, state: State, full: bool) -> Statement:
     return Statement(voice.say("chest", "granuloma any"), claims.granuloma(None), seen)
 
 
-def graded(voice: Voice, axis: str, state: State, full: bool) -> Statement:
+def graded(axis: str, voice: Voice, state: State, full: bool) -> Statement:
     """That there is emphysema, fibrosis or a hiatal hernia."""
-    seen = shows(state, axis)
+    seen = state.places(axis)
     if full:
         grade = getattr(state, axis)
         return Statement(voice.say("chest", f"{axis} {grade}"), claims.graded(axis, grade), seen)
@@ -249,16 +251,16 @@ def graded(voice: Voice, axis: str, state: State, full: bool) -> Statement:
     return Statement(voice.say("chest", f"{axis} any"), claims.some(axis), seen)
 
 
-def diaphragm(voice: Voice, state: State) -> Statement:
+def diaphragm(voice: Voice, state: State, _: bool) -> Statement:
     """That a half of the diaphragm is elevated."""
     text = voice.say("chest", "diaphragm", side=state.diaphragm)
-    return Statement(text, exactly("diaphragm", state.diaphragm), shows(state, "diaphragm"))
+    return Statement(text, exactly("diaphragm", state.diaphragm), state.places("diaphragm"))
 
 
 def fracture(voice: Voice, state: State, full: bool) -> Statement:
     """That a rib is broken."""
     side, rib = state.fracture
-    seen = shows(state, "fracture")
+    seen = state.places("fracture")
     if full:
         number = ORDINALS[rib] if voice.chance(0.7) else f"{rib}th"
         text = voice.say("chest", "fracture", side=side, rib=number)
@@ -271,7 +273,7 @@ def fracture(voice: Voice, state: State, full: bool) -> Statement:
 
 def tube(voice: Voice, state: State, full: bool) -> Statement:
     """That there is an endotracheal tube, and where its tip lies."""
-    seen = shows(state, "tube")
+    seen = state.places("tube")
     if not full:
         return Statement(voice.say("devices", "tube any"), claims.some("tube"), seen)
     low, high = {"good": (3.0, 6.0), "low": (0.0, 0.0), "high": (7.2, 9.5)}[state.tube]
@@ -281,7 +283,7 @@ def tube(voice: Voice, state: State, full: bool) -> Statement:
 
 def line(voice: Voice, state: State, full: bool) -> Statement:
     """That there is a central line, and where it enters."""
-    seen = shows(state, "line")
+    seen = state.places("line")
     side, kind = state.line.split()
     if full:
         name = expand(voice.generator, choose(voice.generator, PHRASES["lines"][state.line]))
@@ -297,7 +299,7 @@ def line(voice: Voice, state: State, full: bool) -> Statement:
 def pacemaker(voice: Voice, state: State, full: bool) -> Statement:
     """That there is a pacemaker."""
     side, leads = state.pacemaker.split()
-    seen = shows(state, "pacemaker")
+    seen = state.places("pacemaker")
     if full:
         text = voice.say("devices", "pacemaker", side=side, leads=leads)
         return Statement(text, claims.pacemaker(side, leads), seen)
@@ -307,40 +309,40 @@ def pacemaker(voice: Voice, state: State, full: bool) -> Statement:
     return Statement(voice.say("devices", "pacemaker any"), claims.pacemaker(None), seen)
 
 
-def drain(voice: Voice, state: State) -> Statement:
+def drain(voice: Voice, state: State, _: bool) -> Statement:
     """That there is a chest tube."""
     text = voice.say("devices", "drain", side=state.drain)
-    return Statement(text, exactly("drain", state.drain), shows(state, "drain"))
+    return Statement(text, exactly("drain", state.drain), state.places("drain"))
 
 
-def wires(voice: Voice, state: State) -> Statement:
+def wires(voice: Voice, state: State, _: bool) -> Statement:
     """That there are sternotomy wires."""
-    return Statement(voice.say("devices", "wires"), claims.some("wires"), shows(state, "wires"))
+    return Statement(voice.say("devices", "wires"), claims.some("wires"), state.places("wires"))
 
 
 def positions(voice: Voice, state: State) -> Statement:
     """That the tube and the line lie well."""
-    seen = shows(state, "tube") + shows(state, "line")
+    seen = state.places("tube") + state.places("line")
     return Statement(voice.say("devices", "positions"), claims.DEVICES_GOOD, seen)
-
-
-def shows(state: State, axis: str) -> tuple[tuple[str, str], ...]:
-    """The (finding, part) pairs of an axis beside the five findings."""
-    return tuple((finding, part) for of, finding, part in state.further_places() if of == axis)
 
 
 def further(voice: Voice, axis: str, state: State, full: bool) -> Statement:
     """That an axis beside the five findings has another value than the normal one."""
-    if axis in ("emphysema", "fibrosis", "hernia"):
-        return graded(voice, axis, state, full)
-    if axis in ("diaphragm", "drain", "wires"):
-        return {"diaphragm": diaphragm, "drain": drain, "wires": wires}[axis](voice, state)
-    return {
-        "atelectasis": atelectasis,
-        "nodule": nodule,
-        "granuloma": granuloma,
-        "fracture": fracture,
-        "tube": tube,
-        "line": line,
-        "pacemaker": pacemaker,
-    }[axis](voice, state, full)
+    return FURTHER[axis](voice, state, full)
+
+
+FURTHER: dict[str, Callable[[Voice, State, bool], Statement]] = {
+    "tube": tube,
+    "line": line,
+    "drain": drain,
+    "atelectasis": atelectasis,
+    "nodule": nodule,
+    "granuloma": granuloma,
+    "emphysema": partial(graded, "emphysema"),
+    "fibrosis": partial(graded, "fibrosis"),
+    "diaphragm": diaphragm,
+    "hernia": partial(graded, "hernia"),
+    "fracture": fracture,
+    "pacemaker": pacemaker,
+    "wires": wires,
+}
