@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cxrtext.phantom.population import probability, unchanged_probability
-from cxrtext.phantom.state import LOBE_PAIRS, VALUES, State
+from cxrtext.phantom.state import BASES, LOBE_PAIRS, SIDES, VALUES, State
 
 GRADES = ("no", "mild", "moderate", "severe")
 SIZES = ("no", "small", "moderate", "large", "tension")
@@ -117,37 +117,39 @@ def exactly(axis: str, value: str) -> Claim:
     return where(f"{axis}: {value}", axis, lambda other: other == value)
 
 
+def _said(axis: str, words: Iterable[str | None], true: Callable[[Any], bool]) -> Claim:
+    """The claim of an axis that is named by the words that there are."""
+    said = " ".join(word for word in words if word)
+    return where(f"{axis}: {said}" if said else axis, axis, true)
+
+
 @cache
 def cardiomegaly(grade: int | None) -> Claim:
     """An enlarged heart, of one grade or of any (None)."""
-    if grade is None:
-        return where("cardiomegaly", "cardiomegaly", lambda value: value > 0)
-    return where(f"cardiomegaly: {GRADES[grade]}", "cardiomegaly", lambda value: value == grade)
+    words = [GRADES[grade]] if grade else []
+    return _said("cardiomegaly", words, lambda v: v == grade if grade else v > 0)
 
 
 @cache
 def edema(grade: int | None, lean: str | None = None) -> Claim:
     """Edema, of one grade or of any (None), worse on one side or not said (None)."""
-    words = [GRADES[grade]] if grade else []
-    words += [f"worse on the {lean}"] if lean else []
-    name = "edema" + (": " + ", ".join(words) if words else "")
-    return where(
-        name,
+    words = [GRADES[grade] if grade else None, f"worse on the {lean}" if lean else None]
+    return _said(
         "edema",
-        lambda value: value[0] > 0 and grade in (None, value[0]) and lean in (None, value[1]),
+        [", ".join(word for word in words if word)],
+        lambda v: v[0] > 0 and grade in (None, v[0]) and lean in (None, v[1]),
     )
 
 
 @cache
 def effusion(side: str, grade: int | None) -> Claim:
     """An effusion on a side, whatever the other side holds, or of equal size on both."""
-    size = f"{SIZES[grade]} " if grade else ""
-
-    def matches(value: tuple[int, int]) -> bool:
-        wanted = {"right": value[:1], "left": value[1:], "both": value}[side]
-        return all(size > 0 and grade in (None, size) for size in wanted)
-
-    return where(f"effusion: {size}{side}", "effusion", matches)
+    part = {"right": slice(0, 1), "left": slice(1, 2), "both": slice(0, 2)}[side]
+    return _said(
+        "effusion",
+        [SIZES[grade] if grade else None, side],
+        lambda v: all(size > 0 and grade in (None, size) for size in v[part]),
+    )
 
 
 @cache
@@ -157,37 +159,38 @@ def uneven_effusion(larger: str) -> Claim:
     return where(
         f"effusion: both, larger {larger}",
         "effusion",
-        lambda value: min(value) > 0 and sign * (value[0] - value[1]) > 0,
+        lambda v: min(v) > 0 and sign * (v[0] - v[1]) > 0,
     )
 
 
 @cache
 def no_effusion(side: str) -> Claim:
     """No effusion on one side."""
-    index = ("right", "left").index(side)
-    return where(f"effusion: none {side}", "effusion", lambda value: value[index] == 0)
+    index = SIDES.index(side)
+    return where(f"effusion: none {side}", "effusion", lambda v: v[index] == 0)
+
+
+@cache
+def no_large_effusion() -> Claim:
+    """No effusion of the largest grade; smaller ones may be there."""
+    return where("effusion: none large", "effusion", lambda v: max(v) < len(SIZES) - 2)
 
 
 @cache
 def pneumonia(lobes: tuple[str, ...], grade: int | None) -> Claim:
     """A pneumonia in all of these lobes at least, of one grade or of any (None)."""
-    size = f"{GRADES[grade]} " if grade else ""
-    return where(
-        f"pneumonia: {size}{' and '.join(lobes)}" if lobes else "pneumonia",
+    size = GRADES[grade] if grade and lobes else None
+    return _said(
         "pneumonia",
-        lambda value: value[0] > 0 and grade in (None, value[0]) and set(lobes).issubset(value[1]),
+        [size, " and ".join(lobes)],
+        lambda v: v[0] > 0 and grade in (None, v[0]) and set(lobes).issubset(v[1]),
     )
 
 
 @cache
-def multifocal(grade: int | None) -> Claim:
+def multifocal() -> Claim:
     """A pneumonia in two lobes."""
-    size = f": {GRADES[grade]}" if grade else ""
-    return where(
-        f"pneumonia multifocal{size}",
-        "pneumonia",
-        lambda value: value[1] in LOBE_PAIRS and grade in (None, value[0]),
-    )
+    return where("pneumonia multifocal", "pneumonia", lambda v: v[1] in LOBE_PAIRS)
 
 
 def lobe_side(lobe: str) -> str:
@@ -195,48 +198,45 @@ def lobe_side(lobe: str) -> str:
     return "right" if lobe.startswith("right") else "left"
 
 
+def _in_lung(side: str, lobes: Iterable[str]) -> bool:
+    return any(lobe_side(lobe) == side for lobe in lobes)
+
+
 @cache
 def pneumonia_on(side: str, grade: int | None = None) -> Claim:
     """A pneumonia somewhere on one side."""
-    size = f"{GRADES[grade]} " if grade else ""
-    return where(
-        f"pneumonia: {size}{side} lung",
-        "pneumonia",
-        lambda value: (
-            grade in (None, value[0]) and any(lobe_side(lobe) == side for lobe in value[1])
-        ),
-    )
+    words = [GRADES[grade] if grade else None, side, "lung"]
+    return _said("pneumonia", words, lambda v: grade in (None, v[0]) and _in_lung(side, v[1]))
+
+
+@cache
+def no_pneumonia_on(side: str) -> Claim:
+    """No pneumonia on one side."""
+    return where(f"pneumonia: none {side}", "pneumonia", lambda v: not _in_lung(side, v[1]))
 
 
 @cache
 def pneumothorax(side: str | None, grade: int | None = None, place: str | None = None) -> Claim:
     """A pneumothorax, its side, size and place said or not (None); "both" is also each side's."""
-    words = [SIZES[grade]] if grade else []
-    words += [word for word in (side, place) if word and word != "tension"]
-
-    def matches(value: tuple[int, str, str]) -> bool:
-        sides = (None, value[1]) if value[1] != "both" else (None, "both", "right", "left")
-        return (
-            value[0] > 0
-            and side in sides
-            and grade in (None, value[0])
-            and place in (None, value[2])
-        )
-
-    return where(
-        "pneumothorax" + (": " + " ".join(words) if words else ""), "pneumothorax", matches
+    return _said(
+        "pneumothorax",
+        [SIZES[grade] if grade else None, side, place],
+        lambda v: (
+            v[0] > 0
+            and (side in (None, v[1]) or (v[1] == "both" and side in SIDES))
+            and grade in (None, v[0])
+            and place in (None, v[2])
+        ),
     )
 
 
 @cache
 def no_pneumothorax(side: str) -> Claim:
     """No pneumothorax on one side."""
-    return where(
-        f"pneumothorax: none {side}", "pneumothorax", lambda value: value[1] not in (side, "both")
-    )
+    return where(f"pneumothorax: none {side}", "pneumothorax", lambda v: v[1] not in (side, "both"))
 
 
-BASES_BOTH = "both bases"
+BASES_BOTH = BASES[2]
 NODULES = ("no", "nodule", "large nodule", "mass")
 
 
@@ -244,7 +244,7 @@ NODULES = ("no", "nodule", "large nodule", "mass")
 def some(axis: str) -> Claim:
     """The axis has any value but the normal one."""
     normal = VALUES[axis][0]
-    return where(axis, axis, lambda value: value != normal)
+    return where(axis, axis, lambda v: v != normal)
 
 
 @cache
@@ -256,11 +256,9 @@ def graded(axis: str, grade: int) -> Claim:
 @cache
 def atelectasis(base: str | None, grade: int | None = None) -> Claim:
     """An atelectasis at a base or anywhere (None); at "both bases" is also at each."""
-    words = [("", "linear", "opacity")[grade]] if grade else []
-    words += [base] if base else []
-    return where(
-        "atelectasis" + (": " + " ".join(words) if words else ""),
+    return _said(
         "atelectasis",
+        [("", "linear", "opacity")[grade or 0], base],
         lambda v: (
             v[0] > 0 and grade in (None, v[0]) and (base in (None, v[1]) or v[1] == BASES_BOTH)
         ),
@@ -281,20 +279,15 @@ def nodule(place: str | None, grade: int | None = None) -> Claim:
 @cache
 def granuloma(place: str | None) -> Claim:
     """A calcified granuloma in a lobe, on a side, or anywhere (None)."""
-    return where(
-        "granuloma" + (f": {place}" if place else ""),
-        "granuloma",
-        lambda v: bool(v) and place in (None, v, lobe_side(v)),
-    )
+    return _said("granuloma", [place], lambda v: bool(v) and place in (None, v, lobe_side(v)))
 
 
 @cache
 def fracture(side: str | None, rib: int | None = None) -> Claim:
     """A broken rib, its side and number said or not (None)."""
-    words = [word for word in (side, f"rib {rib}" if rib else "") if word]
-    return where(
-        "fracture" + (": " + " ".join(words) if words else ""),
+    return _said(
         "fracture",
+        [side, f"rib {rib}" if rib else None],
         lambda v: v[1] > 0 and side in (None, v[0]) and rib in (None, v[1]),
     )
 
@@ -302,11 +295,7 @@ def fracture(side: str | None, rib: int | None = None) -> Claim:
 @cache
 def line(kind: str | None) -> Claim:
     """A central line that enters at a place, is a PICC, is of one side, or is any (None)."""
-    return where(
-        "line" + (f": {kind}" if kind else ""),
-        "line",
-        lambda v: bool(v) and (kind in (None, v) or kind in v.split()),
-    )
+    return _said("line", [kind], lambda v: bool(v) and kind in (None, v, *v.split()))
 
 
 @cache
@@ -314,11 +303,7 @@ def pacemaker(side: str | None, leads: str | None = None) -> Claim:
     """A pacemaker, its side and leads ("single", "dual") said or not (None)."""
     # All pacemakers of the right side have two leads.
     words = [word for word in (side, None if side == "right" else leads) if word]
-    return where(
-        "pacemaker" + (": " + " ".join(words) if words else ""),
-        "pacemaker",
-        lambda v: bool(v) and set(words) <= set(v.split()),
-    )
+    return _said("pacemaker", words, lambda v: bool(v) and set(words) <= set(v.split()))
 
 
 @cache
@@ -327,20 +312,17 @@ def scoliosis() -> Claim:
     return where("spine: scoliosis", "spine", lambda v: v.startswith("scoliosis"))
 
 
-@cache
-def no_large_effusion() -> Claim:
-    """No effusion of the largest grade; smaller ones may be there."""
-    return where("effusion: none large", "effusion", lambda v: max(v) < len(SIZES) - 2)
+def _part(axis: str, true: Callable[[Any], bool]) -> Claim:
+    """A claim that is only a part of another one."""
+    return where(f"{axis}: some values", axis, true)
 
 
 @cache
 def basal_opacity(side: str) -> Claim:
     """An opacity at a base, be it a pneumonia or an atelectasis."""
     lobe, base = f"{side} lower lobe", f"{side} base"
-    neither = where("pneumonia: some values", "pneumonia", lambda v: lobe not in v[1]) & where(
-        "atelectasis: some values",
-        "atelectasis",
-        lambda v: v[0] < 2 or v[1] not in (base, BASES_BOTH),
+    neither = _part("pneumonia", lambda v: lobe not in v[1]) & _part(
+        "atelectasis", lambda v: v[0] < 2 or v[1] not in (base, BASES_BOTH)
     )
     return Claim(f"opacity: {base}", neither.allowed, negated=True)
 
@@ -348,29 +330,14 @@ def basal_opacity(side: str) -> Claim:
 @cache
 def clear_lung(side: str) -> Claim:
     """Nothing within one lung: no pneumonia, edema, atelectasis, nodule, granuloma or fibrosis."""
-    base = f"{side} base"
-    parts = (
-        where(
-            "pneumonia: some values",
-            "pneumonia",
-            lambda v: all(lobe_side(lobe) != side for lobe in v[1]),
-        ),
-        where("atelectasis: some values", "atelectasis", lambda v: v[1] not in (base, BASES_BOTH)),
-        where("nodule: some values", "nodule", lambda v: not v[1] or lobe_side(v[1]) != side),
-        where("granuloma: some values", "granuloma", lambda v: not v or lobe_side(v) != side),
+    return _named(
+        f"lung clear: {side}",
+        _part("pneumonia", lambda v: not _in_lung(side, v[1])),
+        _part("atelectasis", lambda v: v[1] not in (f"{side} base", BASES_BOTH)),
+        _part("nodule", lambda v: not v[1] or lobe_side(v[1]) != side),
+        _part("granuloma", lambda v: not v or lobe_side(v) != side),
         none("edema"),
         none("fibrosis"),
-    )
-    return Claim(f"lung clear: {side}", all_of(parts).allowed)
-
-
-@cache
-def no_pneumonia_on(side: str) -> Claim:
-    """No pneumonia on one side."""
-    return where(
-        f"pneumonia: none {side}",
-        "pneumonia",
-        lambda v: all(lobe_side(lobe) != side for lobe in v[1]),
     )
 
 
@@ -386,11 +353,10 @@ LUNGS_CLEAR = _named(
 OTHERWISE_CLEAR = none("edema") & none("pneumonia") & none("atelectasis")
 """No opacity beside a nodule, granuloma or scars, which another sentence names."""
 
-_LITTLE_ATELECTASIS = where("atelectasis: some values", "atelectasis", lambda v: v[0] < 2)
 NOTHING_ACUTE = _named(
     "nothing acute",
     *map(none, ("edema", "effusion", "pneumonia", "pneumothorax")),
-    _LITTLE_ATELECTASIS,
+    _part("atelectasis", lambda v: v[0] < 2),
 )
 """None of the acute findings; lines of atelectasis are not counted as one."""
 
@@ -401,7 +367,7 @@ MEDIASTINUM = _named(
     "mediastinum: normal",
     exactly("aorta", "normal"),
     none("hernia"),
-    where("pneumothorax: some values", "pneumothorax", lambda v: v[0] < 4),
+    _part("pneumothorax", lambda v: v[0] < 4),
 )
 """A normal aorta, no hernia, no shift."""
 

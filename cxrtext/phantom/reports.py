@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cxrtext.phantom.claims import LUNGS_CLEAR, lobe_side
+from cxrtext.phantom.claims import DEVICES_GOOD, LUNGS_CLEAR, lobe_side
 from cxrtext.phantom.sentences.absent import (
     denial,
     deny,
@@ -24,7 +24,7 @@ from cxrtext.phantom.sentences.combined import (
     resolved,
 )
 from cxrtext.phantom.sentences.grammar import PHRASES, choose, fill, misspell
-from cxrtext.phantom.sentences.present import Statement, Voice, further, positions
+from cxrtext.phantom.sentences.present import Statement, Voice
 from cxrtext.phantom.state import AXES, State
 
 FIVE = ("pneumonia", "edema", "effusion", "pneumothorax", "cardiomegaly")
@@ -193,8 +193,8 @@ class _Description:
             if axis in self.others:
                 # The coarse words for a nodule recommend or recall what only FINDINGS describe.
                 full = axis == "nodule" or self.voice.chance(0.88)
-                named = further(self.voice, axis, self.state, full)
-                said += compare(self.voice, [named], axis, self.state, self.before)
+                named = self.voice.present(axis, self.state, full)
+                said += compare(self.voice, named, axis, self.state, self.before)
         return said
 
     def lungs(self) -> list[Statement]:
@@ -342,11 +342,12 @@ def impression(
         axis for axis in others if alone or voice.chance(0.6 if AXES[axis].urgent else 0.12)
     ]
     if {"tube", "line"} <= set(repeated) and state.tube == "good" and voice.chance(0.4):
-        said.append(positions(voice, state))
+        text = voice.say("devices", "positions")
+        said.append(Statement(text, DEVICES_GOOD, state.places("tube", "line")))
         repeated = [axis for axis in repeated if axis not in ("tube", "line")]
     for axis in repeated:
-        named = further(voice, axis, state, voice.chance(0.75 if alone else 0.35))
-        said += compare(voice, [named], axis, state, before)
+        named = voice.present(axis, state, voice.chance(0.75 if alone else 0.35))
+        said += compare(voice, named, axis, state, before)
     if state.is_normal() and voice.chance(0.35):
         said.append(deny(voice, "normal"))
     elif denial("acute").holds(state) and voice.chance(0.75 if said else 1.0):
