@@ -1,6 +1,6 @@
 """Whole reports: which statements stand in which section."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,6 +59,204 @@ class Report:
         raise LookupError(f"no sentence speaks of {finding}, {part}")
 
 
+OMITTED = {name: axis.omitted for name, axis in AXES.items() if axis.omitted}
+"""Probability that a report does not speak of a finding that is there, by axis.
+
+The five findings are never left out; a spine or an aorta that is not normal is named with 0.85,
+and a lung volume that is not with 0.9, in a report that has FINDINGS.
+"""
+
+LUNG = ("atelectasis", "nodule", "granuloma", "emphysema", "fibrosis")
+DEVICES = ("tube", "line", "drain", "pacemaker", "wires")
+
+PASSING = (
+    *("pneumonia", "edema", "effusion", "pneumothorax", "atelectasis", "tube", "line", "drain"),
+)
+"""What a report may name when it is no longer there."""
+
+ORDERS = (
+    ("lungs", "pleura", "heart", "bones"),
+    ("heart", "lungs", "pleura", "bones"),
+    ("heart", "pleura", "lungs", "bones"),
+    ("lungs", "heart", "pleura", "bones"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes on one study, section by section."""
+
+    voice: Voice
+    state: State
+    before: State | None  # the state of the patient's study before
+    present: list[str]  # axes of the five findings that are there
+    others: list[str]  # further axes that the report speaks of
+
+    def findings(self) -> list[Statement]:
+        """FINDINGS: one sentence at least; all of ``present`` and ``others`` is named."""
+        voice, state = self.voice, self.state
+        parts = {
+            "lungs": self.lungs(),
+            "pleura": self.pleura(),
+            "heart": self.heart(),
+            "bones": self.bones(),
+        }
+        weights = (0.33, 0.36, 0.13, 0.18)
+        order = ORDERS[int(voice.generator.choice(len(ORDERS), p=weights))]
+        said = [statement for part in order for statement in parts[part]]
+        devices = self.named(*DEVICES)
+        if not devices and denial("devices").holds(state) and voice.chance(0.02):
+            devices = [deny(voice, "devices")]
+        said += resolved(voice, PASSING, state, self.before)
+        said = [*devices, *said] if voice.chance(0.6) else [*said, *devices]
+        return said or [deny(voice, "cardiomegaly")]
+
+    def named(self, *axes: str) -> list[Statement]:
+        """Those of some findings that the report speaks of."""
+        said = []
+        for axis in axes:
+            if axis in self.present or axis in self.others:
+                # The coarse words for a nodule recommend or recall what only FINDINGS describe.
+                full = 0.85 if axis in self.present else 0.88
+                said += self._compared(axis, axis == "nodule" or self.voice.chance(full))
+        return said
+
+    def _compared(self, axis: str, full: bool) -> list[Statement]:
+        said = self.voice.present(axis, self.state, full)
+        return compare(self.voice, said, axis, self.state, self.before)
+
+    def lungs(self) -> list[Statement]:
+        """Volume, opacities, or that the lungs are clear."""
+        voice, state = self.voice, self.state
+        if LUNGS_CLEAR.holds(state) and voice.chance(0.16):
+            return [clear_and_volume(voice, state), *self.named(*LUNG)]
+        named = voice.chance(0.17 if state.volume == "normal" else 0.9)
+        said = [incidental(voice, "volume", state.volume)] if named else []
+        opacities = self.named("pneumonia", "edema", *LUNG)
+        said += opacities
+        clear = lungs(voice, state)
+        # "Otherwise" wants something said before.
+        fits = clear and (opacities or clear.claim == LUNGS_CLEAR)
+        if clear and fits and voice.chance(0.62 if not opacities else 0.45):
+            said.append(clear)
+        if "edema" not in self.present and voice.chance(0.2):
+            said.append(deny(voice, "edema"))
+        said += self._clear_side()
+        return said
+
+    def _clear_side(self) -> Iterator[Statement]:
+        """The lung on the other side of a pneumonia."""
+        sides = {lobe_side(lobe) for lobe in self.state.pneumonia[1]}
+        if len(sides) == 1 and self.voice.chance(0.3):
+            side = "left" if "right" in sides else "right"
+            statement = deny_side(self.voice, "lung", side)
+            if not statement.claim.holds(self.state):
+                statement = deny_side(self.voice, "pneumonia", side)
+            yield statement
+
+    def pleura(self) -> list[Statement]:
+        """Effusions, air, and a list of what is not there."""
+        voice, state = self.voice, self.state
+        said = self.named("effusion", "pneumothorax", "diaphragm")
+        absent = [a for a in ("pneumonia", "effusion", "pneumothorax") if a not in self.present]
+        if max(state.effusion) < 3 and voice.chance(0.14 if "effusion" in absent else 0.05):
+            absent = [a for a in absent if a != "effusion"] + ["large effusion"]
+        rest = [a for a in ("edema", "nodule", "atelectasis") if denial(a).holds(state)]
+        absent += [a for a in rest if voice.chance({"edema": 0.12, "nodule": 0.09}.get(a, 0.03))]
+        if len(absent) > 1 and voice.chance(0.62):
+            if voice.chance(0.45):
+                voice.generator.shuffle(absent)
+            count = len(absent) if voice.chance(0.5) else 2
+            said.append(deny_all(voice, absent[:count]))
+            absent = absent[count:]
+        said += [deny(voice, axis) for axis in absent if voice.chance(0.45)]
+        for axis, clear in _clear_sides(state):
+            if voice.chance(0.15):
+                said.append(deny_side(voice, axis, clear))
+        return said
+
+    def heart(self) -> list[Statement]:
+        """Heart, aorta and mediastinum."""
+        voice, state = self.voice, self.state
+        if denial("heart mediastinum").holds(state) and voice.chance(0.42):
+            return [deny(voice, "heart mediastinum")]
+        said = self.named("cardiomegaly")
+        if not said and state.aorta != "normal" and voice.chance(0.15):
+            return [heart_and_aorta(voice, state), *self.named("hernia")]
+        if not said and voice.chance(0.8):
+            said.append(deny(voice, "cardiomegaly"))
+        if state.aorta != "normal":
+            said += [incidental(voice, "aorta", state.aorta)] if voice.chance(0.85) else []
+        elif denial("mediastinum").holds(state) and voice.chance(0.34):
+            said.append(deny(voice, "mediastinum"))
+        return said + self.named("hernia")
+
+    def bones(self) -> list[Statement]:
+        """Spine and ribs."""
+        voice, state = self.voice, self.state
+        said = self.named("fracture")
+        if state.spine != "straight" and voice.chance(0.85):
+            said.append(incidental(voice, "spine", state.spine))
+        elif denial("bones").holds(state) and voice.chance(0.2):
+            return [deny(voice, "bones")]
+        elif state.spine == "straight" and voice.chance(0.06):
+            said.append(incidental(voice, "spine", state.spine))
+        if denial("fracture").holds(state) and voice.chance(0.2):
+            said.append(deny(voice, "fracture"))
+        return said
+
+    def impression(self, *, alone: bool) -> list[Statement]:
+        """IMPRESSION: one sentence at least, unless all that is there stands under FINDINGS.
+
+        Args:
+            alone: Whether there is no other section.
+        """
+        voice, state = self.voice, self.state
+        said: list[Statement] = []
+        left = self.present
+        options = list(pairings(voice, state)) if left else []
+        if options and voice.chance(0.5):
+            pairing = options[int(voice.generator.integers(len(options)))]
+            said.append(pairing.statement)
+            left = [axis for axis in left if axis not in pairing.axes]
+        for axis in left:
+            if alone or voice.chance(0.8):
+                said += self._compared(axis, voice.chance(0.75 if alone else 0.4))
+        repeated = [
+            a for a in self.others if alone or voice.chance(0.6 if AXES[a].urgent else 0.12)
+        ]
+        if {"tube", "line"} <= set(repeated) and state.tube == "good" and voice.chance(0.4):
+            text = voice.say("devices", "positions")
+            said.append(Statement(text, DEVICES_GOOD, state.places("tube", "line")))
+            repeated = [axis for axis in repeated if axis not in ("tube", "line")]
+        for axis in repeated:
+            said += self._compared(axis, voice.chance(0.75 if alone else 0.35))
+        if state.is_normal() and voice.chance(0.35):
+            said.append(deny(voice, "normal"))
+        elif denial("acute").holds(state) and voice.chance(0.75 if said else 1.0):
+            said.insert(0 if voice.chance(0.4) else len(said), deny(voice, "acute"))
+        return said + self._denials()
+
+    def _denials(self) -> list[Statement]:
+        """What the reader may have feared and is not there."""
+        voice = self.voice
+        feared = ("pneumonia", "effusion", "pneumothorax", "edema")
+        absent = [axis for axis in feared if axis not in self.present]
+        if len(absent) > 1 and voice.chance(0.1):
+            voice.generator.shuffle(absent)
+            return [deny_all(voice, absent[: 2 + int(voice.chance(0.3))])]
+        return [deny(voice, axis) for axis in absent if axis != "effusion" and voice.chance(0.09)]
+
+
+def _clear_sides(state: State) -> Iterator[tuple[str, str]]:
+    """The side without an effusion, or a pneumothorax, where the other one has it."""
+    right, left = state.effusion
+    if bool(right) != bool(left):
+        yield "effusion", "left" if right else "right"
+    if state.pneumothorax[1] in ("right", "left"):
+        yield "pneumothorax", "left" if state.pneumothorax[1] == "right" else "right"
+
+
 def _finish(voice: Voice, said: list[Statement]) -> tuple[Statement, ...]:
     """Join some sentences, drop repetitions, and let the pen slip."""
     texts: set[str] = set()
@@ -87,17 +285,18 @@ def write_report(
 
     Returns:
         The report; each of the five findings that is present is spoken of at least once, every
-        other finding unless it is left out, with the probabilities of ``description.OMITTED``.
+        other finding unless it is left out, with the probabilities of ``OMITTED``.
     """
     voice = Voice(generator)
     shape = generator.random()
     present = [axis for axis in FIVE if state.present(axis)]
-    others = further_axes(voice, state, OMITTED)
-    findings = description(voice, state, before, present, others) if shape > 0.12 else []
+    others = [a for a, share in OMITTED.items() if state.present(a) and not voice.chance(share)]
+    writer = _Writer(voice, state, before, present, others)
+    findings = writer.findings() if shape > 0.12 else []
     # A report without IMPRESSION says everything under FINDINGS, and the other way round.
     brief: list[Statement] = []
     if shape < 0.86:
-        brief = impression(voice, state, before, present, others, not findings)
+        brief = writer.impression(alone=not findings)
         if same and voice.chance(0.35):
             brief.append(unchanged(voice))
     if not findings and not brief:
@@ -112,245 +311,3 @@ def write_report(
         findings=_finish(voice, findings),
         impression=_finish(voice, brief),
     )
-
-
-OMITTED = {name: axis.omitted for name, axis in AXES.items() if axis.omitted}
-"""Probability that a report does not speak of a finding that is there, by axis.
-
-The five findings are never left out; a spine or an aorta that is not normal is named with 0.85,
-and a lung volume that is not with 0.9, in a report that has FINDINGS.
-"""
-
-LUNG = ("atelectasis", "nodule", "granuloma", "emphysema", "fibrosis")
-DEVICES = ("tube", "line", "drain", "pacemaker", "wires")
-
-PASSING = (
-    *("pneumonia", "edema", "effusion", "pneumothorax", "atelectasis", "tube", "line", "drain"),
-)
-"""What a report may name when it is no longer there."""
-
-ORDERS = (
-    ("lungs", "pleura", "heart", "bones"),
-    ("heart", "lungs", "pleura", "bones"),
-    ("heart", "pleura", "lungs", "bones"),
-    ("lungs", "heart", "pleura", "bones"),
-)
-
-
-def description(
-    voice: Voice, state: State, before: State | None, present: Sequence[str], others: Sequence[str]
-) -> list[Statement]:
-    """The sentences of FINDINGS.
-
-    Returns:
-        One sentence at least; all of ``present`` and ``others`` is named.
-    """
-    parts_of = _Description(voice, state, before, present, others)
-    parts = {
-        "lungs": parts_of.lungs(),
-        "pleura": parts_of.pleura(),
-        "heart": parts_of.heart(),
-        "bones": parts_of.bones(),
-    }
-    weights = (0.33, 0.36, 0.13, 0.18)
-    order = ORDERS[int(voice.generator.choice(len(ORDERS), p=weights))]
-    said = [statement for part in order for statement in parts[part]]
-    devices = parts_of.further(DEVICES)
-    if not devices and denial("devices").holds(state) and voice.chance(0.02):
-        devices = [deny(voice, "devices")]
-    said += resolved(voice, PASSING, state, before)
-    said = [*devices, *said] if voice.chance(0.6) else [*said, *devices]
-    return said or [deny(voice, "cardiomegaly")]
-
-
-class _Description:
-    """Describes one study, part by part."""
-
-    def __init__(
-        self,
-        voice: Voice,
-        state: State,
-        before: State | None,
-        present: Sequence[str],
-        others: Sequence[str],
-    ) -> None:
-        self.voice, self.state, self.before = voice, state, before
-        self.present, self.others = present, others
-
-    def five(self, *axes: str) -> list[Statement]:
-        """Those of the five findings that are there."""
-        said = []
-        for axis in axes:
-            if axis in self.present:
-                named = self.voice.present(axis, self.state, self.voice.chance(0.85))
-                said += compare(self.voice, named, axis, self.state, self.before)
-        return said
-
-    def further(self, axes: Sequence[str]) -> list[Statement]:
-        """Those further findings that are named."""
-        said = []
-        for axis in axes:
-            if axis in self.others:
-                # The coarse words for a nodule recommend or recall what only FINDINGS describe.
-                full = axis == "nodule" or self.voice.chance(0.88)
-                named = self.voice.present(axis, self.state, full)
-                said += compare(self.voice, named, axis, self.state, self.before)
-        return said
-
-    def lungs(self) -> list[Statement]:
-        """Volume, opacities, or that the lungs are clear."""
-        voice, state = self.voice, self.state
-        if LUNGS_CLEAR.holds(state) and voice.chance(0.16):
-            return [clear_and_volume(voice, state), *self.further(LUNG)]
-        named = voice.chance(0.17 if state.volume == "normal" else 0.9)
-        said = [incidental(voice, "volume", state.volume)] if named else []
-        opacities = self.five("pneumonia", "edema") + self.further(LUNG)
-        said += opacities
-        clear = lungs(voice, state)
-        # "Otherwise" wants something said before.
-        fits = clear and (opacities or clear.claim == LUNGS_CLEAR)
-        if clear and fits and voice.chance(0.62 if not opacities else 0.45):
-            said.append(clear)
-        if "edema" not in self.present and voice.chance(0.2):
-            said.append(deny(voice, "edema"))
-        said += self._clear_side()
-        return said
-
-    def _clear_side(self) -> Iterator[Statement]:
-        """The lung on the other side of a pneumonia."""
-        sides = {lobe_side(lobe) for lobe in self.state.pneumonia[1]}
-        if len(sides) == 1 and self.voice.chance(0.3):
-            side = "left" if "right" in sides else "right"
-            statement = deny_side(self.voice, "lung", side)
-            if not statement.claim.holds(self.state):
-                statement = deny_side(self.voice, "pneumonia", side)
-            yield statement
-
-    def pleura(self) -> list[Statement]:
-        """Effusions, air, and a list of what is not there."""
-        voice, state = self.voice, self.state
-        said = self.five("effusion", "pneumothorax") + self.further(("diaphragm",))
-        absent = [a for a in ("pneumonia", "effusion", "pneumothorax") if a not in self.present]
-        if max(state.effusion) < 3 and voice.chance(0.14 if "effusion" in absent else 0.05):
-            absent = [a for a in absent if a != "effusion"] + ["large effusion"]
-        rest = [a for a in ("edema", "nodule", "atelectasis") if denial(a).holds(state)]
-        absent += [a for a in rest if voice.chance({"edema": 0.12, "nodule": 0.09}.get(a, 0.03))]
-        if len(absent) > 1 and voice.chance(0.62):
-            if voice.chance(0.45):
-                voice.generator.shuffle(absent)
-            count = len(absent) if voice.chance(0.5) else 2
-            said.append(deny_all(voice, absent[:count]))
-            absent = absent[count:]
-        said += [deny(voice, axis) for axis in absent if voice.chance(0.45)]
-        for axis, clear in _clear_sides(state):
-            if voice.chance(0.15):
-                said.append(deny_side(voice, axis, clear))
-        return said
-
-    def heart(self) -> list[Statement]:
-        """Heart, aorta and mediastinum."""
-        voice, state = self.voice, self.state
-        if denial("heart mediastinum").holds(state) and voice.chance(0.42):
-            return [deny(voice, "heart mediastinum")]
-        said = self.five("cardiomegaly")
-        if not said and state.aorta != "normal" and voice.chance(0.15):
-            return [heart_and_aorta(voice, state), *self.further(("hernia",))]
-        if not said and voice.chance(0.8):
-            said.append(deny(voice, "cardiomegaly"))
-        if state.aorta != "normal":
-            said += [incidental(voice, "aorta", state.aorta)] if voice.chance(0.85) else []
-        elif denial("mediastinum").holds(state) and voice.chance(0.34):
-            said.append(deny(voice, "mediastinum"))
-        return said + self.further(("hernia",))
-
-    def bones(self) -> list[Statement]:
-        """Spine and ribs."""
-        voice, state = self.voice, self.state
-        said = self.further(("fracture",))
-        if state.spine != "straight" and voice.chance(0.85):
-            said.append(incidental(voice, "spine", state.spine))
-        elif denial("bones").holds(state) and voice.chance(0.2):
-            return [deny(voice, "bones")]
-        elif state.spine == "straight" and voice.chance(0.06):
-            said.append(incidental(voice, "spine", state.spine))
-        if denial("fracture").holds(state) and voice.chance(0.2):
-            said.append(deny(voice, "fracture"))
-        return said
-
-
-def _clear_sides(state: State) -> Iterator[tuple[str, str]]:
-    """The side without an effusion, or a pneumothorax, where the other one has it."""
-    right, left = state.effusion
-    if bool(right) != bool(left):
-        yield "effusion", "left" if right else "right"
-    if state.pneumothorax[1] in ("right", "left"):
-        yield "pneumothorax", "left" if state.pneumothorax[1] == "right" else "right"
-
-
-def further_axes(voice: Voice, state: State, omitted: dict[str, float]) -> list[str]:
-    """The axes beside the five findings that a report speaks of, in the order of a report."""
-    return [
-        axis for axis, share in omitted.items() if state.present(axis) and not voice.chance(share)
-    ]
-
-
-def _five(
-    voice: Voice, state: State, before: State | None, present: list[str], alone: bool
-) -> list[Statement]:
-    """The five findings, two at once where it suits."""
-    said: list[Statement] = []
-    options = list(pairings(voice, state))
-    left = present
-    if options and voice.chance(0.5):
-        pairing = options[int(voice.generator.integers(len(options)))]
-        said.append(pairing.statement)
-        left = [axis for axis in present if axis not in pairing.axes]
-    for axis in left:
-        if alone or voice.chance(0.8):
-            named = voice.present(axis, state, voice.chance(0.75 if alone else 0.4))
-            said += compare(voice, named, axis, state, before)
-    return said
-
-
-def _denials(voice: Voice, present: list[str]) -> list[Statement]:
-    """What the reader may have feared and is not there."""
-    absent = [a for a in ("pneumonia", "effusion", "pneumothorax", "edema") if a not in present]
-    if len(absent) > 1 and voice.chance(0.1):
-        voice.generator.shuffle(absent)
-        return [deny_all(voice, absent[: 2 + int(voice.chance(0.3))])]
-    return [deny(voice, axis) for axis in absent if axis != "effusion" and voice.chance(0.09)]
-
-
-def impression(
-    voice: Voice,
-    state: State,
-    before: State | None,
-    present: list[str],
-    others: list[str],
-    alone: bool,
-) -> list[Statement]:
-    """The sentences of IMPRESSION; ``alone`` says that there is no other section.
-
-    Args:
-        alone: Whether there is no other section.
-
-    Returns:
-        One sentence at least, unless ``present`` and ``others`` stand under FINDINGS.
-    """
-    said = _five(voice, state, before, present, alone) if present else []
-    repeated = [
-        axis for axis in others if alone or voice.chance(0.6 if AXES[axis].urgent else 0.12)
-    ]
-    if {"tube", "line"} <= set(repeated) and state.tube == "good" and voice.chance(0.4):
-        text = voice.say("devices", "positions")
-        said.append(Statement(text, DEVICES_GOOD, state.places("tube", "line")))
-        repeated = [axis for axis in repeated if axis not in ("tube", "line")]
-    for axis in repeated:
-        named = voice.present(axis, state, voice.chance(0.75 if alone else 0.35))
-        said += compare(voice, named, axis, state, before)
-    if state.is_normal() and voice.chance(0.35):
-        said.append(deny(voice, "normal"))
-    elif denial("acute").holds(state) and voice.chance(0.75 if said else 1.0):
-        said.insert(0 if voice.chance(0.4) else len(said), deny(voice, "acute"))
-    said += _denials(voice, present)
-    return said
