@@ -3,7 +3,9 @@
 import os
 import sqlite3
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,35 +21,22 @@ from cxrtext.files import (
 )
 from cxrtext.files.digests import read_sums
 
+Check = Callable[[Path], list[str] | None]
+"""Takes a file, or a folder's catalogue; gives, or raises, what is wrong, a line each."""
+
 MAX_JSON = 64 * 2**20  # bytes of a JSON file that is looked into
 
 
 @dataclass(slots=True)
 class FilesReport:
-    """What a check of a folder found.
-
-    Args:
-        folder: The folder.
-        checked: Files compared with a digest or a checksum, by kind.
-        unchecked: Files that carry none: images as they came, pages, figures, the user's own.
-        problems: A line each; [] where every file is what was written.
-        unfinished: What killed runs left half written; the next run removes it.
-    """
+    """What a check of a folder found."""
 
     folder: Path
-    checked: dict[str, int] = field(default_factory=dict)
-    unchecked: int = 0
-    problems: list[str] = field(default_factory=list)
-    unfinished: int = 0
-
-    def note(self, kind: str, problems: list[str], count: int = 1) -> None:
-        """Count files of a kind, and what is wrong with them."""
-        self.checked[kind] = self.checked.get(kind, 0) + count
-        self.problems += problems
-
-
-Check = Callable[[Path], list[str]]
-"""Takes a file, or a folder's catalogue; gives what is wrong, a line each."""
+    # files compared with a digest or a checksum, by kind.
+    checked: Counter[str] = field(default_factory=Counter)
+    unchecked: int = 0  # files that carry none: images as they came, pages, figures, the user's own
+    problems: list[str] = field(default_factory=list)  # a line each
+    unfinished: int = 0  # what killed runs left half written; the next run removes it
 
 
 def check_files(folder: Path, progress: Callable[[Path], None] | None = None) -> FilesReport:
@@ -71,7 +60,8 @@ def check_files(folder: Path, progress: Callable[[Path], None] | None = None) ->
         if path.name == SUMS:
             names = _listed(path.parent)
             listed |= {path, *(path.parent / name for name in names)}
-            report.note(f"listed in {SUMS}", file_problems(path.parent), len(names))
+            report.checked[f"listed in {SUMS}"] += len(names)
+            report.problems += file_problems(path.parent)
     for path in paths:
         if progress is not None:
             progress(path)
@@ -84,7 +74,8 @@ def check_files(folder: Path, progress: Callable[[Path], None] | None = None) ->
         if check is None:
             report.unchecked += 1
         else:
-            report.note(kind, check(path))
+            report.checked[kind] += 1
+            report.problems += _problems(path, check)
     return report
 
 
@@ -129,6 +120,15 @@ def _listed(folder: Path) -> list[str]:
         return []
 
 
+def _problems(path: Path, check: Check) -> list[str]:
+    try:
+        return check(path) or []
+    except CxrTextError as error:
+        return [str(error)]
+    except (OSError, ValueError, sqlite3.DatabaseError) as error:
+        return [f"{path}: {error}"]
+
+
 def _kind_of(path: Path) -> tuple[str, Check | None]:
     """What a file is, and what checks it; None for what carries no digest."""
     name, suffix = path.name, path.suffix.lower()
@@ -151,92 +151,70 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
     return "", None
 
 
-def _attempt(path: Path, work: Callable[[], object]) -> list[str]:
-    try:
-        work()
-    except CxrTextError as error:
-        return [str(error)]
-    except (OSError, ValueError, sqlite3.DatabaseError) as error:
-        return [f"{path}: {error}"]
-    return []
-
-
-def _scored_sentences(path: Path) -> list[str]:
+def _scored_sentences(path: Path) -> None:
     from cxrtext.records.sentences import META, check_notes
 
     table = path.with_name(path.name.removesuffix(META))
     if not table.is_file():
-        return [f"{table}: is missing; its notes are there ({path.name})"]
-    return _attempt(path, lambda: check_notes(table))
+        raise DataError(f"{table}: is missing; its notes are there ({path.name})")
+    check_notes(table)
 
 
 def _is_sealed(path: Path) -> bool:
-    if path.stat().st_size > MAX_JSON:
-        return False
-    return f'"{SEAL}"'.encode() in path.read_bytes()
+    return path.stat().st_size <= MAX_JSON and f'"{SEAL}"'.encode() in path.read_bytes()
 
 
-def _sealed(path: Path) -> list[str]:
-    return _attempt(path, lambda: read_sealed(path))
+def _sealed(path: Path) -> None:
+    read_sealed(path)
 
 
-def _named(path: Path) -> list[str]:
-    return [] if is_as_named(path) else [f"{path}: is not what was written: its digest differs"]
+def _named(path: Path) -> None:
+    if not is_as_named(path):
+        raise ValueError("is not what was written: its digest differs")
 
 
-def _tensors(path: Path) -> list[str]:
+def _tensors(path: Path) -> None:
     from cxrtext.models.weight_files import load_sealed
 
-    return _attempt(path, lambda: load_sealed(path))
+    load_sealed(path)
 
 
-def _archive(path: Path) -> list[str]:
+def _archive(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             bad = archive.testzip()
     except DAMAGED_ARCHIVE as error:
-        return [f"{path}: is damaged ({error})"]
-    return [f"{path}: its part '{bad}' is damaged"] if bad else []
+        raise ValueError(f"is damaged ({error})") from None
+    if bad:
+        raise ValueError(f"its part '{bad}' is damaged")
 
 
 def _index(path: Path) -> list[str]:
     from cxrtext.index.store.catalogue import EMPTY, Catalogue
     from cxrtext.index.store.check import check_index
 
-    def check() -> list[str]:
-        with Catalogue(path) as catalogue:
-            return [line for line in check_index(path.parent, catalogue) if line != EMPTY]
-
-    found: list[str] = []
-    failed = _attempt(path, lambda: found.extend(check()))
-    return failed or [f"{path.parent}: {line}" for line in found]
+    with Catalogue(path) as catalogue:
+        lines = check_index(path.parent, catalogue)
+    return [f"{path.parent}: {line}" for line in lines if line != EMPTY]
 
 
 def _decoded(path: Path) -> list[str]:
     from cxrtext.images.cache import DecodedCache
 
-    found: list[str] = []
-    failed = _attempt(path, lambda: found.extend(DecodedCache(path.parent).damaged()))
-    return failed or found
+    return DecodedCache(path.parent).damaged()
 
 
 def _is_score_cache(path: Path) -> bool:
     try:
-        base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
             names = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
-        finally:
-            base.close()
     except sqlite3.DatabaseError:
         return path.name == "scores.sqlite"
     return {"model", "score"} <= names
 
 
-def _scores(path: Path) -> list[str]:
+def _scores(path: Path) -> None:
     from cxrtext.language.scoring.cache import damaged_scores
 
-    found: list[int] = []
-    failed = _attempt(path, lambda: found.append(damaged_scores(path)))
-    if failed or not found[0]:
-        return failed
-    return [f"{path}: {found[0]} damaged scores; they are made again when they are wanted"]
+    if count := damaged_scores(path):
+        raise ValueError(f"{count} damaged scores; they are made again when they are wanted")

@@ -53,11 +53,7 @@ def sums_of(folder: Path, names: Iterable[str] | None = None) -> dict[str, str]:
 
 
 def read_sums(folder: Path) -> dict[str, str] | None:
-    """The digests that a folder lists; None where it has no list.
-
-    Raises:
-        ValueError: The list is damaged.
-    """
+    """The digests that a folder lists; None without a list; ValueError where it is damaged."""
     try:
         text = (folder / SUMS).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -111,11 +107,7 @@ def check_folder(
 
 
 def check_listed(path: Path, wrong: type[CxrTextError]) -> None:
-    """Refuse a table that is not what its folder lists; a file that no list names is let through.
-
-    Raises:
-        CxrTextError: Of type ``wrong``.
-    """
+    """Refuse, with an error of type ``wrong``, a table that is not what its folder lists."""
     try:
         digest = (read_sums(path.parent) or {}).get(path.name)
     except (ValueError, OSError) as error:

@@ -64,17 +64,17 @@ def _lock(handle: int, kind: int) -> bool:
     return True
 
 
-def _claim(path: Path, mode: int | None) -> tuple[Path, int]:
-    """Make a temporary file for a path, or with no ``mode`` a folder, and hold its lock."""
+def _claim(path: Path, *, folder: bool = False) -> tuple[Path, int]:
+    """Make a temporary file or folder for a path, and hold its lock."""
     while True:
         temporary = _name_beside(path, "tmp")
-        if mode is None:
+        if folder:
             temporary.mkdir()
             flags = os.O_RDONLY | os.O_DIRECTORY
         else:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         try:
-            handle = os.open(temporary, flags | os.O_CLOEXEC, mode or 0)
+            handle = os.open(temporary, flags | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:
             continue  # a sweep was faster
         _lock(handle, fcntl.LOCK_EX)
@@ -137,7 +137,7 @@ def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], ob
         ``<folder>/<stem>-<digits><suffix>``, put in place whole by one rename.
     """
     _prepare(folder)
-    temporary, handle = _claim(folder / f"{stem}{suffix}", 0o666)
+    temporary, handle = _claim(folder / f"{stem}{suffix}")
     try:
         write(temporary)
         _sync(temporary)
@@ -151,16 +151,16 @@ def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], ob
 
 
 @contextmanager
-def replacing(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path; on success sync it and rename it to ``path``, else remove it.
 
-    The folder is made when missing; ``mode`` are the file's rights, less what the umask takes.
+    The folder is made when missing.
 
     Yields:
         An empty file beside it with the same ending, to be written inside the block.
     """
     _prepare(path.parent)
-    temporary, handle = _claim(path, mode)
+    temporary, handle = _claim(path)
     try:
         yield temporary
         _sync(temporary)
@@ -215,7 +215,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     """
     path = path.resolve() if path.is_symlink() else path
     _prepare(path.parent)
-    temporary, handle = _claim(path, None)
+    temporary, handle = _claim(path, folder=True)
     try:
         yield temporary
         mask = os.umask(0)
@@ -238,8 +238,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 def only_one(path: Path) -> Iterator[None]:
     """Hold a lock on work towards a file, across processes; a killed process gives it up.
 
-    Args:
-        path: The file; the lock is ``<path>.lock`` beside it, removed at the end.
+    The lock is ``<path>.lock`` beside the file, removed at the end.
 
     Raises:
         WorkError: Another process holds it.

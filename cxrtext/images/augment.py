@@ -37,11 +37,7 @@ def draw_views(
     contrast: float = 0.0,
     rotation: float = 0.0,
 ) -> Views:
-    """Draw places and amounts, each uniform.
-
-    Args:
-        crop: Side of the window, at most ``size``.
-    """
+    """Draw places of a window of ``crop`` pixels a side, and amounts, each uniform."""
     places = torch.randint(size - crop + 1, (2, count), generator=generator)
     amounts = torch.rand(3, count, generator=generator) * 2 - 1
     return Views(
@@ -54,11 +50,7 @@ def draw_views(
 
 
 def augment(images: Tensor, views: Views, crop: int) -> Tensor:
-    """Cut, turn and change the gray values of images.
-
-    Args:
-        images: [B, 1, R, R], 8-bit gray.
-        views: How to see each; on the CPU.
+    """Cut, turn and change the gray values of images, [B, 1, R, R] of 8 bits.
 
     Returns:
         [B, 1, crop, crop], float32 in [0, 1].
@@ -84,11 +76,8 @@ def crops(images: Tensor, views: Views, crop: int) -> Tensor:
 def rotated_crop(images: Tensor, views: Views, crop: int) -> Tensor:
     """Cut windows that are turned about their centers, in one bilinear pass.
 
-    Args:
-        images: [B, 1, R, R], 8-bit gray; beyond its edge an image goes on as at the edge.
-
-    Returns:
-        [B, 1, crop, crop], float32, in the units of ``images``.
+    [B, 1, R, R] of 8 bits -> [B, 1, crop, crop], float32, in the same units; beyond its edge an
+    image goes on as at the edge.
     """
     size = images.shape[-1]
     scale = crop / size  # of the window in an image's coordinates, which go from −1 to 1
@@ -105,12 +94,9 @@ def rotated_crop(images: Tensor, views: Views, crop: int) -> Tensor:
 
 
 def change_gray(images: Tensor, views: Views) -> Tensor:
-    """Change contrast and brightness in place.
+    """Change contrast and brightness of images, [B, C, H, W] in [0, 1], in place.
 
     ``(x − 1/2) · (1 + c) + 1/2 + b``, clipped to [0, 1].
-
-    Args:
-        images: [B, C, H, W], in [0, 1]; changed.
     """
     amounts = torch.stack([1 + views.contrast, views.brightness]).to(images.device)
     gain, shift = amounts.view(2, -1, 1, 1, 1)

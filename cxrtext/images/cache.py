@@ -2,10 +2,10 @@
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -21,9 +21,7 @@ from cxrtext.images.cache_store import (
     SquareStore,
     Stamp,
     UnusableError,
-    checksum,
     disk_errors,
-    map_squares,
     stamp_of,
 )
 from cxrtext.images.preprocessing import Preprocessing
@@ -94,8 +92,7 @@ class DecodedCache:
         Raises:
             DataError: The folder cannot be read.
         """
-        with ExitStack() as stack:
-            stack.enter_context(disk_errors(self.folder))
+        with disk_errors(self.folder), ExitStack() as stack:
             try:
                 catalogue = stack.enter_context(Catalogue(self.folder))
             except UnusableError:
@@ -109,7 +106,8 @@ class DecodedCache:
                     if path.is_file():
                         files[store.id] = pixels = PixelFile(path, store.size, write=False)
                         stack.callback(pixels.close)
-                wrong += not _is_whole(files[store.id], digest, kept)
+                sound = kept.read(files[store.id], digest) if isinstance(kept, Kept) else kept
+                wrong += sound is None
         return [f"{self.folder}: {wrong} kept image(s) are damaged"] if wrong else []
 
     def fill(
@@ -121,7 +119,7 @@ class DecodedCache:
         reject: Callable[[int, str], None] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Squares:
-        """Decode what is not there yet, and map the squares into memory.
+        """Decode what is not there yet, and map the squares into memory; raises as :meth:`read`.
 
         Every square is compared with its checksum on the way, which reads it once.
 
@@ -129,10 +127,6 @@ class DecodedCache:
             reject: Takes the place in ``paths`` and the reason of each image that cannot be read,
                 as it is met; what it raises ends the work.
             progress: Called with (done, total).
-
-        Raises:
-            DataError: As :meth:`read`.
-            WorkError: As :meth:`read`.
         """
         slots = np.full(len(paths), -1, dtype=np.int64)
         with _Visit(self.folder, preprocessing, processes, None, self._say) as visit:
@@ -146,17 +140,8 @@ class DecodedCache:
                     progress(row + 1, len(paths))
             count = int(slots.max(initial=-1)) + 1
             with disk_errors(self.folder):
-                pixels = map_squares(visit.store.path, count, preprocessing.resize)
+                pixels = visit.store.map(count)
         return Squares(pixels, slots)
-
-
-def _is_whole(file: PixelFile | None, digest: bytes, kept: Kept | str | None) -> bool:
-    if kept is None or isinstance(kept, str):
-        return kept is not None
-    pixels = None if file is None else file.read(kept.slot)
-    return pixels is not None and (
-        checksum(digest, kept.height, kept.width, pixels) == kept.checksum
-    )
 
 
 def digest_of(path: Path) -> bytes | None:
@@ -168,26 +153,31 @@ def digest_of(path: Path) -> bytes | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _File:
-    """A file and the digest of its bytes, None where it could not be read."""
+    """A file on its way: hashed, then found or decoded."""
 
     path: Path
     stamp: Stamp | None
-    digest: bytes | None
+    digest: bytes | None  # None where it could not be read, or changed meanwhile
+    hashing: Future[bytes | None] | None = None
+    found: Found | None = None
+    decoding: Future[Attempt] | None = None
 
     def changed(self) -> bool:
         """Whether it holds other bytes; a hard link or a new owner changes its times alone."""
         return stamp_of(self.path) != self.stamp and digest_of(self.path) != self.digest
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """A file with what is known of it, or the decoding that is under way."""
-
-    file: _File
-    found: Found | None
-    attempt: Future[Attempt] | None
+def _later(files: Iterable[_File], count: int) -> Iterator[_File]:
+    """Give files some places later, so that what was begun for each goes on meanwhile."""
+    waiting: deque[_File] = deque()
+    for file in files:
+        waiting.append(file)
+        if len(waiting) > count:
+            yield waiting.popleft()
+    while waiting:
+        yield waiting.popleft()
 
 
 class _Visit:
@@ -204,7 +194,8 @@ class _Visit:
         self._folder = folder
         self._preprocessing = preprocessing
         self._pool = ReaderPool(processes)
-        self.store = SquareStore(folder, preprocessing.resize, say)
+        with disk_errors(folder):
+            self.store = SquareStore(folder, preprocessing.resize, say)
         self._open = ExitStack()
         self._open.callback(self.store.close)
         workers = max(1, self._pool.workers)
@@ -215,6 +206,7 @@ class _Visit:
         self._open.callback(self._threads.shutdown, wait=True, cancel_futures=True)
         self._open.push(self._pool)  # closed first, so that no thread waits for a reader
         self._ahead = workers * AHEAD if ahead is None else max(1, ahead)
+        self._under_way: set[bytes] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -224,55 +216,44 @@ class _Visit:
 
     def images(self, paths: Sequence[Path]) -> Iterator[Found]:
         """Give for each path, in order, its square and slot, or why there is none."""
-        planned: deque[_Planned] = deque()
-        under_way: set[bytes] = set()
-        for file in self._files(paths):
-            planned.append(self._plan(file, under_way))
-            if len(planned) > self._ahead:
-                yield self._finish(planned.popleft(), under_way)
-        while planned:
-            yield self._finish(planned.popleft(), under_way)
         with disk_errors(self._folder):
+            hashed = map(self._hashed, _later(map(self._begin, paths), self._ahead))
+            yield from map(self._finish, _later(map(self._plan, hashed), self._ahead))
             self.store.catalogue.flush()
 
-    def _files(self, paths: Sequence[Path]) -> Iterator[_File]:
-        """Give the digests of files, in order, hashed only where they changed."""
-        hashing: deque[tuple[_File, Future[bytes | None] | None]] = deque()
-        for path in paths:
-            stamp = stamp_of(path)
-            with disk_errors(self._folder):
-                known = None if stamp is None else self.store.catalogue.digest(path, stamp)
-            future = None if stamp is None or known else self._threads.submit(digest_of, path)
-            hashing.append((_File(path, stamp, known), future))
-            if len(hashing) > self._ahead:
-                yield self._hashed(*hashing.popleft())
-        while hashing:
-            yield self._hashed(*hashing.popleft())
+    def _begin(self, path: Path) -> _File:
+        """Begin to hash a file, unless it has not changed."""
+        stamp = stamp_of(path)
+        digest = None if stamp is None else self.store.catalogue.digest(path, stamp)
+        hashing = None if stamp is None or digest else self._threads.submit(digest_of, path)
+        return _File(path, stamp, digest, hashing)
 
-    def _hashed(self, file: _File, future: Future[bytes | None] | None) -> _File:
-        if future is None or file.stamp is None:
+    def _hashed(self, file: _File) -> _File:
+        if file.hashing is None or file.stamp is None:
             return file
-        digest = future.result()
-        hashed = replace(file, digest=digest)
-        if digest is None or hashed.changed():
+        file.digest = file.hashing.result()
+        if file.digest is None:
             return file
-        if file.stamp.settled and stamp_of(file.path) == file.stamp:
-            with disk_errors(self._folder):
-                self.store.catalogue.note(file.path, file.stamp, digest)
-        return hashed
+        if file.stamp == stamp_of(file.path):
+            if file.stamp.settled:
+                self.store.catalogue.note(file.path, file.stamp, file.digest)
+        elif file.changed():
+            file.digest = None
+        return file
 
-    def _plan(self, file: _File, under_way: set[bytes]) -> _Planned:
-        if file.digest in under_way:
-            return _Planned(file, None, None)
-        found = self._find(file)
-        if found is None:
+    def _plan(self, file: _File) -> _File:
+        """Find a file's square, or begin to decode it, unless an equal one is being decoded."""
+        if file.digest in self._under_way:
+            return file
+        file.found = self._find(file)
+        if file.found is None:
             self.store.begin_filling()
-            found = self._find(file)  # the process before may have added it
-        if found is not None:
-            return _Planned(file, found, None)
-        if file.digest is not None:
-            under_way.add(file.digest)
-        return _Planned(file, None, self._threads.submit(self._decode, file.path))
+            file.found = self._find(file)  # the process before may have added it
+        if file.found is None:
+            if file.digest is not None:
+                self._under_way.add(file.digest)
+            file.decoding = self._threads.submit(self._decode, file.path)
+        return file
 
     def _find(self, file: _File) -> Found | None:
         found = self.store.find(file.digest) if file.digest is not None else None
@@ -283,19 +264,14 @@ class _Visit:
         (image,) = self._pool.map([path], square=self._preprocessing)
         return image, isinstance(image, ImageMemoryError) or self._pool.lost.total() > lost
 
-    def _finish(self, planned: _Planned, under_way: set[bytes]) -> Found:
-        file = planned.file
-        if planned.found is not None:
-            return planned.found
-        # An equal file was decoded meanwhile; what that came to is kept unless it may yet change.
-        attempt = planned.attempt
-        if attempt is None:
-            found = self._find(file)
-            if found is not None:
-                return found
-        image, passing = attempt.result() if attempt else self._decode(file.path)
+    def _finish(self, file: _File) -> Found:
+        # Of an equal file that was decoded meanwhile the result is kept unless it may yet change.
+        found = file.found or (None if file.decoding else self._find(file))
+        if found is not None:
+            return found
+        image, passing = file.decoding.result() if file.decoding else self._decode(file.path)
         if file.digest is not None:
-            under_way.discard(file.digest)
+            self._under_way.discard(file.digest)
         if isinstance(image, ImageError):
             if file.digest is not None and not passing:
                 reason = str(image).removeprefix(f"{shown(file.path)}: ")

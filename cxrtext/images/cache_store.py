@@ -8,10 +8,9 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -57,7 +56,8 @@ CREATE TABLE square (
 ) STRICT, WITHOUT ROWID;
 """
 
-YOUNG_NS = 2_000_000_000  # A file changed so shortly ago may change again without its times telling
+# A file changed so shortly ago may change again without its times showing it.
+YOUNG_NS = 2_000_000_000
 
 
 @contextmanager
@@ -70,15 +70,21 @@ def disk_errors(folder: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        raise DataError(f"{folder}: {_unwritable(str(error.strerror).lower())}") from None
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise WorkError(f"{folder}: {_not_kept(reason)}") from None
-    except sqlite3.OperationalError as error:
-        if "readonly" in str(error) or "unable to open" in str(error):
-            raise DataError(f"{folder}: {_unwritable(str(error))}") from None
-        raise WorkError(f"{folder}: {_not_kept(str(error))}") from None
+    except (OSError, sqlite3.OperationalError) as error:
+        reason = str(error)
+        forbidden = "readonly" in reason or "unable to open" in reason
+        if isinstance(error, OSError):
+            reason = (error.strerror or type(error).__name__).lower()
+            forbidden = isinstance(error, PermissionError | NotADirectoryError | FileExistsError)
+        if forbidden:
+            raise DataError(
+                f"{folder}: decoded images cannot be kept there ({reason}); name a folder that can "
+                "be written"
+            ) from None
+        raise WorkError(
+            f"{folder}: decoded images cannot be kept ({reason}); make room or name another "
+            "folder, then run again: what was decoded is kept"
+        ) from None
     except sqlite3.DatabaseError:
         raise DataError(
             f"{folder}: the catalogue of decoded images is damaged; delete the folder, and it is "
@@ -86,19 +92,7 @@ def disk_errors(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _unwritable(reason: str) -> str:
-    return f"decoded images cannot be kept there ({reason}); name a folder that can be written"
-
-
-def _not_kept(reason: str) -> str:
-    return (
-        f"decoded images cannot be kept ({reason}); make room or name another folder, then run "
-        "again: what was decoded is kept"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(NamedTuple):
     """Size and times of a file."""
 
     size: int
@@ -125,23 +119,15 @@ def stamp_of(path: Path) -> Stamp | None:
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def name_of(path: Path) -> bytes:
+def _name_of(path: Path) -> bytes:
     """Give the absolute path, as the system writes it; names need not be text."""
     return os.fsencode(Path(os.path.abspath(path)))  # noqa: PTH100 - links stay as they are
-
-
-def checksum(digest: bytes, height: int, width: int, pixels: Pixels) -> int:
-    """Give a number that changes when a square, or what is noted of it, is not what was kept."""
-    noted = digest + struct.pack("<II", height, width)
-    return zlib.crc32(np.ascontiguousarray(pixels).data, zlib.crc32(noted))
 
 
 class PixelFile:
     """An open file of squares, each [size, size] uint8; a slot is a place in it, from 0.
 
-    Args:
-        size: Side of a square, in pixels.
-        write: Whether to write; the file is then made when missing, for its owner alone.
+    To be written, it is made when missing, for its owner alone.
     """
 
     def __init__(self, path: Path, size: int, *, write: bool) -> None:
@@ -163,14 +149,8 @@ class PixelFile:
         Read and not mapped: a mapped file that another process cuts short ends this one.
         """
         pixels = np.empty((1, self._size, self._size), dtype=np.uint8)
-        view = pixels.data.cast("B")
-        place = slot * len(view)
-        while view:
-            count = os.preadv(self._handle, [view], place)
-            if count == 0:
-                return None
-            view, place = view[count:], place + count
-        return pixels
+        count = os.preadv(self._handle, [pixels.data.cast("B")], slot * pixels.nbytes)
+        return pixels if count == pixels.nbytes else None
 
     def write(self, slot: int, pixels: Pixels) -> None:
         """Write a square, [1, size, size]."""
@@ -181,15 +161,7 @@ class PixelFile:
             view, place = view[count:], place + count
 
 
-def map_squares(path: Path, slots: int, size: int) -> Pixels:
-    """Map the first ``slots`` squares of a file into memory, [slots, size, size], to be read."""
-    if slots == 0:
-        return np.empty((0, size, size), dtype=np.uint8)
-    return np.memmap(path, dtype=np.uint8, mode="r", shape=(slots, size, size))
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(NamedTuple):
     """The squares of one size, in one file."""
 
     id: int
@@ -197,14 +169,28 @@ class Store:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """Where a square lies, and what it was made from."""
 
     slot: int
     height: int
     width: int
     checksum: int
+
+    @classmethod
+    def of(cls, slot: int, digest: bytes, image: ReadImage) -> Self:
+        """What is noted of a square: its checksum covers the pixels and the other numbers."""
+        noted = digest + struct.pack("<II", image.height, image.width)
+        total = zlib.crc32(np.ascontiguousarray(image.pixels).data, zlib.crc32(noted))
+        return cls(slot, image.height, image.width, total)
+
+    def read(self, file: PixelFile | None, digest: bytes) -> ReadImage | None:
+        """Read the square; None where it, or what is noted of it, is not what was kept."""
+        pixels = None if file is None else file.read(self.slot)
+        if pixels is None:
+            return None
+        image = ReadImage(pixels, self.height, self.width)
+        return image if Kept.of(self.slot, digest, image) == self else None
 
 
 def _reason_checksum(digest: bytes, reason: object) -> int:
@@ -229,25 +215,25 @@ class Catalogue:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._base = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         self._base.text_factory = strict_text
-        self._noted: list[tuple[bytes, int, int, int, bytes]] = []
+        self._noted: list[tuple[Any, ...]] = []
         try:
             self._prepare()
-        except sqlite3.OperationalError:
+        except BaseException as error:
             self._base.close()
+            damaged = isinstance(error, sqlite3.DatabaseError)
+            if damaged and not isinstance(error, sqlite3.OperationalError):
+                raise UnusableError from None
             raise
-        except (sqlite3.DatabaseError, UnusableError):
-            self._base.close()
-            raise UnusableError from None
 
     def _prepare(self) -> None:
         base = self._base
         # A killed process leaves what the system has; only a machine that loses power could
-        # lose more, and then the checksums tell.
+        # lose more, and then the checksums show it.
         base.execute("PRAGMA journal_mode = PERSIST")
         base.execute("PRAGMA synchronous = OFF")
         base.execute("BEGIN IMMEDIATE")
-        version = base.execute("PRAGMA user_version").fetchone()[0]
-        empty = base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        version = self._value("PRAGMA user_version")
+        empty = self._value("SELECT count(*) FROM sqlite_master") == 0
         if version != (0 if empty else FORMAT):
             raise UnusableError
         if empty:
@@ -255,7 +241,7 @@ class Catalogue:
                 base.execute(statement)
             base.execute(f"PRAGMA user_version = {FORMAT}")
         base.execute("COMMIT")
-        if base.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        if self._value("PRAGMA quick_check(1)") != "ok":
             raise UnusableError
 
     def __enter__(self) -> Self:
@@ -264,24 +250,16 @@ class Catalogue:
     def __exit__(self, *_: object) -> None:
         self._base.close()
 
-    def digest(self, path: Path, stamp: Stamp) -> bytes | None:
-        """Give the digest of a file that has not changed since it was noted."""
-        row = self._base.execute(
-            "SELECT digest FROM file WHERE path = ? AND size = ? AND mtime_ns = ? AND ctime_ns = ?",
-            [name_of(path), stamp.size, stamp.mtime_ns, stamp.ctime_ns],
-        ).fetchone()
-        return None if row is None else bytes(row[0])
+    def _row(self, query: str, *values: Any) -> Any:
+        return self._base.execute(query, values).fetchone()
 
-    def note(self, path: Path, stamp: Stamp, digest: bytes) -> None:
-        """Note the digest of a file; kept with the next square, or by :meth:`flush`."""
-        self._noted.append((name_of(path), stamp.size, stamp.mtime_ns, stamp.ctime_ns, digest))
-        if len(self._noted) >= 1000:
-            self.flush()
+    def _value(self, query: str, *values: Any) -> Any:
+        row = self._row(query, *values)
+        return row and row[0]
 
-    def flush(self) -> None:
-        """Keep what was noted."""
-        with self._writing():
-            pass
+    def _stores(self, where: str, *values: Any) -> list[Store]:
+        query = f"SELECT id, size, file FROM store WHERE {where}"  # noqa: S608 - our own words
+        return [Store(*row) for row in self._base.execute(query, values).fetchall()]
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -296,30 +274,38 @@ class Catalogue:
             raise
         self._noted.clear()
 
+    def digest(self, path: Path, stamp: Stamp) -> bytes | None:
+        """Give the digest of a file that has not changed since it was noted."""
+        query = "SELECT digest FROM file WHERE (path, size, mtime_ns, ctime_ns) = (?, ?, ?, ?)"
+        found: bytes | None = self._value(query, _name_of(path), *stamp)
+        return found
+
+    def note(self, path: Path, stamp: Stamp, digest: bytes) -> None:
+        """Note the digest of a file; kept with the next square, or by :meth:`flush`."""
+        self._noted.append((_name_of(path), *stamp, digest))
+        if len(self._noted) >= 1000:
+            self.flush()
+
+    def flush(self) -> None:
+        """Keep what was noted."""
+        with self._writing():
+            pass
+
     def store(self, size: int) -> Store | None:
         """Give the squares of a size, as this version reads images; None where there are none."""
-        row = self._base.execute(
-            "SELECT id, size, file FROM store WHERE size = ? AND reader = ?", [size, READER_VERSION]
-        ).fetchone()
-        return row and Store(*row)
+        return next(iter(self._stores("size = ? AND reader = ?", size, READER_VERSION)), None)
 
     def add_store(self, size: int) -> Store:
         """Begin a store of a size."""
+        file = f"decoded-{size}-{secrets.token_hex(4)}.u8"
         with self._writing() as base:
-            base.execute(
-                "INSERT INTO store (size, reader, file) VALUES (?, ?, ?)",
-                [size, READER_VERSION, f"decoded-{size}-{secrets.token_hex(4)}.u8"],
-            )
-        made = self.store(size)
-        assert made is not None  # noqa: S101 - it was made above
-        return made
+            query = "INSERT INTO store (size, reader, file) VALUES (?, ?, ?)"
+            number = base.execute(query, [size, READER_VERSION, file]).lastrowid
+        return Store(number or 0, size, file)
 
     def outdated(self) -> list[Store]:
         """Give the stores that another version of the reader made."""
-        rows = self._base.execute(
-            "SELECT id, size, file FROM store WHERE reader != ?", [READER_VERSION]
-        ).fetchall()
-        return [Store(*row) for row in rows]
+        return self._stores("reader != ?", READER_VERSION)
 
     def remove_store(self, store: Store) -> None:
         """Forget a store and its squares."""
@@ -329,11 +315,12 @@ class Catalogue:
 
     def kept(self, store: Store, digest: bytes) -> Kept | str | None:
         """Give where the square of a digest lies, why there is none, or None."""
-        row = self._base.execute(
+        row = self._row(
             "SELECT slot, height, width, checksum, reason FROM square "
             "WHERE store = ? AND digest = ?",
-            [store.id, digest],
-        ).fetchone()
+            store.id,
+            digest,
+        )
         if row is None:
             return None
         if row[0] is not None:
@@ -343,67 +330,56 @@ class Catalogue:
 
     def add(self, store: Store, digest: bytes, entry: Kept | str) -> None:
         """Note a square that is written, or why there is none; kept when this returns."""
+        values: tuple[Any, ...]
         if isinstance(entry, str):
-            values: tuple[object, ...] = (*(None,) * 3, _reason_checksum(digest, entry), entry)
+            values = (None, None, None, _reason_checksum(digest, entry), entry)
         else:
-            values = (entry.slot, entry.height, entry.width, entry.checksum, None)
+            values = (*entry, None)
         with self._writing() as base:
-            base.execute(
-                "INSERT OR REPLACE INTO square VALUES (?,?,?,?,?,?,?)", [store.id, digest, *values]
-            )
+            query = "INSERT OR REPLACE INTO square VALUES (?,?,?,?,?,?,?)"
+            base.execute(query, [store.id, digest, *values])
 
     def entries(self) -> Iterator[tuple[Store, bytes, Kept | str | None]]:
         """Give every entry of every store: its digest, and what :meth:`kept` says of it."""
-        for store in [
-            Store(*row) for row in self._base.execute("SELECT id, size, file FROM store")
-        ]:
+        for store in self._stores("true"):
             found = self._base.execute("SELECT digest FROM square WHERE store = ?", [store.id])
             for (digest,) in found.fetchall():
-                yield store, bytes(digest), self.kept(store, bytes(digest))
+                yield store, digest, self.kept(store, digest)
 
     def slots(self, store: Store) -> int:
         """Give the number of slots in use: one more than the last."""
-        row = self._base.execute(
-            "SELECT coalesce(max(slot) + 1, 0) FROM square WHERE store = ?", [store.id]
-        ).fetchone()
-        return int(row[0])
+        query = "SELECT coalesce(max(slot) + 1, 0) FROM square WHERE store = ?"
+        return int(self._value(query, store.id))
 
     def cut(self, store: Store, slots: int) -> int:
         """Forget the squares from a slot on, and say how many they were."""
         with self._writing() as base:
-            return base.execute(
-                "DELETE FROM square WHERE store = ? AND slot >= ?", [store.id, slots]
-            ).rowcount
+            query = "DELETE FROM square WHERE store = ? AND slot >= ?"
+            return base.execute(query, [store.id, slots]).rowcount
 
 
 @contextmanager
 def only_filler(folder: Path) -> Iterator[None]:
     """Hold the right to add to a cache, across processes; a killed process gives it up."""
     with ExitStack() as stack:
-        with disk_errors(folder):
-            try:
-                stack.enter_context(only_one(folder / NAME))
-            except WorkError:
-                raise WorkError(
-                    f"{folder}: another process is adding decoded images to this cache; wait for "
-                    "it to end, or name another folder"
-                ) from None
+        try:
+            stack.enter_context(only_one(folder / NAME))
+        except WorkError:
+            raise WorkError(
+                f"{folder}: another process is adding decoded images to this cache; wait for "
+                "it to end, or name another folder"
+            ) from None
         yield
 
 
-def open_catalogue(folder: Path, say: Callable[[str], None]) -> Catalogue:
+def _open_catalogue(folder: Path, say: Callable[[str], None]) -> Catalogue:
     """Open the catalogue of a cache; one that is damaged or of another version is made afresh."""
-    with disk_errors(folder):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            return Catalogue(folder)
-        except UnusableError:
-            pass
-    with only_filler(folder), disk_errors(folder):
-        try:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(UnusableError):
+        return Catalogue(folder)
+    with only_filler(folder):
+        with suppress(UnusableError):
             return Catalogue(folder)  # the process before may have made it afresh
-        except UnusableError:
-            pass
         say(f"{folder}: the cache is damaged or of another version; images are decoded again")
         for path in [*folder.glob(f"{NAME}*"), *folder.glob("decoded-*.u8")]:
             if path.suffix != ".lock":
@@ -412,28 +388,21 @@ def open_catalogue(folder: Path, say: Callable[[str], None]) -> Catalogue:
 
 
 class SquareStore:
-    """The squares of one size; open from its making until it is closed.
-
-    Args:
-        size: Side of the squares, in pixels.
-    """
+    """The squares of one size, of that many pixels a side; open from its making until closed."""
 
     def __init__(self, folder: Path, size: int, say: Callable[[str], None]) -> None:
         self._folder, self._size, self._say = folder, size, say
-        self._open = ExitStack()
-        self._filling = False
-        self._next = 0
+        self._filling, self._next = False, 0
         self._damaged: set[bytes] = set()
         self._pixels: PixelFile | None = None
-        self.catalogue = self._open.enter_context(open_catalogue(folder, say))
-        try:
-            with disk_errors(folder):
-                self._store: Store | None = self.catalogue.store(size)
-                if self._store is not None and self.path.is_file():
-                    self._take(PixelFile(self.path, size, write=False))
-        except BaseException:
-            self._open.close()
-            raise
+        self._store: Store | None = None
+        with ExitStack() as stack:
+            self.catalogue = stack.enter_context(_open_catalogue(folder, say))
+            self._open = stack
+            self._store = self.catalogue.store(size)
+            if self._store is not None and self.path.is_file():
+                self._take(PixelFile(self.path, size, write=False))
+            self._open = stack.pop_all()
 
     @property
     def path(self) -> Path:
@@ -446,19 +415,22 @@ class SquareStore:
         if self._damaged:
             self._say(f"{self._folder}: {len(self._damaged)} kept image(s) were damaged")
 
+    def map(self, slots: int) -> Pixels:
+        """Map the first squares into memory, [slots, size, size], to be read."""
+        if slots == 0:
+            return np.empty((0, self._size, self._size), dtype=np.uint8)
+        return np.memmap(self.path, np.uint8, "r", shape=(slots, self._size, self._size))
+
     def find(self, digest: bytes) -> tuple[ReadImage, int] | str | None:
         """Give a square and its slot, or why there is none; None where it is not known."""
-        if self._store is None:
-            return None
-        with disk_errors(self._folder):
-            kept = self.catalogue.kept(self._store, digest)
-            if kept is None or isinstance(kept, str):
-                return kept
-            pixels = None if self._pixels is None else self._pixels.read(kept.slot)
-        if pixels is None or (checksum(digest, kept.height, kept.width, pixels) != kept.checksum):
+        kept = None if self._store is None else self.catalogue.kept(self._store, digest)
+        if not isinstance(kept, Kept):
+            return kept
+        image = kept.read(self._pixels, digest)
+        if image is None:
             self._damaged.add(digest)
             return None
-        return ReadImage(pixels, kept.height, kept.width), kept.slot
+        return image, kept.slot
 
     def begin_filling(self) -> None:
         """Take the right to add, once; what is no longer of use is removed."""
@@ -466,22 +438,6 @@ class SquareStore:
             return
         self._open.enter_context(only_filler(self._folder))
         self._filling = True
-        with disk_errors(self._folder):
-            self._remove_outdated()
-            self._store = self.catalogue.store(self._size)
-            if self._store is not None and not self.path.is_file():
-                self._say(f"{self.path}: is gone; its images are decoded again")
-                self.catalogue.remove_store(self._store)
-                self._store = None
-            if self._store is None:
-                self._store = self.catalogue.add_store(self._size)
-            pixels = self._take(PixelFile(self.path, self._size, write=True))
-            lost = self.catalogue.cut(self._store, pixels.slots())
-            if lost:
-                self._say(f"{self.path}: was cut short; {lost} image(s) are decoded again")
-            self._next = self.catalogue.slots(self._store)
-
-    def _remove_outdated(self) -> None:
         for store in self.catalogue.outdated():
             self._say(
                 f"{self._folder}: images of size {store.size} were read by another version; "
@@ -489,6 +445,18 @@ class SquareStore:
             )
             self.catalogue.remove_store(store)
             (self._folder / store.file).unlink(missing_ok=True)
+        self._store = self.catalogue.store(self._size)
+        if self._store is not None and not self.path.is_file():
+            self._say(f"{self.path}: is gone; its images are decoded again")
+            self.catalogue.remove_store(self._store)
+            self._store = None
+        if self._store is None:
+            self._store = self.catalogue.add_store(self._size)
+        pixels = self._take(PixelFile(self.path, self._size, write=True))
+        lost = self.catalogue.cut(self._store, pixels.slots())
+        if lost:
+            self._say(f"{self.path}: was cut short; {lost} image(s) are decoded again")
+        self._next = self.catalogue.slots(self._store)
 
     def _take(self, pixels: PixelFile) -> PixelFile:
         self._open.callback(pixels.close)
@@ -496,21 +464,15 @@ class SquareStore:
         return pixels
 
     def add(self, digest: bytes, image: ReadImage | str) -> int:
-        """Keep a square, or why there is none; it is kept when this returns.
-
-        Returns:
-            Its slot; -1 without a square.
-        """
+        """Keep a square, or why there is none, for good; give its slot, -1 without a square."""
         assert self._store is not None  # noqa: S101 - begin_filling made it
         assert self._pixels is not None  # noqa: S101
-        with disk_errors(self._folder):
-            if isinstance(image, str):
-                self.catalogue.add(self._store, digest, image)
-                return -1
-            slot = self._next
-            self._pixels.write(slot, image.pixels)
-            named_errors = checksum(digest, image.height, image.width, image.pixels)
-            kept = Kept(slot, image.height, image.width, named_errors)
-            self.catalogue.add(self._store, digest, kept)  # only now can it be found
+        if isinstance(image, str):
+            self.catalogue.add(self._store, digest, image)
+            return -1
+        slot = self._next
+        self._pixels.write(slot, image.pixels)
+        # Only now can it be found.
+        self.catalogue.add(self._store, digest, Kept.of(slot, digest, image))
         self._next = slot + 1
         return slot

@@ -81,11 +81,7 @@ class Gray:
 
 
 def eight_bit(values: Floats) -> Bytes:
-    """Round gray values in [0, 1], of any shape, to 8 bits; what lies outside is clipped.
-
-    Raises:
-        ValueError: When a value is NaN.
-    """
+    """Round gray values in [0, 1] to 8 bits, others clipped; a NaN raises a ValueError."""
     scaled = values * np.float32(255)
     if scaled.size and np.isnan(scaled.min()):
         raise ValueError("an image holds no NaN")
@@ -112,9 +108,6 @@ def stretched(levels: Doubles, counts: npt.NDArray[np.int64]) -> Doubles:
     Args:
         levels: [n], what each value stands for.
         counts: [n], how many pixels have it.
-
-    Returns:
-        [n] in [0, 1].
     """
     present = counts > 0
     order = np.argsort(levels[present], kind="stable")

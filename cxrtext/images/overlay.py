@@ -31,13 +31,7 @@ _SHADOW = (0, 0, 0)
 
 
 def to_uint8(image: Floats) -> npt.NDArray[np.uint8]:
-    """Round gray values to 8 bits.
-
-    Args:
-        image: [1, H, W] or [H, W] in [0, 1]; values outside are clipped.
-
-    Returns:
-        [H, W].
+    """Round gray values, [1, H, W] or [H, W] in [0, 1], to 8 bits, [H, W]; others are clipped.
 
     Raises:
         ValueError: When the shape is another, or a value is NaN.

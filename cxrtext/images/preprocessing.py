@@ -47,11 +47,7 @@ class Preprocessing:
             raise ValueError("mean and std must be finite, std above 0")
 
     def prepare(self, image: Floats | Bytes) -> Floats:
-        """Resize, crop and normalize, as for evaluation and indexing.
-
-        Returns:
-            [1, crop, crop]: `normalize` of `square`.
-        """
+        """Resize, crop and normalize to [1, crop, crop]: `normalize` of `square`."""
         return self.normalize(self.square(image))
 
     def square(self, image: Floats | Bytes) -> Bytes:
@@ -195,14 +191,9 @@ class Geometry:
         return np.asarray(points, dtype=np.float64) * self.scale - self.crop_origin
 
     def boxes_to_crop(self, boxes: npt.ArrayLike, *, clip: bool = False) -> npt.NDArray[np.float64]:
-        """Map boxes (x, y, width, height) of the original to the crop.
+        """Map boxes (x, y, width, height) of the original to the crop, [..., 4] -> [..., 4].
 
-        Args:
-            boxes: [..., 4] in original pixels.
-            clip: Cut off what lies outside the crop; a box wholly outside gets no area.
-
-        Returns:
-            [..., 4] in crop pixels.
+        ``clip`` cuts off what lies outside the crop; a box wholly outside gets no area.
         """
         box = np.asarray(boxes, dtype=np.float64)
         first = self.points_to_crop(box[..., :2])
@@ -219,13 +210,10 @@ class Geometry:
         )
 
     def map_to_original(self, grid: npt.NDArray[np.floating[Any]]) -> Floats:
-        """Enlarge a region grid onto the crop's place in the original.
+        """Enlarge a region grid, [h, w] over the crop, onto the crop's place in the original.
 
         Bilinear between the centers of regions (``align_corners=False``), constant beyond the
         outermost centers.
-
-        Args:
-            grid: [h, w], covering the crop evenly.
 
         Returns:
             [H, W]; NaN at pixels whose center lies outside the crop.

@@ -41,9 +41,6 @@ def read_image_bytes(
 ) -> Floats:
     """Read an image that was sent rather than stored; see `read_image`.
 
-    Returns:
-        [1, H, W] float32 in [0, 1], all finite.
-
     Raises:
         ImageError: As in `read_image`.
         ValueError: When ``window`` is a tuple of another length than 2.
@@ -56,23 +53,14 @@ def read_image_bytes(
 def decode_image(
     data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
 ) -> Gray:
-    """Decode an image as far as both 8 bits and floats can be made of it; see `read_image_bytes`.
-
-    Raises:
-        ImageError: As in `read_image`.
-        ValueError: When ``window`` is a tuple of another length than 2.
-    """
+    """Decode an image so far that 8 bits or floats can be made of it; see `read_image_bytes`."""
     check_window(window)
     with named_errors(name):
         return _decode(bytes(data), frame, window)
 
 
 def check_window(window: Window | None) -> None:
-    """Refuse a tuple of another length than 2.
-
-    Raises:
-        ValueError: It is one.
-    """
+    """Raise a ValueError for a tuple of another length than 2."""
     if isinstance(window, tuple) and len(window) != 2:
         raise ValueError("window is an index, a name or (center, width)")
 

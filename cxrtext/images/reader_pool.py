@@ -12,7 +12,7 @@ from cxrtext.errors import ImageError
 from cxrtext.images.gray import Bytes, Floats
 from cxrtext.images.preprocessing import Preprocessing
 from cxrtext.images.read import Window, check_window, decode_image
-from cxrtext.images.sandbox import CPU_SECONDS, MEMORY_BYTES, ProcessLost, SandboxPool
+from cxrtext.images.sandbox import ProcessLost, SandboxPool
 from cxrtext.images.source import shown, stored_bytes
 
 _KINDS = ("float32", "uint8")
@@ -37,16 +37,8 @@ class ReaderPool(SandboxPool):
     made its reader process die, hang or exceed its limits.
     """
 
-    def __init__(
-        self,
-        workers: int | None = None,
-        *,
-        memory_bytes: int = MEMORY_BYTES,
-        seconds: float = CPU_SECONDS,
-        wall_seconds: float | None = None,
-    ) -> None:
-        limits = {"memory_bytes": memory_bytes, "seconds": seconds, "wall_seconds": wall_seconds}
-        super().__init__(read_request, workers, **limits)  # type: ignore[arg-type]
+    def __init__(self, workers: int | None = None, **limits: Any) -> None:
+        super().__init__(read_request, workers, **limits)
 
     def read(self, path: Path, *, frame: int | None = None, window: Window | None = None) -> Floats:
         """Read a stored image; see `cxrtext.images.read_image`."""
@@ -71,19 +63,13 @@ class ReaderPool(SandboxPool):
         paths: Iterable[Path],
         *,
         square: Preprocessing | None = None,
-        frame: int | None = None,
-        window: Window | None = None,
         ahead: int | None = None,
     ) -> Iterator[ReadImage | ImageError]:
-        """Read stored images, several at a time, or make squares of them.
-
-        Returns:
-            For each path, in order, what was read, or why it was not.
-        """
+        """Read stored images, in order, several at a time, or make squares; or say why not."""
 
         def attempt(path: Path) -> ReadImage | ImageError:
             try:
-                return self._read(str(path), square=square, frame=frame, window=window)
+                return self._read(str(path), square=square)
             except ImageError as error:
                 return error
 
@@ -95,19 +81,12 @@ class ReaderPool(SandboxPool):
         data: bytes | None = None,
         *,
         square: Preprocessing | None = None,
-        whole: bool = False,
-        frame: int | None = None,
         window: Window | None = None,
+        **options: Any,
     ) -> ReadImage:
         check_window(window)
-        request = {
-            "name": name,
-            "stored": data is None,
-            "frame": frame,
-            "window": window,
-            "square": square and square.to_dict(),
-            "whole": whole,
-        }
+        request = {"name": name, "stored": data is None, "window": window, **options}
+        request["square"] = square and square.to_dict()
         try:
             return image_of(*self.ask(request, data or b""))
         except ProcessLost as loss:
@@ -120,23 +99,19 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
     gray = decode_image(
         stored_bytes(Path(name)) if request["stored"] else data,
         name,
-        frame=request["frame"],
+        frame=request.get("frame"),
         window=tuple(window) if isinstance(window, list) else window,
     )
     square = Preprocessing.from_dict(sizes).square(gray.bytes()) if sizes else gray.floats()
     pixels = np.ascontiguousarray(square)
     answer = {"kind": pixels.dtype.name, "shape": pixels.shape, "size": gray.pixels.shape}
-    if not request["whole"]:
+    if not request.get("whole"):
         return answer, pixels.data.cast("B")
     return {**answer, "whole": True}, pixels.tobytes() + gray.bytes().tobytes()
 
 
 def image_of(answer: Any, payload: bytes | memoryview) -> ReadImage:
-    """Put together what `read_request` gave.
-
-    Raises:
-        ValueError: When the bytes do not fit the answer.
-    """
+    """Put together what `read_request` gave; bytes that do not fit raise a ValueError."""
     height, width = answer["size"]
     if answer["kind"] not in _KINDS:
         raise ValueError("pixels are float32 or uint8")

@@ -76,9 +76,7 @@ class ProcessLost(Exception):  # noqa: N818 - what became of a process
 
     def __init__(self, reason: str, fault: str, advice: str = AGAIN) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.fault = fault
-        self.advice = advice
+        self.reason, self.fault, self.advice = reason, fault, advice
 
     def line(self, done: str) -> str:
         """What to say of the task, which was to be ``done``."""
@@ -106,10 +104,10 @@ class SandboxProcess:
         self._limits = limits
         self._socket, theirs = socket.socketpair()
         with theirs:
-            told = (theirs.fileno(), os.getpid(), work, limits.memory_bytes, limits.cpu_seconds)
+            asked = (theirs.fileno(), os.getpid(), work, limits.memory_bytes, limits.cpu_seconds)
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-                    [sys.executable, "-c", _PROGRAM, json.dumps([*told, sys.path])],
+                    [sys.executable, "-c", _PROGRAM, json.dumps([*asked, sys.path])],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -136,11 +134,6 @@ class SandboxProcess:
         """Whether it still runs."""
         return self._process.poll() is None
 
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
     def ask(self, request: Any, data: bytes) -> tuple[Any, memoryview]:
         """Have one task done; the bytes of the answer may be written to.
 
@@ -150,10 +143,11 @@ class SandboxProcess:
         """
         self.tasks += 1
         deadline = time.monotonic() + self._limits.wall_seconds
-        told = json.dumps(request).encode()
+        text = json.dumps(request).encode()
         try:
-            self._send(HEAD.pack(ASKED, len(told), len(data)) + told, deadline)
-            self._send(data, deadline)
+            for part in (HEAD.pack(ASKED, len(text), len(data)) + text, data):
+                self._socket.settimeout(_left(deadline))
+                self._socket.sendall(part)
             status, answer, payload = self._read_answer(deadline)
         except TimeoutError:
             self.end()
@@ -172,21 +166,18 @@ class SandboxProcess:
         raise ProcessLost(f"exception {answer}", "cannot be {}")
 
     def _read_answer(self, deadline: float) -> tuple[int, Any, memoryview]:
-        status, told, size = HEAD.unpack(self._receive(HEAD.size, deadline))
-        known = status in (ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN)
-        if not known or told > _MAX_ANSWER or size > _MAX_BYTES:
-            raise self._garbled()
+        status, length, size = HEAD.unpack(self._receive(HEAD.size, deadline))
         try:
-            answer = json.loads(self._receive(told, deadline))
+            known = status in (ANSWERED, REFUSED, NO_MEMORY, UNFORESEEN)
+            if not known or length > _MAX_ANSWER or size > _MAX_BYTES:
+                raise ValueError
+            answer = json.loads(self._receive(length, deadline))
         except ValueError:
-            raise self._garbled() from None
+            self.end()
+            raise ProcessLost("answer", "cannot be {}") from None
         payload = np.empty(size, dtype=np.uint8).data  # not filled with zeros first
         self._receive_into(payload, deadline)
         return status, answer, payload
-
-    def _garbled(self) -> ProcessLost:
-        self.end()
-        return ProcessLost("answer", "cannot be {}")
 
     def _post_mortem(self) -> ProcessLost:
         """Say why the process is gone."""
@@ -200,10 +191,6 @@ class SandboxProcess:
             return ProcessLost("computing time", f"was not {{}} within {limit}", _MORE_TIME)
         name = signal.Signals(-code).name if code < 0 else f"exit {code}"
         return ProcessLost(name, f"made its reader process end ({name})")
-
-    def _send(self, data: bytes, deadline: float) -> None:
-        self._socket.settimeout(_left(deadline))
-        self._socket.sendall(data)
 
     def _receive(self, size: int, deadline: float) -> bytes:
         data = bytearray(size)

@@ -3,7 +3,7 @@
 from cxrtext.records.boxes import Box, iter_boxes, read_boxes, write_boxes
 from cxrtext.records.labels import CHEX5, read_labels
 from cxrtext.records.manifest import read_manifest
-from cxrtext.records.report_sources import open_source, read_reports
+from cxrtext.records.report_sources import open_reports, open_source, read_reports
 from cxrtext.records.rows import TableRows
 from cxrtext.records.sentences import SentenceWriter, read_sentences, write_sentences
 from cxrtext.records.study import ImageRecord, Rejected, Sentence, Study
@@ -25,6 +25,7 @@ __all__ = [
     "TableRows",
     "TextSource",
     "iter_boxes",
+    "open_reports",
     "open_source",
     "read_boxes",
     "read_labels",

@@ -1,18 +1,19 @@
-"""Boxes with the sentence each one illustrates: COCO JSON as MS-CXR lays it out, and CSV."""
+"""Boxes with the sentence each one illustrates: COCO JSON as MS-CXR lays it out, and tables."""
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import DataError
 from cxrtext.files import check_listed, write_json
+from cxrtext.records.rows import TableRows
 from cxrtext.records.study import Rejected
-from cxrtext.records.tables import read_table
 
 FILE_LIMIT = 2**28  # largest box file that is read, in bytes: JSON is read whole
+
 _IMAGE = ("image", "dicom_id", "path")
 _TEXT = ("label_text", "phrase")
 _FINDING = ("finding", "category_name")
@@ -20,23 +21,26 @@ _FINDING = ("finding", "category_name")
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box in an image.
+    """A box in an image."""
 
-    Args:
-        image: The ``image`` cell of the manifest.
-        width: Width of the image, in original pixels; 0 where a table does not say.
-        height: Height of the image, in original pixels; 0 where a table does not say.
-        finding: The category, such as "Pneumonia".
-        label_text: The sentence that the box illustrates.
-        bbox: x, y, w, h in original pixels, from the top left corner.
-    """
-
-    image: str
-    width: int
+    image: str  # the ``image`` cell of the manifest
+    width: int  # of the image, in original pixels; 0 where a table does not say
     height: int
-    finding: str
+    finding: str  # the category, such as "Pneumonia"
+    label_text: str  # the sentence that the box illustrates
+    bbox: tuple[float, float, float, float]  # x, y, w, h in original pixels, from the top left
+
+
+@dataclass(frozen=True, slots=True)
+class RawBox:
+    """A box as its file has it, right or wrong."""
+
+    where: str  # "row 3" or "annotation 3"
+    image: str | None  # the image it names; None where it names none
+    size: tuple[Any, Any]  # width and height of the image
+    finding: str | None  # None where the table has no column of it
     label_text: str
-    bbox: tuple[float, float, float, float]
+    bbox: list[Any] | None  # x, y, w, h
 
 
 def write_boxes(path: Path, boxes: Iterable[Box]) -> None:
@@ -49,59 +53,27 @@ def write_boxes(path: Path, boxes: Iterable[Box]) -> None:
     categories: dict[str, int] = {}
     annotations: list[dict[str, object]] = []
     for box in boxes:
-        entry = images.setdefault(
-            box.image,
-            {
-                "id": len(images) + 1,
-                "file_name": box.image,
-                "width": box.width,
-                "height": box.height,
-            },
-        )
+        entry = {"id": len(images) + 1, "file_name": box.image}
+        entry = images.setdefault(box.image, {**entry, "width": box.width, "height": box.height})
         if (entry["width"], entry["height"]) != (box.width, box.height):
             raise DataError(f"{path}: image '{box.image}' has boxes for two image sizes")
-        category = categories.setdefault(box.finding, len(categories) + 1)
         annotations.append(
             {
                 "id": len(annotations) + 1,
                 "image_id": entry["id"],
-                "category_id": category,
+                "category_id": categories.setdefault(box.finding, len(categories) + 1),
                 "label_text": box.label_text,
                 "bbox": list(box.bbox),
                 "area": box.bbox[2] * box.bbox[3],
                 "iscrowd": 0,
             }
         )
-    write_json(
-        path,
-        {
-            "images": list(images.values()),
-            "annotations": annotations,
-            "categories": [{"id": number, "name": name} for name, number in categories.items()],
-        },
-    )
+    kinds = [{"id": number, "name": name} for name, number in categories.items()]
+    content = {"images": list(images.values()), "annotations": annotations, "categories": kinds}
+    write_json(path, content)
 
 
-def _box(
-    image: str, size: Iterable[Any], finding: str, label_text: str, bbox: Iterable[Any]
-) -> Box | str:
-    """A box from values that nothing vouches for, or what is wrong with them."""
-    try:
-        x, y, w, h = (float(value) for value in bbox)
-        width, height = (int(float(value or 0)) for value in size)
-    except (ValueError, TypeError, OverflowError):
-        return "x, y, w, h or the size of the image must be numbers; fix them"
-    if not all(map(math.isfinite, (x, y, w, h))) or w <= 0 or h <= 0 or width < 0 or height < 0:
-        return "a box has a width and a height above 0; fix them"
-    # Boxes drawn by hand may stand a pixel over the edge, and those of a resized image more.
-    if x + w <= 0 or y + h <= 0 or (width and x >= width) or (height and y >= height):
-        return "the box lies outside its image; fix it"
-    if not image.strip():
-        return "the image is not named; name it"
-    return Box(image.strip(), width, height, finding, label_text, (x, y, w, h))
-
-
-def _load_coco(path: Path) -> Mapping[str, list[Any]]:
+def _load_coco(path: Path) -> dict[str, list[Any]]:
     check_listed(path, DataError)
     try:
         if path.stat().st_size > FILE_LIMIT:
@@ -119,14 +91,6 @@ def _load_coco(path: Path) -> Mapping[str, list[Any]]:
     return value
 
 
-def _by_id(entries: list[Any]) -> dict[Any, dict[str, Any]]:
-    return {
-        entry["id"]: entry
-        for entry in entries
-        if isinstance(entry, dict) and isinstance(entry.get("id"), (int, str))
-    }
-
-
 def _text(value: Any) -> str:
     """MS-CXR gives a sentence as text, or as a list of one."""
     if isinstance(value, list):
@@ -134,48 +98,94 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _coco_boxes(path: Path) -> Iterator[Box | Rejected]:
+def _coco_boxes(path: Path) -> Iterator[RawBox]:
     coco = _load_coco(path)
-    images, categories = _by_id(coco["images"]), _by_id(coco.get("categories", []))
+    images, categories = (
+        {
+            entry["id"]: entry
+            for entry in coco.get(part, [])
+            if isinstance(entry, dict) and isinstance(entry.get("id"), (int, str))
+        }
+        for part in ("images", "categories")
+    )
     for number, entry in enumerate(coco["annotations"], 1):
-        item = f"annotation {number}"
-        if not isinstance(entry, dict) or not isinstance(entry.get("bbox"), list):
-            yield Rejected(item, "it has no bbox; fix or remove it")
-            continue
-        key, kind = entry.get("image_id"), entry.get("category_id")
-        image = images.get(key) if isinstance(key, (int, str)) else None
-        if image is None:
-            yield Rejected(item, "its image_id is that of no image; fix or remove it")
-            continue
-        category = categories.get(kind, {}) if isinstance(kind, (int, str)) else {}
-        found = _box(
-            _text(image.get("file_name") or image.get("path")),
-            (image.get("width"), image.get("height")),
-            _text(category.get("name")),
-            _text(entry.get("label_text")),
-            entry["bbox"],
+        found = entry if isinstance(entry, dict) else {}
+        keys = (found.get("image_id"), found.get("category_id"))
+        image_id, kind = (key if isinstance(key, (int, str)) else None for key in keys)
+        image, category = images.get(image_id), categories.get(kind, {})
+        bbox = found.get("bbox")
+        yield RawBox(
+            where=f"annotation {number}",
+            image=_text(image.get("file_name") or image.get("path")) if image else None,
+            size=(image.get("width"), image.get("height")) if image else (None, None),
+            finding=_text(category.get("name")),
+            label_text=_text(found.get("label_text")),
+            bbox=bbox if isinstance(bbox, list) else None,
         )
-        yield found if isinstance(found, Box) else Rejected(item, found)
 
 
-def _csv_boxes(path: Path) -> Iterator[Box | Rejected]:
-    table = read_table(path, required=["x", "y", "w", "h"])
-    names = [next((n for n in some if n in table.columns), "") for some in (_IMAGE, _TEXT)]
-    if not all(names):
+def _table_boxes(path: Path, need_text: bool) -> Iterator[RawBox | Rejected]:
+    table = TableRows(path)
+    table.require("x", "y", "w", "h")
+    image, text, finding = (
+        next((name for name in names if name in table.columns), "")
+        for names in (_IMAGE, _TEXT, _FINDING)
+    )
+    if not image or (need_text and not text):
         raise DataError(
             f"{path}: no boxes: columns are image, label_text, x, y, w, h, and if wanted finding, "
             f"width, height (columns found: {', '.join(table.columns)})"
         )
-    finding = next((n for n in _FINDING if n in table.columns), names[1])
-    for number, row in enumerate(table.rows, 1):
-        found = _box(
-            row[names[0]],
-            tuple(row.get(n) or row.get(f"image_{n}") for n in ("width", "height")),
-            row[finding],
-            row[names[1]],
-            (row["x"], row["y"], row["w"], row["h"]),
+    for entry in table:
+        if isinstance(entry, Rejected):
+            yield entry
+            continue
+        number, row = entry
+        width, height = (row.get(n) or row.get(f"image_{n}") for n in ("width", "height"))
+        yield RawBox(
+            where=f"row {number}",
+            image=row[image],
+            size=(width, height),
+            finding=row.get(finding),
+            label_text=row.get(text, ""),
+            bbox=[row[name] for name in "xywh"],
         )
-        yield found if isinstance(found, Box) else Rejected(f"row {number}", found)
+
+
+def raw_boxes(path: Path, *, need_text: bool = True) -> Iterator[RawBox | Rejected]:
+    """Give the boxes of a file as they are, and the rows that cannot be read; see `iter_boxes`.
+
+    ``need_text``: whether a table must have a column of sentences.
+    """
+    if path.suffix.lower() in (".csv", ".parquet"):
+        return _table_boxes(path, need_text)
+    if path.suffix.lower() != ".json":
+        raise DataError(f"{path}: a box file ends in .json (COCO), .csv or .parquet")
+    return _coco_boxes(path)
+
+
+def _checked(raw: RawBox | Rejected) -> Box | Rejected:
+    if isinstance(raw, Rejected):
+        return raw
+    if raw.bbox is None:
+        return Rejected(raw.where, "it has no bbox; fix or remove it")
+    if raw.image is None:
+        return Rejected(raw.where, "its image_id is that of no image; fix or remove it")
+    image = raw.image.strip()
+    try:
+        x, y, w, h = (float(value) for value in raw.bbox)
+        width, height = (int(float(value or 0)) for value in raw.size)
+    except (ValueError, TypeError, OverflowError):
+        return Rejected(raw.where, "x, y, w, h or the size of the image must be numbers; fix them")
+    if not all(map(math.isfinite, (x, y, w, h))) or w <= 0 or h <= 0 or width < 0 or height < 0:
+        return Rejected(raw.where, "a box has a width and a height above 0; fix them")
+    # Boxes drawn by hand may stand a pixel over the edge, and those of a resized image more.
+    if x + w <= 0 or y + h <= 0 or (width and x >= width) or (height and y >= height):
+        return Rejected(raw.where, "the box lies outside its image; fix it")
+    if not image:
+        return Rejected(raw.where, "the image is not named; name it")
+    finding = raw.label_text if raw.finding is None else raw.finding
+    return Box(image, width, height, finding, raw.label_text, (x, y, w, h))
 
 
 def iter_boxes(path: Path) -> Iterator[Box | Rejected]:
@@ -189,11 +199,7 @@ def iter_boxes(path: Path) -> Iterator[Box | Rejected]:
     Raises:
         DataError: The file cannot be read as either.
     """
-    if path.suffix.lower() in (".csv", ".parquet"):
-        return _csv_boxes(path)
-    if path.suffix.lower() != ".json":
-        raise DataError(f"{path}: a box file ends in .json (COCO), .csv or .parquet")
-    return _coco_boxes(path)
+    return map(_checked, raw_boxes(path))
 
 
 def read_boxes(path: Path) -> list[Box]:

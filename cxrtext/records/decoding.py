@@ -1,6 +1,7 @@
 """Text of unknown making, decoded without guessing and read line by line in little memory."""
 
 import codecs
+import gzip
 import io
 import re
 from collections.abc import Iterator
@@ -59,7 +60,7 @@ def decode(content: bytes) -> str | None:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def open_text(raw: io.BufferedReader, name: str) -> io.TextIOWrapper:
+def open_text(raw: io.BufferedReader | gzip.GzipFile, name: str) -> io.TextIOWrapper:
     """Open UTF-8, or UTF-16 with its mark, from the start of a binary stream.
 
     Bytes that are no text become lone surrogates (see ``undecoded``), so that what stands around

@@ -83,11 +83,7 @@ def read_manifest(path: Path, *, allow_outside: bool = False) -> list[ImageRecor
 
 
 def check_patient_disjoint(path: Path, records: Iterable[ImageRecord]) -> None:
-    """Refuse a manifest in which one patient stands in two splits.
-
-    Raises:
-        DataError: Naming the patient and both rows.
-    """
+    """Refuse a manifest in which one patient stands in two splits, with both rows."""
     first: dict[str, ImageRecord] = {}
     for record in records:
         other = first.setdefault(record.patient_id, record)

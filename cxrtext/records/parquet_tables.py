@@ -10,8 +10,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from cxrtext.errors import DataError, WorkError
@@ -147,20 +147,12 @@ class ParquetTable:
     def _end(self) -> None:
         self._child.kill()
         for stream in (self._child.stdin, self._child.stdout):
-            if stream is not None:
-                try:
-                    stream.close()
-                except OSError:  # what could not be written to it any more
-                    continue
+            with suppress(OSError):  # what could not be written to it any more
+                stream.close()  # type: ignore[union-attr]
         self._child.wait()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()

@@ -1,30 +1,21 @@
 """Text to be scored, from whatever file, folder or stream holds it, read without being held."""
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from cxrtext.errors import DataError
 from cxrtext.files import check_listed, sha256
 from cxrtext.records.report_folder import open_folder, open_report_file
 from cxrtext.records.rows import TableRows
-from cxrtext.records.study import Study
-from cxrtext.records.tables import read_table
+from cxrtext.records.study import Rejected, Study
 from cxrtext.records.text_lines import open_jsonl, open_stdin
-from cxrtext.records.text_source import (
-    SECTION_COLUMNS,
-    StreamedSource,
-    TextSource,
-    choose_columns,
-    read_items,
-)
+from cxrtext.records.text_source import TextSource, choose_columns, read_items
 
 
-def _open_table(path: Path) -> StreamedSource:
-    """Open a CSV or Parquet table of reports or sentences; ids may be whole numbers.
-
-    Raises:
-        DataError: The file is damaged, or empty, or its columns are not those accepted.
-    """
+def _open_table(path: Path) -> TextSource:
+    """Open a CSV or Parquet table of reports or sentences; ids may be whole numbers."""
     table = TableRows(path)
     holds, wanted = choose_columns(str(path), table.columns)
     for name in wanted:
@@ -34,12 +25,8 @@ def _open_table(path: Path) -> StreamedSource:
             )
     if next(table.read(wanted), None) is None:
         raise DataError(f"{path}: the table has no rows")
-    return StreamedSource(
-        str(path),
-        holds,
-        digest=partial(sha256, path),
-        items=lambda: read_items(holds, table.read(wanted)),
-    )
+    digest = partial(sha256, path)
+    return TextSource(str(path), holds, digest, lambda: read_items(holds, table.read(wanted)))
 
 
 _BY_ENDING = {
@@ -106,13 +93,16 @@ def open_source(path: Path | str) -> TextSource:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def read_reports(path: Path) -> list[Study]:
-    """Read a table of reports.
+def open_reports(path: Path) -> Iterable[Study | Rejected]:
+    """Open reports to be read one by one, as `open_source`; sentences are refused."""
+    source = open_source(path)
+    if source.holds != "reports":
+        raise DataError(f"{path}: holds sentences; give reports with a study_id each")
+    return cast("Iterable[Study | Rejected]", source)
 
-    Args:
-        path: A CSV or Parquet file with ``study_id`` and either ``report`` (the whole text) or
-            any of ``findings``, ``impression``, ``indication``, ``comparison``.  A manifest with
-            several images a study may repeat the study's row; its report is taken once.
+
+def read_reports(path: Path) -> list[Study]:
+    """Read reports whole, for instance the columns of a manifest; see `open_source`.
 
     Returns:
         One study a row, in the order of the table; texts may be empty.
@@ -120,28 +110,9 @@ def read_reports(path: Path) -> list[Study]:
     Raises:
         DataError: A column or an id is missing, or one study has two different reports.
     """
-    table = read_table(path, required=["study_id"])
-    sections = [name for name in SECTION_COLUMNS if name in table.columns]
-    if "report" not in table.columns and not sections:
-        raise DataError(
-            f"{path}: no report text: give a column 'report', or any of "
-            f"{', '.join(SECTION_COLUMNS)} (columns found: {', '.join(table.columns)})"
-        )
-    studies: dict[str, Study] = {}
-    for number, row in enumerate(table.rows, 1):
-        study_id = row["study_id"].strip()
-        if not study_id:
-            raise DataError(f"{path}: row {number} has an empty study_id")
-        study = Study(
-            study_id=study_id,
-            report=row.get("report", ""),
-            sections={name: row[name] for name in sections},
-            row=number,
-        )
-        first = studies.setdefault(study_id, study)
-        if (first.report, first.sections) != (study.report, study.sections):
-            raise DataError(
-                f"{path}: study_id '{study_id}' has two different reports, in rows "
-                f"{first.row} and {number}; give every report a study_id of its own"
-            )
-    return list(studies.values())
+    studies = []
+    for entry in open_reports(path):
+        if isinstance(entry, Rejected):
+            raise DataError(f"{path}: {entry.item}: {entry.reason}")
+        studies.append(entry)
+    return studies

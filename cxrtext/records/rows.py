@@ -6,9 +6,12 @@ others along.
 """
 
 import csv
+import gzip
 import re
+import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from cxrtext.errors import DataError
@@ -25,6 +28,7 @@ ROW_LIMIT = 1_000_000
 """Longest row, in characters: a quote that is never closed makes one row of the rest of a file."""
 
 PASSED_OVER = 1_000  # most lines that one message accounts for after a broken row
+_NAME = re.compile(r"[A-Za-z_][\w ]{0,39}")
 _DIGIT = re.compile(r"\d")
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
@@ -91,6 +95,14 @@ class _StudyIds:
         return {"9" if c.isdigit() else "a" if c.isalpha() else c for c in characters}
 
 
+def found_columns(columns: Sequence[str]) -> str:
+    """Name the columns that a table has, for a message."""
+    # A table without a header has report text where the names should be.
+    if all(map(_NAME.fullmatch, columns)):
+        return f"columns found: {', '.join(columns[:40]) or 'none'}"
+    return f"{len(columns)} columns found, not all of them names; is the header missing?"
+
+
 def _broken(row: int, first: int, last: int) -> Rejected:
     lines = f"line {first} was" if first == last else f"lines {first} to {last} were"
     return Rejected(
@@ -98,6 +110,14 @@ def _broken(row: int, first: int, last: int) -> Rejected:
         f"a quote is not closed or not doubled, or the row is longer than {ROW_LIMIT:,} "
         f"characters; {lines} passed over: quote the cell and double every quote in it",
     )
+
+
+def _fitted(cells: list[str], columns: Sequence[str]) -> list[str]:
+    """A row as wide as the header; those of some sets end in commas, not always equally many."""
+    missing = len(columns) - len(cells)
+    if missing > 0 and not any(columns[len(cells) :]):
+        return [*cells, *[""] * missing]
+    return cells[: len(columns)] if missing < 0 and not any(cells[len(columns) :]) else cells
 
 
 def _csv_cells(
@@ -124,6 +144,7 @@ def _csv_cells(
             cells = None
         if cells == []:
             continue
+        cells = cells and _fitted(cells, columns)
         plausible = cells is not None
         if broken and cells is not None:
             # A line within a broken row may be report text.
@@ -178,19 +199,19 @@ def _header(path: Path, lines: RowLines) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def clean_row(item: str, names: Sequence[str], cells: Sequence[str]) -> dict[str, str] | Rejected:
+def clean_row(
+    number: int, names: Sequence[str], cells: Sequence[str], unit: str = "row"
+) -> Row | Rejected:
     """The cells by column, those that say "nan" empty; or that one of them is no text."""
     if undecoded("".join(cells)):
         name = next(name for name, text in zip(names, cells, strict=True) if undecoded(text))
-        return Rejected(item, f"{name}: {NOT_UTF8}")
-    return {
-        name: "" if text in ("nan", "NaN") else text
-        for name, text in zip(names, cells, strict=True)
-    }
+        return Rejected(f"{unit} {number}", f"{name}: {NOT_UTF8}")
+    texts = ("" if text in ("nan", "NaN") else text for text in cells)
+    return number, dict(zip(names, texts, strict=True))
 
 
 class TableRows:
-    """A ``.csv`` or ``.parquet`` table that is read anew by each loop, holding little in memory.
+    """A ``.csv``, ``.csv.gz`` or ``.parquet`` table that is read anew by each loop.
 
     Rows of nothing but blanks are passed over.  ``columns`` are the names in the header, and
     ``no_text`` the types of those columns of a Parquet table that hold lists, structs or dates.
@@ -206,36 +227,50 @@ class TableRows:
         if not path.is_file():
             raise DataError(f"{path}: no such file")
         check_listed(path, DataError)
-        match path.suffix.lower():
-            case ".csv":
-                self.columns = self._csv_columns()
-            case ".parquet":
-                with ParquetTable(path) as table:
-                    self.columns, self.no_text = table.columns, table.no_text
-            case other:
-                raise DataError(
-                    f"{path}: a table ends in .csv or .parquet, not in {other or 'nothing'}"
-                )
+        if self.is_parquet:
+            with ParquetTable(path) as table:
+                self.columns, self.no_text = table.columns, table.no_text
+        elif not path.name.lower().endswith((".csv", ".csv.gz")):
+            ending = path.suffix.lower() or "nothing"
+            raise DataError(f"{path}: a table ends in .csv or .parquet, not in {ending}")
+        else:
+            csv.field_size_limit(max(csv.field_size_limit(), CELL_LIMIT))
+            try:
+                if not path.stat().st_size:
+                    raise DataError(f"{path}: the file is empty")
+                with self._lines() as lines:
+                    self.columns = _header(path, lines)
+            except OSError as error:
+                raise DataError(f"{path}: cannot be read ({error.strerror})") from None
 
-    def _csv_columns(self) -> tuple[str, ...]:
-        csv.field_size_limit(max(csv.field_size_limit(), CELL_LIMIT))
+    @property
+    def is_parquet(self) -> bool:
+        """Whether it is a Parquet table."""
+        return self.path.suffix.lower() == ".parquet"
+
+    @contextmanager
+    def _lines(self) -> Iterator[RowLines]:
+        zipped = self.path.suffix.lower() == ".gz"
+        opener = gzip.open if zipped else open
         try:
-            if not self.path.stat().st_size:
-                raise DataError(f"{self.path}: the file is empty")
-            with self.path.open("rb") as raw, open_text(raw, str(self.path)) as handle:
-                return _header(self.path, RowLines(read_lines(handle)))
-        except OSError as error:
-            raise DataError(f"{self.path}: cannot be read ({error.strerror})") from None
+            with opener(self.path, "rb") as raw, open_text(raw, str(self.path)) as handle:
+                yield RowLines(read_lines(handle))
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            reason = "the compressed file is cut off or damaged; copy it again"
+            raise DataError(f"{self.path}: {reason}") from None
 
     def require(self, *columns: str) -> None:
         """Raise a DataError for a column that is missing, or occurs more than once."""
         for name in columns:
             if name not in self.columns:
-                found = ", ".join(self.columns) or "none"
-                raise DataError(f"{self.path}: column '{name}' is missing (columns found: {found})")
+                raise DataError(
+                    f"{self.path}: column '{name}' is missing ({found_columns(self.columns)})"
+                )
         twice = {name for name in self.columns if self.columns.count(name) > 1}
         if twice:
-            raise DataError(f"{self.path}: column '{min(twice)}' occurs more than once")
+            name = min(twice)
+            called = f"'{name}'" if _NAME.fullmatch(name) else "of one name"
+            raise DataError(f"{self.path}: column {called} occurs more than once; keep one of them")
 
     def read(self, wanted: Sequence[str] | None = None) -> Iterator[Row | Rejected]:
         """Give the rows with some of their columns, by default all, and what was rejected.
@@ -243,17 +278,14 @@ class TableRows:
         Raises:
             DataError: A Parquet table is damaged, or needs too much memory.
         """
-        if self.path.suffix.lower() == ".parquet":
-            names = self.columns if wanted is None else tuple(wanted)
+        names = self.columns if wanted is None else tuple(wanted)
+        if self.is_parquet:
             with ParquetTable(self.path) as table:
                 for number, values in enumerate(table.rows(wanted), 1):
-                    row = clean_row(f"row {number}", names, values)
-                    yield row if isinstance(row, Rejected) else (number, row)
+                    yield clean_row(number, names, values)
             return
         places = [self.columns.index(name) for name in wanted or ()]
-        names = self.columns if wanted is None else tuple(wanted)
-        with self.path.open("rb") as raw, open_text(raw, str(self.path)) as handle:
-            lines = RowLines(read_lines(handle))
+        with self._lines() as lines:
             _header(self.path, lines)
             for entry in _csv_cells(lines, self.columns):
                 if isinstance(entry, Rejected):
@@ -262,8 +294,7 @@ class TableRows:
                 number, cells = entry
                 if wanted is not None:
                     cells = [cells[place] for place in places]
-                row = clean_row(f"row {number}", names, cells)
-                yield row if isinstance(row, Rejected) else (number, row)
+                yield clean_row(number, names, cells)
 
     def __iter__(self) -> Iterator[Row | Rejected]:
         return self.read()

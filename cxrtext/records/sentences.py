@@ -40,18 +40,12 @@ def _row(sentence: Sentence) -> dict[str, Any]:
 
 
 class SentenceWriter(RowWriter):
-    """Writes scored sentences one by one; a file appears whole at the end or not at all.
+    """Writes scored sentences one by one; see `RowWriter`.
 
     ::
 
         with SentenceWriter(path) as writer:
             writer.add(sentence)
-
-    Args:
-        target: A path ending in ``.csv`` or ``.parquet``, or an open text stream, which gets CSV.
-
-    Raises:
-        DataError: The path ends in something else.
     """
 
     def __init__(self, target: Path | TextIO) -> None:

@@ -7,79 +7,47 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One report: a whole text, or texts by section.
-
-    Args:
-        study_id: The study the report belongs to.
-        report: The whole report, where the table has a column of it; "" otherwise.
-        sections: Texts by section name (``findings``, ``impression``, ``indication``,
-            ``comparison``), where the table has such columns.
-        row: The row of the table, the first after the header being 1.
-    """
+    """One report: a whole text, or texts by section."""
 
     study_id: str
-    report: str = ""
+    report: str = ""  # the whole text, where the table has a column of it
+    # texts of ``findings``, ``impression``, ``indication``, ``comparison``, as far as the table has
+    # such columns.
     sections: Mapping[str, str] = field(default_factory=dict)
-    row: int = 0
+    row: int = 0  # of the table, the first after the header being 1
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of a report, with what the language model says of it.
-
-    Args:
-        study_id: The study it belongs to.
-        section: The section it stands in; "report" where the report has no headings.
-        position: Its place in the section, from 0.
-        sentence: The text.
-        n_tokens: Number of word pieces, special tokens not counted.
-        log_likelihood: Pseudo-log-likelihood, in nats.
-        eta: Estimated class probability, in (0, 1); None where the language model knows too few of
-            the words.
-        unknown: Words that its vocabulary lacks.
-    """
+    """One sentence of a report, with what the language model says of it."""
 
     study_id: str
-    section: str
-    position: int
+    section: str  # "report" where the report has no headings
+    position: int  # its place in the section, from 0
     sentence: str
-    n_tokens: int = 0
-    log_likelihood: float = 0.0
+    n_tokens: int = 0  # word pieces, special tokens not counted
+    log_likelihood: float = 0.0  # pseudo-log-likelihood, in nats
+    # class probability, in (0, 1); None where the language model knows too few of the words.
     eta: float | None = 0.0
-    unknown: int = 0
+    unknown: int = 0  # words that its vocabulary lacks
 
 
 @dataclass(frozen=True, slots=True)
 class ImageRecord:
-    """One image of a manifest.
+    """One image of a manifest."""
 
-    Args:
-        path: Where the image lies.
-        name: The ``image`` cell of the manifest, as written.
-        study_id: The study it belongs to.
-        patient_id: The patient it belongs to.
-        split: "train", "val" or "test".
-        metadata: Every other cell of the row, by column.
-        row: The row of the manifest, the first after the header being 1.
-    """
-
-    path: Path
-    name: str
+    path: Path  # where the image lies
+    name: str  # the ``image`` cell, as written
     study_id: str
     patient_id: str
-    split: str = "train"
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    row: int = 0
+    split: str = "train"  # or "val" or "test"
+    metadata: Mapping[str, str] = field(default_factory=dict)  # every other cell, by column
+    row: int = 0  # of the manifest, the first after the header being 1
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Something of an input that is rejected.
+    """Something of an input that is rejected."""
 
-    Args:
-        item: Where it stands: "row 17", or the relative path of a file; never report text.
-        reason: One line: what is wrong, and what to do.
-    """
-
-    item: str
-    reason: str
+    item: str  # where it stands: "row 17", or the relative path of a file; never report text
+    reason: str  # one line: what is wrong, and what to do

@@ -1,11 +1,10 @@
 """CSV and Parquet tables, read whole, and written whole or not at all; and lists of rejects."""
 
 import csv
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self, TextIO
 
 from cxrtext.errors import DataError
@@ -32,12 +31,9 @@ def require_match(
     come before their reports.
 
     Args:
-        path: The table.
-        what: What its rows are, such as "reports".
-        keys: The values that they are joined by; without any there is nothing to join.
-        owners: The values that they may have.
-        column: The column of these.
-        to: What it is joined to.
+        what: What the rows of the table are, such as "reports".
+        keys: The values of ``column`` that they are joined by; without any nothing is refused.
+        owners: The values that ``to``, what they are joined to, has.
 
     Raises:
         DataError: Naming both, and the column, and none of the values.
@@ -79,15 +75,12 @@ def read_table(path: Path, required: Iterable[str] = ()) -> Table:
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a CSV or Parquet table, whole or not at all.
-
-    ``None`` and missing keys become empty cells.
+    """Write a CSV or Parquet table, whole or not at all; ``None`` and missing keys become empty.
 
     Raises:
-        DataError: The ending is neither.
+        DataError: The path ends in something else.
     """
-    if path.suffix.lower() not in (".csv", ".parquet"):
-        raise DataError(f"{path}: a table ends in .csv or .parquet")
+    _check_ending(path)
     with replacing(path) as temporary:
         if path.suffix.lower() == ".parquet":
             import pyarrow as pa
@@ -108,42 +101,54 @@ Kind = Literal["text", "whole", "real"]  # what a column holds
 ROW_GROUP = 10_000  # rows that a Parquet file keeps together, and that its writer holds
 
 
-def _csv_rows(stream: TextIO, columns: Mapping[str, Kind]) -> Callable[[Mapping[str, Any]], None]:
-    """Write the header, and return what writes a row."""
-    writer = csv.DictWriter(stream, list(columns))
-    writer.writeheader()
-
-    def write(row: Mapping[str, Any]) -> None:
-        writer.writerow(row)
-
-    return write
+def _check_ending(path: Path) -> None:
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise DataError(f"{path}: a table ends in .csv or .parquet")
 
 
-class _ParquetRows:
-    """Writes rows in groups."""
-
-    def __init__(self, path: Path, columns: Mapping[str, Kind], closing: ExitStack) -> None:
+@contextmanager
+def _writing(
+    target: Path | TextIO, columns: Mapping[str, Kind]
+) -> Iterator[Callable[[Mapping[str, Any]], object]]:
+    """Give what writes a row; a file is put in place at the end."""
+    if not isinstance(target, Path):
+        try:
+            yield _csv_rows(target, columns)
+        finally:
+            target.flush()
+        return
+    with replacing(target) as temporary:
+        if target.suffix.lower() == ".csv":
+            with temporary.open("w", encoding="utf-8", newline="") as stream:
+                yield _csv_rows(stream, columns)
+            return
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         kinds = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64()}
-        self._schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
-        self._rows: list[Mapping[str, Any]] = []
-        self._writer = closing.enter_context(pq.ParquetWriter(path, self._schema))
-        closing.callback(self.flush)
+        schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+        rows: list[Mapping[str, Any]] = []
+        with pq.ParquetWriter(temporary, schema) as writer:
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        self._rows.append(row)
-        if len(self._rows) >= ROW_GROUP:
-            self.flush()
+            def flush() -> None:
+                if rows:
+                    writer.write_table(pa.Table.from_pylist(rows, schema))
+                    rows.clear()
 
-    def flush(self) -> None:
-        """Write the rows held as one group."""
-        import pyarrow as pa
+            def add(row: Mapping[str, Any]) -> None:
+                rows.append(row)
+                if len(rows) >= ROW_GROUP:
+                    flush()
 
-        if self._rows:
-            self._writer.write_table(pa.Table.from_pylist(self._rows, self._schema))
-            self._rows.clear()
+            yield add
+            flush()
+
+
+def _csv_rows(stream: TextIO, columns: Iterable[str]) -> Callable[[Mapping[str, Any]], object]:
+    """Write the header, and return what writes a row."""
+    writer = csv.DictWriter(stream, list(columns))
+    writer.writeheader()
+    return writer.writerow
 
 
 class RowWriter:
@@ -158,70 +163,38 @@ class RowWriter:
     """
 
     def __init__(self, target: Path | TextIO, columns: Mapping[str, Kind]) -> None:
-        if isinstance(target, Path) and target.suffix.lower() not in (".csv", ".parquet"):
-            raise DataError(f"{target}: a table ends in .csv or .parquet")
-        self._target, self._columns = target, columns
-        self._closing = ExitStack()
-        self._write: Callable[[Mapping[str, Any]], None] | None = None
+        if isinstance(target, Path):
+            _check_ending(target)
+        self._writing = _writing(target, columns)
+        self._write: Callable[[Mapping[str, Any]], object] | None = None
 
     def __enter__(self) -> Self:
-        target = self._target
-        with ExitStack() as closing:
-            if not isinstance(target, Path):
-                self._write = _csv_rows(target, self._columns)
-                closing.callback(target.flush)
-            else:
-                temporary = closing.enter_context(replacing(target))
-                if target.suffix.lower() == ".parquet":
-                    self._write = _ParquetRows(temporary, self._columns, closing).add
-                else:
-                    stream = temporary.open("w", encoding="utf-8", newline="")
-                    self._write = _csv_rows(closing.enter_context(stream), self._columns)
-            self._closing = closing.pop_all()
+        self._write = self._writing.__enter__()
         return self
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Write one row, by column.
-
-        Raises:
-            ValueError: The writer is not open: use it in a ``with`` statement.
-        """
+        """Write one row, by column."""
         if self._write is None:
             raise ValueError("the writer is not open")
         self._write(row)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._write = None
-        self._closing.__exit__(kind, error, trace)
+        self._writing.__exit__(*error)
 
 
 @dataclass(slots=True)
 class Rejects:
-    """Collects what was rejected, up to a limit.
+    """Collects what was rejected, up to a limit."""
 
-    Args:
-        limit: How many are borne; one more raises.
-        rows: ``(item, reason)`` pairs: a row number, file name or study id, and why.
-        name: What the user sets the limit with.
-        where: What the items are of, for the message.
-    """
-
-    limit: int = 100
+    limit: int = 100  # how many are borne; one more raises
+    # the item (a row number, file name or study id), and why.
     rows: list[tuple[str, str]] = field(default_factory=list)
-    name: str = "--max-rejected"
-    where: str = ""
+    name: str = "--max-rejected"  # what the user sets the limit with
+    where: str = ""  # what the items are of, for the message
 
     def add(self, item: str, reason: str) -> None:
-        """Reject one item.
-
-        Raises:
-            DataError: More than ``limit`` items have been rejected.
-        """
+        """Reject one item; more than ``limit`` raise a DataError."""
         self.rows.append((item, reason))
         if len(self.rows) > self.limit:
             where = f"{self.where}: " if self.where else ""
@@ -231,11 +204,7 @@ class Rejects:
             )
 
     def write(self, output: Path) -> Path | None:
-        """Write ``<output>.rejected.csv``; without rejects remove an old one.
-
-        Returns:
-            The file written, or None.
-        """
+        """Write ``<output>.rejected.csv`` and give its path; without rejects remove an old one."""
         path = output.with_name(output.name + ".rejected.csv")
         if not self.rows:
             path.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import sha256
@@ -22,7 +22,7 @@ from cxrtext.records.study import Rejected, Sentence
 from cxrtext.records.text_source import (
     REPORT_COLUMNS,
     SENTENCE_COLUMNS,
-    StreamedSource,
+    TextSource,
     choose_columns,
     read_items,
 )
@@ -30,13 +30,14 @@ from cxrtext.records.text_source import (
 LOOKED_AT = 100
 """Lines that are read to learn the keys: writers leave out the keys of missing values."""
 
-_KEYS = frozenset((*REPORT_COLUMNS, *SENTENCE_COLUMNS))
+_KEYS = tuple(dict.fromkeys((*REPORT_COLUMNS, *SENTENCE_COLUMNS)))
+_TOO_LONG = f"longer than {LINE_LIMIT:,} characters"
 
 
 def _parse(line: str) -> dict[str, Any] | str:
     """The object of a line, or what is wrong with it."""
     if len(line) > LINE_LIMIT:
-        return f"longer than {LINE_LIMIT:,} characters; write one report a line"
+        return f"{_TOO_LONG}; write one report a line"
     if undecoded(line):
         return NOT_UTF8
     try:
@@ -47,8 +48,8 @@ def _parse(line: str) -> dict[str, Any] | str:
         return "not JSON that can be read; write one JSON object a line"
     if not isinstance(value, dict):
         return 'not a JSON object; write one object a line, such as {"study_id": ...}'
-    for key in _KEYS & value.keys():
-        if isinstance(value[key], dict | list | bool):
+    for key in _KEYS:
+        if isinstance(value.get(key), dict | list | bool):
             return f"{key} is no text; write it as a string"
     return value
 
@@ -65,12 +66,11 @@ def _rows(path: Path) -> Iterator[Row | Rejected]:
         if isinstance(value, str):
             yield Rejected(f"line {number}", value)
             continue
-        names = [key for key in dict.fromkeys((*REPORT_COLUMNS, *SENTENCE_COLUMNS)) if key in value]
-        row = clean_row(f"line {number}", names, [cell_text(value[key]) for key in names])
-        yield row if isinstance(row, Rejected) else (number, row)
+        names = [key for key in _KEYS if key in value]
+        yield clean_row(number, names, [cell_text(value[key]) for key in names], "line")
 
 
-def open_jsonl(path: Path) -> StreamedSource:
+def open_jsonl(path: Path) -> TextSource:
     """Open a file of JSON Lines with reports or sentences.
 
     Raises:
@@ -86,11 +86,8 @@ def open_jsonl(path: Path) -> StreamedSource:
     if not keys:
         raise DataError(f"{path}: {wrong or 'the file is empty'}")
     holds, _ = choose_columns(str(path), list(keys))
-    return StreamedSource(
-        str(path),
-        holds,
-        digest=partial(sha256, path),
-        items=lambda: read_items(holds, _rows(path), unit="line"),
+    return TextSource(
+        str(path), holds, partial(sha256, path), lambda: read_items(holds, _rows(path), "line")
     )
 
 
@@ -109,71 +106,62 @@ class _Spool:
                     self.blank = self.blank and not block.strip()
                     file.write(block)
                 file.flush()
-                self._handle = os.dup(file.fileno())
+                self.handle = os.dup(file.fileno())
         except OSError as error:
             raise WorkError(
                 f"{NAME} cannot be kept in {tempfile.gettempdir()} ({error.strerror}); make room, "
                 "or set TMPDIR to a folder that has some"
             ) from None
-        weakref.finalize(self, os.close, self._handle)
+        weakref.finalize(self, os.close, self.handle)
         self.digest = digest.hexdigest()
 
-    def read_at(self, place: int, size: int) -> bytes:
-        """Read without a common position, so that several readers do not disturb each other."""
-        return os.pread(self._handle, size, place)
+    def open(self) -> TextIO:
+        """Open it as text from its beginning."""
+        return open_text(io.BufferedReader(_Reader(self)), NAME)
 
 
 class _Reader(io.RawIOBase):
-    """A reader of a spool with a position of its own."""
+    """A reader with a position of its own, so that several do not disturb each other."""
 
     def __init__(self, spool: _Spool) -> None:
-        self._spool = spool
-        self._place = 0
+        self._spool, self._place = spool, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._spool.read_at(self._place, len(buffer))
+        data = os.pread(self._spool.handle, len(buffer), self._place)
         buffer[: len(data)] = data
         self._place += len(data)
         return len(data)
 
 
 def _sentences(spool: _Spool) -> Iterator[Sentence | Rejected]:
-    with open_text(io.BufferedReader(_Reader(spool)), NAME) as handle:
+    with spool.open() as handle:
         for number, line in enumerate(read_lines(handle), 1):
-            text = line.strip()
+            item, text = f"line {number}", line.strip()
             if len(line) > LINE_LIMIT:
-                yield Rejected(
-                    f"line {number}",
-                    f"longer than {LINE_LIMIT:,} characters; give one sentence a line",
-                )
+                yield Rejected(item, f"{_TOO_LONG}; give one sentence a line")
             elif undecoded(text):
-                yield Rejected(f"line {number}", NOT_UTF8)
+                yield Rejected(item, NOT_UTF8)
             elif text:
                 yield Sentence(str(number), "sentence", 0, text)
 
 
-def open_stdin() -> StreamedSource:
+def open_stdin() -> TextSource:
     """Read standard input to its end, and open it as one sentence a line.
 
-    Returns:
-        A source whose sentences have the number of their line for a study_id; blank lines are
-        passed over.
+    Sentences have the number of their line for a study_id; blank lines are passed over.
 
     Raises:
         DataError: There is no sentence, or it is not text.
         WorkError: The temporary folder has no room for it.
     """
     stream = getattr(sys.stdin, "buffer", None)
-    if stream is None:
-        raise DataError(f"{NAME} is closed; pipe sentences into it, one a line")
-    spool = _Spool(stream)
-    if spool.blank:
-        raise DataError(f"{NAME} is empty; pipe sentences into it, one a line")
-    with open_text(io.BufferedReader(_Reader(spool)), NAME):
+    spool = None if stream is None else _Spool(stream)
+    if spool is None or spool.blank:
+        state = "closed" if spool is None else "empty"
+        raise DataError(f"{NAME} is {state}; pipe sentences into it, one a line")
+    with spool.open():
         pass
-    return StreamedSource(
-        NAME, "sentences", digest=lambda: spool.digest, items=lambda: _sentences(spool)
-    )
+    return TextSource(NAME, "sentences", lambda: spool.digest, lambda: _sentences(spool))

@@ -4,11 +4,13 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
 from cxrtext.errors import DataError
-from cxrtext.records.rows import Row
+from cxrtext.records.rows import Row, found_columns
 from cxrtext.records.study import Rejected, Sentence, Study
 
 SECTION_COLUMNS = ("findings", "impression", "indication", "comparison")
@@ -21,20 +23,7 @@ Item = Study | Sentence | Rejected
 REPORT_COLUMNS = ("study_id", "report", *SECTION_COLUMNS)
 SENTENCE_COLUMNS = ("study_id", "section", "position", "sentence")
 
-ACCEPTED = (
-    f"'study_id' with 'report' or any of {', '.join(SECTION_COLUMNS)} for reports; 'sentence', "
-    "and if wanted study_id, section, position, for sentences"
-)
-
-_NAME = re.compile(r"[A-Za-z_]\w{0,39}")
 _WHOLE_NUMBER = re.compile(r"\d{1,15}(\.0*)?", re.ASCII)
-
-
-def _found(columns: Sequence[str]) -> str:
-    # A table without a header has report text where the names should be.
-    if all(map(_NAME.fullmatch, columns)):
-        return f"columns found: {', '.join(columns)}"
-    return f"{len(columns)} found, not all of them names; is the header missing?"
 
 
 def choose_columns(name: str, columns: Sequence[str]) -> tuple[Holds, tuple[str, ...]]:
@@ -46,15 +35,20 @@ def choose_columns(name: str, columns: Sequence[str]) -> tuple[Holds, tuple[str,
     for column in (*REPORT_COLUMNS, *SENTENCE_COLUMNS):
         if columns.count(column) > 1:
             raise DataError(f"{name}: column '{column}' occurs more than once; keep one of them")
+    found = found_columns(columns)
     if not set(REPORT_COLUMNS[1:]).isdisjoint(columns):
         if "study_id" not in columns:
             raise DataError(
-                f"{name}: column 'study_id' is missing; every report needs one ({_found(columns)})"
+                f"{name}: column 'study_id' is missing; every report needs one ({found})"
             )
         return "reports", tuple(column for column in REPORT_COLUMNS if column in columns)
     if "sentence" in columns:
         return "sentences", tuple(column for column in SENTENCE_COLUMNS if column in columns)
-    raise DataError(f"{name}: no text to score; columns are {ACCEPTED} ({_found(columns)})")
+    raise DataError(
+        f"{name}: no text to read; columns are 'study_id' with 'report' or any of "
+        f"{', '.join(SECTION_COLUMNS)} for reports; 'sentence', and if wanted study_id, section, "
+        f"position, for sentences ({found})"
+    )
 
 
 def _digest(*texts: str) -> int:
@@ -66,49 +60,29 @@ def _digest(*texts: str) -> int:
     return int.from_bytes(digest.digest())
 
 
-class SeenReports:
-    """Tells a repeated report from a second one, with about 130 bytes for each study seen."""
-
-    def __init__(self) -> None:
-        # The number of the row and the digest of the text share one integer.
-        self._seen: dict[int, int] = {}
-
-    def check(self, study: Study) -> int | None:
-        """Look whether the study's id was seen before.
-
-        Returns:
-            None for a new study, 0 for the same report again, and otherwise the row of the
-            different report that came first.
-        """
-        text = _digest(study.report, *(part for pair in study.sections.items() for part in pair))
-        first = self._seen.setdefault(_digest(study.study_id), study.row << 64 | text)
-        row, first_text = first >> 64, first & (1 << 64) - 1
-        if row == study.row:
-            return None
-        return 0 if first_text == text else row
-
-
 def distinct_studies(
     studies: Iterable[tuple[str, Study] | Rejected], unit: str
 ) -> Iterator[Study | Rejected]:
     """Give each study once, and reject a second, different report of one study.
 
     A study comes with the name of its row or file; rows are numbered from 1, and ``unit`` is what
-    a number counts: "row", "line" or "file".
+    a number counts: "row", "line" or "file".  Each takes about 130 bytes.
     """
-    seen = SeenReports()
+    seen: dict[int, int] = {}  # by the digest of an id, the row and the digest of the text
     for entry in studies:
         if isinstance(entry, Rejected):
             yield entry
             continue
         item, study = entry
-        first = seen.check(study)
-        if first is None:
+        text = _digest(study.report, *(part for pair in study.sections.items() for part in pair))
+        first = seen.setdefault(_digest(study.study_id), study.row << 64 | text)
+        row, first_text = first >> 64, first & (1 << 64) - 1
+        if row == study.row:
             yield study
-        elif first:
+        elif first_text != text:
             yield Rejected(
                 item,
-                f"a second, different report for the study_id of {unit} {first}, which is used; "
+                f"a second, different report for the study_id of {unit} {row}, which is used; "
                 "give every report a study_id of its own",
             )
 
@@ -161,60 +135,31 @@ def read_items(holds: Holds, rows: Iterable[Row | Rejected], unit: str = "row") 
     )
 
 
-class TextSource(Protocol):
+@dataclass
+class TextSource:
     """Reports or sentences that can be read any number of times, never all of them in memory."""
 
-    @property
-    def description(self) -> str:
-        """What it is called in messages: the path, or "standard input"."""
-
-    @property
-    def holds(self) -> Holds:
-        """Whether it gives reports (each a ``Study``) or sentences (each a ``Sentence``)."""
-
-    @property
-    def identity(self) -> str:
-        """A digest of the content: of the bytes of a file, of names, sizes, times of a folder."""
-
-    def __iter__(self) -> Iterator[Item]:
-        """Give the studies or sentences, and what was rejected, in the same order every time."""
-
-
-class StreamedSource:
-    """A source of text made of functions that read it anew.
-
-    Args:
-        description: What it is called in messages.
-        holds: What it gives.
-        digest: Computes its identity; called once, when it is first asked for.
-        items: Starts reading from the beginning.
-    """
-
-    def __init__(
-        self,
-        description: str,
-        holds: Holds,
-        digest: Callable[[], str],
-        items: Callable[[], Iterator[Item]],
-    ) -> None:
-        self.description = description
-        self.holds = holds
-        self._digest = digest
-        self._items = items
+    description: str  # what it is called in messages: the path, or "standard input"
+    holds: Holds  # whether it gives reports (each a ``Study``) or sentences (each a ``Sentence``)
+    # the identity: of the bytes of a file, of names, sizes and times of a folder.
+    digest: Callable[[], str]
+    items: Callable[[], Iterator[Item]]  # starts reading from the beginning
 
     @cached_property
     def identity(self) -> str:
         """A digest of the content."""
-        try:
-            return self._digest()
-        except OSError as error:
-            raise self._unreadable(error) from None
+        with self._named_errors():
+            return self.digest()
 
     def __iter__(self) -> Iterator[Item]:
-        try:
-            yield from self._items()
-        except OSError as error:
-            raise self._unreadable(error) from None
+        """Give the studies or sentences, and what was rejected, in the same order every time."""
+        with self._named_errors():
+            yield from self.items()
 
-    def _unreadable(self, error: OSError) -> DataError:
-        return DataError(f"{self.description}: cannot be read ({error.strerror}); try again")
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = f"cannot be read ({error.strerror}); try again"
+            raise DataError(f"{self.description}: {reason}") from None

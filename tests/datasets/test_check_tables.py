@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 
 from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
-from cxrtext.datasets.checking.boxes import read_boxes
 from cxrtext.datasets.checking.manifest import Rows
 from cxrtext.datasets.checking.report import histogram
 from cxrtext.datasets.importing.tables import read_rows
 from cxrtext.errors import DataError
 from cxrtext.records import Rejected, parquet_tables, write_table
+from cxrtext.records.boxes import raw_boxes
 
 
 def write_folder(folder: Path, **tables: str) -> Path:
@@ -54,7 +54,7 @@ def check(folder: Path) -> tuple[CheckReport, dict[str, list[str]]]:
         ({"labels_csv": "study_id,Edema\nz,1\ny,0"}, "no-label-joined", "2 rows"),
         ({"labels_csv": "study_id,Edema\ns1,1,1"}, "label-row", "row 1: 3 cells"),
         ({"boxes_json": "{"}, "boxes-unusable", "not readable JSON"),
-        ({"boxes_json": "[]"}, "boxes-unusable", "no list 'images'"),
+        ({"boxes_json": "[]"}, "boxes-unusable", "no COCO JSON"),
         ({"boxes_csv": "image,x,y,w\na,1,1,1"}, "boxes-unusable", "'h' is missing"),
         ({"boxes_csv": "image,x,y,w,h\na.png,60,1,40,4"}, "box-outside", "row 1 (images/a.png)"),
     ],
@@ -160,9 +160,9 @@ def test_boxes_of_odd_json(tmp_path: Path) -> None:
     path = tmp_path / "boxes.json"
     content = {"images": [7], "annotations": [None, {"bbox": [1, 2, 3, float("inf")]}]}
     path.write_text(json.dumps(content))
-    assert [(box.where, box.bbox, box.image) for box in read_boxes(path)] == [
+    assert [(b.where, b.bbox, b.image) for b in raw_boxes(path) if not isinstance(b, Rejected)] == [
         ("annotation 1", None, None),
-        ("annotation 2", None, None),
+        ("annotation 2", [1, 2, 3, float("inf")], None),
     ]
 
 

@@ -152,7 +152,7 @@ def test_a_manifest_is_normalized(tmp_path: Path) -> None:
     assert "lies outside the folder" in reasons["manifest.csv row 5"]
     assert "lies outside the folder" in reasons["manifest.csv row 6"]
     assert "Edema: a label is 1, 0, -1 or blank" in reasons["manifest.csv row 9"]
-    assert "its quotes are broken" in reasons["manifest.csv row 12"]
+    assert "a quote is not closed" in reasons["manifest.csv row 12"]
     assert read_table(tmp_path / "out/reports.csv").rows[0] == {"study_id": "s1", "report": "Text."}
 
 

@@ -81,11 +81,9 @@ def test_png_round_trip() -> None:
 def test_public_names() -> None:
     assert set(cxrtext.images.__all__) == {
         "Geometry",
-        "ImageHeader",
         "Preprocessing",
         "ReaderPool",
         "encode_png",
-        "read_header",
         "read_image",
         "read_image_bytes",
         "render_overlay",

@@ -1,6 +1,5 @@
 """Reading in processes of their own: the same results, and what happens when one is lost."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -95,15 +94,17 @@ def test_frame_window_and_preparation_travel(tmp_path: Path, make_dicom: Make) -
             WindowCenterWidthExplanation=["NARROW", "WIDE"],
         )
     )
+    one = tmp_path / "one.dcm"
+    one.write_bytes(make_dicom(frames[2]))
     sizes = Preprocessing(resize=16, crop=12)
     with ReaderPool(1) as pool:
         for window in (None, 1, "wide", (10.0, 300.0)):
             np.testing.assert_array_equal(
                 pool.read(path, frame=1, window=window), read_image(path, frame=1, window=window)
             )
-        image = read_image(path, frame=2)
-        (whole,) = pool.map([path], frame=2)
-        (square,) = pool.map([path], frame=2, square=sizes)
+        image = read_image(one)
+        (whole,) = pool.map([one])
+        (square,) = pool.map([one], square=sizes)
         with pytest.raises(ValueError, match="center, width"):
             pool.read(path, window=(1, 2, 3))  # type: ignore[arg-type]
     assert isinstance(whole, ReadImage)
@@ -213,7 +214,7 @@ def test_an_idle_reader_that_was_killed_is_replaced(folder: Path) -> None:
     with ReaderPool(1) as pool:
         first = pool.read(path)
         (process,) = pool._running
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process._process.wait(10)
         np.testing.assert_array_equal(pool.read(path), first)
         assert not pool.lost
@@ -285,7 +286,7 @@ with ReaderPool(2) as pool:
     good, bad = Path(sys.argv[1]), Path(sys.argv[2])
     pool.read(good)
     list(pool.map([good] * 20))
-    print(*[process.pid for process in pool._running], flush=True)
+    print(*[process._process.pid for process in pool._running], flush=True)
     list(pool.map([bad] * 6))
 """
 

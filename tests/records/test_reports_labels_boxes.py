@@ -33,17 +33,19 @@ def test_a_study_of_several_images_has_its_report_once(tmp_path: Path) -> None:
     path.write_text("image,study_id,report\na,s1,Clear.\nb,s1,Clear.\n")
     assert len(read_reports(path)) == 1
     path.write_text("image,study_id,report\na,s1,Clear.\nb,s1,Other.\n")
-    with pytest.raises(DataError, match="'s1' has two different reports, in rows 1 and 2"):
+    with pytest.raises(
+        DataError, match="row 2: a second, different report for the study_id of row 1"
+    ):
         read_reports(path)
 
 
 def test_reports_without_text_columns_or_ids(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     path.write_text("study_id,text\ns1,Clear.\n")
-    with pytest.raises(DataError, match="no report text: give a column 'report'"):
+    with pytest.raises(DataError, match="no text to read; columns are 'study_id' with 'report'"):
         read_reports(path)
     path.write_text("study_id,report\n,Clear.\n")
-    with pytest.raises(DataError, match="row 1 has an empty study_id"):
+    with pytest.raises(DataError, match="row 1: empty study_id; give every report one"):
         read_reports(path)
 
 

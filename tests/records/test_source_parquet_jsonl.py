@@ -71,7 +71,7 @@ def test_parquet_batches_follow_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({"study_id": [1], "text": ["x"]}, "no text to score"),
+        ({"study_id": [1], "text": ["x"]}, "no text to read"),
         ({"report": ["x"]}, "'study_id' is missing"),
         ({"study_id": pa.array([], pa.string()), "report": pa.array([], pa.string())}, "no rows"),
         ({"study_id": [1], "report": [["x"]]}, "column 'report' holds list"),
@@ -170,7 +170,7 @@ def test_json_lines_of_sentences(tmp_path: Path) -> None:
         ("\n \n", "the file is empty"),
         ('[{"study_id": 1, "report": "x"}]\n', "line 1: not a JSON object; write one object a"),
         ('{\n  "study_id": 1,\n  "report": "x"\n}\n', "line 1: not JSON at character"),
-        ('{"study_id": 1, "text": "x"}\n', "no text to score"),
+        ('{"study_id": 1, "text": "x"}\n', "no text to read"),
         ('{"report": "x"}\n', "'study_id' is missing"),
         ("[" * 100_000, "not JSON that can be read"),
     ],

@@ -11,7 +11,6 @@ from cxrtext.datasets.checking.boxes import check_boxes
 from cxrtext.datasets.checking.facts import CACHE_NAME, ImageFacts, open_cache
 from cxrtext.datasets.checking.images import (
     Progress,
-    near_duplicates,
     note_duplicates,
     note_images,
     note_near_duplicates,
@@ -122,12 +121,11 @@ def check_data(
     images = listing.images
     path = (options.cache or sources.manifest.parent / CACHE_NAME) if options.keep_cache else None
     with open_cache(path, wanted=options.cache is not None) as cache:
-        facts = read_images(images, cache, workers, options.seconds, progress)
-    suspicious = note_images(images, facts, problems)
-    groups = note_duplicates(images, facts, problems)
-    pairs = near_duplicates(images, facts, workers, options.seconds)
-    note_near_duplicates(images, pairs, problems)
-    _summarize(listing, facts, report)
+        read_images(images, cache, workers, options.seconds, progress)
+    suspicious = note_images(images, problems)
+    groups = note_duplicates(images, problems)
+    pairs = note_near_duplicates(groups, workers, options.seconds, problems)
+    _summarize(listing, report)
     studies: dict[str, int] = {}  # each study, and the first row of it
     for image in images:
         studies.setdefault(image.study, image.row)
@@ -136,31 +134,31 @@ def check_data(
         table = check_labels(sources.labels, studies, problems)
         report.tables += [table] if table else []
     if sources.boxes is not None:
-        found = check_boxes(sources.boxes, images, facts, problems)
+        found = check_boxes(sources.boxes, images, problems)
         if found is not None:
             report.tables.append(found[0])
             report.summary |= found[1]
     report.problems = problems.found()
     if options.pictures:
-        wanted = choose_pictures(images, facts, suspicious, groups, pairs)
-        report.galleries = draw_pictures(wanted, images, workers, options.seconds)
+        wanted = choose_pictures(images, suspicious, groups, pairs)
+        report.galleries = draw_pictures(wanted, workers, options.seconds)
     return report
 
 
-def _summarize(listing: Listing, facts: Sequence[ImageFacts | None], report: CheckReport) -> None:
+def _summarize(listing: Listing, report: CheckReport) -> None:
     images = listing.images
-    readable = [fact for fact in facts if fact is not None and not fact.fault]
+    readable = [image.read for image in images if image.read]
+    missing = sum(image.facts is None for image in images)
     report.summary |= {
         "rows of the manifest": listing.rows,
         "images listed": len(images),
         "images read": len(readable),
-        "images missing": sum(fact is None for fact in facts),
-        "images unreadable": sum(fact is not None and bool(fact.fault) for fact in facts),
+        "images missing": missing,
+        "images unreadable": len(images) - len(readable) - missing,
         "studies": len({image.study for image in images}),
         "patients": len({image.patient for image in images}),
     }
-    report.tables += image_tables(images, facts)
-    report.tables.append(metadata_table(listing))
+    report.tables += [*image_tables(images), metadata_table(listing)]
     report.add_histograms(
         {
             "image width, pixels": [fact.width for fact in readable],
@@ -198,9 +196,8 @@ def _check_texts(
 
 def _cores() -> int:
     """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _counted(title: str, what: str, values: Counter[str]) -> FactTable:
@@ -212,24 +209,18 @@ def _counted(title: str, what: str, values: Counter[str]) -> FactTable:
     return FactTable(title, (what, "images"), rows)
 
 
-def image_tables(
-    images: Sequence[ListedImage], facts: Sequence[ImageFacts | None]
-) -> list[FactTable]:
+def image_tables(images: Sequence[ListedImage]) -> list[FactTable]:
     """Return splits, views, formats, depths and sizes, each with its number of images."""
-    readable = [fact for fact in facts if fact is not None and not fact.fault]
-    views = Counter(
-        image.view or (fact.view if fact else "") or "unknown"
-        for image, fact in zip(images, facts, strict=True)
-    )
+    readable = [image.read for image in images if image.read]
+    faults = Counter(i.facts.fault for i in images if i.facts and i.facts.fault)
     described: tuple[tuple[str, str, Callable[[ImageFacts], str]], ...] = (
         ("Formats", "format", lambda fact: fact.format),
         ("Depth and color", "encoding", lambda fact: f"{fact.format}: {fact.encoding}"),
         ("Most frequent sizes", "width × height", lambda fact: f"{fact.width} × {fact.height}"),
     )
-    faults = Counter(fact.fault for fact in facts if fact is not None and fact.fault)
     return [
         _splits_table(images),
-        _counted("Views", "view", views),
+        _counted("Views", "view", Counter(image.any_view or "unknown" for image in images)),
         *([_counted("Why images cannot be read", "reason", faults)] if faults else []),
         *(_counted(title, what, Counter(map(of, readable))) for title, what, of in described),
     ]

@@ -156,11 +156,7 @@ def likeness_work(paths: Sequence[str], _: bytes) -> tuple[float, bytes]:
 
 
 def thumbnail_work(task: tuple[str, int], _: bytes) -> tuple[None, bytes]:
-    """Draw a small PNG of an image; no bytes where it cannot be read.
-
-    Args:
-        task: The file, and the longest side of the picture in pixels.
-    """
+    """Draw a small PNG of a file, of at most so many pixels a side; no bytes if unreadable."""
     path, side = task
     try:
         picture = Image.fromarray(_gray(path))
@@ -171,11 +167,7 @@ def thumbnail_work(task: tuple[str, int], _: bytes) -> tuple[None, bytes]:
 
 
 class FactsCache:
-    """Facts by path, valid while the file's size and time of change stay the same.
-
-    Args:
-        database: An open database, or None for a cache that keeps nothing.
-    """
+    """Facts by path, valid while the file's size and time of change stay; without a base, none."""
 
     def __init__(self, database: sqlite3.Connection | None) -> None:
         self._database = database
@@ -244,15 +236,12 @@ def _open(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def open_cache(path: Path | None, *, wanted: bool = False) -> Iterator[FactsCache]:
-    """Open the cache, making it where there is none.
+    """Open the cache, making it where there is none; what was put is kept also after an error.
 
     Args:
         path: The file; None keeps nothing.
         wanted: Whether the user named the file: then it must be possible to write it.  The one
             beside the manifest is done without in a folder that cannot be written.
-
-    Yields:
-        The cache; what was put is kept even when the block is left by an error.
 
     Raises:
         DataError: The file holds something else, or cannot be written although it was named.

@@ -40,57 +40,46 @@ def read_images(
     workers: int,
     seconds: float,
     progress: Progress,
-) -> list[ImageFacts | None]:
-    """Give what each image holds, from the cache or read anew; None where it is missing."""
-    facts: list[ImageFacts | None] = [None] * len(images)
-    places: dict[str, list[int]] = defaultdict(list)
+) -> None:
+    """Note what each image holds, from the cache or read anew."""
+    unread: dict[str, list[ListedImage]] = defaultdict(list)
     stamps: dict[str, Stamp] = {}
-    for place, image in enumerate(images):
-        reason = absent(image)
-        if reason is None and (stamp := _stamp(image.path)) is not None:
-            stamps[image.path] = stamp
-            facts[place] = cache.get(image.path, stamp)
-            if facts[place] is None:
-                places[image.path].append(place)
-        elif reason:
-            facts[place] = ImageFacts(fault=f"{reason}; correct the row")
-    done, total = len(images) - sum(map(len, places.values())), len(images)
+    for image in images:
+        path = Path(image.path)
+        try:
+            if not path.is_file():
+                if path.exists():
+                    image.facts = ImageFacts(fault="is not a file; correct the row")
+                continue
+            status = path.stat()
+        except FileNotFoundError:
+            continue  # removed a moment ago
+        except (OSError, ValueError):
+            fault = "has a name that cannot be a file's; correct the row"
+            image.facts = ImageFacts(fault=fault)
+            continue
+        stamps[image.path] = stamp = status.st_size, status.st_mtime_ns
+        image.facts = cache.get(image.path, stamp)
+        if image.facts is None:
+            unread[image.path].append(image)
+    total = len(images)
+    done = total - sum(map(len, unread.values()))
     progress("reading images", done, total)
-    for name, answer in answers(facts_work, list(places), workers, seconds=seconds):
+    for name, answer in answers(facts_work, list(unread), workers, seconds=seconds):
         if isinstance(answer, ProcessLost):
             found = ImageFacts(fault=answer.line("read"))
         else:
             found = ImageFacts(**answer[0])
         cache.put(name, stamps[name], found)
-        for place in places[name]:
-            facts[place] = found
-            done += 1
+        for image in unread[name]:
+            image.facts = found
+        done += len(unread[name])
         progress("reading images", done, total)
-    return facts
-
-
-def _stamp(path: str) -> Stamp | None:
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return None  # removed a moment ago
-    return status.st_size, status.st_mtime_ns
 
 
 def is_lateral(view: str) -> bool:
     """Tell a lateral view by its name, as manifests and DICOM have it, in capitals."""
     return view.startswith("LAT") or view.endswith("LATERAL") or view in _LATERALS
-
-
-def absent(image: ListedImage) -> str | None:
-    """Say why there is no image file to read, or None where there is one."""
-    path = Path(image.path)
-    try:
-        if path.is_file():
-            return None
-        return "is not a file" if path.exists() else ""
-    except (OSError, ValueError):
-        return "has a name that cannot be a file's"
 
 
 def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
@@ -118,27 +107,20 @@ def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
     return found
 
 
-def note_images(
-    images: Sequence[ListedImage], facts: Sequence[ImageFacts | None], problems: Problems
-) -> dict[str, list[int]]:
-    """Note what is wrong with single images.
-
-    Returns:
-        The places, in ``images``, of what looks suspicious, by the kind's code.
-    """
-    suspicious: dict[str, list[int]] = defaultdict(list)
-    for place, (image, fact) in enumerate(zip(images, facts, strict=True)):
-        if fact is None:
-            problems.add("image-missing", f"{image.name} (row {image.row})")
-            continue
-        if fact.fault:
-            problems.add("image-unreadable", f"{image.name} (row {image.row}): {fact.fault}")
-            continue
-        for code in suspicions(image, fact):
-            problems.add(code, f"{image.name} (row {image.row})")
-            suspicious[code].append(place)
-        if not (image.view or fact.view):
-            problems.add("view-unknown", f"{image.name} (row {image.row})")
+def note_images(images: Sequence[ListedImage], problems: Problems) -> dict[str, list[ListedImage]]:
+    """Note what is wrong with single images; return what looks suspicious, by the kind's code."""
+    suspicious: dict[str, list[ListedImage]] = defaultdict(list)
+    for image in images:
+        if image.facts is None:
+            problems.add("image-missing", str(image))
+        elif image.facts.fault:
+            problems.add("image-unreadable", f"{image}: {image.facts.fault}")
+        else:
+            for code in suspicions(image, image.facts):
+                problems.add(code, str(image))
+                suspicious[code].append(image)
+            if not image.any_view:
+                problems.add("view-unknown", str(image))
     return suspicious
 
 
@@ -148,91 +130,67 @@ def _relation(group: Sequence[ListedImage]) -> str:
         return "same-image-in-two-splits"
     if len({image.patient for image in group}) > 1:
         return "same-image-of-two-patients"
-    return (
-        "same-image-of-two-studies"
-        if len({image.study for image in group}) > 1
-        else "same-image-twice"
-    )
+    several = len({image.study for image in group}) > 1
+    return "same-image-of-two-studies" if several else "same-image-twice"
 
 
-def _usable(fact: ImageFacts | None) -> bool:
-    return fact is not None and not fact.fault and not fact.constant
-
-
-def note_duplicates(
-    images: Sequence[ListedImage], facts: Sequence[ImageFacts | None], problems: Problems
-) -> list[list[int]]:
+def note_duplicates(images: Sequence[ListedImage], problems: Problems) -> list[list[ListedImage]]:
     """Note images of equal 8-bit pixels, whatever files they lie in.
 
     A DICOM file and a PNG copy of what it shows are found, and so are equal files.  Images of one
     gray level are left out.
 
-    Args:
-        facts: What each holds; None where it is missing.
-
     Returns:
-        The groups: places in ``images``, the first of the list first.
+        Those that can be read, in groups of equal ones.
     """
-    by_pixels: dict[str, list[int]] = defaultdict(list)
-    for place, fact in enumerate(facts):
-        if fact is not None and _usable(fact):
-            by_pixels[fact.pixel_digest].append(place)
-    groups = [group for group in by_pixels.values() if len(group) > 1]
-    for group in groups:
-        members = [images[place] for place in group]
-        files = {fact.file_digest for place in group if (fact := facts[place])}
-        how = "same file" if len(files) == 1 else "same pixels"
-        names = " = ".join(f"{image.name} (row {image.row})" for image in members[:2])
-        problems.add(_relation(members), f"{names}: {how}", len(group) - 1)
-    return groups
+    by_pixels: dict[str, list[ListedImage]] = defaultdict(list)
+    for image in images:
+        if image.read and not image.read.constant:
+            by_pixels[image.read.pixel_digest].append(image)
+    for group in by_pixels.values():
+        if len(group) > 1:
+            files = {image.facts.file_digest for image in group if image.facts}
+            how = "same file" if len(files) == 1 else "same pixels"
+            names = f"{group[0]} = {group[1]}"
+            problems.add(_relation(group), f"{names}: {how}", len(group) - 1)
+    return list(by_pixels.values())
 
 
-def near_duplicates(
-    images: Sequence[ListedImage], facts: Sequence[ImageFacts | None], workers: int, seconds: float
-) -> list[tuple[int, int]]:
-    """Find pairs whose outlines differ in few bits and whose gray levels correlate.
-
-    Of equal images one stands for all of them.  Measured on 162 radiographs: copies in half the
-    size, as JPEG, or in another contrast correlate by 0.986 or more; on drawn ones of 64 pixels,
-    different images with like outlines by 0.976 at most.
-
-    Args:
-        facts: What each holds; None where it is missing.
-
-    Returns:
-        The pairs, as places in ``images``; of the first ``MAX_PAIRS`` alone.
-    """
-    places: list[int] = []
-    seen: set[str] = set()
-    for place, fact in enumerate(facts):
-        if fact is not None and _usable(fact) and fact.pixel_digest not in seen:
-            seen.add(fact.pixel_digest)
-            places.append(place)
-    if len(places) < 2:
-        return []
-    outlines = np.stack([_bits(facts[place]) for place in places])
-    candidates = sorted({(places[a], places[b]) for a, b in _near_pairs(outlines)})[:MAX_PAIRS]
-    by_path = {(images[a].path, images[b].path): (a, b) for a, b in candidates}
-    return sorted(
-        by_path[paths]
-        for paths, answer in answers(likeness_work, by_path, workers, seconds=seconds)
-        if not isinstance(answer, ProcessLost) and answer[0] >= MIN_LIKENESS
-    )
+Pair = tuple[ListedImage, ListedImage]
 
 
 def note_near_duplicates(
-    images: Sequence[ListedImage], pairs: Sequence[tuple[int, int]], problems: Problems
-) -> None:
-    """Note pairs that look almost the same; those of two patients or splits are worse."""
-    for a, b in pairs:
-        first, second = images[a], images[b]
+    groups: Sequence[Sequence[ListedImage]], workers: int, seconds: float, problems: Problems
+) -> list[Pair]:
+    """Note pairs whose outlines differ in few bits and whose gray levels correlate.
+
+    Of equal images one stands for all of them; pairs of two patients or splits are worse.
+    Measured on 162 radiographs: copies in half the size, as JPEG, or in another contrast correlate
+    by 0.986 or more; on drawn ones of 64 pixels, different images with like outlines by 0.976 at
+    most.
+
+    Returns:
+        The pairs, of the first ``MAX_PAIRS`` alone.
+    """
+    firsts = [group[0] for group in groups]
+    if len(firsts) < 2:
+        return []
+    outlines = np.stack([_bits(image) for image in firsts])
+    near = sorted(set(_near_pairs(outlines)))[:MAX_PAIRS]
+    by_path = {(firsts[a].path, firsts[b].path): (firsts[a], firsts[b]) for a, b in near}
+    found = [
+        by_path[paths]
+        for paths, answer in answers(likeness_work, by_path, workers, seconds=seconds)
+        if not isinstance(answer, ProcessLost) and answer[0] >= MIN_LIKENESS
+    ]
+    for first, second in found:
         apart = (first.split, first.patient) != (second.split, second.patient)
-        names = f"{first.name} (row {first.row}) ~ {second.name} (row {second.row})"
-        problems.add("near-duplicates-apart" if apart else "near-duplicates", names)
+        problems.add("near-duplicates-apart" if apart else "near-duplicates", f"{first} ~ {second}")
+    return found
 
 
-def _bits(fact: ImageFacts | None) -> npt.NDArray[np.uint8]:
-    outline = bytes.fromhex(fact.outline if fact else "")
+def _bits(image: ListedImage) -> npt.NDArray[np.uint8]:
+    outline = bytes.fromhex(image.facts.outline if image.facts else "")
     return np.unpackbits(np.frombuffer(outline, dtype=np.uint8))
 
 

@@ -15,14 +15,9 @@ _NOT_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "spl
 
 
 def check_labels(path: Path, studies: Mapping[str, int], problems: Problems) -> FactTable | None:
-    """Read labels and note what is wrong with them.
-
-    Returns:
-        Counts by finding, or None where the table cannot be read.
-    """
+    """Note what is wrong with labels; return counts by finding, unless they are unreadable."""
     try:
-        rows = Rows(path)
-        rows.require("study_id")
+        rows = Rows(path, "study_id")
     except DataError as error:
         problems.add("labels-unusable", str(error))
         return None

@@ -1,47 +1,30 @@
 """Tables that are read past their faults, and the images that a manifest lists."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
 
+from cxrtext.datasets.checking.facts import ImageFacts
 from cxrtext.datasets.checking.problems import Problems
-from cxrtext.errors import DataError
 from cxrtext.records import Rejected, TableRows
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.parquet_tables import ParquetError
 from cxrtext.records.rows import Row
 from cxrtext.records.text_source import SECTION_COLUMNS
 
-_NAME = re.compile(r"[A-Za-z_][\w ]{0,39}")
 VIEW_COLUMNS = ("view", "ViewPosition", "view_position")
 _TEXT = {"report", *SECTION_COLUMNS}
 _KNOWN = {"image", "study_id", "patient_id", "split"}
 
 
 class Rows(TableRows):
-    """A table that is read anew by each loop over it, holding little of it in memory."""
+    """A table that is read anew by each loop; where a Parquet table ends early, the row is bad."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *required: str) -> None:
         super().__init__(path)
-        twice = sorted({name for name in self.columns if self.columns.count(name) > 1})
-        if twice:
-            name = f"'{twice[0]}'" if _NAME.fullmatch(twice[0]) else "of one name"
-            raise DataError(f"{path}: column {name} occurs more than once; keep one of them")
-
-    def require(self, *columns: str) -> None:
-        """Raise a DataError for a column that is missing."""
-        for name in columns:
-            if name not in self.columns:
-                raise DataError(f"{self.path}: column '{name}' is missing ({self._found()})")
-
-    def _found(self) -> str:
-        # A table without a header has report text where the names should be.
-        if all(map(_NAME.fullmatch, self.columns)):
-            return f"columns found: {', '.join(self.columns[:40]) or 'none'}"
-        return f"{len(self.columns)} columns found, not all of them names; is the header missing?"
+        self.require(*required)
 
     def __iter__(self) -> Iterator[Row | Rejected]:
         number = 0
@@ -54,7 +37,7 @@ class Rows(TableRows):
             yield Rejected(f"row {number + 1}", reason)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ListedImage:
     """An image of the manifest."""
 
@@ -65,6 +48,20 @@ class ListedImage:
     patient: str  # its patient; the study where none is given
     split: str  # its split; "train" where none or a wrong one is given
     view: str  # its view as the manifest has it; "" where unknown
+    facts: ImageFacts | None = None  # what its file holds; None where it is missing
+
+    def __str__(self) -> str:
+        return f"{self.name} (row {self.row})"
+
+    @property
+    def read(self) -> ImageFacts | None:
+        """What its file holds, where that can be read."""
+        return None if self.facts is None or self.facts.fault else self.facts
+
+    @property
+    def any_view(self) -> str:
+        """Its view as the manifest or else its file has it; "" where unknown."""
+        return self.view or (self.facts.view if self.facts else "")
 
 
 @dataclass(slots=True)
@@ -80,8 +77,7 @@ class Listing:
 
 def read_listing(manifest: Path, problems: Problems, *, allow_outside: bool = False) -> Listing:
     """Read a manifest and note what is wrong with it."""
-    rows = Rows(manifest)
-    rows.require("image", "study_id")
+    rows = Rows(manifest, "image", "study_id")
     listing = Listing(columns=rows.columns)
     home = manifest.parent.resolve()
     for number, cells in _good(rows, listing, problems):

@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cxrtext.datasets.checking.facts import ImageFacts, thumbnail_work
-from cxrtext.datasets.checking.images import SUSPICIOUS
+from cxrtext.datasets.checking.facts import thumbnail_work
+from cxrtext.datasets.checking.images import SUSPICIOUS, Pair
 from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import KINDS, Problem, Severity
 from cxrtext.datasets.checking.report import CheckReport, Histogram, verdict
@@ -47,8 +48,8 @@ EXAMPLES = 6  # pictures of each view and split, and of each suspicion
 _MAX_GROUPS = 6
 
 
-Wanted = tuple[str, list[int]]
-"""What images to be shown together have in common, and their places in the list."""
+Wanted = tuple[str, list[ListedImage]]
+"""What images to be shown together have in common, and they."""
 
 
 def check_ending(path: Path) -> None:
@@ -60,11 +61,7 @@ def check_ending(path: Path) -> None:
 
 
 def write_check(path: Path, report: CheckReport) -> None:
-    """Write a report as HTML or JSON, by the file's ending; whole or not at all.
-
-    Raises:
-        DataError: The ending is none of these.
-    """
+    """Write a report as HTML or JSON, by the file's ending; whole or not at all."""
     check_ending(path)
     if path.suffix.lower() == ".html":
         write_text(path, check_page(report))
@@ -129,71 +126,59 @@ def _median(histogram: Histogram) -> str:
     return f"median {f'{value:,.0f}' if float(value).is_integer() else f'{value:.3g}'}"
 
 
-def _spread(places: Sequence[int]) -> list[int]:
+def _spread(images: Sequence[ListedImage]) -> list[ListedImage]:
     """Some of many, evenly from the first to the last."""
-    if len(places) <= EXAMPLES:
-        return list(places)
-    step = (len(places) - 1) / (EXAMPLES - 1)
-    return [places[round(step * i)] for i in range(EXAMPLES)]
+    if len(images) <= EXAMPLES:
+        return list(images)
+    step = (len(images) - 1) / (EXAMPLES - 1)
+    return [images[round(step * i)] for i in range(EXAMPLES)]
 
 
 def choose_pictures(
     images: Sequence[ListedImage],
-    facts: Sequence[ImageFacts | None],
-    suspicious: Mapping[str, Sequence[int]],
-    groups: Sequence[Sequence[int]],
-    pairs: Sequence[tuple[int, int]],
+    suspicious: Mapping[str, Sequence[ListedImage]],
+    groups: Sequence[Sequence[ListedImage]],
+    pairs: Sequence[Pair],
 ) -> list[Wanted]:
     """Choose what is shown: what looks suspicious, then a few of each split and view.
 
-    Args:
-        pairs: Images that are almost equal.
+    ``groups`` hold equal images, ``pairs`` those that are almost equal.
     """
     wanted = [
         (KINDS[code].title, list(suspicious[code][:EXAMPLES]))
         for code in SUSPICIOUS
         if suspicious.get(code)
     ]
-    if groups:
-        equal = [place for group in groups[: EXAMPLES // 2] for place in group[:2]]
-        wanted.append(("images with the same content", equal))
-    if pairs:
-        near = [place for pair in pairs[: EXAMPLES // 2] for place in pair]
-        wanted.append(("pairs of images that look almost the same", near))
-    kinds: dict[str, list[int]] = defaultdict(list)
-    for place, (image, fact) in enumerate(zip(images, facts, strict=True)):
-        if fact is not None and not fact.fault:
-            kinds[f"{image.split}, {image.view or fact.view or 'view unknown'}"].append(place)
+    several = [group[:2] for group in groups if len(group) > 1]
+    for title, together in (
+        ("images with the same content", several),
+        ("pairs of images that look almost the same", pairs),
+    ):
+        if together:
+            wanted.append((title, list(chain.from_iterable(together[: EXAMPLES // 2]))))
+    kinds: dict[str, list[ListedImage]] = defaultdict(list)
+    for image in images:
+        if image.read:
+            kinds[f"{image.split}, {image.any_view or 'view unknown'}"].append(image)
     largest = sorted(kinds, key=lambda name: -len(kinds[name]))[:_MAX_GROUPS]
     largest.sort(key=lambda name: (SPLITS.index(name.split(",")[0]), -len(kinds[name])))
-    wanted += [(name, _spread(kinds[name])) for name in largest]
-    return wanted
+    return wanted + [(name, _spread(kinds[name])) for name in largest]
 
 
-def draw_pictures(
-    wanted: Sequence[Wanted], images: Sequence[ListedImage], workers: int, seconds: float
-) -> list[Gallery]:
+def draw_pictures(wanted: Sequence[Wanted], workers: int, seconds: float) -> list[Gallery]:
     """Draw small pictures in processes of their own; what cannot be drawn is left out."""
-    paths = dict.fromkeys(images[place].path for _, places in wanted for place in places)
+    paths = dict.fromkeys(image.path for _, images in wanted for image in images)
     drawn: dict[str, bytes] = {}
     tasks = ((path, SIDE) for path in paths)
     for (path, _), answer in answers(thumbnail_work, tasks, workers, seconds=seconds):
         if not isinstance(answer, ProcessLost) and answer[1]:
             drawn[path] = bytes(answer[1])
+
+    def picture(image: ListedImage) -> Picture:
+        words = [Path(image.name).name, f"row {image.row}, {image.split}"]
+        return Picture([drawn[image.path]], words, title=image.name)
+
     return [
-        Gallery(
-            title,
-            "",
-            [
-                Picture(
-                    [drawn[image.path]],
-                    [Path(image.name).name, f"row {image.row}, {image.split}"],
-                    title=image.name,
-                )
-                for image in (images[place] for place in places)
-                if image.path in drawn
-            ],
-            small=True,
-        )
-        for title, places in wanted
+        Gallery(title, "", [picture(one) for one in images if one.path in drawn], small=True)
+        for title, images in wanted
     ]

@@ -86,11 +86,7 @@ def _chunks(
 def check_reports(
     path: Path, problems: Problems, workers: int, update: Callable[[int, int], None]
 ) -> ReportFacts | None:
-    """Read reports and note what is wrong with them.
-
-    Returns:
-        What was counted, or None where there are no reports to read.
-    """
+    """Note what is wrong with reports; return what was counted, unless they are unreadable."""
     facts = ReportFacts()
     first: dict[str, int] = {}
     try:

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from cxrtext.datasets.importing.identity import Ids, digest
@@ -11,6 +12,7 @@ from cxrtext.datasets.importing.reading import FoundImage, NotKeptError, Skipped
 from cxrtext.errors import WorkError
 from cxrtext.files import SUMS, replacing
 from cxrtext.records import Rejected
+from cxrtext.records.walking import walk
 
 NOTE = "import.json"  # the file by which an import knows a folder that it made
 WRITTEN = ("manifest.csv", "reports.csv", "labels.csv", "boxes.json", "import.rejected.csv")
@@ -20,54 +22,19 @@ PICTURES = (".png", ".jpg", ".jpeg")  # endings of image files that are not DICO
 ENDINGS = (*PICTURES, ".dcm")
 
 
-def printable(name: str) -> str:
-    """A file's name as it may stand in a message: one line, and text."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
-
-
-def _names(root: Path, below: str, out: Path) -> list[str] | Rejected:
-    """What a folder holds: relative paths in order, folders with a slash at the end."""
-    names = []
-    try:
-        with os.scandir(root / below) as entries:
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    if Path(entry.path) != out:
-                        names.append(f"{below}{entry.name}/")
-                elif entry.name not in _OWN or root / below != out:
-                    names.append(f"{below}{entry.name}")
-    except OSError as error:
-        reason = f"the folder cannot be read ({error.strerror}); see its permissions"
-        return Rejected(printable(below) or ".", reason)
-    return sorted(names)
-
-
-def walk(root: Path, out: Path) -> Iterator[str | Rejected]:
-    """Give the relative path of every file that is not hidden, in order.
-
-    Links to folders are not followed; only the names of one folder a level are held.
+def walk_set(root: Path, out: Path) -> Iterator[str | Rejected]:
+    """Give the relative path of every file of a set, in order; see `walk`.
 
     Args:
         out: The data folder to be written, all links followed: where it lies below, it is passed
             over, and where it is the folder itself, the files that an import writes are.
     """
-    stack: list[Iterator[str]] = []
-    name: str | None = ""
-    while True:
-        if name is None:
-            stack.pop()
-        elif name == "" or name.endswith("/"):
-            names = _names(root, name, out)
-            if isinstance(names, Rejected):
-                yield names
-            stack.append(iter(() if isinstance(names, Rejected) else names))
-        else:
-            yield name
-        if not stack:
-            return
-        name = next(stack[-1], None)
+
+    def wanted(entry: os.DirEntry[str]) -> bool:
+        path = Path(entry.path)
+        return path != out and not (entry.name in _OWN and path.parent == out)
+
+    return walk(root, wanted)
 
 
 def inside(root: Path, name: str) -> Path | None:
@@ -93,7 +60,7 @@ def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
 def pictures_by_name(root: Path, out: Path) -> dict[str, str]:
     """The relative path of every PNG and JPEG file by its name alone; the first of equal names."""
     found: dict[str, str] = {}
-    for name in walk(root, out):
+    for name in walk_set(root, out):
         if isinstance(name, str) and name.lower().endswith(PICTURES):
             found.setdefault(name.rpartition("/")[2], name)
     return found
@@ -115,39 +82,33 @@ class Placer:
         self._root, self._out, self._ids, self._copy = root, out, ids, copy
         home = out.resolve()
         self._in_place = root.is_relative_to(home)
-        self._prefix = root.relative_to(home).as_posix() + "/" if self._in_place else "images/"
-        if self._prefix == "./":
-            self._prefix = ""
+        self._prefix = f"{root.relative_to(home).as_posix()}/" if self._in_place else ""
+        self._prefix = self._prefix.removeprefix("./")
         self._seen: set[int] = set()
 
     def place(self, image: FoundImage) -> str | None:
-        """Put an image in its place.
-
-        Returns:
-            Its ``image`` cell; None where another image was given the same name before.
-        """
+        """Put an image in place; give its ``image`` cell, None where that was given before."""
         source = -digest(image.name) - 1  # apart from the digests of names that are given
         if source in self._seen:
             return None
         self._seen.add(source)
-        if self._in_place:
-            name = self._prefix + image.name
-        elif self._ids.hashed:
-            ending = Path(image.name).suffix.lower()
-            ending = ending if ending in ENDINGS else ".dcm"
-            name = f"images/{self._ids.of('file', image.name)}{ending}"
-        else:
-            name = "images/" + image.name.removeprefix("images/")
-            if digest(name) in self._seen:
-                name = "images/" + image.name
+        name = self._name(image)
         if digest(name) in self._seen:
             return None
         self._seen.add(digest(name))
-        if self._in_place:
-            self.counts["left in place"] += 1
-        else:
-            self.counts[self._bring(image.path, self._out / name)] += 1
+        way = "left in place" if self._in_place else self._bring(image.path, self._out / name)
+        self.counts[way] += 1
         return name
+
+    def _name(self, image: FoundImage) -> str:
+        if self._in_place:
+            return self._prefix + image.name
+        if self._ids.hashed:
+            ending = Path(image.name).suffix.lower()
+            ending = ending if ending in ENDINGS else ".dcm"
+            return f"images/{self._ids.of('file', image.name)}{ending}"
+        name = "images/" + image.name.removeprefix("images/")
+        return "images/" + image.name if digest(name) in self._seen else name
 
     def _bring(self, source: Path, target: Path) -> str:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -158,11 +119,8 @@ class Placer:
                 return "copied"
             target.unlink()
         if not self._copy:
-            try:
+            with suppress(OSError):  # another file system, no hard links, or another's file
                 os.link(source, target)
-            except OSError:
-                pass  # another file system, or one without hard links, or another's file
-            else:
                 return "linked"
         try:
             with replacing(target) as temporary:
@@ -170,10 +128,8 @@ class Placer:
                 times = source.stat()
                 os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
         except OSError as error:
-            raise WorkError(
-                f"{target}: cannot be written ({error.strerror}); run the same command again to "
-                "go on"
-            ) from None
+            reason = f"cannot be written ({error.strerror})"
+            raise WorkError(f"{target}: {reason}; run the same command again to go on") from None
         return "copied"
 
 

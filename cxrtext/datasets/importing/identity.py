@@ -34,11 +34,7 @@ def read_key(path: Path) -> bytes:
 
 
 class Ids:
-    """Gives ids as they are, or keyed hashes of them.
-
-    Args:
-        key: Of HMAC-SHA256; None leaves ids as they are.
-    """
+    """Gives ids as they are, or with a key their hashes by HMAC-SHA256."""
 
     def __init__(self, key: bytes | None) -> None:
         self._key = key
@@ -54,11 +50,7 @@ class Ids:
         return self.of("key", "fingerprint") if self._key else ""
 
     def of(self, kind: str, value: str) -> str:
-        """The id to be written.
-
-        Args:
-            kind: "study", "patient", "accession" or "file": equal values of two kinds differ.
-        """
+        """The id to be written; equal values of two kinds (such as "study", "file") differ."""
         if self._key is None or not value:
             return value
         message = f"{kind}\0{value}".encode("utf-8", "surrogatepass")
@@ -66,11 +58,7 @@ class Ids:
 
 
 def draw_split(patient: str, shares: tuple[int, int, int], seed: int, given: str = "") -> str:
-    """Draw the split of a patient from a hash, so that it depends on nothing but the arguments.
-
-    Returns:
-        "train", "val" or "test".
-    """
+    """Draw train, val or test by a hash of the patient, and of nothing but the arguments."""
     train, val, test = shares
     if given == TRAIN_OR_VAL:
         test = 0

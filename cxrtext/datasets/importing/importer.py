@@ -1,9 +1,9 @@
 """An import from beginning to end."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,42 +19,42 @@ from cxrtext.datasets.importing.reading import (
     ImportOptions,
     Reading,
     Skipped,
-    check_options,
+    columns_kept,
 )
 from cxrtext.datasets.importing.values import NO_VIEW
 from cxrtext.errors import DataError
 from cxrtext.files import SUMS, only_one, write_sums
 from cxrtext.records import Rejected, RowWriter, iter_boxes, write_boxes
+from cxrtext.records.manifest import SPLITS
 from cxrtext.records.tables import Kind
 
 COLUMNS = ("image", "study_id", "patient_id", "split", "view")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ImportSummary:
     """What an import did, counted."""
 
     layout: str  # the layout that was read
-    images: int
-    studies: int
-    patients: int
-    without_patient: int  # images whose patient is not named; their study stands for it
-    splits: Mapping[str, int]
-    views: Mapping[str, int]  # images by view; "not said" where nothing says it
+    images: int = 0
+    studies: int = 0
+    patients: int = 0
+    without_patient: int = 0  # images whose patient is not named; their study stands for it
+    splits: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
+    # images by view; "not said" where nothing says it.
+    views: dict[str, int] = field(default_factory=dict)
     # images by how they came into the folder: linked, copied, left in place.
-    files: Mapping[str, int]
-    set_aside: Mapping[str, int]  # files and rows left out, by reason
+    files: dict[str, int] = field(default_factory=dict)
+    set_aside: dict[str, int] = field(default_factory=dict)  # files and rows left out, by reason
     damaged: int = 0  # those of them that should have been read but could not be
     reports: int | None = None  # reports that belong to a kept study
     reports_without_study: int = 0  # reports that belong to none
     studies_without_report: int = 0  # studies that have none
     labelled: int | None = None
-    # studies in which each finding is present.
-    findings: Mapping[str, int] = field(default_factory=dict)
+    findings: dict[str, int] = field(default_factory=dict)  # studies in which each is present
     boxes: int | None = None
     boxes_without_image: int = 0
-    # columns of metadata that the set has and the manifest has not.
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # metadata that the set has and the manifest has not
     hashed: bool = False  # whether ids were replaced
     rejected_path: Path | None = None  # the list of what was left out
 
@@ -67,58 +67,74 @@ class Import:
         root: Path,
         out: Path,
         options: ImportOptions,
+        layout: str,
         reading: Reading,
         ids: Ids,
-        left_out: LeftOut,
         tell: Tell,
     ) -> None:
-        self.root, self.out, self.options, self.reading = root, out, options, reading
-        self.ids, self.left_out, self.tell = ids, left_out, tell
+        self.root, self.out, self.options = root, out, options
+        self.reading, self.ids, self.tell = reading, ids, tell
+        self.columns, others = columns_kept(options.keep, reading.offered, layout)
+        self.summary = ImportSummary(layout, hashed=ids.hashed)
+        self.summary.left_out = others if reading.lists_left_out else ()
         self.placer = Placer(root, out, ids, copy=options.copy)
         self.studies = Studies()
         self.split_of: dict[int, str] = {}
-        self.splits: Counter[str] = Counter()
-        self.views: Counter[str] = Counter()
-        self.without_patient = 0
         self.boxes: Boxes | None = None
         self.labels: LabelTable | None = None
-        self.reports: tuple[int, int] | None = None
+        # Opened before anything is written.
+        given = options.reports, options.boxes
+        open_texts = partial(as_reports, given[0]) if given[0] else reading.reports
+        open_boxes = partial(iter_boxes, given[1]) if given[1] else reading.boxes
+        self._texts, self._boxes = open_texts and open_texts(), open_boxes and open_boxes()
 
-    def read(self) -> None:
+    def run(self, left_out: LeftOut) -> ImportSummary:
         """Read the set and write the data folder."""
-        boxes = self.reading.boxes
-        if self.options.boxes is not None:
-            boxes = iter_boxes(self.options.boxes)
-        if boxes is not None:
-            self.boxes = Boxes(boxes, self.left_out)
-        reports = self.reading.reports
-        if self.options.reports is not None:
-            reports = as_reports(self.options.reports)
-        reports_only = self.reading.layout == "reports"
+        done, options = self.summary, self.options
+        if self._boxes is not None:
+            self.boxes = Boxes(self._boxes, left_out)
+        reports_only = done.layout == "reports"
         if not reports_only:
-            self._write_images()
-            if not self.splits:
-                raise DataError(self._nothing_kept())
-        if reports is not None:
+            self._write_images(left_out)
+            if not done.images:
+                raise DataError(self._nothing_kept(left_out))
+        if self._texts is not None:
             studies = None if reports_only else self.studies
-            self.reports = write_reports(
-                self.out / "reports.csv", reports, studies, self.ids, self.left_out, self.tell
+            path = self.out / "reports.csv"
+            done.reports, done.reports_without_study = write_reports(
+                path, self._texts, studies, self.ids, left_out, self.tell
             )
-            if reports_only and not self.reports[0]:
-                raise DataError(f"{self.out}: no report could be read; see {self.left_out.path}")
-            if not reports_only and self.options.reports is not None:
-                self._require_some(self.options.reports, "reports", *self.reports)
+            done.studies_without_report = self.studies.without_report
+            if reports_only and not done.reports:
+                raise DataError(f"{self.out}: no report could be read; see {left_out.path}")
+            if not reports_only and options.reports is not None:
+                others = done.reports_without_study
+                self._require_some(options.reports, "reports", done.reports, others)
         if self.boxes is not None:
-            if self.options.boxes is not None:
-                joined = len(self.boxes.joined)
-                others = self.boxes.count - joined
-                self._require_some(self.options.boxes, "boxes", joined, others)
+            done.boxes = len(self.boxes.joined)
+            done.boxes_without_image = self.boxes.count - done.boxes
+            if options.boxes is not None:
+                self._require_some(options.boxes, "boxes", done.boxes, done.boxes_without_image)
             write_boxes(self.out / "boxes.json", self.boxes.joined)
-        self._remove_old()
+        if self.labels is not None:
+            done.labelled = self.labels.studies
+            done.findings = dict(self.labels.findings.most_common())
+        # What an earlier run wrote and this one has no content for.
+        written = {"reports.csv": done.reports, "labels.csv": done.labelled}
+        for name, content in {**written, "boxes.json": done.boxes}.items():
+            if content is None:
+                (self.out / name).unlink(missing_ok=True)
+        done.studies, done.patients = len(self.studies), len(self.split_of)
+        done.views = dict(sorted(done.views.items()))
+        done.files = dict(sorted(self.placer.counts.items()))
+        done.set_aside = dict(left_out.counts.most_common())
+        done.damaged = left_out.counts[DAMAGED]
+        done.rejected_path = left_out.path if left_out.counts else None
+        return done
 
-    def _write_images(self) -> None:
+    def _write_images(self, left_out: LeftOut) -> None:
         """Write the manifest, and the labels, which may come with the images."""
-        columns = (*COLUMNS, *(c for c in self.reading.columns if c not in COLUMNS))
+        columns = (*COLUMNS, *(c for c in self.columns if c not in COLUMNS))
         with ExitStack() as stack:
             manifest = RowWriter(self.out / "manifest.csv", dict.fromkeys(columns, "text"))
             stack.enter_context(manifest)
@@ -126,28 +142,28 @@ class Import:
                 shape: dict[str, Kind] = dict.fromkeys(("study_id", *self.reading.findings), "text")
                 writer = stack.enter_context(RowWriter(self.out / "labels.csv", shape))
                 self.labels = LabelTable(writer, self.studies, self.ids)
-            for row in self._rows():
+            for row in self._rows(left_out):
                 manifest.write(row)
             for entry in self.reading.label_rows or ():
                 if isinstance(entry, Rejected):
-                    self.left_out.add(entry)
+                    left_out.add(entry)
                 elif self.labels is not None:
                     self.labels.add(entry)
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _rows(self, left_out: LeftOut) -> Iterator[dict[str, Any]]:
         """The rows of the manifest."""
         total, done = self.reading.count(), 0
-        for entry in self.reading.images():
+        for entry in self.reading.images(self.columns):
             done += 1
             self.tell("reading images", min(done, total), max(total, 1))
             if not isinstance(entry, FoundImage):
-                self.left_out.add(entry)
+                left_out.add(entry)
                 continue
             row = self._keep(entry)
             if isinstance(row, dict):
                 yield row
             else:
-                self.left_out.add(row)
+                left_out.add(row)
         if done < total:
             self.tell("reading images", total, total)
 
@@ -157,7 +173,7 @@ class Import:
             return Skipped(image.name, NO_VIEW)
         patient = self.ids.of("patient", image.patient_id) or self.ids.of("study", image.study_id)
         known = self.split_of.get(digest(patient))
-        split = image.split if image.split in ("train", "val", "test") else known
+        split = image.split if image.split in SPLITS else known
         if split is None:
             split = draw_split(patient, self.options.split, self.options.seed, image.split)
         if known not in (None, split):
@@ -169,9 +185,11 @@ class Import:
             return Rejected(image.name, "the image was listed before; list it once")
         self.split_of[digest(patient)] = split
         self.studies.add(image)
-        self.splits[split] += 1
-        self.views[image.view or "not said"] += 1
-        self.without_patient += not image.patient_id
+        done, view = self.summary, image.view or "not said"
+        done.images += 1
+        done.splits[split] += 1
+        done.views[view] = done.views.get(view, 0) + 1
+        done.without_patient += not image.patient_id
         if self.boxes is not None:
             self.boxes.join(image, name)
         if image.labels and self.labels is not None:
@@ -209,45 +227,10 @@ class Import:
             f"{what} of this data set"
         )
 
-    def _nothing_kept(self) -> str:
-        why = "; ".join(f"{kind}: {n}" for kind, n in self.left_out.counts.most_common(4))
-        return (
-            f"{self.out}: no frontal radiograph was found ({why or 'the set lists no image'}); "
-            f"see {self.left_out.path}"
-        )
-
-    def _remove_old(self) -> None:
-        """Remove tables that an earlier run wrote and this one has no content for."""
-        written = {"reports.csv": self.reports, "labels.csv": self.labels, "boxes.json": self.boxes}
-        for name, content in written.items():
-            if content is None:
-                (self.out / name).unlink(missing_ok=True)
-
-    def summary(self) -> ImportSummary:
-        """What was done, counted."""
-        boxes = self.boxes
-        return ImportSummary(
-            layout=self.reading.layout,
-            images=self.splits.total(),
-            studies=len(self.studies),
-            patients=len(self.split_of),
-            without_patient=self.without_patient,
-            splits={name: self.splits[name] for name in ("train", "val", "test")},
-            views=dict(sorted(self.views.items())),
-            files=dict(sorted(self.placer.counts.items())),
-            set_aside=dict(self.left_out.counts.most_common()),
-            damaged=self.left_out.counts[DAMAGED],
-            reports=None if self.reports is None else self.reports[0],
-            reports_without_study=0 if self.reports is None else self.reports[1],
-            studies_without_report=0 if self.reports is None else self.studies.without_report,
-            labelled=None if self.labels is None else self.labels.studies,
-            findings={} if self.labels is None else dict(self.labels.findings.most_common()),
-            boxes=None if boxes is None else len(boxes.joined),
-            boxes_without_image=0 if boxes is None else boxes.count - len(boxes.joined),
-            left_out=self.reading.left_out,
-            hashed=self.ids.hashed,
-            rejected_path=self.left_out.path if self.left_out.counts else None,
-        )
+    def _nothing_kept(self, left_out: LeftOut) -> str:
+        why = "; ".join(f"{kind}: {n}" for kind, n in left_out.counts.most_common(4))
+        why = why or "the set lists no image"
+        return f"{self.out}: no frontal radiograph was found ({why}); see {left_out.path}"
 
 
 def _silent(_stage: str, _done: int, _total: int) -> None:
@@ -275,13 +258,13 @@ def import_folder(
         WorkError: A file cannot be written, or another process imports into ``out``.
     """
     options = options or ImportOptions()
-    check_options(options)
+    options.check()
     ids = Ids(None if options.hash_key is None else read_key(options.hash_key))
-    root, reading = open_layout(folder, options, out)
-    claim_folder(out, root, options, reading.layout, ids)
+    root, layout, reading = open_layout(folder, options.layout, out)
+    current = Import(root, out, options, layout, reading, ids, progress or _silent)
+    claim_folder(out, root, options, layout, ids)
     with only_one(out / "manifest.csv"), LeftOut(out, ids, options.max_rejected) as left_out:
         (out / SUMS).unlink(missing_ok=True)  # until the tables are whole
-        current = Import(root, out, options, reading, ids, left_out, progress or _silent)
-        current.read()
+        summary = current.run(left_out)
     write_sums(out, [name for name in (NOTE, *WRITTEN) if (out / name).is_file()])
-    return current.summary()
+    return summary

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from cxrtext.datasets.importing.files import ENDINGS
@@ -23,19 +25,16 @@ def write_reports(
     reports: Iterable[Study | Rejected],
     studies: Studies | None,
     ids: Ids,
-    aside: LeftOut,
+    left_out: LeftOut,
     tell: Tell,
 ) -> tuple[int, int]:
-    """Write the reports of the studies that were kept.
-
-    Args:
-        studies: The studies kept; None to keep every report.
+    """Write the reports of the studies that were kept; without ``studies`` every report.
 
     Returns:
         Reports written, and reports that belong to no study.
     """
-    entries = iter(reports)
-    first = next((e for e in _passing(entries, aside) if isinstance(e, Study)), None)
+    found = _studies(reports, left_out)
+    first = next(found, None)
     if first is None:
         path.unlink(missing_ok=True)
         return 0, 0
@@ -43,34 +42,29 @@ def write_reports(
     columns += list(first.sections)
     kept = unknown = 0
     with RowWriter(path, dict.fromkeys(columns, "text")) as writer:
-        for number, study in enumerate(_chain(first, _passing(entries, aside)), 1):
+        for number, study in enumerate(chain([first], found), 1):
             study_id = study.study_id if studies is None else studies.named(study.study_id)
             if study_id is None:
                 unknown += 1
             elif studies is not None and not studies.give_report(study_id):
-                aside.add(Rejected(f"report {number}", "a second report of one study; keep one"))
+                reason = "a second report of one study; keep one"
+                left_out.add(Rejected(f"report {number}", reason))
             else:
-                texts = {name: study.sections.get(name, "") for name in columns[1:]}
-                if "report" in texts:
-                    texts["report"] = study.report
-                writer.write({"study_id": ids.of("study", study_id), **texts})
+                texts = {**study.sections, "report": study.report}
+                row = {name: texts.get(name, "") for name in columns[1:]}
+                writer.write({"study_id": ids.of("study", study_id), **row})
                 kept += 1
             if studies is not None and number % 100 == 0:
                 tell("joining reports", min(kept, len(studies) - 1), len(studies))
     return kept, unknown
 
 
-def _passing(entries: Iterator[Study | Rejected], aside: LeftOut) -> Iterator[Study]:
-    for entry in entries:
+def _studies(reports: Iterable[Study | Rejected], left_out: LeftOut) -> Iterator[Study]:
+    for entry in reports:
         if isinstance(entry, Rejected):
-            aside.add(Rejected(f"reports {entry.item}", entry.reason))
+            left_out.add(Rejected(f"reports {entry.item}", entry.reason))
         else:
             yield entry
-
-
-def _chain(first: Study, rest: Iterator[Study]) -> Iterator[Study]:
-    yield first
-    yield from rest
 
 
 class LabelTable:
@@ -94,13 +88,13 @@ class LabelTable:
 class Boxes:
     """The boxes of a set, held until their images come."""
 
-    def __init__(self, boxes: Iterable[Box | Rejected], aside: LeftOut) -> None:
+    def __init__(self, boxes: Iterable[Box | Rejected], left_out: LeftOut) -> None:
         self.joined: list[Box] = []
         self.count = 0
         self._waiting: dict[str, list[Box]] = {}
         for box in boxes:
             if isinstance(box, Rejected):
-                aside.add(box)
+                left_out.add(box)
             else:
                 self._waiting.setdefault(_key(box.image), []).append(box)
                 self.count += 1
@@ -125,17 +119,15 @@ def _key(name: str) -> str:
 
 def image_size(path: Path) -> tuple[int, int]:
     """Width and height as the file's header says; (0, 0) where it cannot be read."""
+    from PIL import Image
+
     try:
         header = read_wanted(path, ["Columns", "Rows"]).dataset
         return int(text_of(header, "Columns") or 0), int(text_of(header, "Rows") or 0)
     except NotDicomError:
-        pass
-    except (ImageError, OSError, ValueError):
-        return 0, 0
-    from PIL import Image
-
-    try:
-        with Image.open(path, formats=("PNG", "JPEG")) as picture:
+        bad = (OSError, ValueError, Image.DecompressionBombError)
+        with suppress(*bad), Image.open(path, formats=("PNG", "JPEG")) as picture:
             return picture.size
-    except (OSError, ValueError, Image.DecompressionBombError):
-        return 0, 0
+    except (ImageError, OSError, ValueError):
+        pass
+    return 0, 0

@@ -7,11 +7,10 @@ from pathlib import Path
 from cxrtext.errors import ConfigError
 from cxrtext.records import Box, Rejected, Study
 
+# The split of an image that its set leaves to be divided into these two.
 TRAIN_OR_VAL = "train or val"
-"""The split of an image that its set leaves to be divided into these two."""
-
+# With hashed ids, older patients are given as one year more than this: great ages are rare.
 AGE_TOP = 89
-"""With hashed ids, older patients are given as one year more than this: great ages are rare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,34 +30,13 @@ class ImportOptions:
     copy: bool = False  # whether images are copied where a hard link would do
     max_rejected: int = 100  # how many rows and files may be damaged
 
-
-def check_options(options: ImportOptions) -> None:
-    """Refuse shares that are none, and dates where ids are hashed."""
-    shares = options.split
-    if len(shares) != 3 or min(shares) < 0 or not sum(shares):
-        raise ConfigError(
-            f"--split is {','.join(map(str, shares))}; give three shares such as 80,10,10"
-        )
-    if options.hash_key is not None and "date" in options.keep:
-        raise ConfigError("--keep date: dates are dropped with --hash-ids; leave date out")
-
-
-def columns_kept(
-    keep: tuple[str, ...], offered: Mapping[str, str], layout: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Divide what a set offers into what the user asked for and the rest.
-
-    Returns:
-        The columns kept, in the user's order, and those left out.
-    """
-    keep = tuple(name for name in keep if name != "view")  # always there
-    for name in keep:
-        if name not in offered:
-            has = ", ".join(offered) or "none"
-            raise ConfigError(
-                f"--keep {name}: the {layout} layout has no such metadata; it has: {has}"
-            )
-    return tuple(dict.fromkeys(keep)), tuple(name for name in offered if name not in keep)
+    def check(self) -> None:
+        """Refuse shares that are none, and dates where ids are hashed."""
+        if len(self.split) != 3 or min(self.split) < 0 or not sum(self.split):
+            shares = ",".join(map(str, self.split))
+            raise ConfigError(f"--split is {shares}; give three shares such as 80,10,10")
+        if self.hash_key is not None and "date" in self.keep:
+            raise ConfigError("--keep date: dates are dropped with --hash-ids; leave date out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +74,33 @@ class NotKeptError(Exception):
 
 
 Entry = FoundImage | Skipped | Rejected
-LabelRow = tuple[str, Mapping[str, str]]  # A study and its labels by finding
+Columns = tuple[str, ...]
+LabelRow = tuple[str, Mapping[str, str]]  # a study and its labels by finding
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A set opened for import; everything in it is read when it is iterated over."""
 
-    layout: str  # the name of the layout
     count: Callable[[], int]  # counts the files or rows to come, for the progress; called once
-    images: Callable[[], Iterator[Entry]]  # starts reading the images
-    columns: tuple[str, ...] = ()  # columns of metadata that the images have
-    findings: tuple[str, ...] = ()  # columns of the labels; empty where there are none
+    images: Callable[[Columns], Iterator[Entry]]  # reads the images and these of their metadata
+    offered: Columns = ()  # the metadata that there are
+    lists_left_out: bool = True  # whether metadata that the user did not ask for are named
+    findings: Columns = ()  # columns of the labels; empty where there are none
     # labels that do not come with the images.
     label_rows: Iterable[LabelRow | Rejected] | None = None
-    reports: Iterable[Study | Rejected] | None = None  # the reports, where the set has some
-    boxes: Iterable[Box | Rejected] | None = None  # the boxes, where the set has some
-    left_out: tuple[str, ...] = ()  # columns of the set that the user did not ask for
+    # open the reports and boxes of the set, where it has some.
+    reports: Callable[[], Iterable[Study | Rejected]] | None = None
+    boxes: Callable[[], Iterable[Box | Rejected]] | None = None
+
+
+def columns_kept(keep: Columns, offered: Columns, layout: str) -> tuple[Columns, Columns]:
+    """Divide what a set offers into what the user asked for, in the user's order, and the rest."""
+    keep = tuple(name for name in keep if name != "view")  # always there
+    for name in keep:
+        if name not in offered:
+            has = ", ".join(offered) or "none"
+            raise ConfigError(
+                f"--keep {name}: the {layout} layout has no such metadata; it has: {has}"
+            )
+    return tuple(dict.fromkeys(keep)), tuple(name for name in offered if name not in keep)

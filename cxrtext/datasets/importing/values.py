@@ -24,11 +24,13 @@ _AP = re.compile(r"\bA ?P\b|\bANTERO ?POSTERIOR\b")
 _NOT_LETTERS = re.compile(r"[^A-Z]+")
 
 
-def read_view(text: str) -> str:
-    """Say which view a word or a description names.
+def reject(item: str, reason: str) -> NotKeptError:
+    """What to raise about an image whose row or file is wrong."""
+    return NotKeptError(Rejected(item, reason))
 
-    Args:
-        text: Such as "PA", "AP_PORTABLE", "postero-anterior" or "Left lateral decubitus".
+
+def read_view(text: str) -> str:
+    """Say which view a word or a text names, such as "AP_PORTABLE" or "Left lateral decubitus".
 
     Returns:
         "AP", "PA", "frontal", ``LATERAL``, ``OTHER``, or "" where it does not say, or says two.
@@ -84,8 +86,7 @@ def label_values(item: str, row: Mapping[str, str], findings: Iterable[str]) -> 
     for name in findings:
         text = row.get(name, "")
         if text not in VALUES:
-            reason = f"{name}: a label is 1, 0, -1 or blank; fix the cell"
-            raise NotKeptError(Rejected(item, reason))
+            raise reject(item, f"{name}: a label is 1, 0, -1 or blank; fix the cell")
         value = VALUES[text]
         labels[name] = "" if value is None else str(value)
     return labels
@@ -94,7 +95,7 @@ def label_values(item: str, row: Mapping[str, str], findings: Iterable[str]) -> 
 def check_ids(item: str, study_id: str, patient_id: str) -> None:
     """Refuse the ids of a row or a file."""
     if not study_id:
-        raise NotKeptError(Rejected(item, "no study id; give every image one"))
+        raise reject(item, "no study id; give every image one")
     for name, value in (("study", study_id), ("patient", patient_id)):
         if not value.isprintable() or len(value) > 200:
-            raise NotKeptError(Rejected(item, f"its {name} id is no plain text; fix it"))
+            raise reject(item, f"its {name} id is no plain text; fix it")

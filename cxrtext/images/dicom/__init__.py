@@ -14,12 +14,7 @@ from cxrtext.images.gray import Gray, Samples, luma
 
 
 def decode_dicom(data: bytes, frame: int | None, window: Choice) -> Gray:
-    """Decode one frame of a DICOM file.
-
-    Args:
-        frame: Which frame, from 0; None where there is one only.
-        window: Contrast, for grayscale; see `cxrtext.images.read_image`.
-    """
+    """Decode one frame; ``frame`` and ``window`` are those of `cxrtext.images.read_image`."""
     file = read_file(data)
     pixels = pixel_format(file.dataset)
     index = choose_frame(pixels.frames, frame)

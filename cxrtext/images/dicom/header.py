@@ -1,19 +1,15 @@
-"""The header of a DICOM file: how its pixels are stored, and which view of what scale they are.
+"""The header of a DICOM file: how its pixels are stored.
 
 Sizes, depths and counts are checked before any decoding.  Nothing that names a patient is read.
 """
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from cxrtext.errors import ImageError
-from cxrtext.images.dicom.file import read_wanted, require_syntax
 from cxrtext.images.gray import check_size
-from cxrtext.images.source import named_errors, unopened
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -162,88 +158,3 @@ def choose_frame(frames: int, wanted: int | None) -> int:
         choice = f"pass frame=0 to frame={last}" if last else "leave frame out or pass frame=0"
         raise ImageError(f"holds {frames} frame{'s' if last else ''}; {choice}")
     return wanted or 0
-
-
-View = Literal["frontal", "lateral", "oblique", "decubitus"]
-
-_KEYWORDS = (
-    *PIXEL_KEYWORDS,
-    *("ViewPosition", "ViewCodeSequence", "PixelSpacing", "ImagerPixelSpacing"),
-)
-_POSITIONS: dict[str, View] = {
-    **dict.fromkeys(("AP", "PA", "AP AXIAL", "PA AXIAL", "LORDOTIC", "AP LORDOTIC"), "frontal"),
-    **dict.fromkeys(("LL", "RL", "LAT", "LATERAL", "LEFT LATERAL", "RIGHT LATERAL"), "lateral"),
-    **dict.fromkeys(("RLD", "LLD"), "decubitus"),
-    **dict.fromkeys(("RLO", "LLO", "RAO", "LAO", "RPO", "LPO"), "oblique"),
-}
-_MEANINGS: tuple[tuple[str, View], ...] = (
-    (r"decubitus", "decubitus"),
-    (r"oblique", "oblique"),
-    (r"\blateral", "lateral"),
-    (r"frontal|postero[- ]?anterior|antero[- ]?posterior", "frontal"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ImageHeader:
-    """What a DICOM file tells of its image."""
-
-    syntax: str
-    pixels: PixelFormat  # how the pixels are stored
-    # "frontal", "lateral", "oblique" or "decubitus"; None where the file does not tell.
-    view: View | None
-    # millimetres from row to row and from column to column, in the patient where the file tells
-    # that, else on the detector; None where it tells neither.
-    spacing: tuple[float, float] | None
-
-
-def view_of(position: str, meanings: Iterable[str] = ()) -> View | None:
-    """Tell the view of a chest radiograph.
-
-    Source: DICOM PS3.3 C.8.1.2 and C.8.11.5; PS3.16 CID 4010.
-
-    Args:
-        position: ViewPosition (0018,5101), which decides where it is one of the known terms.
-        meanings: Code meanings of the View Code Sequence (0054,0220).
-    """
-    known = _POSITIONS.get(" ".join(position.upper().replace("_", " ").split()))
-    if known is not None:
-        return known
-    for meaning in meanings:
-        for pattern, view in _MEANINGS:
-            if re.search(pattern, meaning, re.IGNORECASE):
-                return view
-    return None
-
-
-def read_header(path: Path) -> ImageHeader:
-    """Read what a DICOM file tells of its image, without its pixels.
-
-    Args:
-        path: The file; its pixels may be of any transfer syntax, or missing.
-    """
-    path = Path(path)
-    with named_errors(str(path)):
-        if not path.is_file():
-            raise ImageError("is no regular file; check the path")
-        try:
-            return _header(path)
-        except OSError as error:
-            raise ImageError(unopened(error)) from None
-
-
-def _header(path: Path) -> ImageHeader:
-    found = read_wanted(path, _KEYWORDS)
-    require_syntax(found.syntax)
-    codes = found.dataset.get("ViewCodeSequence") or ()
-    meanings = [str(code.get("CodeMeaning") or "") for code in codes]
-    view = view_of(str(found.dataset.get("ViewPosition") or ""), meanings)
-    return ImageHeader(found.syntax, pixel_format(found.dataset), view, _spacing(found.dataset))
-
-
-def _spacing(dataset: "Dataset") -> tuple[float, float] | None:
-    for keyword in ("PixelSpacing", "ImagerPixelSpacing"):
-        found = numbers(dataset, keyword)
-        if len(found) == 2 and min(found) > 0:
-            return found[0], found[1]
-    return None

@@ -7,13 +7,12 @@ from pathlib import Path
 
 from cxrtext.datasets.importing.files import existing
 from cxrtext.datasets.importing.reading import (
+    Columns,
     Entry,
     FoundImage,
-    ImportOptions,
     NotKeptError,
     Reading,
     Skipped,
-    columns_kept,
 )
 from cxrtext.datasets.importing.tables import columns_of, count_rows, find_table, map_rows
 from cxrtext.datasets.importing.values import (
@@ -21,39 +20,23 @@ from cxrtext.datasets.importing.values import (
     findings_of,
     frontal_view,
     label_values,
+    reject,
     sex,
     years,
 )
-from cxrtext.records import Rejected
 
-KEEP = {"age": "Age", "sex": "Sex"}
 TABLES = {"train": "train", "valid": "val", "test": "test"}
 
 _PLACE = re.compile(r"(?:^|/)((?:train|valid|test)/)?(patient\d+)/(study\d+)/(view\w+\.\w+)$")
 
 
-def _tables(root: Path) -> dict[str, Path]:
-    found = {stem: find_table(root, stem) for stem in TABLES}
-    return {
-        stem: path
-        for stem, path in found.items()
-        if path is not None and "Path" in columns_of(path)
-    }
-
-
 def _image(
-    root: Path,
-    stem: str,
-    columns: tuple[str, ...],
-    findings: tuple[str, ...],
-    item: str,
-    row: dict[str, str],
+    root: Path, stem: str, columns: Columns, findings: Columns, item: str, row: dict[str, str]
 ) -> FoundImage:
     listed = row["Path"]
     match = _PLACE.search(listed)
     if match is None:
-        reason = "Path does not end in patient…/study…/view…; fix the row"
-        raise NotKeptError(Rejected(item, reason))
+        raise reject(item, "Path does not end in patient…/study…/view…; fix the row")
     if row.get("Frontal/Lateral", "").lower() == "lateral":
         raise NotKeptError(Skipped(item, LATERAL))
     view = frontal_view(item, row.get("AP/PA", ""), row.get("Frontal/Lateral", ""), match[4])
@@ -75,25 +58,21 @@ def _image(
     )
 
 
-def _images(
-    root: Path, tables: dict[str, Path], columns: tuple[str, ...], findings: tuple[str, ...]
-) -> Iterator[Entry]:
-    for stem, path in tables.items():
-        yield from map_rows(path, ["Path"], partial(_image, root, stem, columns, findings))
-
-
-def open_chexpert(root: Path, options: ImportOptions, _: Path) -> Reading | None:
+def open_chexpert(root: Path, _: Path) -> Reading | None:
     """Open CheXpert; None where the folder does not hold it."""
-    tables = _tables(root)
+    found = {stem: find_table(root, stem) for stem in TABLES}
+    tables = {stem: path for stem, path in found.items() if path and "Path" in columns_of(path)}
     if not tables:
         return None
-    columns, left_out = columns_kept(options.keep, KEEP, "chexpert")
     findings = findings_of({name for path in tables.values() for name in columns_of(path)})
+
+    def images(columns: Columns) -> Iterator[Entry]:
+        for stem, path in tables.items():
+            yield from map_rows(path, ["Path"], partial(_image, root, stem, columns, findings))
+
     return Reading(
-        layout="chexpert",
         count=lambda: sum(map(count_rows, tables.values())),
-        images=partial(_images, root, tables, columns, findings),
-        columns=columns,
+        images=images,
+        offered=("age", "sex"),
         findings=findings,
-        left_out=left_out,
     )

@@ -5,22 +5,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrtext.datasets.importing.files import inside, printable, walk
+from cxrtext.datasets.importing.files import inside, walk_set
 from cxrtext.datasets.importing.identity import digest
 from cxrtext.datasets.importing.reading import (
+    Columns,
     Entry,
     FoundImage,
-    ImportOptions,
     NotKeptError,
     Reading,
     Skipped,
-    columns_kept,
 )
 from cxrtext.datasets.importing.values import check_ids, frontal_view, sex, years
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.file import ALLOWED, NotDicomError, read_wanted
 from cxrtext.images.source import quiet
 from cxrtext.records import Rejected
+from cxrtext.records.walking import printable
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -79,29 +79,20 @@ _VIEW_CODES = {
 """Codes of CID 4010 (SRT and SCT) that are read where their meaning is left out."""
 
 
-def text_of(dataset: "Dataset", keyword: str) -> str:
-    """The first value of an element as text without space around it; "" where there is none."""
-    try:
-        with quiet():
-            value = dataset.get(keyword)
-            if value is None:
-                return ""
-            if not isinstance(value, str) and hasattr(value, "__iter__"):
-                value = next(iter(value), "")
-            return str(value).replace("\0", "").strip()
-    except Exception:  # noqa: BLE001 - converting a damaged value raises anything
-        return ""
-
-
-def all_text_of(dataset: "Dataset", keyword: str) -> str:
-    """All values of an element as text, separated by spaces."""
+def texts_of(dataset: "Dataset", keyword: str) -> list[str]:
+    """The values of an element as text without space around them; [] where there is none."""
     try:
         with quiet():
             value = dataset.get(keyword)
             several = [value] if isinstance(value, str) or not hasattr(value, "__iter__") else value
-            return " ".join(str(one) for one in several if one is not None).strip()
+            return [str(one).replace("\0", "").strip() for one in several if one is not None]
     except Exception:  # noqa: BLE001 - converting a damaged value raises anything
-        return ""
+        return []
+
+
+def text_of(dataset: "Dataset", keyword: str) -> str:
+    """The first value of an element as text; "" where there is none."""
+    return next(iter(texts_of(dataset, keyword)), "")
 
 
 def view_codes(dataset: "Dataset") -> list[str]:
@@ -142,7 +133,7 @@ def _class_name(uid: str) -> str:
         return UID(uid).name if uid else ""
 
 
-def _metadata(header: "Dataset", columns: tuple[str, ...]) -> dict[str, str]:
+def _metadata(header: "Dataset", columns: Columns) -> dict[str, str]:
     values = {}
     for name in columns:
         text = text_of(header, KEEP[name])
@@ -158,9 +149,7 @@ def _metadata(header: "Dataset", columns: tuple[str, ...]) -> dict[str, str]:
     return values
 
 
-def _image(
-    root: Path, name: str, columns: tuple[str, ...], seen: set[int]
-) -> FoundImage | Skipped | Rejected:
+def _image(root: Path, name: str, columns: Columns, seen: set[int]) -> Entry:
     item, path = printable(name), inside(root, name)
     if path is None or not path.is_file():
         return Rejected(item, "a link that leads nowhere or out of the folder; put the file there")
@@ -175,7 +164,8 @@ def _image(
         return Rejected(item, "holds no pixel data; export the image with its pixels")
     if found.syntax and found.syntax not in ALLOWED:
         return Rejected(item, "its transfer syntax is not supported; export it uncompressed")
-    position, series = all_text_of(header, "ViewPosition"), text_of(header, "SeriesDescription")
+    position = " ".join(texts_of(header, "ViewPosition"))
+    series = text_of(header, "SeriesDescription")
     view = frontal_view(item, position, *view_codes(header), series)
     instance, accession = text_of(header, "SOPInstanceUID"), text_of(header, "AccessionNumber")
     study_id = text_of(header, "StudyInstanceUID") or accession
@@ -196,52 +186,48 @@ def _image(
     )
 
 
-def _images(root: Path, out: Path, columns: tuple[str, ...]) -> Iterator[Entry]:
+def _images(root: Path, out: Path, columns: Columns) -> Iterator[Entry]:
     seen: set[int] = set()
-    for name in walk(root, out):
+    for name in walk_set(root, out):
         if isinstance(name, Rejected):
             yield name
             continue
+        item = printable(name)
         if name.rpartition("/")[2].upper() == "DICOMDIR":
-            yield Skipped(printable(name), "DICOMDIR")
+            yield Skipped(item, "DICOMDIR")
             continue
         try:
             yield _image(root, name, columns, seen)
         except NotKeptError as error:
             yield error.entry
         except NotDicomError:
-            yield Skipped(printable(name), NOT_DICOM)
+            yield Skipped(item, NOT_DICOM)
         except ImageError as error:
-            yield Rejected(printable(name), str(error))
+            yield Rejected(item, str(error))
         except OSError as error:
-            reason = f"cannot be read ({error.strerror}); see its permissions"
-            yield Rejected(printable(name), reason)
+            yield Rejected(item, f"cannot be read ({error.strerror}); see its permissions")
 
 
-def has_dicom(root: Path, out: Path) -> bool:
-    """Whether any file of a folder is a DICOM file."""
-    for name in walk(root, out):
-        path = inside(root, name) if isinstance(name, str) else None
-        if path is None or not path.is_file():
-            continue
-        try:
-            read_wanted(path, ["SOPClassUID"])
-        except (NotDicomError, OSError):
-            continue
-        except ImageError:
-            pass
-        return True
-    return False
+def _is_dicom(path: Path | None) -> bool:
+    if path is None or not path.is_file():
+        return False
+    try:
+        read_wanted(path, ["SOPClassUID"])
+    except (NotDicomError, OSError):
+        return False
+    except ImageError:
+        pass  # a damaged one
+    return True
 
 
-def open_dicom(root: Path, options: ImportOptions, out: Path) -> Reading | None:
+def open_dicom(root: Path, out: Path) -> Reading | None:
     """Open a tree of DICOM files; None where there is none."""
-    if not has_dicom(root, out):
+    names = (name for name in walk_set(root, out) if isinstance(name, str))
+    if not any(_is_dicom(inside(root, name)) for name in names):
         return None
-    columns, _ = columns_kept(options.keep, KEEP, "dicom")
     return Reading(
-        layout="dicom",
-        count=lambda: sum(1 for _ in walk(root, out)),
-        images=partial(_images, root, out, columns),
-        columns=columns,
+        count=lambda: sum(1 for _ in walk_set(root, out)),
+        images=partial(_images, root, out),
+        offered=tuple(KEEP),
+        lists_left_out=False,
     )

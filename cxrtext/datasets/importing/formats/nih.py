@@ -6,43 +6,22 @@ from pathlib import Path
 from typing import cast
 
 from cxrtext.datasets.importing.files import existing, pictures_by_name
-from cxrtext.datasets.importing.reading import (
-    TRAIN_OR_VAL,
-    Entry,
-    FoundImage,
-    ImportOptions,
-    NotKeptError,
-    Reading,
-    columns_kept,
-)
+from cxrtext.datasets.importing.reading import TRAIN_OR_VAL, Columns, Entry, FoundImage, Reading
 from cxrtext.datasets.importing.tables import count_rows, find_table, map_rows
-from cxrtext.datasets.importing.values import check_ids, frontal_view, sex, years
+from cxrtext.datasets.importing.values import check_ids, frontal_view, reject, sex, years
 from cxrtext.errors import DataError
 from cxrtext.records import Box, Rejected
 
-KEEP = {"age": "Patient Age", "sex": "Patient Sex", "follow_up": "Follow-up #"}
-TABLES = ("Data_Entry_2017", "Data_Entry_2017_v2020")
-NAMES = {
-    "Atelectasis": "Atelectasis",
-    "Cardiomegaly": "Cardiomegaly",
-    "Consolidation": "Consolidation",
-    "Edema": "Edema",
-    "Effusion": "Pleural Effusion",
-    "Emphysema": "Emphysema",
-    "Fibrosis": "Fibrosis",
-    "Hernia": "Hernia",
-    "Infiltration": "Infiltration",
-    "Mass": "Mass",
-    "Nodule": "Nodule",
-    "Pleural_Thickening": "Pleural Thickening",
-    "Pneumonia": "Pneumonia",
-    "Pneumothorax": "Pneumothorax",
-}
-"""The 14 names of ChestX-ray14, and the columns that they become."""
-
+_NAMES = (
+    *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Effusion", "Emphysema", "Fibrosis"),
+    *("Hernia", "Infiltration", "Mass", "Nodule", "Pleural_Thickening", "Pneumonia"),
+    "Pneumothorax",
+)
+# The names of ChestX-ray14, and the columns that they become.
+NAMES = {name: name.replace("_", " ") for name in _NAMES} | {"Effusion": "Pleural Effusion"}
 COLUMNS = ("No Finding", *NAMES.values())
 BOX_NAMES = {**NAMES, "Infiltrate": "Infiltration"}
-SIDE = 1024  # pixels along each side of the images as they are given out, which the boxes count in
+SIDE = 1024  # pixels along each side of the images as they are given out, for the boxes
 
 
 def _test_names(root: Path) -> set[str] | None:
@@ -62,8 +41,7 @@ def _labels(item: str, text: str) -> dict[str, str]:
     """
     names = text.split("|")
     if any(name != "No Finding" and name not in NAMES for name in names):
-        reason = "Finding Labels has a name that is not of this set; fix the cell"
-        raise NotKeptError(Rejected(item, reason))
+        raise reject(item, "Finding Labels has a name that is not of this set; fix the cell")
     present = {NAMES.get(name, name) for name in names}
     return {name: "1" if name in present else "0" for name in COLUMNS}
 
@@ -72,7 +50,7 @@ def _image(
     root: Path,
     places: dict[str, str],
     test: set[str] | None,
-    columns: tuple[str, ...],
+    columns: Columns,
     item: str,
     row: dict[str, str],
 ) -> FoundImage:
@@ -100,11 +78,6 @@ def _image(
     )
 
 
-def _images(root: Path, out: Path, table: Path, columns: tuple[str, ...]) -> Iterator[Entry]:
-    make = partial(_image, root, pictures_by_name(root, out), _test_names(root), columns)
-    yield from map_rows(table, ["Image Index", "Finding Labels", "Patient ID"], make)
-
-
 def _boxes(path: Path) -> Iterator[Box | Rejected]:
     # Its header has a comma within "Bbox [x,y,w,h]", which divides it into four columns.
     needed = ["Image Index", "Finding Label", "Bbox [x", "h]"]
@@ -118,23 +91,25 @@ def _box(item: str, cells: dict[str, str]) -> Box:
     except ValueError:
         finding = None
     if finding is None or not (0 <= x < SIDE and 0 <= y < SIDE and w > 0 and h > 0):
-        raise NotKeptError(Rejected(item, "no box of a finding of this set; fix the row"))
+        raise reject(item, "no box of a finding of this set; fix the row")
     return Box(cells["Image Index"], SIDE, SIDE, finding, finding, (x, y, w, h))
 
 
-def open_nih(root: Path, options: ImportOptions, out: Path) -> Reading | None:
+def open_nih(root: Path, out: Path) -> Reading | None:
     """Open ChestX-ray14; None where the folder does not hold it."""
-    table = next((path for path in (find_table(root, stem) for stem in TABLES) if path), None)
+    table = find_table(root, "Data_Entry_2017", "Data_Entry_2017_v2020")
     if table is None:
         return None
-    columns, left_out = columns_kept(options.keep, KEEP, "nih")
-    boxes = find_table(root, "BBox_List_2017") if options.boxes is None else None
+    boxes = find_table(root, "BBox_List_2017")
+
+    def images(columns: Columns) -> Iterator[Entry]:
+        make = partial(_image, root, pictures_by_name(root, out), _test_names(root), columns)
+        yield from map_rows(table, ["Image Index", "Finding Labels", "Patient ID"], make)
+
     return Reading(
-        layout="nih",
         count=partial(count_rows, table),
-        images=partial(_images, root, out, table, columns),
-        columns=columns,
+        images=images,
+        offered=("age", "sex", "follow_up"),
         findings=COLUMNS,
-        boxes=None if boxes is None else _boxes(boxes),
-        left_out=left_out,
+        boxes=partial(_boxes, boxes) if boxes else None,
     )

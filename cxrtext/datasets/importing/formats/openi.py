@@ -5,13 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from cxrtext.datasets.importing.files import existing, pictures_by_name
-from cxrtext.datasets.importing.reading import (
-    Entry,
-    FoundImage,
-    ImportOptions,
-    Reading,
-    columns_kept,
-)
+from cxrtext.datasets.importing.reading import Columns, Entry, FoundImage, Reading
 from cxrtext.datasets.importing.tables import count_rows, find_table, map_rows, read_rows
 from cxrtext.datasets.importing.values import check_ids, frontal_view
 from cxrtext.errors import DataError
@@ -28,11 +22,6 @@ def _image(root: Path, places: dict[str, str], item: str, row: dict[str, str]) -
     return FoundImage(path, name, study, study, view=view, box_key=file)
 
 
-def _images(root: Path, out: Path, table: Path) -> Iterator[Entry]:
-    make = partial(_image, root, pictures_by_name(root, out))
-    yield from map_rows(table, ["uid", "filename", "projection"], make)
-
-
 def read_indiana_reports(path: Path) -> Iterator[Study | Rejected]:
     """Give the reports of ``indiana_reports.csv``, which calls the study ``uid``."""
 
@@ -40,32 +29,33 @@ def read_indiana_reports(path: Path) -> Iterator[Study | Rejected]:
         for number, row in enumerate(read_rows(path, ["uid"]), 1):
             if isinstance(row, Rejected):
                 yield row
-                continue
-            item, cells = row
-            if not cells["uid"]:
-                yield Rejected(item, "empty uid; give every report one")
-                continue
-            sections = {name: cells[name] for name in SECTION_COLUMNS if name in cells}
-            yield item, Study(cells["uid"], sections=sections, row=number)
+            elif not row[1]["uid"]:
+                yield Rejected(row[0], "empty uid; give every report one")
+            else:
+                item, cells = row
+                sections = {name: cells[name] for name in SECTION_COLUMNS if name in cells}
+                yield item, Study(cells["uid"], sections=sections, row=number)
 
     return distinct_studies(studies(), "row")
 
 
-def open_openi(root: Path, options: ImportOptions, out: Path) -> Reading | None:
+def open_openi(root: Path, out: Path) -> Reading | None:
     """Open the Indiana set; None where the folder does not hold its projections."""
     table = find_table(root, "indiana_projections")
     if table is None:
         return None
-    reports = find_table(root, "indiana_reports")
-    if reports is None and options.reports is None:
-        raise DataError(
-            f"{root}: indiana_reports.csv is missing; put it beside indiana_projections.csv, or "
-            "name another table of reports with --reports"
-        )
-    columns_kept(options.keep, {}, "openi")
-    return Reading(
-        layout="openi",
-        count=partial(count_rows, table),
-        images=partial(_images, root, out, table),
-        reports=read_indiana_reports(reports) if reports and options.reports is None else None,
-    )
+
+    def images(_: Columns) -> Iterator[Entry]:
+        make = partial(_image, root, pictures_by_name(root, out))
+        yield from map_rows(table, ["uid", "filename", "projection"], make)
+
+    def reports() -> Iterator[Study | Rejected]:
+        path = find_table(root, "indiana_reports")
+        if path is None:
+            raise DataError(
+                f"{root}: indiana_reports.csv is missing; put it beside indiana_projections.csv, "
+                "or name another table of reports with --reports"
+            )
+        return read_indiana_reports(path)
+
+    return Reading(count=partial(count_rows, table), images=images, reports=reports)
