@@ -12,7 +12,7 @@ from PIL import Image
 from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
 from cxrtext.datasets.checking.manifest import Rows
 from cxrtext.datasets.checking.report import histogram
-from cxrtext.datasets.importing.tables import read_rows
+from cxrtext.datasets.importing.reading import read_rows
 from cxrtext.errors import DataError
 from cxrtext.records import Rejected, parquet_tables, write_table
 from cxrtext.records.boxes import raw_boxes
@@ -43,7 +43,7 @@ def check(folder: Path) -> tuple[CheckReport, dict[str, list[str]]]:
     [
         ({"reports_csv": "study_id,text\ns1,Clear."}, "reports-unusable", "no text"),
         ({"reports_csv": "sentence\nClear."}, "reports-unusable", "holds sentences"),
-        ({"reports_csv": "study_id,report\nz,Clear."}, "no-report-joined", "1 reports"),
+        ({"reports_csv": "study_id,report\nz,Clear."}, "no-report-joined", "1 rows"),
         (
             {"reports_csv": "study_id,report\ns1,Clear."},
             "study-without-report",

@@ -21,7 +21,7 @@ from cxrtext.datasets.checking.manifest import ListedImage, Listing, Rows, read_
 from cxrtext.datasets.checking.pages import choose_pictures, draw_pictures
 from cxrtext.datasets.checking.problems import Problems, printable
 from cxrtext.datasets.checking.report import CheckReport, FactTable
-from cxrtext.datasets.checking.reports import check_reports, join_reports, sections_table
+from cxrtext.datasets.checking.reports import check_reports, sections_table
 from cxrtext.errors import DataError
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.text_source import SECTION_COLUMNS
@@ -184,7 +184,7 @@ def _check_texts(
     texts = check_reports(sources.reports, problems, workers, partial(progress, "reading reports"))
     if texts is None:
         return
-    join_reports(studies, texts, problems)
+    problems.add_unjoined("report", texts.studies, studies)
     report.summary |= {
         "reports": len(texts.studies),
         "reports with text": len(texts.words),

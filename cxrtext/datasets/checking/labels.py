@@ -26,7 +26,7 @@ def check_labels(path: Path, studies: Mapping[str, int], problems: Problems) -> 
         problems.add("no-known-finding", path.name)
     counts = {finding: Counter[int | str | None]() for finding in findings}
     seen = _count(rows, counts, problems)
-    _join(seen, studies, problems)
+    problems.add_unjoined("label", {study: row for study, (row, _) in seen.items()}, studies)
     for finding, count in counts.items():
         if not (count[1] and count[0]) and (count[1] or count[0] or finding in CHEX5):
             problems.add("label-one-sided", f"{finding}: {count[1]} positive, {count[0]} negative")
@@ -83,15 +83,3 @@ def _count(
                 f"rows {first} and {number}",
             )
     return seen
-
-
-def _join(seen: dict[str, tuple[int, int]], studies: Mapping[str, int], problems: Problems) -> None:
-    if seen and studies and studies.keys().isdisjoint(seen):
-        problems.add("no-label-joined", f"{len(seen)} rows, {len(studies)} studies")
-        return
-    for study, row in studies.items():
-        if study not in seen:
-            problems.add("study-without-label", f"row {row} of the manifest")
-    for study, (number, _) in seen.items():
-        if study and study not in studies:
-            problems.add("label-without-study", f"row {number}")

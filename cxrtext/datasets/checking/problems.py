@@ -1,5 +1,6 @@
 """Every kind of problem that a data set can have, and the problems that were found."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -197,6 +198,24 @@ class Problems:
             problem.examples.append(printable(example))
         else:
             problem.unnamed += count
+
+    def add_unjoined(self, what: str, rows: Mapping[str, int], studies: Mapping[str, int]) -> None:
+        """Count studies without a report or label, and the rows of those without a study.
+
+        Args:
+            what: "report" or "label".
+            rows: Each study that has some, and its row.
+            studies: Each study of the manifest, and its row there.
+        """
+        if rows and studies and studies.keys().isdisjoint(rows):
+            self.add(f"no-{what}-joined", f"{len(rows)} rows, {len(studies)} studies")
+            return
+        for study, row in studies.items():
+            if study not in rows:
+                self.add(f"study-without-{what}", f"row {row} of the manifest")
+        for study, row in rows.items():
+            if study and study not in studies:
+                self.add(f"{what}-without-study", f"row {row} of the {what}s")
 
     def found(self) -> list[Problem]:
         """Return what was found, errors first, and of these the most frequent."""

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -143,19 +143,6 @@ def _note(text: TextFacts, facts: ReportFacts, first: dict[str, int], problems: 
     other = first.setdefault(text.digest, text.row)
     if other != text.row:
         problems.add("report-repeated", f"{where} = row {other}")
-
-
-def join_reports(studies: Mapping[str, int], facts: ReportFacts, problems: Problems) -> None:
-    """Note studies without a report and reports without a study."""
-    if facts.studies and studies and studies.keys().isdisjoint(facts.studies):
-        problems.add("no-report-joined", f"{len(facts.studies)} reports, {len(studies)} studies")
-        return
-    for study, row in studies.items():
-        if study not in facts.studies:
-            problems.add("study-without-report", f"row {row} of the manifest")
-    for study, row in facts.studies.items():
-        if study not in studies:
-            problems.add("report-without-study", f"row {row} of the reports")
 
 
 def sections_table(facts: ReportFacts) -> FactTable:

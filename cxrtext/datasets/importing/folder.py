@@ -1,17 +1,144 @@
-"""The folder that an import writes: made by it, or nothing of it is touched."""
+"""The folder that an import writes: made by it, or nothing of it is touched; images in it."""
 
+import os
 import re
+import shutil
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cxrtext.datasets.importing.files import NOTE, WRITTEN
-from cxrtext.datasets.importing.identity import Ids
-from cxrtext.datasets.importing.reading import ImportOptions, Skipped
-from cxrtext.errors import ConfigError, DataError
-from cxrtext.files import read_sealed, write_sealed
+from cxrtext.datasets.importing.identity import Ids, digest
+from cxrtext.datasets.importing.reading import FoundImage, ImportOptions, NotKeptError, Skipped
+from cxrtext.errors import ConfigError, DataError, WorkError
+from cxrtext.files import SUMS, read_sealed, replacing, write_sealed
 from cxrtext.records import Rejected, RowWriter
+from cxrtext.records.report_folder import walk
+
+NOTE = "import.json"  # the file by which an import knows a folder that it made
+WRITTEN = ("manifest.csv", "reports.csv", "labels.csv", "boxes.json", "import.rejected.csv")
+"""What an import writes into its folder beside the images."""
+_OWN = {NOTE, "manifest.csv.lock", SUMS, *WRITTEN}
+PICTURES = (".png", ".jpg", ".jpeg")  # endings of image files that are not DICOM
+ENDINGS = (*PICTURES, ".dcm")
+
+
+def walk_set(root: Path, out: Path) -> Iterator[str | Rejected]:
+    """Give the relative path of every file of a set, in order; see `walk`.
+
+    Args:
+        out: The data folder to be written, all links followed: where it lies below, it is passed
+            over, and where it is the folder itself, the files that an import writes are.
+    """
+
+    def wanted(entry: os.DirEntry[str]) -> bool:
+        path = Path(entry.path)
+        return path != out and not (entry.name in _OWN and path.parent == out)
+
+    return walk(root, wanted)
+
+
+def inside(root: Path, name: str) -> Path | None:
+    """The file of a relative path, all links followed; None where that leads out of the folder."""
+    if not name or "\0" in name:
+        return None
+    try:
+        path = (root / name).resolve()
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return path if path.is_relative_to(root) and path != root else None
+
+
+def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
+    """The first of some relative paths where a file of the folder lies, and that file."""
+    for name in names:
+        path = inside(root, name)
+        if path is not None and path.is_file():
+            return name, path
+    raise NotKeptError(Skipped(item, "listed, but the image file is not there"))
+
+
+def pictures_by_name(root: Path, out: Path) -> dict[str, str]:
+    """The relative path of every PNG and JPEG file by its name alone; the first of equal names."""
+    found: dict[str, str] = {}
+    for name in walk_set(root, out):
+        if isinstance(name, str) and name.lower().endswith(PICTURES):
+            found.setdefault(name.rpartition("/")[2], name)
+    return found
+
+
+class Placer:
+    """Gives every image its name in the manifest, and puts the file there.
+
+    Images that lie in the data folder stay where they are.  Others are hard links, which cost no
+    space and lie inside the folder, as a manifest demands; a symbolic link would lead out of it.
+    Where the file system makes no hard link, the file is copied.
+
+    Args:
+        ids: With hashed ids, files are named by hashes: their names may be patients'.
+    """
+
+    def __init__(self, root: Path, out: Path, ids: Ids, *, copy: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self._root, self._out, self._ids, self._copy = root, out, ids, copy
+        home = out.resolve()
+        self._in_place = root.is_relative_to(home)
+        self._prefix = f"{root.relative_to(home).as_posix()}/" if self._in_place else ""
+        self._prefix = self._prefix.removeprefix("./")
+        self._seen: set[int] = set()
+
+    def place(self, image: FoundImage) -> str | None:
+        """Put an image in place; give its ``image`` cell, None where that was given before."""
+        source = -digest(image.name) - 1  # apart from the digests of names that are given
+        if source in self._seen:
+            return None
+        self._seen.add(source)
+        name = self._name(image)
+        if digest(name) in self._seen:
+            return None
+        self._seen.add(digest(name))
+        way = "left in place" if self._in_place else self._bring(image.path, self._out / name)
+        self.counts[way] += 1
+        return name
+
+    def _name(self, image: FoundImage) -> str:
+        if self._in_place:
+            return self._prefix + image.name
+        if self._ids.hashed:
+            ending = Path(image.name).suffix.lower()
+            ending = ending if ending in ENDINGS else ".dcm"
+            return f"images/{self._ids.of('file', image.name)}{ending}"
+        name = "images/" + image.name.removeprefix("images/")
+        return "images/" + image.name if digest(name) in self._seen else name
+
+    def _bring(self, source: Path, target: Path) -> str:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            if not self._copy and target.samefile(source):
+                return "linked"
+            if _same_times(source, target) and not target.samefile(source):
+                return "copied"
+            target.unlink()
+        if not self._copy:
+            with suppress(OSError):  # another file system, no hard links, or another's file
+                os.link(source, target)
+                return "linked"
+        try:
+            with replacing(target) as temporary:
+                shutil.copyfile(source, temporary)
+                times = source.stat()
+                os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
+        except OSError as error:
+            reason = f"cannot be written ({error.strerror})"
+            raise WorkError(f"{target}: {reason}; run the same command again to go on") from None
+        return "copied"
+
+
+def _same_times(first: Path, second: Path) -> bool:
+    one, other = first.stat(), second.stat()
+    return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
 
 
 def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]:

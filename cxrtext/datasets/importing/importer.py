@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cxrtext.datasets.importing.files import NOTE, WRITTEN, Placer
-from cxrtext.datasets.importing.folder import DAMAGED, LeftOut, claim_folder
+from cxrtext.datasets.importing.folder import DAMAGED, NOTE, WRITTEN, LeftOut, Placer, claim_folder
 from cxrtext.datasets.importing.formats import open_layout
 from cxrtext.datasets.importing.formats.generic import as_reports
 from cxrtext.datasets.importing.identity import Ids, Studies, digest, draw_split, read_key

@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
-from cxrtext.datasets.importing.files import ENDINGS
-from cxrtext.datasets.importing.folder import LeftOut
+from cxrtext.datasets.importing.folder import ENDINGS, LeftOut
 from cxrtext.datasets.importing.formats.dicom import text_of
 from cxrtext.datasets.importing.identity import Ids, Studies
 from cxrtext.datasets.importing.reading import FoundImage, LabelRow

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.files import existing
+from cxrtext.datasets.importing.folder import existing
 from cxrtext.datasets.importing.reading import (
     Columns,
     Entry,
@@ -13,8 +13,11 @@ from cxrtext.datasets.importing.reading import (
     NotKeptError,
     Reading,
     Skipped,
+    columns_of,
+    count_rows,
+    find_table,
+    map_rows,
 )
-from cxrtext.datasets.importing.tables import columns_of, count_rows, find_table, map_rows
 from cxrtext.datasets.importing.values import (
     LATERAL,
     findings_of,

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrtext.datasets.importing.files import inside, walk_set
+from cxrtext.datasets.importing.folder import inside, walk_set
 from cxrtext.datasets.importing.identity import digest
 from cxrtext.datasets.importing.reading import (
     Columns,
@@ -20,7 +20,7 @@ from cxrtext.errors import ImageError
 from cxrtext.images.dicom.file import ALLOWED, NotDicomError, read_wanted
 from cxrtext.images.source import quiet
 from cxrtext.records import Rejected
-from cxrtext.records.walking import printable
+from cxrtext.records.report_folder import printable
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset

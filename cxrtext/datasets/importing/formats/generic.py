@@ -5,11 +5,14 @@ from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from cxrtext.datasets.importing.files import existing, inside
+from cxrtext.datasets.importing.folder import existing, inside
 from cxrtext.datasets.importing.formats.mimic import label_rows
 from cxrtext.datasets.importing.formats.openi import read_indiana_reports
-from cxrtext.datasets.importing.reading import Columns, Entry, FoundImage, Reading
-from cxrtext.datasets.importing.tables import (
+from cxrtext.datasets.importing.reading import (
+    Columns,
+    Entry,
+    FoundImage,
+    Reading,
     columns_of,
     count_rows,
     find_table,

@@ -6,10 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from cxrtext.datasets.importing.files import existing
+from cxrtext.datasets.importing.folder import existing
 from cxrtext.datasets.importing.identity import digest
-from cxrtext.datasets.importing.reading import Columns, Entry, FoundImage, LabelRow, Reading
-from cxrtext.datasets.importing.tables import (
+from cxrtext.datasets.importing.reading import (
+    Columns,
+    Entry,
+    FoundImage,
+    LabelRow,
+    Reading,
     columns_of,
     count_rows,
     find_table,

@@ -5,9 +5,17 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from cxrtext.datasets.importing.files import existing, pictures_by_name
-from cxrtext.datasets.importing.reading import TRAIN_OR_VAL, Columns, Entry, FoundImage, Reading
-from cxrtext.datasets.importing.tables import count_rows, find_table, map_rows
+from cxrtext.datasets.importing.folder import existing, pictures_by_name
+from cxrtext.datasets.importing.reading import (
+    TRAIN_OR_VAL,
+    Columns,
+    Entry,
+    FoundImage,
+    Reading,
+    count_rows,
+    find_table,
+    map_rows,
+)
 from cxrtext.datasets.importing.values import check_ids, frontal_view, reject, sex, years
 from cxrtext.errors import DataError
 from cxrtext.records import Box, Rejected

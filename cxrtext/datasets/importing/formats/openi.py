@@ -4,9 +4,17 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.files import existing, pictures_by_name
-from cxrtext.datasets.importing.reading import Columns, Entry, FoundImage, Reading
-from cxrtext.datasets.importing.tables import count_rows, find_table, map_rows, read_rows
+from cxrtext.datasets.importing.folder import existing, pictures_by_name
+from cxrtext.datasets.importing.reading import (
+    Columns,
+    Entry,
+    FoundImage,
+    Reading,
+    count_rows,
+    find_table,
+    map_rows,
+    read_rows,
+)
 from cxrtext.datasets.importing.values import check_ids, frontal_view
 from cxrtext.errors import DataError
 from cxrtext.records import Rejected, Study
