@@ -24,7 +24,7 @@ from cxrtext.errors import ImageError
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.images import Preprocessing, ReaderPool
-from cxrtext.images.augment import center_crop, jitter, random_crop
+from cxrtext.images.augment import center_crop, change_gray, crops, draw_views
 from cxrtext.models.image_encoder import ARCHITECTURES, ImageEncoder
 from cxrtext.records import ImageRecord
 
@@ -90,8 +90,10 @@ def train(
             for group in optimizer.param_groups:
                 warm = min(1.0, (done + 1) / 30)
                 group["lr"] = options.lr * warm * (1 + math.cos(math.pi * done / total)) / 2
-            images = random_crop(pixels[rows], crop, generator).float() / 255
-            images = prepared(jitter(images, 0.1, 0.1, generator))
+            places = draw_views(len(rows), pixels.shape[-1], crop, generator)
+            images = crops(pixels[rows], places, crop).float() / 255
+            amounts = draw_views(len(rows), 1, 1, generator, brightness=0.1, contrast=0.1)
+            images = prepared(change_gray(images, amounts))
             model.train()
             with torch.autocast("cpu", torch.bfloat16, enabled=not options.float32):
                 logits = model(images)

@@ -107,16 +107,3 @@ def center_crop(images: Tensor, size: int) -> Tensor:
     """Cut the middle window out of each image, [B, C, H, W] -> [B, C, size, size]."""
     top, left = ((extent - size) // 2 for extent in images.shape[-2:])
     return images[..., top : top + size, left : left + size]
-
-
-def random_crop(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """Cut one window out of each square image, at a place of its own: ``crops`` of drawn views."""
-    return crops(images, draw_views(len(images), images.shape[-1], size, generator), size)
-
-
-def jitter(
-    images: Tensor, brightness: float, contrast: float, generator: torch.Generator
-) -> Tensor:
-    """``change_gray`` of a copy of images in [0, 1], by random amounts."""
-    drawn = draw_views(len(images), 1, 1, generator, brightness=brightness, contrast=contrast)
-    return change_gray(images.clone(), drawn)

@@ -15,6 +15,7 @@ from pathlib import Path
 from cxrtext.errors import ImageError
 
 MAX_FILE_BYTES = 2**30
+_NO_MEMORY = "needs more memory to be {} than there is; make the image smaller"
 _SILENCED = ("pydicom", "pylibjpeg", "openjpeg", "jpeg_ls", "rle", "imagecodecs", "PIL")
 
 _lock = threading.Lock()
@@ -58,23 +59,23 @@ def stored_bytes(path: Path) -> bytes:
     Raises:
         ImageError: When it cannot be read; one line that names it, the fault and what to do.
     """
+    called = shown(path)
     try:
         path = Path(path)
         status = path.stat()
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             # A pipe or a device could be read without end; a folder is refused when it is opened.
-            raise ImageError(f"{shown(path)}: is no regular file; check the path")
+            raise ImageError(f"{called}: is no regular file; check the path")
         if status.st_size > MAX_FILE_BYTES:
-            raise ImageError(f"{shown(path)}: is larger than 1 GiB; split it into single frames")
+            raise ImageError(f"{called}: is larger than 1 GiB; split it into single frames")
         return path.read_bytes()
     except MemoryError:
-        raise ImageMemoryError(
-            f"{shown(path)}: needs more memory to be read than there is; make the image smaller"
-        ) from None
+        raise ImageMemoryError(f"{called}: {_NO_MEMORY.format('read')}") from None
     except OSError as error:
-        raise ImageError(f"{shown(path)}: {unopened(error)}") from None
+        reason = (error.strerror or type(error).__name__).lower()
+        raise ImageError(f"{called}: cannot be opened ({reason}); check the path") from None
     except ValueError:
-        raise ImageError(f"{shown(path)}: is not a path; check the path") from None
+        raise ImageError(f"{called}: is not a path; check the path") from None
 
 
 @contextmanager
@@ -87,9 +88,7 @@ def named_errors(name: str) -> Iterator[None]:
     except ImageError as error:
         raise ImageError(f"{called}: {error}") from None
     except MemoryError:
-        raise ImageMemoryError(
-            f"{called}: needs more memory to be decoded than there is; make the image smaller"
-        ) from None
+        raise ImageMemoryError(f"{called}: {_NO_MEMORY.format('decoded')}") from None
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - decoders raise anything on a hostile file
@@ -98,12 +97,6 @@ def named_errors(name: str) -> Iterator[None]:
         raise ImageError(
             f"{called}: is damaged ({type(error).__name__}); copy or export the file again"
         ) from None
-
-
-def unopened(error: OSError) -> str:
-    """Say why a file cannot be opened."""
-    reason = (error.strerror or type(error).__name__).lower()
-    return f"cannot be opened ({reason}); check the path"
 
 
 def shown(name: Path | str) -> str:

@@ -8,6 +8,7 @@ from sys import intern
 
 from cxrtext.datasets.checking.facts import ImageFacts
 from cxrtext.datasets.checking.problems import Problems
+from cxrtext.images.source import shown
 from cxrtext.records import Rejected, TableRows
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.parquet_tables import ParquetError
@@ -139,7 +140,7 @@ def _place(home: Path, name: str) -> Path:
     try:
         return (home / name).resolve()
     except (OSError, ValueError, RuntimeError):  # a link to itself, a null character
-        return home / "".join(c if c.isprintable() else "?" for c in name)[:200]
+        return home / shown(name)[:200]
 
 
 def _view(cells: dict[str, str]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from cxrtext.images.source import shown
 from cxrtext.records import CHEX5
 
 
@@ -178,7 +179,7 @@ class Problem:
 
 def printable(text: str) -> str:
     """Return text on one line, without control characters, cut where it is long."""
-    plain = "".join(letter if letter.isprintable() else "?" for letter in text)
+    plain = shown(text)
     return plain if len(plain) <= SHOWN else f"{plain[: SHOWN - 1]}…"
 
 

@@ -59,9 +59,7 @@ class CheckReport:
         """Return the report as JSON holds it, without pictures."""
         return {
             "data": self.data,
-            "errors": self.count(Severity.ERROR),
-            "warnings": self.count(Severity.WARNING),
-            "notes": self.count(Severity.NOTE),
+            **{f"{severity}s": self.count(severity) for severity in Severity},
             "summary": self.summary,
             "problems": [
                 {
@@ -79,26 +77,19 @@ class CheckReport:
                 for table in self.tables
             },
             "histograms": {
-                histogram.title: {
-                    "edges": histogram.edges,
-                    "counts": histogram.counts,
-                    "median": histogram.median,
-                }
-                for histogram in self.histograms
+                one.title: {"edges": one.edges, "counts": one.counts, "median": one.median}
+                for one in self.histograms
             },
         }
 
 
 def verdict(report: CheckReport) -> str:
     """Say in one sentence how the data are."""
-    errors, warnings, notes = (report.count(severity) for severity in Severity)
-    found = ", ".join(
-        f"{count:,} {severity}{'' if count == 1 else 's'}"
-        for severity, count in zip(Severity, (errors, warnings, notes), strict=True)
-    )
-    if errors:
+    counts = {severity: report.count(severity) for severity in Severity}
+    found = ", ".join(f"{n:,} {severity}{'' if n == 1 else 's'}" for severity, n in counts.items())
+    if counts[Severity.ERROR]:
         return f"Fix the errors before training or evaluation ({found})."
-    if warnings:
+    if counts[Severity.WARNING]:
         return f"Usable; look at the warnings ({found})."
     return f"No error and no warning was found ({found})."
 

@@ -2,18 +2,17 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import islice, starmap
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
 from cxrtext.images.sandbox import ProcessLost, answers
-from cxrtext.records import Rejected, Study, open_source
-from cxrtext.records.text_source import Item
+from cxrtext.records import Rejected, Study, open_reports
 from cxrtext.text import split_sections, study_sentences
 
 CHUNK = 64
@@ -21,8 +20,7 @@ FEW = 1000  # up to so many reports are read in this process
 _TINY, _LONG = 2, 1500
 
 
-@dataclass(frozen=True, slots=True)
-class TextFacts:
+class TextFacts(NamedTuple):
     """What is noted of a report."""
 
     study: str
@@ -43,9 +41,9 @@ class ReportFacts:
     sections: Counter[str] = field(default_factory=Counter)  # reports with text in each section
 
 
-def describe_work(studies: list[dict[str, Any]], _: bytes) -> tuple[list[dict[str, Any]], bytes]:
+def describe_work(studies: list[dict[str, Any]], _: bytes) -> tuple[list[TextFacts], bytes]:
     """Count what stands in some reports, in a process of its own."""
-    return [asdict(_describe(Study(**study))) for study in studies], b""
+    return [_describe(Study(**study)) for study in studies], b""
 
 
 def _describe(study: Study) -> TextFacts:
@@ -66,21 +64,20 @@ def _describe(study: Study) -> TextFacts:
 
 
 def _chunks(
-    items: Iterator[Item], total: int, problems: Problems, update: Callable[[int, int], None]
+    reports: Iterable[Study | Rejected],
+    problems: Problems,
+    update: Callable[[int, int], None],
 ) -> Iterator[list[Study]]:
     """Studies in groups; bad rows are noted on the way."""
-    number = 0
+    total = sum(1 for _ in reports)  # dividing texts into sentences takes far longer
+    items, number = iter(reports), 0
     while group := list(islice(items, CHUNK)):
         number += len(group)
         update(number, total)
-        studies = []
         for item in group:
             if isinstance(item, Rejected):
                 problems.add("report-row", f"{item.item}: {item.reason}")
-            elif isinstance(item, Study):
-                studies.append(item)
-        if studies:
-            yield studies
+        yield [item for item in group if isinstance(item, Study)]
 
 
 def check_reports(
@@ -90,12 +87,7 @@ def check_reports(
     facts = ReportFacts()
     first: dict[str, int] = {}
     try:
-        source = open_source(path)
-        if source.holds != "reports":
-            problems.add("reports-unusable", f"{path.name}: holds sentences, not reports")
-            return None
-        total = sum(1 for _ in source)  # dividing texts into sentences takes far longer
-        groups = _chunks(iter(source), total, problems, update)
+        groups = _chunks(open_reports(path), problems, update)
         for found in _described(groups, workers):
             if isinstance(found, str):
                 problems.add("report-unread", found)
@@ -115,14 +107,14 @@ def _described(groups: Iterator[list[Study]], workers: int) -> Iterator[list[Tex
     tasks = ([asdict(study) for study in group] for group in groups)
     for task, answer in answers(describe_work, tasks, workers):
         if not isinstance(answer, ProcessLost):
-            yield [TextFacts(**facts) for facts in answer[0]]
+            yield list(starmap(TextFacts, answer[0]))
             continue
         # One report of the group is to blame: tried one by one, only it is lost.
         for (study,), single in answers(describe_work, ([study] for study in task), 1):
             if isinstance(single, ProcessLost):
                 yield f"row {study['row']}: {single.fault.format('read')}"
             else:
-                yield [TextFacts(**facts) for facts in single[0]]
+                yield list(starmap(TextFacts, single[0]))
 
 
 def _note(text: TextFacts, facts: ReportFacts, first: dict[str, int], problems: Problems) -> None:

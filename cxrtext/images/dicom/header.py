@@ -23,14 +23,8 @@ PIXEL_KEYWORDS = (
 MAX_FRAMES = 100_000
 
 _SAMPLES = {
-    "MONOCHROME1": 1,
-    "MONOCHROME2": 1,
-    "PALETTE COLOR": 1,
-    "RGB": 3,
-    "YBR_FULL": 3,
-    "YBR_FULL_422": 3,
-    "YBR_ICT": 3,
-    "YBR_RCT": 3,
+    **dict.fromkeys(("MONOCHROME1", "MONOCHROME2", "PALETTE COLOR"), 1),
+    **dict.fromkeys(("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT"), 3),
 }
 _NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
 
