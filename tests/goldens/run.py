@@ -83,7 +83,8 @@ def forked(work: Callable[[], None], folder: Path, given: str) -> tuple[int, str
 # ------------------------------------------------------------------ what is written down
 
 MASKS = [
-    (r"(?m)^[\w ,-]+: \d+/\d+ [\w ]+(, .*)?\n", ""),  # how far a command has come
+    # how far a command has come
+    (r"(?m)^[\w ,-]+: \d+/\d+( [\w ]+)?, .*\n|^[\w ,-]+: \d+/\d+ [\w ]+\n|^reading: \d+\n", ""),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?", "TIME"),
     (r"\b[\d.,]+ ?(ms|s|min|h)\b( \d+ (min|s)\b)*", "T"),
     (r'("(?:\w*seconds\w*|waiting|images_per_second|duration_ms)": )[-\d.e]+', r"\1T"),
