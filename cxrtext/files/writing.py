@@ -64,25 +64,6 @@ def _lock(handle: int, kind: int) -> bool:
     return True
 
 
-def _claim(path: Path, *, folder: bool = False) -> tuple[Path, int]:
-    """Make a temporary file or folder for a path, and hold its lock."""
-    while True:
-        temporary = _name_beside(path, "tmp")
-        if folder:
-            temporary.mkdir()
-            flags = os.O_RDONLY | os.O_DIRECTORY
-        else:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-        try:
-            handle = os.open(temporary, flags | os.O_CLOEXEC, 0o666)
-        except FileNotFoundError:
-            continue  # a sweep was faster
-        _lock(handle, fcntl.LOCK_EX)
-        if _is_at(temporary, handle):
-            return temporary, handle
-        os.close(handle)
-
-
 def sweep(folder: Path) -> None:
     """Remove what killed processes left half written in a folder; its subfolders are not looked at.
 
@@ -128,6 +109,36 @@ def _prepare(folder: Path) -> None:
         sweep(folder)
 
 
+@contextmanager
+def _temporary(path: Path, *, folder: bool = False) -> Iterator[Path]:
+    """Make a temporary file or folder beside a path, and hold its lock; at the end it is removed.
+
+    The folder that it lies in is made when missing.
+    """
+    _prepare(path.parent)
+    kind = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
+    while True:
+        temporary = _name_beside(path, "tmp")
+        if folder:
+            temporary.mkdir()
+        try:
+            handle = os.open(temporary, kind | os.O_CLOEXEC, 0o666)
+        except FileNotFoundError:
+            continue  # a sweep was faster
+        _lock(handle, fcntl.LOCK_EX)
+        if _is_at(temporary, handle):
+            break
+        os.close(handle)
+    try:
+        yield temporary
+    finally:
+        if folder:
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
 def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], object]) -> Path:
     """Write a file that carries the beginning of its own SHA-256 in its name.
 
@@ -136,17 +147,12 @@ def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], ob
     Returns:
         ``<folder>/<stem>-<digits><suffix>``, put in place whole by one rename.
     """
-    _prepare(folder)
-    temporary, handle = _claim(folder / f"{stem}{suffix}")
-    try:
+    with _temporary(folder / f"{stem}{suffix}") as temporary:
         write(temporary)
         _sync(temporary)
         path = folder / f"{stem}-{sha256(temporary)[:DIGITS]}{suffix}"
         temporary.replace(path)
         _sync(folder)
-    finally:
-        temporary.unlink(missing_ok=True)
-        os.close(handle)
     return path
 
 
@@ -154,21 +160,14 @@ def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], ob
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path; on success sync it and rename it to ``path``, else remove it.
 
-    The folder is made when missing.
-
     Yields:
         An empty file beside it with the same ending, to be written inside the block.
     """
-    _prepare(path.parent)
-    temporary, handle = _claim(path)
-    try:
+    with _temporary(path) as temporary:
         yield temporary
         _sync(temporary)
         temporary.replace(path)
         _sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-        os.close(handle)
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -214,9 +213,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         An empty folder beside it.
     """
     path = path.resolve() if path.is_symlink() else path
-    _prepare(path.parent)
-    temporary, handle = _claim(path, folder=True)
-    try:
+    with _temporary(path, folder=True) as temporary:
         yield temporary
         mask = os.umask(0)
         os.umask(mask)
@@ -229,9 +226,6 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         _sync(temporary)
         _put_in_place(temporary, path)
         _sync(path.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        os.close(handle)
 
 
 @contextmanager

@@ -51,7 +51,10 @@ def serve(descriptor: int, parent: int, work: str, memory_bytes: int, cpu_second
     sys.dont_write_bytecode = True  # decoders are imported when a file needs them
     module, _, name = work.partition(":")
     function: Work = getattr(import_module(module), name)
-    _limit(memory_bytes)
+    _limit(resource.RLIMIT_AS, memory_bytes)
+    _limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
+    for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):  # no core dump, nothing written
+        _limit(kind, 0)
     with socket.socket(fileno=descriptor) as connection:
         connection.sendall(HEAD.pack(READY, 0, 0))
         while (head := _receive(connection, HEAD.size)) is not None:
@@ -60,7 +63,9 @@ def serve(descriptor: int, parent: int, work: str, memory_bytes: int, cpu_second
             data = _receive(connection, sent)
             if request is None or data is None:
                 return
-            _renew_cpu(cpu_seconds)
+            # The kernel ends this process after some more seconds of computing.
+            seconds = math.ceil(time.process_time() + cpu_seconds)
+            _limit(resource.RLIMIT_CPU, seconds, for_good=False)
             for part in _answer(function, request, data):
                 connection.sendall(part)
 
@@ -71,26 +76,11 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _limit(memory_bytes: int) -> None:
-    """Bound memory; allow no core dump, no file to be written and few to be open."""
-    limits = (
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NOFILE, _OPEN_FILES),
-    )
-    for kind, wanted in limits:
-        _, hard = resource.getrlimit(kind)
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(kind, (soft, soft))
-
-
-def _renew_cpu(seconds: float) -> None:
-    """Let the kernel end this process after some more seconds of computing."""
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    wanted = math.ceil(time.process_time() + seconds)
+def _limit(kind: int, wanted: int, *, for_good: bool = True) -> None:
+    """Bound what this process may take, as far as it is not bounded already."""
+    _, hard = resource.getrlimit(kind)
     soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+    resource.setrlimit(kind, (soft, soft if for_good else hard))
 
 
 def _receive(connection: socket.socket, size: int) -> bytes | None:

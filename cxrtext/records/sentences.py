@@ -16,9 +16,6 @@ META = ".meta.json"
 
 _TABLE = "table_sha256"
 
-COLUMNS = ("study_id", "section", "position", "sentence", "n_tokens", "log_likelihood", "eta")
-"""The columns that are read, in order."""
-
 WRITTEN_COLUMNS: dict[str, Kind] = {
     "study_id": "text",
     "section": "text",
@@ -34,9 +31,7 @@ WRITTEN_COLUMNS: dict[str, Kind] = {
 to compare by; ``unknown`` counts words that the language model's vocabulary lacks."""
 
 
-def _row(sentence: Sentence) -> dict[str, Any]:
-    each = sentence.log_likelihood / sentence.n_tokens if sentence.n_tokens else None
-    return {**asdict(sentence), "log_likelihood_per_token": each}
+COLUMNS = tuple(WRITTEN_COLUMNS)[:-2]  # those that are read
 
 
 class SentenceWriter(RowWriter):
@@ -53,7 +48,8 @@ class SentenceWriter(RowWriter):
 
     def add(self, sentence: Sentence) -> None:
         """Write one sentence."""
-        self.write(_row(sentence))
+        each = sentence.log_likelihood / sentence.n_tokens if sentence.n_tokens else None
+        self.write({**asdict(sentence), "log_likelihood_per_token": each})
 
 
 def write_sentences(path: Path, sentences: Iterable[Sentence]) -> None:

@@ -147,9 +147,8 @@ def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]
     for name in ("reports", "boxes", "hash_key", "max_rejected", "layout"):
         noted.pop(name)
     noted["keep"], noted["split"] = list(options.keep), list(options.split)
-    return {"made_by": "cxrtext import", "version": 1, "layout": layout, **noted} | {
-        "key": ids.fingerprint
-    }
+    made = {"made_by": "cxrtext import", "version": 1, "layout": layout}
+    return {**made, **noted, "key": ids.fingerprint}
 
 
 def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids: Ids) -> None:

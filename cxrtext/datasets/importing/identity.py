@@ -74,21 +74,21 @@ class Studies:
     """Which studies were kept, by which numbers a report may name them, and what has come."""
 
     def __init__(self) -> None:
-        self._with_report: dict[int, bool] = {}
-        self._labelled: set[int] = set()
+        self._kept: set[int] = set()
+        self._came: dict[str, set[int]] = {"report": set(), "labels": set()}
         self._by_accession: dict[int, tuple[str, int] | None] = {}
 
     def __len__(self) -> int:
-        return len(self._with_report)
+        return len(self._kept)
 
     @property
     def without_report(self) -> int:
         """How many studies no report has come for."""
-        return sum(not has for has in self._with_report.values())
+        return len(self._kept) - len(self._came["report"])
 
     def add(self, image: FoundImage) -> None:
         """Take note of the study of an image that was kept."""
-        self._with_report.setdefault(digest(image.study_id), False)
+        self._kept.add(digest(image.study_id))
         if not image.accession or image.accession == image.study_id:
             return
         entry = (image.study_id, digest(image.patient_id or image.study_id))
@@ -100,19 +100,14 @@ class Studies:
 
     def named(self, number: str) -> str | None:
         """The study that a report or a label row names by study id or accession number."""
-        if digest(number) in self._with_report:
+        if digest(number) in self._kept:
             return number
         entry = self._by_accession.get(digest(number.casefold()))
         return None if entry is None else entry[0]
 
-    def give_report(self, study_id: str) -> bool:
-        """Note that a report has come; False where one had before."""
-        had = self._with_report[digest(study_id)]
-        self._with_report[digest(study_id)] = True
-        return not had
-
-    def give_labels(self, study_id: str) -> bool:
-        """Note that labels have come; False where some had before."""
-        before = len(self._labelled)
-        self._labelled.add(digest(study_id))
-        return len(self._labelled) > before
+    def is_first(self, what: str, study_id: str) -> bool:
+        """Note that the "report" or "labels" of a kept study came; False where some had before."""
+        seen = self._came[what]
+        before = len(seen)
+        seen.add(digest(study_id))
+        return len(seen) > before

@@ -45,7 +45,7 @@ def write_reports(
             study_id = study.study_id if studies is None else studies.named(study.study_id)
             if study_id is None:
                 unknown += 1
-            elif studies is not None and not studies.give_report(study_id):
+            elif studies is not None and not studies.is_first("report", study_id):
                 reason = "a second report of one study; keep one"
                 left_out.add(Rejected(f"report {number}", reason))
             else:
@@ -77,7 +77,7 @@ class LabelTable:
     def add(self, row: LabelRow) -> None:
         """Write the labels of a study, if it was kept and had none before."""
         study_id = self._known.named(row[0])
-        if study_id is None or not self._known.give_labels(study_id):
+        if study_id is None or not self._known.is_first("labels", study_id):
             return
         self._writer.write({"study_id": self._ids.of("study", study_id), **row[1]})
         self.studies += 1

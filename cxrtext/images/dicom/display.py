@@ -79,7 +79,7 @@ def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little:
     if function not in _FUNCTIONS:
         raise ImageError("VOILUTFunction is none of the standard; pass window=(center, width)")
     items = list(dataset.get("VOILUTSequence") or ())
-    tables = [_table_of(item, little, negative) for item in items]
+    tables = [_read_table(item, little, negative) for item in items]
     pairs = zip(numbers(voi, "WindowCenter"), numbers(voi, "WindowWidth"), strict=False)
     windows = [ContrastWindow(center, width, function) for center, width in pairs]
     window_names = [*_texts(voi, "WindowCenterWidthExplanation"), *[""] * len(windows)]
@@ -101,7 +101,7 @@ def _read_modality(
     dataset: "Dataset", pixels: PixelFormat, frame: int, little: bool
 ) -> Table | tuple[float, float]:
     for item in dataset.get("ModalityLUTSequence") or ():
-        return _table_of(item, little, pixels.signed)
+        return _read_table(item, little, pixels.signed)
     rescale = _holder(dataset, frame, "PixelValueTransformationSequence", "RescaleSlope")
     slope = (numbers(rescale, "RescaleSlope") or [1.0])[0]
     intercept = (numbers(rescale, "RescaleIntercept") or [0.0])[0]
@@ -129,15 +129,11 @@ def _padding(dataset: "Dataset") -> tuple[float, float] | None:
     return min(first[0], second[0]), max(first[0], second[0])
 
 
-def _table_of(item: "Dataset", little: bool, signed: bool) -> Table:
-    return _read_table(item.get("LUTDescriptor"), item.get("LUTData"), little, signed)
-
-
-def _read_table(descriptor: Any, data: Any, little: bool, signed: bool) -> Table:
+def _read_table(item: "Dataset", little: bool, signed: bool, name: str = "LUT") -> Table:
     """Read a table from its data and its descriptor: entries, first input, bits an entry."""
     try:
-        count, first, _bits = (int(one) for one in descriptor)
-        words = _words(data, little)
+        count, first, _bits = (int(one) for one in item.get(f"{name}Descriptor"))
+        words = _words(item.get(f"{name}Data"), little)
     except (ValueError, TypeError, OverflowError):
         raise ImageError(_BROKEN) from None
     count = (count & 0xFFFF) or 65536
@@ -163,14 +159,10 @@ def _words(data: Any, little: bool) -> npt.NDArray[Any]:
 
 def read_palette(dataset: "Dataset", *, little: bool) -> tuple[Table, Table, Table]:
     """Read the red, green and blue tables of a PALETTE COLOR image."""
-    tables = []
-    for color in ("Red", "Green", "Blue"):
-        name = f"{color}PaletteColorLookupTable"
-        data = dataset.get(f"{name}Data")
-        if data is None:
-            raise ImageError("has no plain palette; export it as grayscale")
-        tables.append(_read_table(dataset.get(f"{name}Descriptor"), data, little, False))
-    red, green, blue = tables
+    names = [f"{color}PaletteColorLookupTable" for color in ("Red", "Green", "Blue")]
+    if any(dataset.get(f"{name}Data") is None for name in names):
+        raise ImageError("has no plain palette; export it as grayscale")
+    red, green, blue = (_read_table(dataset, little, False, name) for name in names)
     return red, green, blue
 
 
