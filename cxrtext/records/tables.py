@@ -17,7 +17,6 @@ from cxrtext.records.study import Rejected
 class Table:
     """A table in memory; a missing value is ""."""
 
-    path: Path
     columns: tuple[str, ...]
     rows: list[dict[str, str]]
 
@@ -71,7 +70,7 @@ def read_table(path: Path, required: Iterable[str] = ()) -> Table:
         rows.append(entry[1])
     if not rows:
         raise DataError(f"{path}: the table has no rows")
-    return Table(path, table.columns, rows)
+    return Table(table.columns, rows)
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

@@ -141,15 +141,15 @@ class TextSource:
 
     description: str  # what it is called in messages: the path, or "standard input"
     holds: Holds  # whether it gives reports (each a ``Study``) or sentences (each a ``Sentence``)
-    # the identity: of the bytes of a file, of names, sizes and times of a folder.
-    digest: Callable[[], str]
+    # of the bytes of a file; of names, sizes and times of a folder.
+    compute_digest: Callable[[], str]
     items: Callable[[], Iterator[Item]]  # starts reading from the beginning
 
     @cached_property
-    def identity(self) -> str:
+    def digest(self) -> str:
         """A digest of the content."""
         with self._named_errors():
-            return self.digest()
+            return self.compute_digest()
 
     def __iter__(self) -> Iterator[Item]:
         """Give the studies or sentences, and what was rejected, in the same order every time."""

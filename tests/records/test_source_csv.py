@@ -46,14 +46,14 @@ def test_a_file_that_goes_away(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"r.csv: cannot be read \(No such file"):
         list(source)
     with pytest.raises(DataError, match=r"r.csv: cannot be read \(No such file"):
-        _ = source.identity
+        _ = source.digest
 
 
-def test_the_identity_is_the_digest_of_the_bytes(tmp_path: Path) -> None:
+def test_the_digest_is_of_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("sentence\nClear.\n")
     (tmp_path / "b.csv").write_text("sentence\nClear.\n")
     (tmp_path / "c.csv").write_text("sentence\nclear.\n")
-    a, b, c = (open_source(tmp_path / f"{name}.csv").identity for name in "abc")
+    a, b, c = (open_source(tmp_path / f"{name}.csv").digest for name in "abc")
     assert a == b != c
 
 

@@ -46,15 +46,15 @@ def test_a_folder_as_mimic_has_it(tmp_path: Path) -> None:
     ]
 
 
-def test_the_identity_of_a_folder(tmp_path: Path) -> None:
+def test_the_digest_of_a_folder(tmp_path: Path) -> None:
     put(tmp_path / "b/1.txt", "a")
     file = put(tmp_path / "a/2.txt", "a")
-    first = open_source(tmp_path).identity
-    assert open_source(tmp_path).identity == first
+    first = open_source(tmp_path).digest
+    assert open_source(tmp_path).digest == first
     os.utime(file, ns=(1, 1))
-    second = open_source(tmp_path).identity
+    second = open_source(tmp_path).digest
     file.rename(tmp_path / "a/3.txt")
-    assert len({first, second, open_source(tmp_path).identity}) == 3
+    assert len({first, second, open_source(tmp_path).digest}) == 3
 
 
 def test_bad_files_are_rejected(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_sentences_on_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     feed(monkeypatch, b'\xef\xbb\xbfClear.\n\n  \r\nNo, "as" seen. \r\n\xff' + b"\nLast")
     source = open_source("-")
-    assert (source.description, source.holds, len(source.identity)) == (
+    assert (source.description, source.holds, len(source.digest)) == (
         "standard input",
         "sentences",
         64,

@@ -35,7 +35,7 @@ def test_parquet_of_every_text_type(tmp_path: Path, kind: Any, ids: list[Any]) -
         },
     )
     source = open_source(path)
-    assert (source.holds, len(source.identity)) == ("reports", 64)
+    assert (source.holds, len(source.digest)) == ("reports", 64)
     found = [item for item in source if isinstance(item, Study)]
     assert [study.study_id for study in found] == ["50", "51", "52"]
     assert [study.sections["findings"] for study in found] == ["Clear.", "", ""]

@@ -79,7 +79,7 @@ _KINDS = (
     Kind("other-modality", WARNING, "DICOM files of another modality than CR, DX or RF",
          "remove the rows, unless they are radiographs with a wrong header"),
     Kind("view-unknown", NOTE, "images without a view",
-      "add a column view (PA, AP, LATERAL) where it is known, so that laterals can be set aside"),
+      "add a column view (PA, AP, LATERAL) where it is known, so that laterals can be left out"),
     Kind("view-differs", WARNING, "images whose header gives another view than the manifest",
          "see which one is right, and correct the manifest"),
     # images that occur twice

@@ -132,7 +132,7 @@ class Placer:
                 os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
         except OSError as error:
             reason = f"cannot be written ({error.strerror})"
-            raise WorkError(f"{target}: {reason}; run the same command again to go on") from None
+            raise WorkError(f"{target}: {reason}; run the same command again to resume") from None
         return "copied"
 
 

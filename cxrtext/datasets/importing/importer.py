@@ -241,8 +241,8 @@ def import_folder(
 ) -> ImportSummary:
     """Turn the files of a hospital or of a public set into a data folder.
 
-    Only frontal radiographs are kept.  The same command gives the same bytes again, and goes on
-    where a killed run stopped: images that are in place are not linked or copied again.
+    Only frontal radiographs are kept.  The same command gives the same bytes again, and resumes
+    a killed run: images that are in place are not linked or copied again.
 
     Args:
         folder: The set; or a table with a column ``image``.

@@ -342,7 +342,7 @@ def _open_caches(
         known = closing.enter_context(ScoreCache(path, scorer.identity))
     if out is not None:
         identity = {
-            "source": source.identity,
+            "source": source.digest,
             "scorer": scorer.identity,
             "batch_tokens": scorer.batch_tokens,
             "sections": settings.sections,
