@@ -12,20 +12,8 @@ from cxrtext.images.gray import Floats, eight_bit
 Box = Sequence[float]
 
 # "inferno" of matplotlib (CC0) at nine evenly spaced places: lightness rises evenly with heat.
-_COLORS = np.array(
-    [
-        (0, 0, 4),
-        (31, 12, 72),
-        (85, 15, 109),
-        (136, 34, 106),
-        (186, 54, 85),
-        (227, 89, 51),
-        (249, 140, 10),
-        (249, 201, 50),
-        (252, 255, 164),
-    ],
-    dtype=np.float32,
-)
+_INFERNO = "000004 1f0c48 550f6d 88226a ba3655 e35933 f98c0a f9c932 fcffa4"
+_COLORS = np.array([list(bytes.fromhex(color)) for color in _INFERNO.split()], dtype=np.float32)
 _BOX_COLOR = (64, 224, 255)
 _SHADOW = (0, 0, 0)
 

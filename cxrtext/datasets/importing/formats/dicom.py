@@ -65,16 +65,10 @@ FRAMES = "several frames in one file"
 AGAIN = "the same SOPInstanceUID as a file before"
 
 _VIEW_CODES = {
-    "R-10202": "frontal",
-    "R-10206": "AP",
-    "R-10214": "PA",
-    "R-10232": "lateral",
-    "R-10236": "lateral",
-    "399033003": "frontal",
-    "399348003": "AP",
-    "272479007": "PA",
-    "399198007": "lateral",
-    "399173006": "lateral",
+    **dict.fromkeys(("R-10202", "399033003"), "frontal"),
+    **dict.fromkeys(("R-10206", "399348003"), "AP"),
+    **dict.fromkeys(("R-10214", "272479007"), "PA"),
+    **dict.fromkeys(("R-10232", "R-10236", "399198007", "399173006"), "lateral"),
 }
 """Codes of CID 4010 (SRT and SCT) that are read where their meaning is left out."""
 
@@ -100,9 +94,8 @@ def view_codes(dataset: "Dataset") -> list[str]:
     meanings = []
     try:
         for item in dataset.get("ViewCodeSequence") or []:
-            code = text_of(item, "CodeValue")
-            meanings.append(text_of(item, "CodeMeaning") or _VIEW_CODES.get(code, ""))
-            meanings.append(_VIEW_CODES.get(code, ""))
+            code = _VIEW_CODES.get(text_of(item, "CodeValue"), "")
+            meanings += [text_of(item, "CodeMeaning"), code]
     except Exception:  # noqa: BLE001 - a damaged sequence raises anything
         return meanings
     return meanings
