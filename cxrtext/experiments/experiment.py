@@ -1,9 +1,12 @@
 """What an experiment is asked, made of and comes to: plain values, so listing needs no torch."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
+
+from cxrtext.errors import ConfigError
 
 SCALES = ("smoke", "cpu", "gpu", "paper")
 
@@ -77,7 +80,8 @@ class Trial:
     """A row: one way to train, in what it differs from the other rows of its group.
 
     ``name`` is as ``--rows`` takes it, ``paper`` the paper's figures by measure, ``scales`` those
-    at which it is trained unless ``--rows`` says otherwise.
+    at which it is trained unless ``--rows`` says otherwise.  Of table 1, ``needs`` is a file of the
+    data folder without which it cannot be trained, ``paper_auc`` the paper's AUC by finding.
     """
 
     name: str
@@ -85,6 +89,25 @@ class Trial:
     settings: Settings
     paper: Mapping[str, float] = field(default_factory=dict)
     scales: tuple[str, ...] = SCALES
+    needs: str = ""
+    paper_auc: Mapping[str, float] = field(default_factory=dict)
+
+
+def choose(trials: Sequence[Trial], names: Sequence[str] | None) -> tuple[Trial, ...]:
+    """The rows of some names, in the order of the table; None is all.
+
+    Raises:
+        ConfigError: A name is not one of the table's.
+    """
+    if names is None:
+        return tuple(trials)
+    known = [trial.name for trial in trials]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"--rows: there is no row '{name}'; there are {', '.join(known)}")
+    if not names:
+        raise ConfigError(f"--rows: names no row; there are {', '.join(known)}")
+    return tuple(trial for trial in trials if trial.name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,21 +188,21 @@ class Experiment:
                 yield group, trial
 
     def all_claims(self) -> tuple[Claim, ...]:
-        """What the paper tells apart: within each table by its figures, then as it says."""
-        found = [claim for group in self.groups for claim in _by_figures(group)]
+        """What the paper orders: within each table by its figures, then as it says."""
+        found = [c for group in self.groups for c in claims_of(group.trials, group.measures)]
         return (*found, *self.claims)
 
 
-def _by_figures(group: Group) -> Iterator[Claim]:
-    for measure in group.measures:
-        known = [trial for trial in group.trials if measure.name in trial.paper]
-        for i, one in enumerate(known):
-            for other in known[i + 1 :]:
-                first, second = one.paper[measure.name], other.paper[measure.name]
-                if abs(first - second) > measure.apart:
-                    ahead = (first > second) != measure.smaller
-                    pair = (one, other) if ahead else (other, one)
-                    yield Claim(pair[0].name, pair[1].name, measure.name)
+def claims_of(trials: Sequence[Trial], measures: Iterable[Measure]) -> Iterator[Claim]:
+    """Which rows are better than which by the paper's figures."""
+    for measure in measures:
+        known = [trial for trial in trials if measure.name in trial.paper]
+        for one, other in combinations(known, 2):
+            first, second = one.paper[measure.name], other.paper[measure.name]
+            if abs(first - second) > measure.apart:
+                ahead = (first > second) != measure.smaller
+                better, worse = (one, other) if ahead else (other, one)
+                yield Claim(better.name, worse.name, measure.name)
 
 
 def merged(*layers: Settings) -> dict[str, Any]:

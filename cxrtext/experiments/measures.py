@@ -3,7 +3,7 @@
 import hashlib
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +64,11 @@ def read_measures(path: Path) -> Measures:
         ) from None
 
 
+def paired(one: Resampled, other: Resampled) -> bool:
+    """Whether two measures are of the same images, with the same resamples."""
+    return one.rows == other.rows and len(one.values) == len(other.values)
+
+
 def mean_of_seeds(seeds: Sequence[Measures]) -> Measures:
     """Average the trainings of a row, all on the same images, within each resample.
 
@@ -99,8 +104,3 @@ def versions() -> dict[str, str]:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-
-
-def machine_of(machines: Iterable[str]) -> str:
-    """The machines of several runs, each once."""
-    return "; ".join(sorted(set(machines)))

@@ -5,24 +5,39 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.evaluation.bootstrap import BETTER, WORSE
+from cxrtext.experiments.comparison import interval_text
 from cxrtext.experiments.papers.table1 import BASELINE, MEASURES
-from cxrtext.experiments.questions import difference_text, figure
 from cxrtext.page import EMPTY, Block, Bullets, Figure, Section, Table, Text
 
 
-def with_interval(measure: str, cell: Mapping[str, Any] | None) -> str:
-    """A figure as "0.812 [0.780, 0.843]", its interval where there is one."""
+def _cell(cell: Mapping[str, Any] | None, digits: int) -> str:
     if cell is None:
         return EMPTY
-    text = figure(measure, cell["value"])
-    if cell["low"] is None:
-        return text
-    return f"{text} [{figure(measure, cell['low'])}, {figure(measure, cell['high'])}]"
+    text = interval_text(cell, digits)
+    deviation = cell.get("deviation")
+    return text if deviation is None else f"{text} ± {deviation:.{digits}f}"
+
+
+def _number(value: float | None, digits: int, sign: str = "") -> str:
+    return EMPTY if value is None else f"{value:{sign}.{digits}f}"
+
+
+def _difference(found: Mapping[str, Any] | None, digits: int) -> str:
+    return EMPTY if found is None else f"{interval_text(found, digits, '+')} {found['verdict']}"
 
 
 def _paper(measure: str, paper: Mapping[str, float], sign: str = "") -> str:
-    digits = 0 if measure == "MedR" else 2
-    return f"{paper[measure]:{sign}.{digits}f}" if measure in paper else EMPTY
+    """A figure of table 1 as the paper prints it."""
+    return _number(paper.get(measure), 0 if measure == "MedR" else 2, sign)
+
+
+def _figures(row: Mapping[str, Any], cells: list[str]) -> list[str]:
+    """A row of the main table: "failed" stands in place of its first figure."""
+    return [
+        row["title"],
+        "failed" if row["failed"] and not row["measures"] else cells[0],
+        *cells[1:],
+    ]
 
 
 def table1_rows(table: Mapping[str, Any]) -> list[list[str]]:
@@ -30,14 +45,9 @@ def table1_rows(table: Mapping[str, Any]) -> list[list[str]]:
     lines = [["method", *(title for measure in MEASURES for title in (measure, "paper"))]]
     for row in table["rows"]:
         cells = []
-        for measure in MEASURES:
-            cells += [
-                with_interval(measure, row["measures"].get(measure)),
-                _paper(measure, row["paper"]),
-            ]
-        if row["failed"] and not row["measures"]:
-            cells[0] = "failed"
-        lines.append([row["title"], *cells])
+        for name, measure in MEASURES.items():
+            cells += [_cell(row["measures"].get(name), measure.digits), _paper(name, row["paper"])]
+        lines.append(_figures(row, cells))
     return lines
 
 
@@ -47,12 +57,8 @@ def table1_differences(table: Mapping[str, Any]) -> list[list[str]]:
     for row in table["rows"]:
         if row["name"] == BASELINE:
             continue
-        cells = []
-        for measure in MEASURES:
-            found = row["difference"].get(measure)
-            cells.append(
-                EMPTY if found is None else f"{difference_text(measure, found)} {found['verdict']}"
-            )
+        found = row["difference"]
+        cells = [_difference(found.get(name), one.digits) for name, one in MEASURES.items()]
         lines.append([row["title"], *cells])
         if row["paper_difference"]:
             paper = [_paper(measure, row["paper_difference"], "+") for measure in MEASURES]
@@ -65,12 +71,11 @@ def finding_rows(table: Mapping[str, Any]) -> list[list[str]]:
     findings = list(table["sample"]["findings"])
     lines = [["method", *findings]]
     for row in table["rows"]:
-        if row["auc_by_finding"]:
-            cells = [with_interval("AUC", row["auc_by_finding"].get(f)) for f in findings]
-            lines.append([row["title"], *cells])
-        if row["paper_auc_by_finding"]:
-            areas = row["paper_auc_by_finding"]
-            cells = [f"{areas[f]:.3f}" if f in areas else EMPTY for f in findings]
+        ours, paper = row["auc_by_finding"], row["paper_auc_by_finding"]
+        if ours:
+            lines.append([row["title"], *(_cell(ours.get(one), 3) for one in findings)])
+        if paper:
+            cells = (_number(paper.get(one), 3) for one in findings)
             lines.append([f"{row['title']}, paper", *cells])
     return lines
 
@@ -80,37 +85,41 @@ def table1_runs(table: Mapping[str, Any]) -> list[list[str]]:
     lines = [["method", "seed", "steps", "seconds", "threads", *MEASURES]]
     for row in table["rows"]:
         for run in row["runs"]:
+            took = [run["seed"], run["steps"], f"{run['seconds']:.0f}", run["threads"]]
             own = run["measures"]
-            cells = [str(run["seed"]), str(run["steps"])]
-            cells += [f"{run['seconds']:.0f}", str(run["threads"])]
-            cells += [figure(m, own[m]) if m in own else EMPTY for m in MEASURES]
-            lines.append([row["title"], *cells])
+            cells = (_number(own.get(name), one.digits) for name, one in MEASURES.items())
+            lines.append([row["title"], *map(str, took), *cells])
         for failure in row["failed"]:
             seed = EMPTY if failure["seed"] is None else str(failure["seed"])
             lines.append([row["title"], seed, "failed", *[EMPTY] * (2 + len(MEASURES))])
     return lines
 
 
+NO_ORDER = "No two rows that the paper tells apart were measured."
+
+
+def _order(order: Mapping[str, Any], by: str = "") -> str:
+    tau = interval_text({**order, "value": order["tau"]}, 2)
+    return (
+        f"Of {order['pairs']} pairs of rows that the paper tells apart{by}, {order['agree']} stand "
+        f"in the same order here (Kendall's tau {tau}), {order['agree told apart']} of them with a "
+        f"difference whose interval leaves out 0; {order['contrary']} stand the other way round, "
+        f"{order['contrary told apart']} of them with such a difference."
+    )
+
+
 def _table1_order(order: Mapping[str, Any] | None) -> str:
     """Which of the paper's orderings appear, in words."""
     if order is None:
-        return "No two rows that the paper tells apart were measured."
-    tau = f"Kendall's tau {order['tau']:.2f}"
+        return NO_ORDER
     claim = ""
     if order["low"] is not None:
-        tau += f" [{order['low']:.2f}, {order['high']:.2f}]"
         claim = " Whether the paper's order as a whole appears is not told: the interval holds 0."
         if order["low"] > 0:
             claim = " More pairs stand in the paper's order than against it."
         elif order["high"] < 0:
             claim = " More pairs stand against the paper's order than in it."
-    return (
-        f"Of {order['pairs']} pairs of rows that the paper tells apart by {order['measure']}, "
-        f"{order['agree']} stand in the same order here ({tau}), {order['agree told apart']} of "
-        "them with a difference whose interval leaves out 0; "
-        f"{order['contrary']} stand the other way round, {order['contrary told apart']} of them "
-        f"with such a difference.{claim}"
-    )
+    return _order(order, f" by {order['measure']}") + claim
 
 
 def table1_head(table: Mapping[str, Any]) -> list[Block]:
@@ -133,19 +142,22 @@ def table1_head(table: Mapping[str, Any]) -> list[Block]:
         f"for the number of comparisons: of the {compared} with LSE+NL, about {compared / 20:.1f} "
         "would leave out 0 by chance alone.",
     ]
-    head: list[Block] = [Text(part) for part in parts]
-    if sample["left_out"]:
-        head += [Text("Left out:"), Bullets(sample["left_out"])]
-    return head
+    left_out = sample["left_out"]
+    return [*map(Text, parts), *([Text("Left out:"), Bullets(left_out)] if left_out else [])]
 
 
-def _failed(rows: Sequence[Mapping[str, Any]], title: str) -> list[Section]:
-    """A section for what failed, if anything did."""
-    lines = [
+def failed_lines(rows: Sequence[Mapping[str, Any]], title: str) -> list[str]:
+    """A line for each row and seed that failed; rows are named by their ``title``."""
+    return [
         row[title] + ("" if one["seed"] is None else f", seed {one['seed']}") + f": {one['line']}"
         for row in rows
         for one in row["failed"]
     ]
+
+
+def _failed(rows: Sequence[Mapping[str, Any]], title: str) -> list[Section]:
+    """A section for what failed, if anything did."""
+    lines = failed_lines(rows, title)
     return [Section("Failed", [Bullets(lines)])] if lines else []
 
 
@@ -170,66 +182,40 @@ def table1_sections(table: Mapping[str, Any]) -> list[Section]:
     ]
 
 
-def _figure(cell: Mapping[str, Any] | None, digits: int) -> str:
-    if cell is None:
-        return EMPTY
-    text = f"{cell['value']:.{digits}f}"
-    if cell["low"] is not None:
-        text += f" [{cell['low']:.{digits}f}, {cell['high']:.{digits}f}]"
-    if cell.get("deviation") is not None:
-        text += f" ± {cell['deviation']:.{digits}f}"
-    return text
-
-
-def _has_paper(group: Mapping[str, Any], measure: str) -> bool:
-    return any(measure in row["paper"] for row in group["rows"])
-
-
 def views_rows(group: Mapping[str, Any]) -> list[list[str]]:
     """Ours, and where the paper has figures, the paper's and ours less the paper's."""
-    head, lines = ["row"], []
-    for measure in group["measures"]:
-        head.append(f"{measure['name']}{' (smaller is better)' if measure['smaller'] else ''}")
-        if _has_paper(group, measure["name"]):
-            head += ["paper", "ours − paper"]
-    for row in group["rows"]:
-        cells = [row["title"]]
-        for measure in group["measures"]:
+    rows, measures = group["rows"], group["measures"]
+    compared = {name for row in rows for name in row["paper"]}
+    head = ["row"]
+    for measure in measures:
+        head.append(measure["name"] + (" (smaller is better)" if measure["smaller"] else ""))
+        head += ["paper", "ours − paper"] if measure["name"] in compared else []
+    lines = [head]
+    for row in rows:
+        cells = []
+        for measure in measures:
             name, digits = measure["name"], measure["digits"]
-            failed = "failed" if row["failed"] and not row["measures"] else None
-            cells.append(failed or _figure(row["measures"].get(name), digits))
-            if _has_paper(group, name):
-                paper, beside = row["paper"].get(name), row["beside_paper"].get(name)
-                cells.append(EMPTY if paper is None else f"{paper:.{digits}f}")
-                cells.append(EMPTY if beside is None else f"{beside:+.{digits}f}")
-        lines.append(cells)
-    return [head, *lines]
+            cells.append(_cell(row["measures"].get(name), digits))
+            if name in compared:
+                cells.append(_number(row["paper"].get(name), digits))
+                cells.append(_number(row["beside_paper"].get(name), digits, "+"))
+        lines.append(_figures(row, cells))
+    return lines
 
 
 def views_differences(group: Mapping[str, Any]) -> list[list[str]]:
     """Each row less the baseline with a verdict, and the paper's difference where it has one."""
-    base = next((row for row in group["rows"] if row["name"] == group["baseline"]), None)
+    base = next((row["paper"] for row in group["rows"] if row["name"] == group["baseline"]), {})
     lines = [["row", *(measure["name"] for measure in group["measures"])]]
     for row in group["rows"]:
-        if not row["difference"]:
-            continue
-        cells = [row["title"]]
+        cells = []
         for measure in group["measures"]:
             name, digits = measure["name"], measure["digits"]
             cells.append(_difference(row["difference"].get(name), digits))
-            if base and name in row["paper"] and name in base["paper"]:
-                cells[-1] += f"; paper {row['paper'][name] - base['paper'][name]:+.{digits}f}"
-        lines.append(cells)
+            if name in row["paper"] and name in base:
+                cells[-1] += f"; paper {row['paper'][name] - base[name]:+.{digits}f}"
+        lines += [[row["title"], *cells]] if row["difference"] else []
     return lines
-
-
-def _difference(found: Mapping[str, Any] | None, digits: int) -> str:
-    if found is None:
-        return EMPTY
-    text = f"{found['value']:+.{digits}f}"
-    if found["low"] is not None:
-        text += f" [{found['low']:+.{digits}f}, {found['high']:+.{digits}f}]"
-    return f"{text} {found['verdict']}"
 
 
 def views_runs(groups: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -240,10 +226,10 @@ def views_runs(groups: Sequence[Mapping[str, Any]]) -> list[list[str]]:
         for row in group["rows"]:
             for run in row["runs"]:
                 value = run["measures"].get(main["name"])
-                told = EMPTY if value is None else f"{main['name']} {value:.{main['digits']}f}"
-                cells = [run["seed"], run["steps"], run["settings"]["batch"]]
-                cells += [f"{run['seconds']:.0f}", run["threads"], told]
-                lines.append([row["name"], *map(str, cells)])
+                came = EMPTY if value is None else f"{main['name']} {value:.{main['digits']}f}"
+                took = [run["seed"], run["steps"], run["settings"]["batch"]]
+                took += [f"{run['seconds']:.0f}", run["threads"]]
+                lines.append([row["name"], *map(str, took), came])
             for failure in row["failed"]:
                 lines.append([row["name"], str(failure["seed"]), "failed", *[EMPTY] * 4])
     return lines
@@ -252,50 +238,33 @@ def views_runs(groups: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 def order_text(order: Mapping[str, Any] | None) -> list[Text]:
     """Whether the paper's order appears, in words."""
     if order is None:
-        return [Text("No two rows that the paper tells apart were measured.")]
-    tau = f"Kendall's tau {order['tau']:.2f}"
-    if order["low"] is not None:
-        tau += f" [{order['low']:.2f}, {order['high']:.2f}]"
+        return [Text(NO_ORDER)]
     agree, contrary = order["agree told apart"], order["contrary told apart"]
     verdict = "At this scale it cannot be told whether the paper's order appears."
-    if agree and not contrary:
-        verdict = (
-            "The paper's order appears in all pairs that can be told apart here."
-            if agree == order["pairs"] or agree > order["pairs"] / 2
-            else "The paper's order appears in part: where rows can be told apart, it is as the "
-            "paper has it, but most pairs cannot."
-        )
-    elif contrary and not agree:
-        verdict = "The paper's order does not appear: where rows can be told apart, it is reversed."
-    elif agree and contrary:
+    if agree and contrary:
         verdict = (
             f"The paper's order appears in {agree} of the {agree + contrary} pairs that can be "
             "told apart, and is reversed in the others."
         )
-    found = (
-        f"Of {order['pairs']} pairs of rows that the paper tells apart, "
-        f"{order['agree']} stand in the same order here ({tau}), {agree} of them with a difference "
-        f"whose interval leaves out 0; {order['contrary']} stand the other way round, {contrary} "
-        "of them with such a difference."
-    )
-    return [Text(verdict, "lead"), Text(found)]
+    elif contrary:
+        verdict = "The paper's order does not appear: where rows can be told apart, it is reversed."
+    elif agree > order["pairs"] / 2:
+        verdict = "The paper's order appears in all pairs that can be told apart here."
+    elif agree:
+        verdict = (
+            "The paper's order appears in part: where rows can be told apart, it is as the paper "
+            "has it, but most pairs cannot."
+        )
+    return [Text(verdict, "lead"), Text(_order(order))]
 
 
 def _claims(order: Mapping[str, Any], digits: Mapping[str, int]) -> list[list[str]]:
     lines = [["expected better", "than", "by", "difference", "as in the paper"]]
     words = {BETTER: "yes", WORSE: "no, reversed"}
     for one in order["claims"]:
-        found = {key: one[key] for key in ("value", "low", "high", "verdict")}
-        text = _difference(found, digits[one["measure"]]).removesuffix(f" {one['verdict']}")
-        lines.append(
-            [
-                one["better"],
-                one["worse"],
-                one["measure"],
-                text,
-                words.get(one["verdict"], one["verdict"]),
-            ]
-        )
+        text = interval_text(one, digits[one["measure"]], "+")
+        verdict = words.get(one["verdict"], one["verdict"])
+        lines.append([one["better"], one["worse"], one["measure"], text, verdict])
     return lines
 
 

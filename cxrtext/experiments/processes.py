@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import IO, Any
 from cxrtext.experiments.experiment import ExperimentListener
 from cxrtext.experiments.measures import FORMAT, METRICS, RESAMPLED, Measures
 from cxrtext.experiments.stages import read_json
+from cxrtext.page import Block, Section
 
 MODULE = "cxrtext.experiments.child"
 """Trains and measures the run of the folder that is its argument."""
@@ -39,13 +40,8 @@ class Run:
     The folder holds what is to be done (``job.json``, of table 1 also ``train.yaml``) and what
     came of it: ``train/``, ``metrics.json``, ``resampled.npz`` and ``log.txt``.
 
-    Args:
-        row: Its name.
-        seed: Of the training.
-        folder: See above.
-        steps: How many there are to be.
-        group: The table that the row stands in; runs of a group are measured on the same images.
-        settings: Of a training on views, as plain values.
+    Runs of a ``group``, the table that the row stands in, are measured on the same images.
+    ``settings`` are of a training on views, as plain values.
     """
 
     row: str
@@ -57,7 +53,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The run as a person is told of it."""
+        """The run in words."""
         return f"{self.row}, seed {self.seed}"
 
     @property
@@ -92,6 +88,35 @@ class Finished:
     run: Run
     metrics: dict[str, Any]
     measures: Measures
+
+    def record(self, names: Iterable[str], images: str, recipe: str) -> dict[str, Any]:
+        """What it took and came to, for ``table.json``.
+
+        Args:
+            names: Of the measures that are kept.
+            images: The key for the number of images seen.
+            recipe: The key under which the metrics hold what it was trained with.
+        """
+        metrics, budget = self.metrics, self.metrics["budget"]
+        known = (name for name in names if name in self.measures)
+        return {
+            "seed": self.run.seed,
+            "steps": budget["steps"],
+            "seconds": budget["seconds"],
+            images: budget["images"],
+            "measures": {name: self.measures[name].estimate for name in known},
+            **{key: metrics[key] for key in ("machine", "threads", "versions", recipe)},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page of an experiment, and the files of its figures."""
+
+    heading: str
+    head: list[Block]
+    sections: list[Section]
+    drawn: tuple[Path, ...] = ()
 
 
 @dataclass(slots=True)
@@ -199,15 +224,9 @@ def failure_line(run: Run, code: int) -> str:
 def run_all(
     runs: Sequence[Run], parallel: int, listener: ExperimentListener
 ) -> dict[tuple[str, int], str]:
-    """Train and measure runs, so many at a time; a failure stops no other run.
+    """Train and measure the runs that are not done, ``parallel`` at a time, in order.
 
-    Args:
-        runs: Those not done are started, in order.
-        parallel: How many at a time.
-        listener: Who hears how it goes.
-
-    Returns:
-        The line of each failure, by row and seed.
+    A failure stops no other run; returns the line of each, by row and seed.
     """
     waiting = [run for run in runs if not run.is_done()]
     finished = sum(run.steps for run in runs if run not in waiting)

@@ -1,10 +1,10 @@
 """What the paper claims, asked of our figures and answered by the intervals of differences."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from cxrtext.evaluation.bootstrap import BETTER, TIED, WORSE
-from cxrtext.experiments.comparison import UNKNOWN, Trainings, compare_rows
+from cxrtext.experiments.comparison import UNKNOWN, Trainings, compare_rows, interval_text
 from cxrtext.experiments.papers.table1 import BASELINE, MEASURES, PROPOSED, TABLE1
 
 CLASSIFICATION = ("AUC", "ACC")
@@ -25,21 +25,7 @@ Found = Mapping[str, Mapping[str, Any]]
 Rows = Mapping[str, Trainings]
 
 
-def figure(measure: str, value: float, sign: str = "") -> str:
-    """A figure, or with sign "+" a difference, with the digits of its measure."""
-    return f"{value:{sign}.{1 if measure == 'MedR' else 3}f}"
-
-
-def difference_text(measure: str, difference: Mapping[str, Any]) -> str:
-    """A difference as "+0.012 [-0.004, +0.027]"."""
-    text = figure(measure, difference["value"], "+")
-    if difference["low"] is None:
-        return text
-    low, high = (figure(measure, difference[end], "+") for end in ("low", "high"))
-    return f"{text} [{low}, {high}]"
-
-
-def by_verdict(found: Found, measures: Sequence[str] = MEASURES) -> str:
+def by_verdict(found: Found, measures: Iterable[str] = MEASURES) -> str:
     """A comparison as "better in AUC, CNR; not told apart in ACC"."""
     if not found:
         return UNKNOWN
@@ -62,7 +48,7 @@ def direction(found: Found, measures: Sequence[str]) -> str:
 
 
 def _comparison(rows: Rows, first: str, second: str) -> dict[str, Any]:
-    found = compare_rows(rows.get(first), rows.get(second))
+    found = compare_rows(rows.get(first), rows.get(second), MEASURES.values())
     return {"first": first, "second": second, "measures": found}
 
 
@@ -93,10 +79,9 @@ def _proposed(rows: Rows) -> dict[str, Any]:
     for name, found in one["measures"].items():
         chance = "no interval" if found["p"] is None else f"p = {found['p']:.3f}"
         seeds = f"; ahead in {found['ahead']} of {found['seeds']} seeds"
-        lines.append(
-            f"{name}: {difference_text(name, found)}, {chance}: {found['verdict']}"
-            f"{seeds if found['seeds'] > 1 else ''}"
-        )
+        text = interval_text(found, MEASURES[name].digits, "+")
+        seeds = seeds if found["seeds"] > 1 else ""
+        lines.append(f"{name}: {text}, {chance}: {found['verdict']}{seeds}")
     return {
         "question": "Does DCL-η_LM beat LSE+NL, which corrects nothing?",
         "answer": by_verdict(one["measures"]),
@@ -162,12 +147,8 @@ def _explicit(rows: Rows) -> dict[str, Any]:
 
 
 def answer_questions(rows: Rows) -> list[dict[str, Any]]:
-    """Answer the three questions from the rows that were measured.
+    """Answer the three questions: ``question``, ``answer``, ``lines`` and ``comparisons`` of each.
 
-    Args:
-        rows: Measures by the row's name and the seed.
-
-    Returns:
-        One mapping a question: ``question``, ``answer``, ``lines`` and ``comparisons``.
+    Of the rows that were measured, by name and seed.
     """
     return [_proposed(rows), _constant(rows), _explicit(rows)]

@@ -11,19 +11,13 @@ from typing import Any, Protocol
 
 from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
 from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions, Outcome
-from cxrtext.experiments.measures import (
-    METRICS,
-    RESAMPLED,
-    Measures,
-    machine_of,
-    read_measures,
-    versions,
-)
+from cxrtext.experiments.measures import METRICS, RESAMPLED, paired, read_measures, versions
+from cxrtext.experiments.page import failed_lines
 from cxrtext.experiments.papers import EXPERIMENTS, SMALL_EXPERIMENTS
-from cxrtext.experiments.processes import Failures, Finished, Plan, Run, run_all
+from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run, run_all
 from cxrtext.experiments.stages import claim, first_difference, read_json
 from cxrtext.files import only_one, write_json, write_text
-from cxrtext.page import Block, Section, html_page, markdown
+from cxrtext.page import html_page, markdown
 
 
 class Kind(Protocol):
@@ -33,11 +27,11 @@ class Kind(Protocol):
     def name(self) -> str:
         """As the command takes it."""
 
-    def check(self) -> None:
-        """Refuse wrong options before any work."""
-
     def identity(self) -> dict[str, Any]:
-        """What must stay the same in a folder; rows and seeds may be added."""
+        """What must stay the same in a folder; rows and seeds may be added.
+
+        Refuses wrong options before any work.
+        """
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
         """Make what all rows share, and lay out a folder for each row and seed.
@@ -48,17 +42,14 @@ class Kind(Protocol):
     def recipes(self, run: Run, metrics: Mapping[str, Any] | None) -> tuple[Any, Any]:
         """What a run was trained with, where it was measured, and what it is to be trained with."""
 
-    def table(self, finished: Sequence[Finished], failed: Failures) -> dict[str, Any]:
-        """The figures, as they stand in ``table.json``."""
-
     def source(self) -> dict[str, Any]:
-        """What stands before the figures there."""
+        """What stands before the figures in ``table.json``."""
 
-    def finish(self, table: dict[str, Any], out: Path) -> list[Path]:
-        """Draw figures, and note them in the table; returns their files."""
+    def table(self, finished: Sequence[Finished], failed: Failures) -> dict[str, Any]:
+        """The figures, as they stand there."""
 
-    def page(self, table: Mapping[str, Any], out: Path) -> tuple[str, list[Block], list[Section]]:
-        """Headline, head and sections of the page."""
+    def page(self, table: dict[str, Any], out: Path) -> Page:
+        """Draw figures, and note them in the table; the page of both."""
 
 
 def run_experiment(
@@ -66,12 +57,7 @@ def run_experiment(
     options: ExperimentOptions | None = None,
     listener: ExperimentListener | None = None,
 ) -> Outcome:
-    """Run an experiment, or go on with it; what an earlier run finished is not repeated.
-
-    Args:
-        name: One of ``EXPERIMENTS``.
-        options: What is asked of it.
-        listener: Who hears how it goes.
+    """Run an experiment (one of ``EXPERIMENTS``), or resume it; nothing finished is repeated.
 
     Returns:
         The table, also written to ``table.html`` and ``table.json``.
@@ -89,7 +75,6 @@ def run_experiment(
         if value < 1:
             raise ConfigError(f"{option} {value}: must be 1 or more")
     kind = _kind(name, asked)
-    kind.check()
     out = asked.out or Path("experiments") / f"{name}-{asked.scale}"
     identity = kind.identity()
     if out.exists() and not out.is_dir():
@@ -120,27 +105,24 @@ def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentL
     finished, unfit = read_finished(done)
     failed = _by_row(plan.missing, failures | unfit)
     require_finished(finished, failed)
-    figures = kind.table(finished, failed)
     table = {
         **kind.source(),
         "seeds": options.seeds,
-        "machine": machine_of(one.metrics["machine"] for one in finished),
+        "machine": "; ".join(sorted({one.metrics["machine"] for one in finished})),
         "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
-        **figures,
+        **kind.table(finished, failed),
         "stages": plan.stages,
     }
-    drawn = kind.finish(table, out)
-    heading, head, sections = kind.page(table, out)
+    page = kind.page(table, out)
     written = (out / "table.html", out / "table.json")
-    write_text(written[0], html_page(heading, sections, head=head))
+    write_text(written[0], html_page(page.heading, page.sections, head=page.head))
     write_json(written[1], table)
-    lines = [
-        name + ("" if one["seed"] is None else f", seed {one['seed']}") + f": {one['line']}"
-        for name, found in failed.items()
-        for one in found
-    ]
-    text = markdown(heading, sections, head)
-    return Outcome(text, table, (*written, *drawn), tuple(lines))
+    text = markdown(page.heading, page.sections, page.head)
+    return Outcome(text, table, (*written, *page.drawn), tuple(_lines(failed)))
+
+
+def _lines(failed: Failures) -> list[str]:
+    return failed_lines([{"name": name, "failed": found} for name, found in failed.items()], "name")
 
 
 def check_run(kind: Kind, run: Run) -> str | None:
@@ -194,7 +176,9 @@ def read_finished(runs: Iterable[Run]) -> tuple[list[Finished], dict[tuple[str, 
             continue
         one = Finished(run, metrics, measures)
         before = first.setdefault(run.group, one)
-        if _paired(measures, before.measures):
+        # A model may lack a measure: a map that is flat in every box has no contrast to noise.
+        common = measures.keys() & before.measures.keys()
+        if all(paired(measures[name], before.measures[name]) for name in common):
             finished.append(one)
         else:
             failures[run.key] = (
@@ -209,15 +193,6 @@ def require_finished(finished: Sequence[Finished], failed: Failures) -> None:
     if not finished:
         lines = [f"{name}: {one['line']}" for name, found in failed.items() for one in found]
         raise WorkError(f"every row failed; the first, {lines[0] if lines else 'none was asked'}")
-
-
-def _paired(one: Measures, other: Measures) -> bool:
-    """Whether two runs were measured on the same images, with the same resamples."""
-    # A model may lack a measure: a map that is flat in every box has no contrast to noise.
-    return all(
-        one[name].rows == other[name].rows and len(one[name].values) == len(other[name].values)
-        for name in one.keys() & other.keys()
-    )
 
 
 def _by_row(

@@ -9,26 +9,23 @@ from typing import Any
 from cxrtext.config import load_config, write_config
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.bootstrap import estimate_of
-from cxrtext.experiments.comparison import Trainings, compare_rows, paper_order
-from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions
+from cxrtext.experiments.comparison import Trainings, compare_rows, order_of
+from cxrtext.experiments.experiment import (
+    ExperimentListener,
+    ExperimentOptions,
+    Measure,
+    Trial,
+    choose,
+    claims_of,
+)
 from cxrtext.experiments.measures import JOB, METRICS, OF_FINDING, mean_of_seeds
 from cxrtext.experiments.page import table1_head, table1_sections
-from cxrtext.experiments.papers.table1 import (
-    BASELINE,
-    CONFIG,
-    MEASURES,
-    TABLE1,
-    Row,
-    Scale,
-    choose_rows,
-    scale_named,
-)
+from cxrtext.experiments.papers.table1 import BASELINE, CONFIG, MEASURES, SCALES, TABLE1, Scale
 from cxrtext.experiments.preparation import Prepared, find_table, fingerprints, prepare
-from cxrtext.experiments.processes import Failures, Finished, Plan, Run
+from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.questions import answer_questions
 from cxrtext.experiments.stages import first_difference
 from cxrtext.files import write_sealed
-from cxrtext.page import Block, Section
 
 PLACES = {"data": ("manifest", "sentences", "cache"), "model": ("text",)}
 """Keys that say where something lies, not what is trained."""
@@ -40,20 +37,20 @@ class Table1:
     name = "table1"
 
     def __init__(self, options: ExperimentOptions) -> None:
+        if options.scale not in SCALES:
+            raise ConfigError(f"--scale {options.scale}: is not one of {', '.join(SCALES)}")
         self.options = options
-        self.scale = scale_named(options.scale)
-        self.rows = choose_rows(options.rows)
-
-    def check(self) -> None:
-        """Refuse a scale that wants real data where there are none."""
-        if self.options.data is None and not self.scale.studies:
-            raise ConfigError(
-                f"--scale {self.options.scale}: wants real data; give a data folder with --data"
-            )
+        self.scale = SCALES[options.scale]
+        self.rows = choose(TABLE1, options.rows)
 
     def identity(self) -> dict[str, Any]:
         """The scale, and the tables of the data that were given."""
-        data = None if self.options.data is None else fingerprints(self.options.data)
+        given = self.options.data
+        if given is None and not self.scale.studies:
+            raise ConfigError(
+                f"--scale {self.options.scale}: wants real data; give a data folder with --data"
+            )
+        data = None if given is None else fingerprints(given)
         return {"experiment": self.name, "scale": asdict(self.scale), "data": data}
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
@@ -79,31 +76,20 @@ class Table1:
         """See :func:`build_table`."""
         return build_table(self.rows, finished, failed)
 
-    def finish(self, table: dict[str, Any], out: Path) -> list[Path]:  # noqa: ARG002
+    def page(self, table: dict[str, Any], out: Path) -> Page:  # noqa: ARG002
         """There are no figures."""
-        return []
-
-    def page(
-        self,
-        table: Mapping[str, Any],
-        out: Path,  # noqa: ARG002
-    ) -> tuple[str, list[Block], list[Section]]:
-        """Headline, head and sections."""
-        return (
-            "Table 1: correcting for false negatives",
-            table1_head(table),
-            table1_sections(table),
-        )
+        heading = "Table 1: correcting for false negatives"
+        return Page(heading, table1_head(table), table1_sections(table))
 
 
-def _tree(row: Row, seed: int, folder: Path, prepared: Prepared, scale: Scale) -> dict[str, Any]:
+def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale) -> dict[str, Any]:
     """The configuration of a run; paths are relative to its folder, so that it can be moved."""
 
     def near(path: Path) -> str:
         return os.path.relpath(path.resolve(), folder.resolve())
 
     tree: dict[str, Any] = {name: dict(section) for name, section in scale.config.items()}
-    for name, section in row.changes.items():
+    for name, section in row.settings.items():
         tree.setdefault(name, {}).update(section)
     tree["data"].update(
         manifest=near(prepared.manifest),
@@ -129,12 +115,11 @@ def _tree(row: Row, seed: int, folder: Path, prepared: Prepared, scale: Scale) -
 
 
 def plan(
-    rows: Sequence[Row], seeds: int, out: Path, prepared: Prepared, scale: Scale
+    rows: Sequence[Trial], seeds: int, out: Path, prepared: Prepared, scale: Scale
 ) -> tuple[list[Run], dict[str, str]]:
     """Lay out a folder for each row and seed.
 
-    Returns:
-        The runs, and a line for each row that cannot be trained on these data, by its name.
+    Returns also a line for each row that cannot be trained on these data, by its name.
     """
     missing: dict[str, str] = {}
     runs = []
@@ -190,46 +175,20 @@ def unequal_budget(configurations: Sequence[Mapping[str, Any]]) -> str | None:
     return None
 
 
-def require_equal_budget(configurations: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a table whose rows were not trained alike, naming the key."""
-    key = unequal_budget(configurations)
-    if key is not None:
-        raise ConfigError(
-            f"the rows were trained with different {key}; remove the folders of the runs that "
-            "an older version trained"
-        )
-
-
 def _run(one: Finished) -> dict[str, Any]:
-    budget = one.metrics["budget"]
-    return {
-        "seed": one.run.seed,
-        "steps": budget["steps"],
-        "seconds": budget["seconds"],
-        "training_images": budget["images"],
-        "measures": {
-            name: one.measures[name].estimate for name in MEASURES if name in one.measures
-        },
-        "machine": one.metrics["machine"],
-        "threads": one.metrics["threads"],
-        "versions": one.metrics["versions"],
-        "configuration": recipe_of(one.metrics["configuration"]),
-    }
-
-
-def _paper_difference(row: Row) -> dict[str, float]:
-    (base,) = (one for one in TABLE1 if one.name == BASELINE)
-    return {name: round(row.paper[name] - base.paper[name], 3) for name in row.paper}
+    record = one.record(MEASURES, "training_images", "configuration")
+    return {**record, "configuration": recipe_of(record["configuration"])}
 
 
 def _row(
-    row: Row,
+    row: Trial,
     finished: Sequence[Finished],
     trainings: Mapping[str, Trainings],
     failed: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     mean = mean_of_seeds([one.measures for one in finished]) if finished else {}
-    base = row.name == BASELINE
+    (base,) = (one for one in TABLE1 if one.name == BASELINE)
+    against = (trainings.get(name) for name in (row.name, BASELINE))
     return {
         "name": row.name,
         "title": row.title,
@@ -241,10 +200,10 @@ def _row(
             if name.startswith(OF_FINDING)
         },
         "paper_auc_by_finding": dict(row.paper_auc),
-        "difference": (
-            {} if base else compare_rows(trainings.get(row.name), trainings.get(BASELINE))
-        ),
-        "paper_difference": _paper_difference(row),
+        "difference": {} if row is base else compare_rows(*against, MEASURES.values()),
+        "paper_difference": {
+            name: round(value - base.paper[name], 3) for name, value in row.paper.items()
+        },
         "runs": [_run(one) for one in finished],
         "failed": list(failed),
     }
@@ -276,7 +235,7 @@ def _sample(first: Finished) -> dict[str, Any]:
 
 
 def build_table(
-    rows: Sequence[Row], finished: Sequence[Finished], failures: Failures
+    rows: Sequence[Trial], finished: Sequence[Finished], failures: Failures
 ) -> dict[str, Any]:
     """Lay the table out: ``sample``, ``budget``, ``rows``, ``questions`` and ``order``.
 
@@ -284,7 +243,12 @@ def build_table(
         ConfigError: The rows were not trained alike.
         DataError: The data have nothing that a row could be measured by.
     """
-    require_equal_budget([one.metrics["configuration"] for one in finished])
+    key = unequal_budget([one.metrics["configuration"] for one in finished])
+    if key is not None:
+        raise ConfigError(
+            f"the rows were trained with different {key}; remove the folders of the runs that "
+            "an older version trained"
+        )
     first = finished[0]
     if not first.measures:
         raise DataError(
@@ -298,6 +262,7 @@ def build_table(
     }
     means = {name: mean_of_seeds(list(own.values())) for name, own in trainings.items()}
     training = first.metrics["configuration"]["training"]
+    order = order_of(claims_of(rows, [Measure("AUC")]), means, MEASURES)
     return {
         "sample": _sample(first),
         "budget": {key: training[key] for key in ("steps", "batch", "sentences", "lr")},
@@ -305,5 +270,5 @@ def build_table(
             _row(row, by_row[row.name], trainings, failures.get(row.name, ())) for row in rows
         ],
         "questions": answer_questions(trainings),
-        "order": paper_order(means, {row.name: row.paper for row in rows}),
+        "order": order and {"measure": "AUC", **order},
     }

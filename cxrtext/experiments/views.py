@@ -8,28 +8,26 @@ from typing import Any
 import numpy as np
 
 from cxrtext.errors import ConfigError
-from cxrtext.evaluation.bootstrap import Resampled, difference_of, estimate_of
-from cxrtext.experiments.comparison import order_of
+from cxrtext.evaluation.bootstrap import estimate_of
+from cxrtext.experiments.comparison import compare_rows, order_of
 from cxrtext.experiments.data.images import read_set
 from cxrtext.experiments.data.sets import fingerprint, prepare_sets, require_data
 from cxrtext.experiments.experiment import (
-    Claim,
     Experiment,
     ExperimentListener,
     ExperimentOptions,
     Group,
-    Measure,
     Scale,
     Settings,
     Trial,
+    choose,
     merged,
 )
 from cxrtext.experiments.figures import draw_figures
 from cxrtext.experiments.measures import JOB, mean_of_seeds
 from cxrtext.experiments.page import views_head, views_sections
-from cxrtext.experiments.processes import Failures, Finished, Plan, Run
+from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.files import write_sealed
-from cxrtext.page import Block, Section
 
 DEFAULTS: Settings = {"log_every": 10, "save_every": 100}
 DRAWN = "drawn radiographs"
@@ -52,25 +50,22 @@ class Views:
         """As the command takes it."""
         return self.experiment.name
 
-    @property
-    def _sets(self) -> list[str]:
-        return [group.data for group, _ in self.trials]
-
-    def check(self) -> None:
-        """Refuse sets that want ``--data`` where it is not given."""
-        require_data(self.experiment, self._sets, self.options.data)
-
     def identity(self) -> dict[str, Any]:
         """How much of which data; steps and recipes are compared run by run."""
+        given = self.options.data
+        require_data(self.experiment, self._sets(), given)
         scale = asdict(self.scale)
         kept = {key: scale[key] for key in ("train", "test", "studies", "side", "resamples")}
-        data = fingerprint(self.options.data) if self.experiment.given else None
+        data = fingerprint(given) if self.experiment.given else None
         return {"experiment": self.name, "scale": kept, "data": data}
+
+    def _sets(self) -> list[str]:
+        return [group.data for group, _ in self.trials]
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
         """Make the sets, and write what each run is to do."""
         sets, notes = prepare_sets(
-            self.experiment, self._sets, self.options.data, self.scale, out, listener
+            self.experiment, self._sets(), self.options.data, self.scale, out, listener
         )
         runs = plan(self.experiment, self.scale, self.trials, self.options.seeds, sets, out)
         return Plan(runs, {}, notes)
@@ -98,35 +93,21 @@ class Views:
         found = build_table(self.experiment, self.trials, finished, failed)
         return {**found, "different": list(self.experiment.different)}
 
-    def finish(self, table: dict[str, Any], out: Path) -> list[Path]:
-        """Draw the figures, as PNG files."""
+    def page(self, table: dict[str, Any], out: Path) -> Page:
+        """The page with its figures, which are PNG files."""
         figures, left_out = draw_figures(table, out)
         table |= {"figures": [path.name for path in figures], "left_out": left_out}
-        return figures
-
-    def page(self, table: Mapping[str, Any], out: Path) -> tuple[str, list[Block], list[Section]]:
-        """Headline, head and sections."""
-        return self.experiment.title, views_head(table), views_sections(table, out)
+        title, head = self.experiment.title, views_head(table)
+        return Page(title, head, views_sections(table, out), tuple(figures))
 
 
 def choose_trials(
     experiment: Experiment, scale: str, names: Sequence[str] | None
 ) -> tuple[tuple[Group, Trial], ...]:
-    """The rows of some names, or those of a scale, in the order of the tables.
-
-    Raises:
-        ConfigError: A name is not one of the experiment's.
-    """
+    """The rows of some names, or those of a scale, in the order of the tables."""
     every = tuple(experiment.trials())
-    if names is None:
-        return tuple(pair for pair in every if scale in pair[1].scales)
-    known = [trial.name for _, trial in every]
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"--rows: there is no row '{name}'; there are {', '.join(known)}")
-    if not names:
-        raise ConfigError(f"--rows: names no row; there are {', '.join(known)}")
-    return tuple(pair for pair in every if pair[1].name in names)
+    chosen = choose([trial for _, trial in every], names)
+    return tuple(pair for pair in every if pair[1] in chosen and (names or scale in pair[1].scales))
 
 
 def settings_of(
@@ -183,51 +164,16 @@ def plan(
     return runs
 
 
-def paired(one: Resampled, other: Resampled) -> bool:
-    """Whether two measures are of the same images, with the same resamples."""
-    return one.rows == other.rows and len(one.values) == len(other.values)
-
-
-def _difference(measure: Measure, one: Resampled, other: Resampled) -> dict[str, Any]:
-    """The first less the second, with its interval and what it means for the first."""
-    found: dict[str, Any] = {"value": one.estimate - other.estimate, "low": None, "high": None}
-    told, verdict = difference_of(one, other, smaller=measure.smaller)
-    if told is not None:
-        found |= {"low": told.low, "high": told.high, "p": told.p_value}
-    return found | {"verdict": verdict}
-
-
 def _cells(group: Group, own: Sequence[Finished]) -> dict[str, dict[str, Any]]:
     if not own:
         return {}
     mean = mean_of_seeds([one.measures for one in own])
     cells: dict[str, dict[str, Any]] = {}
-    for measure in group.measures:
-        if measure.name in mean:
-            cells[measure.name] = dict(estimate_of(mean[measure.name]))
-            several = [one.measures[measure.name].estimate for one in own]
-            deviation = float(np.std(several, ddof=1)) if len(several) > 1 else None
-            cells[measure.name]["deviation"] = deviation
+    for name in (measure.name for measure in group.measures if measure.name in mean):
+        several = [one.measures[name].estimate for one in own]
+        deviation = float(np.std(several, ddof=1)) if len(several) > 1 else None
+        cells[name] = {**estimate_of(mean[name]), "deviation": deviation}
     return cells
-
-
-def _run(group: Group, one: Finished) -> dict[str, Any]:
-    budget = one.metrics["budget"]
-    return {
-        "seed": one.run.seed,
-        "steps": budget["steps"],
-        "seconds": budget["seconds"],
-        "images_seen": budget["images"],
-        "measures": {
-            measure.name: one.measures[measure.name].estimate
-            for measure in group.measures
-            if measure.name in one.measures
-        },
-        "machine": one.metrics["machine"],
-        "threads": one.metrics["threads"],
-        "versions": one.metrics["versions"],
-        "settings": one.metrics["settings"],
-    }
 
 
 def _row(
@@ -236,20 +182,13 @@ def _row(
     by_row: Mapping[str, Sequence[Finished]],
     failed: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    own, base = by_row.get(trial.name, ()), by_row.get(group.baseline, ())
-    cells = _cells(group, own)
-    difference = {}
-    common = {one.run.seed for one in own} & {one.run.seed for one in base}
-    if common and trial.name != group.baseline:
-        one, other = (
-            mean_of_seeds([run.measures for run in several if run.run.seed in common])
-            for several in (own, base)
-        )
-        difference = {
-            measure.name: _difference(measure, one[measure.name], other[measure.name])
-            for measure in group.measures
-            if measure.name in one and measure.name in other
-        }
+    own = by_row.get(trial.name, ())
+    cells, base = _cells(group, own), trial.name == group.baseline
+    one, other = (
+        {run.run.seed: run.measures for run in by_row.get(name, ())}
+        for name in (trial.name, group.baseline)
+    )
+    names = [measure.name for measure in group.measures]
     return {
         "name": trial.name,
         "title": trial.title,
@@ -260,8 +199,8 @@ def _row(
             for name, value in trial.paper.items()
             if name in cells
         },
-        "difference": difference,
-        "runs": [_run(group, one) for one in own],
+        "difference": {} if base else compare_rows(one, other, group.measures),
+        "runs": [run.record(names, "images_seen", "settings") for run in own],
         "failed": list(failed),
     }
 
@@ -290,31 +229,6 @@ def _group(
     }
 
 
-def _order(
-    experiment: Experiment, by_row: Mapping[str, Sequence[Finished]], claims: Sequence[Claim]
-) -> dict[str, Any] | None:
-    """Which of the paper's orderings appear; None where no such pair was measured."""
-    known = {measure.name: measure for group in experiment.groups for measure in group.measures}
-    pairs, smaller, told = [], [], []
-    means = {
-        name: mean_of_seeds([one.measures for one in own]) for name, own in by_row.items() if own
-    }
-    for claim in dict.fromkeys(claims):
-        better = means.get(claim.better, {}).get(claim.measure)
-        worse = means.get(claim.worse, {}).get(claim.measure)
-        if better is None or worse is None or not paired(better, worse):
-            continue
-        measure = known[claim.measure]
-        pairs.append((better, worse))
-        smaller.append(measure.smaller)
-        told.append(
-            {"better": claim.better, "worse": claim.worse, "measure": claim.measure}
-            | _difference(measure, better, worse)
-        )
-    found = order_of(pairs, smaller)
-    return None if found is None else found | {"claims": told}
-
-
 def build_table(
     experiment: Experiment,
     trials: Sequence[tuple[Group, Trial]],
@@ -326,10 +240,14 @@ def build_table(
         trial.name: [one for one in finished if one.run.row == trial.name] for _, trial in trials
     }
     groups = {group.name: group for group, _ in trials}
+    measures = {one.name: one for group in experiment.groups for one in group.measures}
+    means = {
+        name: mean_of_seeds([one.measures for one in own]) for name, own in by_row.items() if own
+    }
     return {
         "groups": [
             _group(group, [t for g, t in trials if g.name == group.name], by_row, failures)
             for group in groups.values()
         ],
-        "order": _order(experiment, by_row, experiment.all_claims()),
+        "order": order_of(experiment.all_claims(), means, measures),
     }

@@ -1,16 +1,19 @@
 """Rows compared on shared resamples, against cases worked out by hand."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from cxrtext.evaluation.bootstrap import Resampled, estimate_of
-from cxrtext.experiments.comparison import Trainings, compare_rows, paper_order
+from cxrtext.experiments.comparison import Trainings, interval_text, order_of
+from cxrtext.experiments.comparison import compare_rows as compare
+from cxrtext.experiments.experiment import Measure, Trial, claims_of
 from cxrtext.experiments.measures import Measures, mean_of_seeds
 from cxrtext.experiments.papers.table1 import MEASURES
 from cxrtext.experiments.questions import (
     answer_questions,
     by_verdict,
-    difference_text,
     direction,
     helps,
     trade,
@@ -26,6 +29,17 @@ def one(value: float, values: np.ndarray | None = None) -> Resampled:
 
 def row(**values: float) -> Measures:
     return {name: one(value) for name, value in values.items()}
+
+
+def compare_rows(first: Trainings | None, second: Trainings | None) -> dict[str, dict[str, Any]]:
+    return compare(first, second, MEASURES.values())
+
+
+def paper_order(
+    rows: dict[str, Measures], paper: dict[str, dict[str, float]]
+) -> dict[str, Any] | None:
+    trials = [Trial(name, name, {}, figures) for name, figures in paper.items() if name in rows]
+    return order_of(claims_of(trials, [Measure("AUC")]), rows, MEASURES)
 
 
 def found(**verdicts: str) -> dict[str, dict[str, str]]:
@@ -77,7 +91,7 @@ def test_without_resamples_there_is_no_interval_and_no_claim() -> None:
     assert estimate_of(first) == {"value": 0.8, "low": None, "high": None}
     told = compare_rows({0: {"AUC": first}}, {0: {"AUC": second}})["AUC"]
     assert (told["low"], told["p"], told["verdict"]) == (None, None, "not told apart")
-    assert difference_text("AUC", told) == "+0.300"
+    assert interval_text(told, 3, "+") == "+0.300"
 
 
 def test_the_papers_order_is_counted_over_its_pairs() -> None:

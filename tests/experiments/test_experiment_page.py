@@ -9,16 +9,17 @@ import pytest
 
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.evaluation.bootstrap import Resampled
+from cxrtext.experiments.experiment import choose
 from cxrtext.experiments.measures import Measures, read_measures, write_measures
 from cxrtext.experiments.page import table1_head, table1_sections
-from cxrtext.experiments.papers.table1 import choose_rows
+from cxrtext.experiments.papers.table1 import TABLE1
 from cxrtext.experiments.processes import Finished, Run
 from cxrtext.experiments.runner import read_finished, require_finished
 from cxrtext.experiments.table1 import build_table
 from cxrtext.files import write_sealed
 from cxrtext.page import markdown
 
-ROWS = choose_rows(["lse-nl", "dcl-eta-lm", "remove-by-text"])
+ROWS = choose(TABLE1, ["lse-nl", "dcl-eta-lm", "remove-by-text"])
 
 
 def metrics(name: str) -> dict[str, Any]:

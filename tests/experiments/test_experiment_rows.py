@@ -6,7 +6,8 @@ import pytest
 
 from cxrtext.config import Config, load_config
 from cxrtext.experiments import ExperimentOptions
-from cxrtext.experiments.papers.table1 import MEASURES, SCALES, TABLE1, choose_rows
+from cxrtext.experiments.experiment import choose
+from cxrtext.experiments.papers.table1 import MEASURES, SCALES, TABLE1
 from cxrtext.experiments.preparation import Prepared
 from cxrtext.experiments.runner import check_run
 from cxrtext.experiments.stages import first_difference
@@ -64,8 +65,11 @@ def test_rows_that_lack_their_table_are_named(prepared: Prepared, tmp_path: Path
 
 
 def test_rows_stand_in_the_order_of_the_table() -> None:
-    assert [row.name for row in choose_rows(["dcl-eta-lm", "biovil"])] == ["biovil", "dcl-eta-lm"]
-    assert choose_rows(None) == TABLE1
+    assert [row.name for row in choose(TABLE1, ["dcl-eta-lm", "biovil"])] == [
+        "biovil",
+        "dcl-eta-lm",
+    ]
+    assert choose(TABLE1, None) == TABLE1
     for row in TABLE1:
         assert set(row.paper) in (set(MEASURES), set())
 

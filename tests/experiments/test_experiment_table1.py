@@ -16,7 +16,8 @@ import pytest
 
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome, run_experiment
-from cxrtext.experiments.papers.table1 import MEASURES, Row, choose_rows
+from cxrtext.experiments.experiment import Trial, choose
+from cxrtext.experiments.papers.table1 import MEASURES, TABLE1
 from cxrtext.files import read_sealed, write_sealed
 
 ROWS = ("lse-nl", "dcl-eta-lm")
@@ -122,10 +123,10 @@ def test_a_finished_experiment_repeats_nothing(whole: tuple[Path, Outcome]) -> N
 def test_a_row_that_cannot_be_trained_is_told_and_the_others_go_on(
     whole: tuple[Path, Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = Row("wrong", "a wrong row", {"model": {"similarity": "none such"}})
-    missing = Row("blind", "a row without its table", {}, needs="weather.csv")
-    rows = (*choose_rows(ROWS), wrong, missing)
-    monkeypatch.setattr("cxrtext.experiments.table1.choose_rows", lambda _: rows)
+    wrong = Trial("wrong", "a wrong row", {"model": {"similarity": "none such"}})
+    missing = Trial("blind", "a row without its table", {}, needs="weather.csv")
+    rows = (*choose(TABLE1, ROWS), wrong, missing)
+    monkeypatch.setattr("cxrtext.experiments.table1.choose", lambda *_: rows)
     outcome = again(whole[0])
     blind, other = outcome.failed
     assert blind == f"blind: {whole[0] / 'data'}: holds no weather.csv, which this row needs"

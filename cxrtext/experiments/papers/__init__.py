@@ -3,24 +3,14 @@
 from collections.abc import Mapping
 
 from cxrtext.experiments.experiment import Experiment
+from cxrtext.experiments.papers.cclk import FAIR_CCLK, HARDNEG_CCLK, WEAKSUP_CCLK
 from cxrtext.experiments.papers.cifar10_r import CIFAR10_R
 from cxrtext.experiments.papers.conditional_uniformity import CONDITIONAL_UNIFORMITY
-from cxrtext.experiments.papers.fair_cclk import FAIR_CCLK
-from cxrtext.experiments.papers.hardneg_cclk import HARDNEG_CCLK
 from cxrtext.experiments.papers.positive_debiased import POSITIVE_DEBIASED
-from cxrtext.experiments.papers.weaksup_cclk import WEAKSUP_CCLK
 
-SMALL_EXPERIMENTS: Mapping[str, Experiment] = {
-    one.name: one
-    for one in (
-        CIFAR10_R,
-        POSITIVE_DEBIASED,
-        CONDITIONAL_UNIFORMITY,
-        FAIR_CCLK,
-        HARDNEG_CCLK,
-        WEAKSUP_CCLK,
-    )
-}
+_ALL = (CIFAR10_R, POSITIVE_DEBIASED, CONDITIONAL_UNIFORMITY, FAIR_CCLK, HARDNEG_CCLK, WEAKSUP_CCLK)
+
+SMALL_EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in _ALL}
 """In the order of the papers."""
 
 EXPERIMENTS: Mapping[str, str] = {

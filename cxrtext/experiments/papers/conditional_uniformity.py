@@ -1,69 +1,41 @@
 """CAU section 3: alignment and uniformity that know of metadata."""
 
-from typing import Any
-
-from cxrtext.experiments.experiment import Claim, Experiment, Group, Measure, Scale, Trial
-
-LARGE = ("gpu", "paper")
+from cxrtext.experiments.experiment import SCALES, Claim, Experiment, Group, Measure, Scale, Trial
+from cxrtext.experiments.papers.recipes import ADAM, LARGE, RADIOGRAPHS, cpu, row, smoke
 
 
-def _objective(name: str, **more: Any) -> dict[str, Any]:
-    return {"objective": {"name": name, **more}}
-
-
-def _conditional(condition: tuple[str, ...]) -> tuple[tuple[str, str, dict[str, Any]], ...]:
-    name = "conditional-alignment-uniformity"
-    return (
-        ("y-aware", "y-Aware InfoNCE", _objective("y-aware", condition=condition)),
-        (
-            "conditional",
-            "conditional alignment + uniformity",
-            _objective(name, condition=condition),
+def _rows(
+    start: str, condition: tuple[str, ...], *more: Trial, plain: tuple[str, ...]
+) -> list[Trial]:
+    """Alignment + uniformity stands at the scales ``plain``, the others at all."""
+    conditional = "conditional-alignment-uniformity"
+    return [
+        row(f"{start}simclr", "SimCLR", "info-nce"),
+        *more,
+        row(
+            f"{start}alignment-uniformity", "alignment + uniformity", "alignment-uniformity",
+            scales=plain,
         ),
-    )
+        row(f"{start}y-aware", "y-Aware InfoNCE", "y-aware", condition=condition),
+        row(
+            f"{start}conditional", "conditional alignment + uniformity", conditional,
+            condition=condition,
+        ),
+    ]  # fmt: skip
 
 
 LABELS = Group(
-    "cifar10",
-    "CIFAR-10, labels as metadata (figure 2)",
-    "cifar10",
-    "classes",
-    (Measure("acc@1"), Measure("acc@5")),
-    "simclr",
-    (
-        Trial("simclr", "SimCLR", _objective("info-nce")),
-        Trial("supcon", "SupCon", _objective("supervised")),
-        Trial(
-            "alignment-uniformity",
-            "alignment + uniformity",
-            _objective("alignment-uniformity"),
-        ),
-        *(Trial(name, title, objective) for name, title, objective in _conditional(("class",))),
-    ),
-)
+    "cifar10", "CIFAR-10, labels as metadata (figure 2)", "cifar10", "classes",
+    (Measure("acc@1"), Measure("acc@5")), "simclr",
+    tuple(_rows("", ("class",), row("supcon", "SupCon", "supervised"), plain=SCALES)),
+)  # fmt: skip
 
 PHANTOMS = Group(
     "phantoms",
     "Drawn radiographs, age and sex as metadata, findings as the question (for figure 3)",
-    "phantoms-age-sex",
-    "findings",
-    (Measure("AUC", 3),),
-    "phantom-simclr",
-    (
-        Trial("phantom-simclr", "SimCLR", _objective("info-nce")),
-        Trial(
-            "phantom-alignment-uniformity",
-            "alignment + uniformity",
-            _objective("alignment-uniformity"),
-            scales=LARGE,
-        ),
-        *(
-            Trial(f"phantom-{name}", title, objective)
-            for name, title, objective in _conditional(("age", "sex"))
-        ),
-    ),
-    {"augmentation": {"scale": (0.5, 1.0), "flip": 0.0, "grey": 0.0}},
-)
+    "phantoms-age-sex", "findings", (Measure("AUC", 3),), "phantom-simclr",
+    tuple(_rows("phantom-", ("age", "sex"), plain=LARGE)), RADIOGRAPHS,
+)  # fmt: skip
 
 _PAIRS = (
     *((name, "simclr", "acc@1") for name in ("supcon", "y-aware", "conditional")),
@@ -82,35 +54,17 @@ CONDITIONAL_UNIFORMITY = Experiment(
     question="do losses that know of metadata beat SimCLR, and conditional uniformity y-Aware?",
     given="cifar10",
     groups=(LABELS, PHANTOMS),
-    settings={
-        "encoder": "resnet18",
-        "width": 64,
-        "head": (512, 128),
-        "batch": 1024,
-        "epochs": 200,
-        "lr": 1e-3,
-        "weight_decay": 5e-5,
-        "gamma_sq": 10.0,
-        "optimizer": "adam",
-    },
+    settings={**ADAM, "batch": 1024, "epochs": 200, "weight_decay": 5e-5, "gamma_sq": 10.0},
     scales={
-        "smoke": Scale(
-            {"width": 2, "head": (16, 8), "batch": 16, "steps": 3},
-            train=200, test=100, studies=120, epochs=2, resamples=50, device="cpu",
-        ),
-        "cpu": Scale(
-            {"width": 16, "head": (128, 128), "batch": 64, "steps": 200},
-            train=10_000, studies=3000, device="cpu",
-        ),
+        "smoke": smoke(200, studies=120),
+        "cpu": cpu(200, studies=3000),
         "gpu": Scale(
             {"batch": 512, "steps": 500, "precision": "bfloat16"},
             {"phantoms": {"batch": 128, "steps": 800}},
             studies=12_000, side=64,
         ),
         "paper": Scale(
-            {},
-            {"phantoms": {"batch": 64, "lr": 1e-4, "epochs": 50}},
-            studies=20_000, side=64,
+            {}, {"phantoms": {"batch": 64, "lr": 1e-4, "epochs": 50}}, studies=20_000, side=64
         ),
     },
     claims=tuple(Claim(*pair) for pair in _PAIRS),

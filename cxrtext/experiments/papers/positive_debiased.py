@@ -2,33 +2,49 @@
 
 from typing import Any
 
-from cxrtext.experiments.experiment import Claim, Experiment, Group, Measure, Scale, Trial
+from cxrtext.experiments.experiment import (
+    SCALES,
+    Claim,
+    Experiment,
+    Group,
+    Measure,
+    Scale,
+    Settings,
+    Trial,
+)
+from cxrtext.experiments.papers.recipes import ADAM, LARGE, cpu, row, smoke
 
 MEASURES = (Measure("acc@1", 2), Measure("acc@5", 2))
 TAU = 0.1
 """τ⁺ of ten equal classes."""
 
-N_PAIR: dict[str, Any] = {"objective": {"name": "info-nce"}}
-NEGATIVE: dict[str, Any] = {"objective": {"name": "dcl-eta", "eta": TAU}}
-POSITIVE: dict[str, Any] = {"objective": {"name": "positive-debiased", "tau_plus": TAU}}
-LARGE = ("gpu", "paper")
+
+def _n_pair(ending: str, settings: Settings, **more: Any) -> Trial:
+    return row(f"n-pair{ending}", "N-pair (InfoNCE)", "info-nce", settings=settings, **more)
 
 
-def _several(m: int, aggregate: str, acc1: float, acc5: float, batch: int | None = None) -> Trial:
+def _negative(ending: str, settings: Settings, title: str = "", **more: Any) -> Trial:
+    full = f"negative-debiased{title}"
+    return row(f"negative{ending}", full, "dcl-eta", eta=TAU, settings=settings, **more)
+
+
+def _positive(
+    ending: str, settings: Settings, title: str = "", *paper: float, **more: Any
+) -> Trial:
+    figures = dict(zip((one.name for one in MEASURES), paper, strict=False))
+    full = f"positive-debiased{title}"
+    return row(
+        f"positive{ending}", full, "positive-debiased", figures, tau_plus=TAU, settings=settings,
+        **more,
+    )  # fmt: skip
+
+
+def _several(m: int, aggregate: str, *paper: float) -> Trial:
     how = "loss-combination" if aggregate == "loss" else "pos-grouping"
-    settings = {**POSITIVE, "positives": m, "aggregate": aggregate}
-    return Trial(
-        f"positive-{m}-{aggregate}",
-        f"positive-debiased, M = {m}, {how}" + (f", batch {batch}" if batch else ""),
-        settings | ({"batch": batch} if batch else {}),
-        {"acc@1": acc1, "acc@5": acc5},
-        scales=LARGE if m > 2 else ("smoke", "cpu", *LARGE),
-    )
-
-
-def _negative(m: int) -> Trial:
-    settings = {**NEGATIVE, "positives": m, "aggregate": "group"}
-    return Trial(f"negative-{m}", f"negative-debiased, M = {m}", settings, scales=LARGE)
+    settings = {"positives": m, "aggregate": aggregate, **({"batch": 64} if m == 4 else {})}
+    title = f", M = {m}, {how}" + (", batch 64" if m == 4 else "")
+    scales = LARGE if m == 4 else SCALES
+    return _positive(f"-{m}-{aggregate}", settings, title, *paper, scales=scales)
 
 
 def _group(name: str, title: str, baseline: str, *trials: Trial) -> Group:
@@ -37,58 +53,40 @@ def _group(name: str, title: str, baseline: str, *trials: Trial) -> Group:
 
 CLEAN = {"without_same_class": True}
 BLURRED = {"augmentation": {"blur": 0.3}}
+GROUPED = {"positives": 2, "aggregate": "group"}
 
 GROUPS = (
     _group(
-        "losses",
-        "One positive (figure 1)",
-        "n-pair",
-        Trial("n-pair", "N-pair (InfoNCE)", N_PAIR),
-        Trial("negative", "negative-debiased", NEGATIVE),
-        Trial("positive", "positive-debiased", POSITIVE, {"acc@1": 76.76, "acc@5": 98.61}),
+        "losses", "One positive (figure 1)", "n-pair",
+        _n_pair("", {}), _negative("", {}), _positive("", {}, "", 76.76, 98.61),
     ),
     _group(
-        "positives",
-        "Several positives (table 1, figures 4 and 5)",
-        "positive",
-        _negative(2),
-        _several(2, "group", 80.1, 98.86),
-        _several(2, "loss", 80.5, 98.93),
-        _several(4, "group", 81.75, 99.01, 64),
-        _several(4, "loss", 82.44, 99.25, 64),
+        "positives", "Several positives (table 1, figures 4 and 5)", "positive",
+        _negative("-2", GROUPED, ", M = 2", scales=LARGE),
+        _several(2, "group", 80.1, 98.86), _several(2, "loss", 80.5, 98.93),
+        _several(4, "group", 81.75, 99.01), _several(4, "loss", 82.44, 99.25),
     ),
     _group(
-        "clean",
-        "Without false negatives, removed by label (figure 2)",
-        "negative-clean",
-        Trial("n-pair-clean", "N-pair (InfoNCE)", N_PAIR | CLEAN, scales=LARGE),
-        Trial("negative-clean", "negative-debiased", NEGATIVE | CLEAN),
-        Trial("positive-clean", "positive-debiased", POSITIVE | CLEAN),
+        "clean", "Without false negatives, removed by label (figure 2)", "negative-clean",
+        _n_pair("-clean", CLEAN, scales=LARGE), _negative("-clean", CLEAN),
+        _positive("-clean", CLEAN),
     ),
     _group(
-        "blurred",
-        "More false positives, by blur with probability 0.3 (figure 3)",
+        "blurred", "More false positives, by blur with probability 0.3 (figure 3)",
         "n-pair-blurred",
-        Trial("n-pair-blurred", "N-pair (InfoNCE)", N_PAIR | BLURRED),
-        Trial("negative-blurred", "negative-debiased", NEGATIVE | BLURRED),
-        Trial("positive-blurred", "positive-debiased", POSITIVE | BLURRED),
+        _n_pair("-blurred", BLURRED), _negative("-blurred", BLURRED),
+        _positive("-blurred", BLURRED),
     ),
-)
+)  # fmt: skip
 
 _PAIRS = (
-    ("positive", "negative"),
-    ("positive", "n-pair"),
-    ("negative", "n-pair"),
-    ("positive-2-group", "positive"),
-    ("positive-2-loss", "positive"),
-    ("positive-4-group", "positive"),
-    ("positive-4-loss", "positive"),
-    ("negative-2", "negative"),
-    ("positive-2-loss", "negative-2"),
-    ("positive-clean", "negative-clean"),
-    ("positive-blurred", "negative-blurred"),
+    ("positive", "negative"), ("positive", "n-pair"), ("negative", "n-pair"),
+    ("positive-2-group", "positive"), ("positive-2-loss", "positive"),
+    ("positive-4-group", "positive"), ("positive-4-loss", "positive"),
+    ("negative-2", "negative"), ("positive-2-loss", "negative-2"),
+    ("positive-clean", "negative-clean"), ("positive-blurred", "negative-blurred"),
     ("positive-blurred", "n-pair-blurred"),
-)
+)  # fmt: skip
 
 POSITIVE_DEBIASED = Experiment(
     name="positive-debiased",
@@ -99,26 +97,10 @@ POSITIVE_DEBIASED = Experiment(
     "so with several positives, and under false positives?",
     given="cifar10",
     groups=GROUPS,
-    settings={
-        "encoder": "resnet18",
-        "width": 64,
-        "head": (512, 128),
-        "batch": 512,
-        "epochs": 50,
-        "lr": 1e-3,
-        "weight_decay": 1e-6,
-        "gamma_sq": 2.0,
-        "optimizer": "adam",
-    },
+    settings={**ADAM, "batch": 512, "epochs": 50},
     scales={
-        "smoke": Scale(
-            {"width": 2, "head": (16, 8), "batch": 16, "steps": 3},
-            train=200, test=100, epochs=2, resamples=50, device="cpu",
-        ),
-        "cpu": Scale(
-            {"width": 16, "head": (128, 128), "batch": 64, "steps": 160},
-            train=10_000, device="cpu",
-        ),
+        "smoke": smoke(200),
+        "cpu": cpu(160),
         "gpu": Scale({"steps": 500, "precision": "bfloat16"}),
         "paper": Scale({}),
     },
@@ -131,4 +113,4 @@ POSITIVE_DEBIASED = Experiment(
         "At scale gpu, M = 4 at batch 64 has as many steps as the other rows, so it sees fewer "
         "images; at scale paper all rows have the same number of epochs.",
     ),
-)  # fmt: skip
+)
