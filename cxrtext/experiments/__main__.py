@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(f"error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        _say("stopped; run the same command again to go on")
+        _say("stopped; run the same command again to resume")
         return 130
     print(json.dumps(outcome.data, indent=2) if options.json else outcome.page)  # noqa: T201
     for line in outcome.failed:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from cxrtext.config import Clustered, Config, load_config, read_objective
 from cxrtext.errors import CxrTextError
 from cxrtext.evaluation import Evaluation, Settings, area_under_curve, evaluate
 from cxrtext.evaluation.bootstrap import Resampled, draw
-from cxrtext.experiments.data.images import ImageSet, read_set
+from cxrtext.experiments.data.images import Floats, ImageSet, read_set
 from cxrtext.experiments.measures import (
     FORMAT,
     JOB,
@@ -45,6 +45,7 @@ from cxrtext.files import read_sealed, replacing, write_sealed
 from cxrtext.images.cache import DecodedCache
 from cxrtext.training import Listener, train
 from cxrtext.training.initialization import choose_device
+from cxrtext.training.loop import StepReport
 from cxrtext.training.metadata import Columns, Kind, cluster
 
 SPENT, TRAINED = "spent.json", "trained.json"
@@ -57,18 +58,6 @@ FEATURES = "features.npz"
 """Features of test images, for a picture of them."""
 
 MOST_FEATURES = 1000
-
-
-class _Step(Protocol):
-    """What is read of a step's report."""
-
-    @property
-    def step(self) -> int:
-        """The step, from 1."""
-
-    @property
-    def loss(self) -> float:
-        """Its mean loss."""
 
 
 def end_with_parent() -> None:
@@ -101,7 +90,7 @@ def listener_of(folder: Path) -> Listener:
     before, begun = seconds_spent(folder), time.monotonic()
     last = [begun]
 
-    def step(report: _Step, total: int) -> None:
+    def step(report: StepReport, total: int) -> None:
         now = time.monotonic()
         if report.step < total and now - last[0] < NOTE_SECONDS:
             return
@@ -189,12 +178,7 @@ def view_settings(plain: Mapping[str, Any]) -> ViewSettings:
 
 
 def view_set(held: ImageSet, settings: ViewSettings) -> ViewSet:
-    """The training images of a set with what the objective reads of them.
-
-    Args:
-        held: The set.
-        settings: Clusters are made of its metadata where the objective wants them.
-    """
+    """The training images of a set with what the objective reads, such as clusters of metadata."""
     metadata, kinds = held.metadata, held.kinds
     section = settings.objective
     if metadata is not None and isinstance(section, Clustered):
@@ -208,21 +192,13 @@ def view_set(held: ImageSet, settings: ViewSettings) -> ViewSet:
     )
 
 
-def _clusters(
-    values: np.ndarray[Any, np.dtype[np.float32]],
-    kinds: tuple[Kind, ...],
-    clusters: int | None,
-    seed: int,
-) -> np.ndarray[Any, np.dtype[np.float32]]:
+def _clusters(values: Floats, kinds: tuple[Kind, ...], clusters: int | None, seed: int) -> Floats:
     """K-means of metadata, or its distinct rows, [n, 1]."""
     if clusters is None:
         _, codes = np.unique(values, axis=0, return_inverse=True)
-        distinct: np.ndarray[Any, np.dtype[np.float32]] = codes.reshape(-1, 1).astype(np.float32)
-        return distinct
+        return np.asarray(codes.reshape(-1, 1), dtype=np.float32)
     fit = np.ones(len(values), dtype=np.bool_)
-    found: np.ndarray[Any, np.dtype[np.float32]] = cluster(
-        Columns(kinds, values), fit, min(clusters, len(values)), seed
-    )
+    found: Floats = cluster(Columns(kinds, values), fit, min(clusters, len(values)), seed)
     return found
 
 

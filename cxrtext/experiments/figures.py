@@ -164,7 +164,7 @@ def draw_trade(table: Table, path: Path) -> Path:
             + (
                 " (smaller is better)"
                 if group["measures"][1]["smaller"]
-                else " (larger: less colour in the features)"
+                else " (larger: less color in the features)"
             )
         )
         axes.set_ylabel(first)

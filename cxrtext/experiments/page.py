@@ -114,7 +114,7 @@ def _table1_order(order: Mapping[str, Any] | None) -> str:
         return NO_ORDER
     claim = ""
     if order["low"] is not None:
-        claim = " Whether the paper's order as a whole appears is not told: the interval holds 0."
+        claim = " Whether the paper's order as a whole appears is not clear: the interval holds 0."
         if order["low"] > 0:
             claim = " More pairs stand in the paper's order than against it."
         elif order["high"] < 0:
@@ -142,8 +142,10 @@ def table1_head(table: Mapping[str, Any]) -> list[Block]:
         f"for the number of comparisons: of the {compared} with LSE+NL, about {compared / 20:.1f} "
         "would leave out 0 by chance alone.",
     ]
-    left_out = sample["left_out"]
-    return [*map(Text, parts), *([Text("Left out:"), Bullets(left_out)] if left_out else [])]
+    head: list[Block] = [Text(part) for part in parts]
+    if sample["left_out"]:
+        head += [Text("Left out:"), Bullets(sample["left_out"])]
+    return head
 
 
 def failed_lines(rows: Sequence[Mapping[str, Any]], title: str) -> list[str]:
@@ -205,7 +207,8 @@ def views_rows(group: Mapping[str, Any]) -> list[list[str]]:
 
 def views_differences(group: Mapping[str, Any]) -> list[list[str]]:
     """Each row less the baseline with a verdict, and the paper's difference where it has one."""
-    base = next((row["paper"] for row in group["rows"] if row["name"] == group["baseline"]), {})
+    papers = {row["name"]: row["paper"] for row in group["rows"]}
+    base = papers.get(group["baseline"], {})
     lines = [["row", *(measure["name"] for measure in group["measures"])]]
     for row in group["rows"]:
         cells = []
@@ -240,7 +243,7 @@ def order_text(order: Mapping[str, Any] | None) -> list[Text]:
     if order is None:
         return [Text(NO_ORDER)]
     agree, contrary = order["agree told apart"], order["contrary told apart"]
-    verdict = "At this scale it cannot be told whether the paper's order appears."
+    verdict = "At this scale it is not clear whether the paper's order appears."
     if agree and contrary:
         verdict = (
             f"The paper's order appears in {agree} of the {agree + contrary} pairs that can be "

@@ -188,7 +188,7 @@ def _row(
 ) -> dict[str, Any]:
     mean = mean_of_seeds([one.measures for one in finished]) if finished else {}
     (base,) = (one for one in TABLE1 if one.name == BASELINE)
-    against = (trainings.get(name) for name in (row.name, BASELINE))
+    own, other = trainings.get(row.name), trainings.get(BASELINE)
     return {
         "name": row.name,
         "title": row.title,
@@ -200,7 +200,7 @@ def _row(
             if name.startswith(OF_FINDING)
         },
         "paper_auc_by_finding": dict(row.paper_auc),
-        "difference": {} if row is base else compare_rows(*against, MEASURES.values()),
+        "difference": {} if row is base else compare_rows(own, other, MEASURES.values()),
         "paper_difference": {
             name: round(value - base.paper[name], 3) for name, value in row.paper.items()
         },

@@ -16,7 +16,7 @@ from cxrtext.experiments.simclr.augment import (
     simclr,
 )
 
-STILL = SimclrSpec(scale=(1, 1), ratio=(1, 1), flip=0, jitter=0, grey=0)
+STILL = SimclrSpec(scale=(1, 1), ratio=(1, 1), flip=0, jitter=0, gray=0)
 
 
 def pictures(count: int = 4, channels: int = 3, size: int = 12, seed: int = 0) -> Tensor:
@@ -109,7 +109,7 @@ def test_the_whole_image_where_no_window_fits() -> None:
 @pytest.mark.parametrize("turn", [-0.5, -0.23, 0.0, 0.07, 0.41])
 def test_hue_against_colorsys(turn: float) -> None:
     images = pictures(2).float() / 255
-    images[0, :, 0, 0] = 0.5  # grey has no hue
+    images[0, :, 0, 0] = 0.5  # gray has no hue
     images[0, :, 0, 1] = torch.tensor([1.0, 0.0, 0.0])
     images[0, :, 0, 2] = torch.tensor([0.3, 0.7, 0.7])
     amounts = torch.tensor([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [turn, turn]])
@@ -138,10 +138,10 @@ def test_brightness_contrast_and_saturation_against_pil(part: str, factor: float
 
 def test_grey_and_one_channel() -> None:
     images = pictures(4)
-    grey = seen(images, SimclrSpec(scale=(1, 1), ratio=(1, 1), flip=0, jitter=0, grey=1))
+    gray = seen(images, SimclrSpec(scale=(1, 1), ratio=(1, 1), flip=0, jitter=0, gray=1))
     luma = np.asarray(Image.fromarray(images[0].permute(1, 2, 0).numpy()).convert("L"))
-    assert torch.allclose(grey[:, 0], grey[:, 2])
-    assert np.abs(grey[0, 0].numpy() * 255 - luma).max() <= 1
+    assert torch.allclose(gray[:, 0], gray[:, 2])
+    assert np.abs(gray[0, 0].numpy() * 255 - luma).max() <= 1
     one = images[:, :1]
     amounts = torch.tensor([[0.8], [1.3], [0.2], [0.4]]).expand(4, 4)
     colourless = amounts.clone()
@@ -150,7 +150,7 @@ def test_grey_and_one_channel() -> None:
 
 
 def test_how_often_and_how_much() -> None:
-    spec = SimclrSpec(jitter=0.8, brightness=0.4, hue=0.1, grey=0.2, blur=0.3)
+    spec = SimclrSpec(jitter=0.8, brightness=0.4, hue=0.1, gray=0.2, blur=0.3)
     draws = draw_simclr(20_000, spec, torch.Generator().manual_seed(0))
     brightness, hue, coloured = draws.values[5], draws.values[8], draws.values[9]
     assert float((brightness == 1).float().mean()) == pytest.approx(0.2, abs=0.01)

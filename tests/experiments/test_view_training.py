@@ -107,7 +107,7 @@ def test_a_finished_run_takes_no_step_and_writes_its_encoder_again(tmp_path: Pat
 
 def test_it_learns_to_tell_images_and_the_seed_decides(tmp_path: Path) -> None:
     data = images()
-    gentle = SimclrSpec(scale=(0.6, 1.0), grey=0.0, hue=0.0)
+    gentle = SimclrSpec(scale=(0.6, 1.0), gray=0.0, hue=0.0)
     settings = replace(SETTINGS, steps=40, lr=1e-2, gamma_sq=10.0, augmentation=gentle, log_every=1)
     start = train_views(data, replace(settings, steps=1), tmp_path / "one", device="cpu")
     end = train_views(data, settings, tmp_path / "many", device="cpu")
@@ -177,7 +177,7 @@ def test_features_are_of_frozen_norms_and_of_the_training_images_statistics(
     [
         ({"steps": 3}, "steps was 2 and is now 3"),
         ({"head": (8, 8)}, r"head was \[16, 8\] and is now \[8, 8\]"),
-        ({"augmentation": SimclrSpec(grey=0.0)}, "augmentation.grey was 0.2 and is now 0.0"),
+        ({"augmentation": SimclrSpec(gray=0.0)}, "augmentation.gray was 0.2 and is now 0.0"),
         (
             {"objective": read_objective({"name": "dcl-eta"})},
             "objective.name was info-nce and is now dcl-eta",

@@ -13,7 +13,7 @@ from cxrtext.experiments.data.images import Pixels, SmallImages, assemble, read_
 PARTS = {"train": "train", "test": "t10k"}
 UNSIGNED_BYTES = 0x08
 DIGIT = 128
-"""Grey value from which on a pixel of MNIST belongs to the stroke."""
+"""Gray value from which on a pixel of MNIST belongs to the stroke."""
 
 SIDE = 32
 

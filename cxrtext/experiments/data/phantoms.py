@@ -1,4 +1,4 @@
-"""Drawn radiographs as small grey images, with what the drawing knows of each."""
+"""Drawn radiographs as small gray images, with what the drawing knows of each."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,8 +52,8 @@ def read_images(folder: Path, studies: Sequence[PhantomStudy], side: int) -> Pix
         path = folder / "images" / f"{study.study_id}.png"
         try:
             with Image.open(path) as image:
-                grey = image.convert("L").resize((side, side), Image.Resampling.BOX)
-                pixels[row, 0] = np.asarray(grey)
+                gray = image.convert("L").resize((side, side), Image.Resampling.BOX)
+                pixels[row, 0] = np.asarray(gray)
         except (OSError, ValueError, SyntaxError) as error:
             raise DataError(
                 f"{path}: not readable ({type(error).__name__}); remove the folder, and the "
@@ -113,7 +113,7 @@ def _metadata(
     rows = [attributes(study.patient.state) for study in studies]
     columns = tuple(rows[0])
     marks = np.array([list(row.values()) for row in rows], dtype=np.float32)
-    # Left as 0 and 1: standardised, the rarest would count for most.
+    # Left as 0 and 1: standardized, the rarest would count for most.
     return marks, (number,) * len(columns), columns
 
 

@@ -1,4 +1,4 @@
-"""One way in for every file of small images, told apart by what is there."""
+"""One way in for every file of small images, detected from what is there."""
 
 from pathlib import Path
 from typing import Any

@@ -94,7 +94,7 @@ def _color_mnist(given: SmallImages) -> ImageSet:
         train=parts[0],
         test=parts[1],
         labels=given.train_labels,
-        # Not centred: about their mean, colors have a cosine that no constant can follow, and
+        # Not centered: about their mean, colors have a cosine that no constant can follow, and
         # Fair-CCLK's estimate then falls to its floor when all images are embedded alike.
         metadata=colors / colors.std(axis=0),
         kinds=("number",) * 3,

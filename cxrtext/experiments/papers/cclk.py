@@ -4,6 +4,7 @@ Source: Tsai et al. 2022 (CCL-K).
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from cxrtext.experiments.experiment import (
     SCALES,
@@ -55,7 +56,7 @@ def _kernel(
     """A row of a kernel: name is "Fair", "WeaklySup" or "HardNeg"."""
     objective = f"{_SHORT[name]}-cclk"
     compared = {"name": kernel, **({} if sigma is None else {"sigma": sigma})}
-    keys = {"condition": condition} if condition else {}
+    keys: dict[str, Any] = {"condition": condition} if condition else {}
     title = f"{name}-CCLK, {kernel}"
     return row(
         f"{objective}-{kernel}", title, objective, paper, scales=scales, kernel=[compared], **keys
@@ -127,7 +128,7 @@ WEAKSUP_CCLK = Experiment(
 )  # fmt: skip
 
 DIGITS = Group(
-    "color-mnist", "ColorMNIST: the digit, and how badly the color is told (tables 3, 5 and 8)",
+    "color-mnist", "ColorMNIST: the digit, and how poorly the color is predicted (tables 3, 5 and 8)",
     "color-mnist", "digit-color",
     (Measure("accuracy", apart=0.9), Measure("color MSE", apart=5.0)), "info-nce",
     (
@@ -151,7 +152,7 @@ DIGITS = Group(
 )  # fmt: skip
 
 SITES = Group(
-    "phantoms", "Drawn radiographs: findings, and how badly the site is told", "phantoms-site",
+    "phantoms", "Drawn radiographs: findings, and how poorly the site is predicted", "phantoms-site",
     "findings-site", (Measure("AUC", 3), Measure("site accuracy", smaller=True)),
     "phantom-info-nce",
     (

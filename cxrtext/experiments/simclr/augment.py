@@ -2,7 +2,7 @@
 
 What each image gets is drawn on the CPU (:func:`draw_simclr`), apart from the pixels, as in
 :mod:`cxrtext.images.augment`.  The parts come in a fixed order: crop and flip, brightness,
-contrast, saturation, hue, grey, blur.
+contrast, saturation, hue, gray, blur.
 """
 
 import math
@@ -26,9 +26,9 @@ class SimclrSpec:
     """How strongly images are changed; the defaults are SimCLR's for CIFAR-10.
 
     ``scale`` and ``ratio`` are the least and largest share of the area in a window, and width over
-    height.  ``flip``, ``jitter`` (of brightness, contrast, saturation and hue), ``grey`` and
+    height.  ``flip``, ``jitter`` (of brightness, contrast, saturation and hue), ``gray`` and
     ``blur`` are probabilities; the amounts the largest relative changes, of the hue in turns of
-    the color circle, at most 1/2.  Saturation, hue and grey do nothing to images of one channel.
+    the color circle, at most 1/2.  Saturation, hue and gray do nothing to images of one channel.
     ``blur_sigma`` and ``blur_size`` (odd) are in pixels.
 
     Source: Chen et al. 2020 (SimCLR), sections A and B.9; strength 0.5.
@@ -42,13 +42,13 @@ class SimclrSpec:
     contrast: float = 0.4
     saturation: float = 0.4
     hue: float = 0.1
-    grey: float = 0.2
+    gray: float = 0.2
     blur: float = 0.0
     blur_sigma: tuple[float, float] = (0.1, 2.0)
     blur_size: int = 3
 
     def __post_init__(self) -> None:
-        for name in ("flip", "jitter", "brightness", "contrast", "saturation", "grey", "blur"):
+        for name in ("flip", "jitter", "brightness", "contrast", "saturation", "gray", "blur"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must lie in [0, 1], not {getattr(self, name)}")
         if not 0 <= self.hue <= 0.5:
@@ -69,7 +69,7 @@ class SimclrDraws:
 
     ``values`` [10, B], float32: a window's left, top, width and height, as shares of the image's;
     1 or −1 for a mirror image; the factors of brightness, contrast and saturation; the turn of
-    the hue; 0 where grey, else 1.  ``sigma`` [B]: deviation of the blur in pixels, 0 for none.
+    the hue; 0 where gray, else 1.  ``sigma`` [B]: deviation of the blur in pixels, 0 for none.
     """
 
     values: Tensor
@@ -107,7 +107,7 @@ def draw_simclr(count: int, spec: SimclrSpec, generator: torch.Generator) -> Sim
         1 - 2 * (u[2] < spec.flip).float(),
         *factors,
         around[3] * spec.hue * changed,
-        (u[8] >= spec.grey).float(),
+        (u[8] >= spec.gray).float(),
     ]
     low, high = spec.blur_sigma
     sigma = (low + (high - low) * u[9]) * (u[10] < spec.blur)
@@ -147,7 +147,7 @@ def _changed(images: Tensor, draws: SimclrDraws, spec: SimclrSpec) -> Tensor:
     seen = resized_crop(images, values[:5]).div_(255.0)
     if spec.jitter:
         seen = jitter_colors(seen, values[5:9], turn_hue=spec.hue > 0)
-    if spec.grey and images.shape[1] == 3:
+    if spec.gray and images.shape[1] == 3:
         luma = _luma(seen)
         seen = torch.lerp(luma, seen, values[9].view(-1, 1, 1, 1))
     return blurred(seen, draws.sigma, spec.blur_size) if spec.blur else seen
@@ -174,7 +174,7 @@ def resized_crop(images: Tensor, windows: Tensor) -> Tensor:
 def jitter_colors(images: Tensor, amounts: Tensor, *, turn_hue: bool = True) -> Tensor:
     """Change brightness, contrast, saturation and hue, in this order, each clipped to [0, 1].
 
-    Brightness multiplies; contrast and saturation stretch away from the image's mean grey value
+    Brightness multiplies; contrast and saturation stretch away from the image's mean gray value
     and from the pixel's own.  Images of one channel keep saturation and hue.  Amounts [4, B] are
     three factors, and the turn of the hue in turns of the circle.  The images, float32 in [0, 1],
     may be changed.
@@ -190,12 +190,12 @@ def jitter_colors(images: Tensor, amounts: Tensor, *, turn_hue: bool = True) -> 
 
 
 def _luma(images: Tensor) -> Tensor:
-    """Grey values, [B, C, H, W] -> [B, 1, H, W]."""
+    """Gray values, [B, C, H, W] -> [B, 1, H, W]."""
     if images.shape[1] == 1:
         return images
     red, green, blue = images.split(1, dim=1)
-    grey: Tensor = red * _LUMA[0]
-    return grey.add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2])
+    gray: Tensor = red * _LUMA[0]
+    return gray.add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2])
 
 
 def _turned(images: Tensor, turn: Tensor) -> Tensor:

@@ -17,7 +17,8 @@ FILE = "encoder.safetensors"
 SMALL_ENCODERS = ("resnet18", "resnet50", "lenet5")
 """What :func:`build_small_encoder` builds."""
 
-_DEPTHS = {"resnet18": (2, 2, 2, 2), "resnet50": (3, 4, 6, 3)}
+_SHAPES = {"resnet18": ((2, 2, 2, 2), (3, 3)), "resnet50": ((3, 4, 6, 3), (1, 3, 1))}
+"""Blocks a stage, and the sizes of a block's convolutions."""
 
 
 def build_small_encoder(name: str, *, channels: int, width: int = 64) -> "ResNet | LeNet5":
@@ -46,16 +47,17 @@ class ResNet(nn.Module):
 
     def __init__(self, name: str, channels: int, width: int) -> None:
         super().__init__()
-        block = BasicBlock if name == "resnet18" else Bottleneck
+        depths, sizes = _SHAPES[name]
         self.stem = nn.Sequential(_conv(channels, width, 3), nn.BatchNorm2d(width), nn.ReLU(True))
         blocks: list[nn.Module] = []
         before = width
-        for stage, depth in enumerate(_DEPTHS[name]):
+        for stage, depth in enumerate(depths):
             inner = width * 2**stage
             for place in range(depth):
                 stride = 2 if stage > 0 and place == 0 else 1
-                blocks.append(block(before, inner, stride))
-                before = inner * block.expansion
+                block = Residual(before, inner, stride, sizes)
+                blocks.append(block)
+                before = block.outer
         self.blocks = nn.Sequential(*blocks)
         self.features = before
         for module in self.modules():
@@ -68,49 +70,28 @@ class ResNet(nn.Module):
         return grid.mean(dim=(2, 3))
 
 
-class BasicBlock(nn.Module):
-    """Two 3×3 convolutions beside a shortcut."""
+class Residual(nn.Module):
+    """Convolutions of some sizes with batch norms beside a shortcut; one 3×3 has the stride.
 
-    expansion = 1
+    Two of 3×3, the first strided, or one of 3×3 between two of 1×1, the last four times as wide.
+    """
 
-    def __init__(self, before: int, inner: int, stride: int) -> None:
+    def __init__(self, before: int, inner: int, stride: int, sizes: tuple[int, ...]) -> None:
         super().__init__()
-        self.body = nn.Sequential(
-            _conv(before, inner, 3, stride),
-            nn.BatchNorm2d(inner),
-            nn.ReLU(True),
-            _conv(inner, inner, 3),
-            nn.BatchNorm2d(inner),
-        )
-        self.shortcut = _shortcut(before, inner, stride)
+        self.outer = inner if len(sizes) == 2 else 4 * inner
+        strided = sizes.index(3)
+        layers: list[nn.Module] = []
+        channels = before
+        for place, size in enumerate(sizes):
+            after = self.outer if place + 1 == len(sizes) else inner
+            layers.append(_conv(channels, after, size, stride if place == strided else 1))
+            layers += [nn.BatchNorm2d(after), nn.ReLU(True)]
+            channels = after
+        self.body = nn.Sequential(*layers[:-1])
+        self.shortcut = _shortcut(before, self.outer, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, before, H, W] -> [B, inner, H / stride, W / stride]."""
-        return F.relu_(self.body(x) + self.shortcut(x))
-
-
-class Bottleneck(nn.Module):
-    """A 3×3 convolution between two of 1×1, beside a shortcut; the stride is in the 3×3."""
-
-    expansion = 4
-
-    def __init__(self, before: int, inner: int, stride: int) -> None:
-        super().__init__()
-        outer = inner * self.expansion
-        self.body = nn.Sequential(
-            _conv(before, inner, 1),
-            nn.BatchNorm2d(inner),
-            nn.ReLU(True),
-            _conv(inner, inner, 3, stride),
-            nn.BatchNorm2d(inner),
-            nn.ReLU(True),
-            _conv(inner, outer, 1),
-            nn.BatchNorm2d(outer),
-        )
-        self.shortcut = _shortcut(before, outer, stride)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[B, before, H, W] -> [B, 4 · inner, H / stride, W / stride]."""
+        """[B, before, H, W] -> [B, outer, H / stride, W / stride]."""
         return F.relu_(self.body(x) + self.shortcut(x))
 
 

@@ -56,6 +56,7 @@ from cxrtext.training.losses import (
     check_uniformity,
     check_weights,
     defined,
+    joined,
     losses_of,
     needed,
 )
@@ -172,8 +173,6 @@ def _grouped(section: ObjectiveSection, anchors: Direction, positive: Tensor) ->
 
 def _averaged(found: Sequence[Terms]) -> Terms:
     """The mean over positives; an anchor is clamped where it is for one of them."""
-    if len(found) == 1:
-        return found[0]
     losses = torch.stack([terms.losses for terms in found]).mean(dim=0)
     clamped = [terms.clamped for terms in found if terms.clamped is not None]
     return Terms(losses, torch.stack(clamped).any(dim=0) if clamped else None)
@@ -207,7 +206,7 @@ def _by_view(
         metadata = needed(known.metadata, section.name, "clusters of the images")
         clusters = metadata[:, 0].long()
         forward, back = (replace(d, clusters=clusters) for d in (forward, back))
-        return _joined([losses_of(section, forward), losses_of(section, back)])
+        return joined([losses_of(section, forward), losses_of(section, back)])
     with defined(section):
         if isinstance(section, HardnegCclk):
             grams = [gram(view.detach(), parts) for view in embedded]
@@ -217,14 +216,4 @@ def _by_view(
             check_weights(section, kernel)
             check_uniformity(section, kernel)
         directions = zip((forward, back), grams, strict=True)
-        return _joined([losses_of(section, replace(d, kernel=kernel)) for d, kernel in directions])
-
-
-def _joined(terms: Sequence[Terms]) -> Terms:
-    clamped = [part.clamped for part in terms if part.clamped is not None]
-    alone = [part.without_negatives for part in terms if part.without_negatives is not None]
-    return Terms(
-        torch.cat([part.losses for part in terms]),
-        torch.cat(clamped) if clamped else None,
-        torch.cat(alone) if alone else None,
-    )
+        return joined([losses_of(section, replace(d, kernel=kernel)) for d, kernel in directions])

@@ -78,8 +78,8 @@ def fit_classes(
     """
     classes = _checked(features, labels, classes)
     dtype = torch.float64 if solver == "lbfgs" else torch.float32
-    centre, scale = _standard(features if reference is None else reference, dtype)
-    design = (features.to(dtype) - centre) * scale
+    center, scale = _standard(features if reference is None else reference, dtype)
+    design = (features.to(dtype) - center) * scale
     labels = labels.to(design.device)
     if solver == "lbfgs":
         if not 0 <= ridge < math.inf:
@@ -91,7 +91,7 @@ def fit_classes(
     else:
         raise ValueError(f"no solver '{solver}'; there are adam and lbfgs")
     weights = weights * scale[:, None]
-    return LinearMap(weights, bias - centre @ weights)
+    return LinearMap(weights, bias - center @ weights)
 
 
 def _checked(features: Tensor, labels: Tensor, classes: int | None) -> int:
@@ -111,10 +111,10 @@ def _checked(features: Tensor, labels: Tensor, classes: int | None) -> int:
 def _standard(features: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Mean, and one over the deviation: 0 for what is the same everywhere, up to rounding."""
     every = features.double()
-    centre, spread = every.mean(dim=0), every.std(dim=0, correction=0)
+    center, spread = every.mean(dim=0), every.std(dim=0, correction=0)
     live = spread > 1e-7 * every.abs().amax(dim=0)
     scale = torch.where(live, 1 / torch.where(live, spread, 1.0), 0.0)
-    return centre.to(dtype), scale.to(dtype)
+    return center.to(dtype), scale.to(dtype)
 
 
 @torch.enable_grad()
@@ -184,8 +184,8 @@ def fit_numbers(features: Tensor, targets: Tensor, *, ridge: float = 1e-4) -> Li
         raise ValueError("features and targets must be finite")
     if not 0 <= ridge < math.inf:
         raise ValueError(f"ridge must be at least 0 and finite, not {ridge}")
-    centre, scale = _standard(features, torch.float64)
-    design = (features.double() - centre) * scale
+    center, scale = _standard(features, torch.float64)
+    design = (features.double() - center) * scale
     wanted = targets.double().to(design.device)
     bias = wanted.mean(dim=0)
     # A feature that is the same everywhere has a column of zeros, and so a weight of 0.
@@ -193,7 +193,7 @@ def fit_numbers(features: Tensor, targets: Tensor, *, ridge: float = 1e-4) -> Li
     gram.diagonal().add_(ridge).add_((scale == 0).double())
     weights = torch.linalg.solve(gram, design.T @ (wanted - bias) / len(design))
     weights = weights * scale[:, None]
-    return LinearMap(weights, bias - centre @ weights)
+    return LinearMap(weights, bias - center @ weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +298,8 @@ def _digit_color(f: Features) -> Measures:
     found = _class_probe("lbfgs")(f)
     colors = {part: getattr(f.held, part).targets["color"] for part in ("train", "test")}
     probe = fit_numbers(f.train, _tensor(colors["train"]).to(f.train.device))
-    told = probe(f.test).cpu().numpy()
-    found["color MSE"] = f.share(((told - colors["test"]) ** 2).mean(axis=1))
+    guess = probe(f.test).cpu().numpy()
+    found["color MSE"] = f.share(((guess - colors["test"]) ** 2).mean(axis=1))
     return found
 
 

@@ -46,6 +46,9 @@ from cxrtext.training.trainer import Listener, take_steps
 KEEP = 2
 """States that are kept."""
 
+TENSORS = ("images", "labels", "eta", "metadata")
+"""Fields of a :class:`ViewSet`."""
+
 OPTIMIZERS: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lars": Lars}
 
 
@@ -156,9 +159,7 @@ def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) 
 
 def _moved(data: ViewSet, device: torch.device) -> ViewSet:
     there = {
-        name: value.to(device)
-        for name in ("images", "labels", "eta", "metadata")
-        if (value := getattr(data, name)) is not None
+        name: value.to(device) for name in TENSORS if (value := getattr(data, name)) is not None
     }
     return replace(data, **there)
 
@@ -211,32 +212,28 @@ def train_views(
         job = build_view_job(data, settings, place)
         if saved:
             job.learner.load(saved["learner"])
-        between = _Between(job, out, fingerprint)
-        between.require_room_to_start()
+        callbacks = _Callbacks(job, out, fingerprint)
+        callbacks.require_room_to_start()
         if job.learner.progress.step < settings.steps:
-            _follow(job, between, out, heard)
+            take_steps(
+                job,
+                callbacks,
+                out,
+                heard,
+                images=len(data),
+                log_every=settings.log_every,
+                save_every=settings.save_every,
+            )
         model = job.learner.model
         assert isinstance(model, ViewModel)  # noqa: S101 - build_view_job made it
         save_encoder(model.encoder, out)
     return model.encoder.eval()
 
 
-def _follow(job: ViewJob, between: "_Between", out: Path, listener: Listener) -> None:
-    take_steps(
-        job,
-        between,
-        out,
-        listener,
-        images=len(job.data),
-        log_every=job.settings.log_every,
-        save_every=job.settings.save_every,
-    )
-
-
 def _fingerprint(data: ViewSet) -> str:
     """SHA-256 over images and what is known of them, in hexadecimal."""
     digest = hashlib.sha256(repr(data.kinds).encode())
-    for name in ("images", "labels", "eta", "metadata"):
+    for name in TENSORS:
         value = getattr(data, name)
         digest.update(f"{name} {None if value is None else tuple(value.shape)}".encode())
         if value is not None:
@@ -258,7 +255,7 @@ def _check_same(
 
 
 @dataclass(frozen=True, slots=True)
-class _Between:
+class _Callbacks:
     """Saving between two steps; the fingerprint is the data's."""
 
     job: ViewJob
@@ -266,7 +263,7 @@ class _Between:
     fingerprint: str
 
     def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
-        """Nothing: what was learned is judged by a probe, after the end."""
+        """Nothing: what was learned is measured by a probe, after the end."""
 
     def save(self) -> None:
         """Write the state."""
