@@ -5,7 +5,8 @@ above 0 the positive prompt wins, and its logistic is the probability before cal
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,6 @@ from torch import Tensor
 from cxrtext.evaluation.bootstrap import Interval, Resampled, draw, intervals_of
 from cxrtext.evaluation.calibration import (
     Calibration,
-    brier_score,
     expected_calibration_error,
     fit_platt,
     fit_temperature,
@@ -111,15 +111,15 @@ class FindingResult:
     accuracy is at 0; threshold (Youden) and temperature are chosen on validation images, and the
     sensitivity and specificity are at that threshold.  Calibration errors are of probabilities at
     that temperature, at temperature 1, and with a scale and a shift; where the last is far lower,
-    the prompts are shifted, which no temperature mends.  The Brier score is at that temperature,
+    the prompts are shifted, which no temperature corrects.  The Brier score is at that temperature,
     else at 1.  ``intervals`` has (low, high) by measure, as far as measured.
     """
 
-    auc: float | None
-    accuracy: float | None
-    positives: int
-    negatives: int
-    left_out: int
+    auc: float | None = None
+    accuracy: float | None = None
+    positives: int = 0
+    negatives: int = 0
+    left_out: int = 0
     average_precision: float | None = None
     threshold: float | None = None
     sensitivity: float | None = None
@@ -146,6 +146,106 @@ class ValidationFit:
     negatives: int
 
 
+UNFITTED = ValidationFit(0.0, UNSCALED, UNSCALED, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a measure of a finding is taken of: scores and labels of [n] images, and the fit."""
+
+    scores: Floats
+    truth: Truth
+    fit: ValidationFit = UNFITTED
+
+    def error(self, calibration: Calibration) -> float:
+        """Expected calibration error with a calibration."""
+        return expected_calibration_error(calibration.probabilities(self.scores), self.truth)
+
+    def sides(self) -> tuple[float, float]:
+        """Sensitivity and specificity at the threshold."""
+        return sensitivity_and_specificity(self.scores, self.truth, self.fit.threshold)
+
+    def squares(self) -> Floats:
+        """Squared differences of probability and label."""
+        return (self.fit.calibration.probabilities(self.scores) - self.truth) ** 2
+
+    def share_right(self, present: bool, counts: NDArray[np.uint16]) -> Floats:
+        """Share of the images with or without the finding on the right side, by resample."""
+        rows = self.truth == present
+        above = (self.scores > self.fit.threshold).astype(np.float64)
+        return weighted_mean((above if present else 1 - above)[rows], counts[:, rows])
+
+
+@dataclass(frozen=True, slots=True)
+class FindingMeasure:
+    """A measure of one finding: a field of :class:`FindingResult`, and how it is computed.
+
+    ``resampled`` takes the counts [R, n] of resamples as well.  ``both``: it wants images with and
+    without the finding; ``fitted``: a fit to validation images.  One with a ``column`` stands in
+    the report's table of findings, with a ``definition`` in its list of measures.
+    """
+
+    field: str
+    of: Callable[[Case], float]
+    resampled: Callable[[Case, NDArray[np.uint16]], Floats] | None = None
+    both: bool = False
+    fitted: bool = False
+    column: str = ""
+    definition: str = ""
+
+
+MEASURES = (
+    FindingMeasure(
+        "auc",
+        lambda case: area_under_curve(case.scores, case.truth),
+        lambda case, counts: area_under_curve(case.scores, case.truth, counts),
+        both=True,
+        column="AUC",
+        definition="the chance that an image with the finding scores above one without; a tie is "
+        "one half.",
+    ),
+    FindingMeasure(
+        "average_precision",
+        lambda case: average_precision(case.scores, case.truth),
+        lambda case, counts: average_precision(case.scores, case.truth, counts),
+        both=True,
+        column="AP",
+        definition="average precision: the sum over steps of recall of step times precision, not "
+        "interpolated; of a random order it is the share of images with the finding.",
+    ),
+    FindingMeasure(
+        "accuracy",
+        lambda case: accuracy(case.scores, case.truth),
+        lambda case, counts: accuracy(case.scores, case.truth, weights=counts),
+        column="ACC",
+        definition="the share of images whose higher-scoring prompt is the label.",
+    ),
+    FindingMeasure(
+        "brier",
+        lambda case: float(case.squares().mean()),
+        lambda case, counts: weighted_mean(case.squares(), counts),
+    ),
+    FindingMeasure(
+        "sensitivity",
+        lambda case: case.sides()[0],
+        lambda case, counts: case.share_right(True, counts),
+        both=True,
+        fitted=True,
+    ),
+    FindingMeasure(
+        "specificity",
+        lambda case: case.sides()[1],
+        lambda case, counts: case.share_right(False, counts),
+        both=True,
+        fitted=True,
+    ),
+    FindingMeasure("calibration_error_before", lambda case: case.error(UNSCALED)),
+    FindingMeasure("calibration_error", lambda case: case.error(case.fit.calibration), fitted=True),
+    FindingMeasure("calibration_error_platt", lambda case: case.error(case.fit.platt), fitted=True),
+)
+"""Every measure of a finding; the report's table and definitions follow from this list."""
+
+
 def fit_validation(scores: Floats, truth: Truth) -> ValidationFit | None:
     """Choose a threshold and a temperature; None where validation images lack a class."""
     positives = int(truth.sum())
@@ -169,66 +269,25 @@ def measure_finding(
 ) -> tuple[FindingResult, dict[str, Floats]]:
     """Measure one finding, and each measure on every resample, [R].
 
-    Args:
-        scores: [n], of the images whose label is known.
-        truth: [n].
-        left_out: Images whose label is not.
-        fit: What validation images chose.
-        counts: [R, n], resamples.
+    Of the [n] images whose label is known; ``left_out`` counts the others, ``fit`` is what
+    validation images chose, ``counts`` [R, n] are resamples.
     """
     positives = int(truth.sum())
     negatives = len(truth) - positives
+    result = FindingResult(positives=positives, negatives=negatives, left_out=left_out)
     if not len(truth):
-        return FindingResult(None, None, 0, 0, left_out), {}
-    both = bool(positives and negatives)
-    calibration = fit.calibration if fit else UNSCALED
-    probabilities = calibration.probabilities(scores)
-    found = (
-        sensitivity_and_specificity(scores, truth, fit.threshold) if fit and both else (None, None)
-    )
-    resampled = _resampled(scores, truth, probabilities, fit.threshold if fit else None, counts)
-    result = FindingResult(
-        auc=area_under_curve(scores, truth) if both else None,
-        accuracy=accuracy(scores, truth),
-        positives=positives,
-        negatives=negatives,
-        left_out=left_out,
-        average_precision=average_precision(scores, truth) if both else None,
-        threshold=fit.threshold if fit else None,
-        sensitivity=found[0],
-        specificity=found[1],
-        temperature=calibration.temperature if fit else None,
-        calibration_error=expected_calibration_error(probabilities, truth) if fit else None,
-        calibration_error_before=expected_calibration_error(UNSCALED.probabilities(scores), truth),
-        calibration_error_platt=(
-            expected_calibration_error(fit.platt.probabilities(scores), truth) if fit else None
-        ),
-        brier=brier_score(probabilities, truth),
-        intervals=intervals_of(resampled),
-    )
-    return result, resampled
-
-
-def _resampled(
-    scores: Floats,
-    truth: Truth,
-    probabilities: Floats,
-    threshold: float | None,
-    counts: NDArray[np.uint16],
-) -> dict[str, Floats]:
-    found = {
-        "accuracy": accuracy(scores, truth, weights=counts),
-        "brier": weighted_mean((probabilities - truth) ** 2, counts),
-    }
-    if truth.all() or not truth.any():
-        return found
-    found["auc"] = area_under_curve(scores, truth, counts)
-    found["average_precision"] = average_precision(scores, truth, counts)
-    if threshold is not None:
-        above = (scores > threshold).astype(np.float64)
-        found["sensitivity"] = weighted_mean(above[truth], counts[:, truth])
-        found["specificity"] = weighted_mean(1 - above[~truth], counts[:, ~truth])
-    return found
+        return result, {}
+    case = Case(scores, truth, fit or UNFITTED)
+    known = [
+        one
+        for one in MEASURES
+        if ((positives and negatives) or not one.both) and (fit or not one.fitted)
+    ]
+    resampled = {one.field: one.resampled(case, counts) for one in known if one.resampled}
+    found: dict[str, Any] = {one.field: one.of(case) for one in known}
+    if fit is not None:
+        found |= {"threshold": fit.threshold, "temperature": fit.calibration.temperature}
+    return replace(result, intervals=intervals_of(resampled), **found), resampled
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +301,10 @@ class FindingScores:
     truth: Truth
     rows: NDArray[np.intp]
     fit: ValidationFit | None
+
+
+MEANS = {"AUC": "auc", "ACC": "accuracy"}
+"""Measures whose means over findings are compared among models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,26 +348,23 @@ def measure_zero_shot(
     counts = draw(patients, settings.resamples, (settings.seed, 0))
     results: dict[str, FindingResult] = {}
     scores: dict[str, FindingScores] = {}
-    areas: list[Floats] = []
-    shares: list[Floats] = []
+    resampled: list[dict[str, Floats]] = []
     for place, finding in enumerate(findings):
         rows, truth = label_rows(labels, studies, finding, settings)
         fit = None
         if validation is not None:
             seen, said = label_rows(labels, validation[1], finding, settings)
             fit = fit_validation(validation[0][place][seen], said)
-        one = FindingScores(differences[place][rows], truth, rows, fit)
-        result, resampled = measure_finding(
+        one = scores[finding] = FindingScores(differences[place][rows], truth, rows, fit)
+        results[finding], values = measure_finding(
             one.scores, truth, len(studies) - len(rows), fit, counts[:, rows]
         )
-        results[finding], scores[finding] = result, one
-        areas += [resampled["auc"]] if "auc" in resampled else []
-        shares += [resampled["accuracy"]] if "accuracy" in resampled else []
+        resampled.append(values)
     means: dict[str, Resampled] = {}
-    for name, values, attribute in (("AUC", areas, "auc"), ("ACC", shares, "accuracy")):
-        if len(values) == len(findings):
-            estimate = float(np.mean([getattr(one, attribute) for one in results.values()]))
-            means[name] = Resampled(estimate, np.mean(values, axis=0), (*studies, *findings))
-    ends = intervals_of({name: one.values for name, one in means.items()})
-    names = {"AUC": "mean_auc", "ACC": "mean_accuracy"}
-    return ZeroShot(results, {names[k]: v for k, v in ends.items()}, scores, means)
+    for name, key in MEANS.items():
+        if all(key in values for values in resampled):
+            estimate = float(np.mean([getattr(one, key) for one in results.values()]))
+            mean = np.mean([values[key] for values in resampled], axis=0)
+            means[name] = Resampled(estimate, mean, (*studies, *findings))
+    ends = intervals_of({f"mean_{MEANS[name]}": one.values for name, one in means.items()})
+    return ZeroShot(results, ends, scores, means)

@@ -4,10 +4,10 @@ Rows are lists of cells, the first the header.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from cxrtext.evaluation.bootstrap import SMALLER_IS_BETTER, Comparison
 from cxrtext.evaluation.box_retrieval import DIRECTIONS
+from cxrtext.evaluation.classification import MEASURES, FindingResult
 from cxrtext.evaluation.evaluate import Evaluation
 from cxrtext.evaluation.grounding import CNR, COMMON, MIOU, POINTING, SIGNED
 from cxrtext.evaluation.paper import (
@@ -19,6 +19,7 @@ from cxrtext.evaluation.paper import (
     TABLE5,
     TABLE5_COLUMNS,
 )
+from cxrtext.evaluation.retrieval import CUTOFFS
 from cxrtext.evaluation.subgroups import UNKNOWN
 from cxrtext.page import EMPTY, Table, number, with_interval
 
@@ -38,23 +39,24 @@ STRONG = frozenset({1})
 
 def classification_rows(result: Evaluation) -> Rows:
     """Header, one row a finding, and the mean."""
-    rows = [["finding", "AUC", "AP", "ACC", "with", "without", "left out"]]
+    columns = [one for one in MEASURES if one.column]
+    rows = [["finding", *(one.column for one in columns), "with", "without", "left out"]]
     for finding, one in result.classification.items():
-        ends = one.intervals
-        rows.append(
-            [
-                finding,
-                with_interval(one.auc, ends.get("auc")),
-                with_interval(one.average_precision, ends.get("average_precision")),
-                with_interval(one.accuracy, ends.get("accuracy")),
-                *(str(n) for n in (one.positives, one.negatives, one.left_out)),
-            ]
-        )
+        cells = [_measured(one, column.field) for column in columns]
+        counts = (one.positives, one.negatives, one.left_out)
+        rows.append([finding, *cells, *map(str, counts)])
     ends = result.classification_intervals
-    auc = with_interval(result.mean_auc, ends.get("mean_auc"))
-    accuracy = with_interval(result.mean_accuracy, ends.get("mean_accuracy"))
-    rows.append(["mean", auc, "", accuracy, "", "", ""])
+    means = {"auc": result.mean_auc, "accuracy": result.mean_accuracy}
+    cells = [
+        with_interval(means[one.field], ends.get(f"mean_{one.field}")) if one.field in means else ""
+        for one in columns
+    ]
+    rows.append(["mean", *cells, "", "", ""])
     return rows
+
+
+def _measured(one: FindingResult, field: str, digits: int = 3) -> str:
+    return with_interval(getattr(one, field), one.intervals.get(field), digits)
 
 
 def threshold_rows(result: Evaluation) -> Rows:
@@ -64,19 +66,14 @@ def threshold_rows(result: Evaluation) -> Rows:
     for finding, one in result.classification.items():
         if one.threshold is None:
             continue
-        rows.append(
-            [
-                finding,
-                number(one.threshold, 2),
-                with_interval(one.sensitivity, one.intervals.get("sensitivity"), 2),
-                with_interval(one.specificity, one.intervals.get("specificity"), 2),
-                _temperature(one.temperature),
-                number(one.calibration_error_before),
-                number(one.calibration_error),
-                number(one.calibration_error_platt),
-                with_interval(one.brier, one.intervals.get("brier")),
-            ]
+        errors = (
+            one.calibration_error_before,
+            one.calibration_error,
+            one.calibration_error_platt,
         )
+        chosen = number(one.threshold, 2), _measured(one, "sensitivity", 2)
+        chosen += _measured(one, "specificity", 2), _temperature(one.temperature)
+        rows.append([finding, *chosen, *map(number, errors), _measured(one, "brier")])
     return rows
 
 
@@ -105,21 +102,20 @@ def grounding_rows(result: Evaluation) -> Rows:
 def box_retrieval_rows(result: Evaluation) -> Rows:
     """Header, and both directions, strict and with equal sentences right."""
     found = result.box_retrieval
-    names = [f"R@{k}" for k in (1, 5, 10, 50, 100)] + ["MedR", "MRR"]
+    names = [f"R@{k}" for k in CUTOFFS] + ["MedR", "MRR"]
     names = [name for name in names if name in found[DIRECTIONS[0]]]
     rows = [["direction", *names]]
-    variants: list[tuple[str, dict[str, Any]]] = [("", found)]
-    variants.append((", equal sentences right", found["equal sentences right"]))
-    for suffix, part in variants:
+    other = found["equal sentences right"]
+    for suffix, part in (("", found), (", equal sentences right", other)):
         for direction in DIRECTIONS:
-            block = part[direction]
-            ends = block["intervals"]
-            cells = [
-                with_interval(block[name], ends.get(name), 1 if name == "MedR" else 3)
-                for name in names
-            ]
+            block, ends = part[direction], part[direction]["intervals"]
+            cells = [with_interval(block[name], ends.get(name), _digits(name)) for name in names]
             rows.append([direction + suffix, *cells])
     return rows
+
+
+def _digits(name: str) -> int:
+    return 1 if name.endswith(SMALLER_IS_BETTER) else 3
 
 
 def retrieval_rows(result: Evaluation) -> Rows:
@@ -128,11 +124,14 @@ def retrieval_rows(result: Evaluation) -> Rows:
     rows = [["direction", *names]]
     for direction, metrics in result.retrieval.items():
         ends = result.retrieval_intervals.get(direction, {})
-        cells = []
-        for name in names:
-            whole = name in ("queries", "candidates")
-            digits = 0 if whole else 1 if name == "MedR" else 3
-            cells.append(with_interval(metrics.get(name), ends.get(name), digits))
+        cells = [
+            with_interval(
+                metrics.get(name),
+                ends.get(name),
+                0 if name in ("queries", "candidates") else _digits(name),
+            )
+            for name in names
+        ]
         rows.append([direction, *cells])
     return rows
 
@@ -158,16 +157,15 @@ def slice_rows(result: Evaluation, column: str) -> Rows:
                 few = 0 if group is None else group["positives"]
                 cells.append(f"too few ({few} with)")
             else:
-                cells.append(_sliced(group["auc"], group["low"], group["high"]))
-        gap = report["gap"]
-        cells.append(EMPTY if gap is None else _sliced(gap, report["gap_low"], report["gap_high"]))
+                cells.append(with_interval(group["auc"], _ends(group["low"], group["high"]), 2))
+        ends = _ends(report["gap_low"], report["gap_high"])
+        cells.append(with_interval(report["gap"], ends, 2))
         rows.append([finding, *cells])
     return rows
 
 
-def _sliced(value: float, low: float | None, high: float | None) -> str:
-    ends = None if low is None or high is None else (low, high)
-    return with_interval(value, ends, 2)
+def _ends(low: float | None, high: float | None) -> tuple[float, float] | None:
+    return None if low is None or high is None else (low, high)
 
 
 def probe_rows(result: Evaluation) -> Rows:
@@ -194,15 +192,14 @@ def headline(result: Evaluation) -> dict[str, str]:
     """Our six figures of table 1, each with its interval."""
     ends = result.classification_intervals
     mean, boxes = result.grounding.get("mean", {}), result.box_retrieval
-    some, others = mean.get("intervals", {}), boxes.get("intervals", {})
-    return {
-        "AUC": with_interval(result.mean_auc, ends.get("mean_auc"), 2),
-        "ACC": with_interval(result.mean_accuracy, ends.get("mean_accuracy"), 2),
-        "CNR": with_interval(mean.get(CNR), some.get(CNR), 2),
-        "mIoU": with_interval(mean.get(MIOU), some.get(MIOU), 2),
-        "Recall": with_interval(boxes.get("Recall"), others.get("Recall"), 2),
-        "MedR": with_interval(boxes.get("MedR"), others.get("MedR"), 0),
+    found = {
+        "AUC": (result.mean_auc, ends.get("mean_auc")),
+        "ACC": (result.mean_accuracy, ends.get("mean_accuracy")),
+        **{name: (mean.get(name), mean.get("intervals", {}).get(name)) for name in (CNR, MIOU)},
     }
+    for name in ("Recall", "MedR"):
+        found[name] = boxes.get(name), boxes.get("intervals", {}).get(name)
+    return {name: with_interval(*one, 0 if name == "MedR" else 2) for name, one in found.items()}
 
 
 def table1(result: Evaluation) -> Table:
@@ -215,9 +212,7 @@ def table1(result: Evaluation) -> Table:
 def table3(result: Evaluation) -> Table:
     """AUC by finding."""
     found = [result.classification.get(name) for name in TABLE3_COLUMNS]
-    cells = [
-        EMPTY if one is None else with_interval(one.auc, one.intervals.get("auc")) for one in found
-    ]
+    cells = [EMPTY if one is None else _measured(one, "auc") for one in found]
     same = set(result.classification) == set(TABLE3_COLUMNS)
     mean = with_interval(result.mean_auc, result.classification_intervals.get("mean_auc"))
     rows = [["method", *TABLE3_COLUMNS, "mean"], [OURS, *cells, mean if same else EMPTY]]
@@ -239,8 +234,7 @@ def table5(result: Evaluation) -> Table:
     for direction, arrow in zip(reversed(DIRECTIONS), ("box → text", "text → box"), strict=True):
         block = result.box_retrieval[direction]
         header += [f"{arrow} {name}" for name in TABLE5_COLUMNS]
-        digits = {"MedR": 0}
-        cells += [number(block.get(name), digits.get(name, 2)) for name in TABLE5_COLUMNS]
+        cells += [number(block.get(name), 0 if name == "MedR" else 2) for name in TABLE5_COLUMNS]
     return Table(
         [header, [OURS, *cells], *_rows(TABLE5)],
         "Table 5: retrieval between boxes and sentences",
@@ -256,23 +250,17 @@ def measure_rows(comparison: Comparison) -> list[list[str]]:
         cells = []
         for model in comparison.models:
             one = comparison.measures[model].get(name)
-            cells.append(EMPTY if one is None else _cell(name, one))
+            ends = one and _ends(one["low"], one["high"])
+            cells.append(with_interval(one and one["value"], ends, _digits(name)))
         rows.append([name, *cells])
     return rows
-
-
-def _cell(name: str, one: Mapping[str, float | None]) -> str:
-    low, high = one["low"], one["high"]
-    ends = None if low is None or high is None else (low, high)
-    return with_interval(one["value"], ends, 1 if name.endswith(SMALLER_IS_BETTER) else 3)
 
 
 def difference_rows(comparison: Comparison) -> list[list[str]]:
     """Header and one row a measure and pair of models."""
     rows = [["measure", "difference of", "and", "second less first", "p", "second is"]]
     for one in comparison.differences:
-        digits = 1 if one.measure.endswith(SMALLER_IS_BETTER) else 3
-        text = with_interval(one.estimate, (one.low, one.high), digits)
+        text = with_interval(one.estimate, (one.low, one.high), _digits(one.measure))
         p = f"{one.p_value:.3f}" if one.p_value >= 0.001 else f"{one.p_value:.1e}"
         rows.append([one.measure, one.first, one.second, text, p, one.verdict])
     return rows

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cxrtext.evaluation.bootstrap import Comparison
+from cxrtext.evaluation.classification import MEASURES
 from cxrtext.evaluation.evaluate import Details, Evaluation
 from cxrtext.evaluation.report import tables
 from cxrtext.evaluation.report.figures import (
@@ -48,10 +49,7 @@ TILES = {
     "MedR": "box retrieval MedR",
 }
 DEFINITIONS = {
-    "AUC": "the chance that an image with the finding scores above one without; a tie is one half.",
-    "AP": "average precision: the sum over steps of recall of step times precision, not "
-    "interpolated; of a random order it is the share of images with the finding.",
-    "ACC": "the share of images whose higher-scoring prompt is the label.",
+    **{one.column: one.definition for one in MEASURES if one.column},
     "Sensitivity, specificity": "the shares of images with and without the finding on the right "
     "side of a threshold that validation images chose (the largest sum of both, Youden).",
     "ECE": "expected calibration error: the gap between mean probability and share of positives, "

@@ -128,7 +128,8 @@ WEAKSUP_CCLK = Experiment(
 )  # fmt: skip
 
 DIGITS = Group(
-    "color-mnist", "ColorMNIST: the digit, and how poorly the color is predicted (tables 3, 5 and 8)",
+    "color-mnist",
+    "ColorMNIST: the digit, and how poorly the color is predicted (tables 3, 5 and 8)",
     "color-mnist", "digit-color",
     (Measure("accuracy", apart=0.9), Measure("color MSE", apart=5.0)), "info-nce",
     (
@@ -152,8 +153,8 @@ DIGITS = Group(
 )  # fmt: skip
 
 SITES = Group(
-    "phantoms", "Drawn radiographs: findings, and how poorly the site is predicted", "phantoms-site",
-    "findings-site", (Measure("AUC", 3), Measure("site accuracy", smaller=True)),
+    "phantoms", "Drawn radiographs: findings, and how poorly the site is predicted",
+    "phantoms-site", "findings-site", (Measure("AUC", 3), Measure("site accuracy", smaller=True)),
     "phantom-info-nce",
     (
         row("phantom-info-nce", "InfoNCE", "info-nce"),

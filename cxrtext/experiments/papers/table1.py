@@ -27,6 +27,10 @@ PROPOSED = "dcl-eta-lm"
 """The row that the paper proposes."""
 
 
+def _figure(printed: str) -> float:
+    return float(printed) if "." in printed else int(printed)
+
+
 def _row(
     name: str,
     title: str,
@@ -41,9 +45,9 @@ def _row(
         name,
         title,
         {"objective": {"name": objective or name, **keys}, **(sections or {})},
-        dict(zip(MEASURES, map(float, paper.TABLE1.get(title, ())), strict=False)),
+        dict(zip(MEASURES, map(_figure, paper.TABLE1.get(title, ())), strict=False)),
         needs=needs,
-        paper_auc=dict(zip(paper.TABLE3_COLUMNS, map(float, areas), strict=False)),
+        paper_auc=dict(zip(paper.TABLE3_COLUMNS, map(_figure, areas), strict=False)),
     )
 
 
