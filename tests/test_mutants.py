@@ -306,8 +306,8 @@ MUTANTS = (
     Mutant(
         "a score at the threshold says present in resampled sensitivity",
         "evaluation/classification.py",
-        "above = (scores > threshold).astype(np.float64)",
-        "above = (scores >= threshold).astype(np.float64)",
+        "above = (self.scores > threshold).astype(np.float64)",
+        "above = (self.scores >= threshold).astype(np.float64)",
         ("evaluation/test_evaluate_tasks.py::test_a_resample_of_each_image_once_changes_nothing",),
     ),
     Mutant(

@@ -149,9 +149,15 @@ class ValidationFit:
 UNFITTED = ValidationFit(0.0, UNSCALED, UNSCALED, 0, 0)
 
 
+Counts = NDArray[np.uint16]
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a measure of a finding is taken of: scores and labels of [n] images, and the fit."""
+    """What a measure of a finding is taken of: scores and labels of [n] images, and the fit.
+
+    With the counts [R, n] of resamples a measure gives [R].
+    """
 
     scores: Floats
     truth: Truth
@@ -161,88 +167,81 @@ class Case:
         """Expected calibration error with a calibration."""
         return expected_calibration_error(calibration.probabilities(self.scores), self.truth)
 
-    def sides(self) -> tuple[float, float]:
-        """Sensitivity and specificity at the threshold."""
-        return sensitivity_and_specificity(self.scores, self.truth, self.fit.threshold)
+    def brier(self, counts: Counts | None) -> Any:
+        """Mean squared difference of probability and label."""
+        squares = (self.fit.calibration.probabilities(self.scores) - self.truth) ** 2
+        return float(squares.mean()) if counts is None else weighted_mean(squares, counts)
 
-    def squares(self) -> Floats:
-        """Squared differences of probability and label."""
-        return (self.fit.calibration.probabilities(self.scores) - self.truth) ** 2
-
-    def share_right(self, present: bool, counts: NDArray[np.uint16]) -> Floats:
-        """Share of the images with or without the finding on the right side, by resample."""
+    def right(self, present: bool, counts: Counts | None) -> Any:
+        """Share of the images with or without the finding on the right side of the threshold."""
+        threshold = self.fit.threshold
+        if counts is None:
+            shares = sensitivity_and_specificity(self.scores, self.truth, threshold)
+            return shares[0 if present else 1]
         rows = self.truth == present
-        above = (self.scores > self.fit.threshold).astype(np.float64)
+        above = (self.scores > threshold).astype(np.float64)
         return weighted_mean((above if present else 1 - above)[rows], counts[:, rows])
+
+
+Measured = Callable[[Case, Counts | None], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class FindingMeasure:
     """A measure of one finding: a field of :class:`FindingResult`, and how it is computed.
 
-    ``resampled`` takes the counts [R, n] of resamples as well.  ``both``: it wants images with and
-    without the finding; ``fitted``: a fit to validation images.  One with a ``column`` stands in
-    the report's table of findings, with a ``definition`` in its list of measures.
+    One with a ``column`` stands in the report's table of findings, and with its ``definition``
+    below.  ``both``: it wants images with and without the finding; ``fitted``: a fit to validation
+    images; ``resampled``: it has an interval.
     """
 
     field: str
-    of: Callable[[Case], float]
-    resampled: Callable[[Case, NDArray[np.uint16]], Floats] | None = None
-    both: bool = False
-    fitted: bool = False
+    of: Measured
     column: str = ""
     definition: str = ""
+    both: bool = False
+    fitted: bool = False
+    resampled: bool = True
+
+
+def _of(measure: Callable[..., Any]) -> Measured:
+    """A measure of scores and labels alone."""
+    return lambda case, counts: measure(
+        case.scores, case.truth, **({} if counts is None else {"weights": counts})
+    )
 
 
 MEASURES = (
     FindingMeasure(
-        "auc",
-        lambda case: area_under_curve(case.scores, case.truth),
-        lambda case, counts: area_under_curve(case.scores, case.truth, counts),
+        "auc", _of(area_under_curve), "AUC",
+        "the chance that an image with the finding scores above one without; a tie is one half.",
         both=True,
-        column="AUC",
-        definition="the chance that an image with the finding scores above one without; a tie is "
-        "one half.",
     ),
     FindingMeasure(
-        "average_precision",
-        lambda case: average_precision(case.scores, case.truth),
-        lambda case, counts: average_precision(case.scores, case.truth, counts),
-        both=True,
-        column="AP",
-        definition="average precision: the sum over steps of recall of step times precision, not "
+        "average_precision", _of(average_precision), "AP",
+        "average precision: the sum over steps of recall of step times precision, not "
         "interpolated; of a random order it is the share of images with the finding.",
-    ),
-    FindingMeasure(
-        "accuracy",
-        lambda case: accuracy(case.scores, case.truth),
-        lambda case, counts: accuracy(case.scores, case.truth, weights=counts),
-        column="ACC",
-        definition="the share of images whose higher-scoring prompt is the label.",
-    ),
-    FindingMeasure(
-        "brier",
-        lambda case: float(case.squares().mean()),
-        lambda case, counts: weighted_mean(case.squares(), counts),
-    ),
-    FindingMeasure(
-        "sensitivity",
-        lambda case: case.sides()[0],
-        lambda case, counts: case.share_right(True, counts),
         both=True,
-        fitted=True,
     ),
     FindingMeasure(
-        "specificity",
-        lambda case: case.sides()[1],
-        lambda case, counts: case.share_right(False, counts),
-        both=True,
-        fitted=True,
+        "accuracy", _of(accuracy), "ACC",
+        "the share of images whose higher-scoring prompt is the label.",
     ),
-    FindingMeasure("calibration_error_before", lambda case: case.error(UNSCALED)),
-    FindingMeasure("calibration_error", lambda case: case.error(case.fit.calibration), fitted=True),
-    FindingMeasure("calibration_error_platt", lambda case: case.error(case.fit.platt), fitted=True),
-)
+    FindingMeasure("brier", Case.brier),
+    FindingMeasure("sensitivity", lambda case, n: case.right(True, n), both=True, fitted=True),
+    FindingMeasure("specificity", lambda case, n: case.right(False, n), both=True, fitted=True),
+    FindingMeasure(
+        "calibration_error_before", lambda case, _: case.error(UNSCALED), resampled=False
+    ),
+    FindingMeasure(
+        "calibration_error", lambda case, _: case.error(case.fit.calibration),
+        fitted=True, resampled=False,
+    ),
+    FindingMeasure(
+        "calibration_error_platt", lambda case, _: case.error(case.fit.platt),
+        fitted=True, resampled=False,
+    ),
+)  # fmt: skip
 """Every measure of a finding; the report's table and definitions follow from this list."""
 
 
@@ -265,7 +264,7 @@ def measure_finding(
     truth: Truth,
     left_out: int,
     fit: ValidationFit | None,
-    counts: NDArray[np.uint16],
+    counts: Counts,
 ) -> tuple[FindingResult, dict[str, Floats]]:
     """Measure one finding, and each measure on every resample, [R].
 
@@ -278,13 +277,10 @@ def measure_finding(
     if not len(truth):
         return result, {}
     case = Case(scores, truth, fit or UNFITTED)
-    known = [
-        one
-        for one in MEASURES
-        if ((positives and negatives) or not one.both) and (fit or not one.fitted)
-    ]
-    resampled = {one.field: one.resampled(case, counts) for one in known if one.resampled}
-    found: dict[str, Any] = {one.field: one.of(case) for one in known}
+    both = positives and negatives
+    known = [one for one in MEASURES if (both or not one.both) and (fit or not one.fitted)]
+    resampled = {one.field: one.of(case, counts) for one in known if one.resampled}
+    found: dict[str, Any] = {one.field: one.of(case, None) for one in known}
     if fit is not None:
         found |= {"threshold": fit.threshold, "temperature": fit.calibration.temperature}
     return replace(result, intervals=intervals_of(resampled), **found), resampled

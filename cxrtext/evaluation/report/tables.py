@@ -250,8 +250,8 @@ def measure_rows(comparison: Comparison) -> list[list[str]]:
         cells = []
         for model in comparison.models:
             one = comparison.measures[model].get(name)
-            ends = one and _ends(one["low"], one["high"])
-            cells.append(with_interval(one and one["value"], ends, _digits(name)))
+            ends = None if one is None else _ends(one["low"], one["high"])
+            cells.append(with_interval(None if one is None else one["value"], ends, _digits(name)))
         rows.append([name, *cells])
     return rows
 
