@@ -82,6 +82,7 @@ def ours(config: Any, steps: int) -> dict[str, float]:
 
     from cxrtext.records import Rejects
     from cxrtext.training.distributed import Processes
+    from cxrtext.training.image_text import gather_examples, read_tables
     from cxrtext.training.initialization import (
         build_model,
         build_optimizer,
@@ -91,7 +92,6 @@ def ours(config: Any, steps: int) -> dict[str, float]:
     from cxrtext.training.loop import train_steps
     from cxrtext.training.objective import build_objective
     from cxrtext.training.step import build_learner, pair_job
-    from cxrtext.training.tables import gather_examples, read_tables
 
     device = choose_device("auto")
     tables, model = read_tables(config), build_model(config)
@@ -154,8 +154,8 @@ class Files(torch.utils.data.Dataset[tuple[Tensor, str]]):
 
 def theirs(config: Any, steps: int, workers: int) -> dict[str, float]:
     """Images a second of the plain loop."""
+    from cxrtext.training.image_text import read_tables
     from cxrtext.training.initialization import build_model, choose_device
-    from cxrtext.training.tables import read_tables
 
     device = choose_device("auto")
     model = build_model(config).to(device).train()

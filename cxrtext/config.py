@@ -549,6 +549,25 @@ def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -
     return f"{source}: {where}{reason[0].lower()}{reason[1:]}"
 
 
+def first_difference(
+    before: Any, now: Any, key: str = "", *, shared: bool = False
+) -> tuple[str, Any, Any] | None:
+    """The first key in which two trees of plain values differ, with both values, or None.
+
+    ``key`` is where they stand in a larger tree; ``shared`` looks only at keys that both have.
+    """
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for name in dict.fromkeys([*before, *now]):
+            if shared and not (name in before and name in now):
+                continue
+            where = f"{key}.{name}" if key else str(name)
+            found = first_difference(before.get(name), now.get(name), where, shared=shared)
+            if found is not None:
+                return found
+        return None
+    return None if before == now else (key, before, now)
+
+
 _SEAL = re.compile(r"# sha256 ([0-9a-f]{64}) of what follows")
 
 

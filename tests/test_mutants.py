@@ -205,7 +205,7 @@ MUTANTS = (
         "training/step.py",
         "norm.momentum = 0.0",
         "norm.momentum = norm.momentum",
-        (STEP,),
+        (f"{STEP}::test_batch_norms_learn_from_each_part_once_and_in_order",),
     ),
     Mutant(
         "gradient of one part taken for another",

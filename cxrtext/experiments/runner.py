@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from cxrtext.config import first_difference
 from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
 from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions, Outcome
 from cxrtext.experiments.measures import METRICS, RESAMPLED, paired, read_measures, versions
 from cxrtext.experiments.page import failed_lines
 from cxrtext.experiments.papers import EXPERIMENTS, SMALL_EXPERIMENTS
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run, run_all
-from cxrtext.experiments.stages import claim, first_difference, read_json
+from cxrtext.experiments.stages import claim, read_json
 from cxrtext.files import only_one, write_json, write_text
 from cxrtext.page import html_page, markdown
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cxrtext.config import first_difference
 from cxrtext.errors import ConfigError
 from cxrtext.files import read_sealed, write_sealed
 
@@ -37,32 +38,6 @@ def noted_in(path: Path) -> dict[str, Any]:
     if noted is None:
         raise ConfigError(f"{path}: is missing; run the same command again")
     return noted
-
-
-def first_difference(
-    noted: Any, wanted: Any, key: str = "", *, shared: bool = False
-) -> tuple[str, Any, Any] | None:
-    """The first key in which two trees of JSON values differ.
-
-    Args:
-        noted: One tree.
-        wanted: The other.
-        key: Where in a larger tree they stand.
-        shared: Whether to look only at keys that both have.
-
-    Returns:
-        The key and both values, or None where they are equal.
-    """
-    if isinstance(noted, Mapping) and isinstance(wanted, Mapping):
-        for name in dict.fromkeys([*noted, *wanted]):
-            if shared and not (name in noted and name in wanted):
-                continue
-            where = f"{key}.{name}" if key else str(name)
-            found = first_difference(noted.get(name), wanted.get(name), where, shared=shared)
-            if found is not None:
-                return found
-        return None
-    return None if noted == wanted else (key, noted, wanted)
 
 
 def claim(out: Path, identity: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cxrtext.config import load_config, write_config
+from cxrtext.config import first_difference, load_config, write_config
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.bootstrap import estimate_of
 from cxrtext.experiments.comparison import Trainings, compare_rows, order_of
@@ -24,7 +24,6 @@ from cxrtext.experiments.papers.table1 import BASELINE, CONFIG, MEASURES, SCALES
 from cxrtext.experiments.preparation import Prepared, find_table, fingerprints, prepare
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.questions import answer_questions
-from cxrtext.experiments.stages import first_difference
 from cxrtext.files import write_sealed
 
 PLACES = {"data": ("manifest", "sentences", "cache"), "model": ("text",)}

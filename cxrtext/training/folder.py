@@ -1,11 +1,29 @@
-"""The folder of a training run; looked at without torch, so that mistakes are told at once."""
+"""The folder of a training run: who holds it, and its metrics.
 
-from collections.abc import Iterator
+Metrics are one JSON object a line, TensorBoard where it is installed, and one picture.  Torch is
+imported for TensorBoard alone, so that a wrong folder is refused at once.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 from cxrtext.errors import ConfigError, WorkError
-from cxrtext.files import only_one, sweep
+from cxrtext.files import only_one, replacing, sweep, write_text
+
+PANELS = (
+    ("loss", ("train/loss", "val/loss")),
+    ("accuracy and retrieval", ("train/accuracy", "val/accuracy", "val/R@1", "val/R@5")),
+    ("zero-shot AUC", ("val/auc",)),
+    ("entropy of attention", ("val/entropy",)),
+    ("γ² and share at the floor", ("train/gamma_sq", "train/floored")),
+    ("learning rate", ("train/lr",)),
+)
+"""Titles, and the measures drawn under each."""
 
 
 def check_folder(out: Path, resume: bool) -> None:
@@ -32,3 +50,100 @@ def own_folder(out: Path, resume: bool) -> Iterator[None]:
         for folder in (out, out / "state"):
             sweep(folder)
         yield
+
+
+class MetricsLog:
+    """Appends metrics to ``metrics.jsonl`` and to TensorBoard; a context manager.
+
+    Lines of steps after ``start`` are dropped first: a resumed run writes them again.
+    """
+
+    def __init__(self, folder: Path, start: int) -> None:
+        path = folder / "metrics.jsonl"
+        if path.is_file():
+            write_text(path, "".join(_lines_up_to(path, start)))
+        self._file = path.open("a", encoding="utf-8")
+        self._board = _tensorboard(folder / "tensorboard", start)
+
+    def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+        """Write one line: what kind it is ("train", "val"), the step, and the numbers."""
+        rounded = {name: float(f"{value:.6g}") for name, value in values.items()}
+        self._file.write(json.dumps({"kind": kind, "step": step, **rounded}) + "\n")
+        self._file.flush()
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def __enter__(self) -> "MetricsLog":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def _lines_up_to(path: Path, start: int) -> list[str]:
+    kept = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
+        try:
+            if json.loads(line)["step"] <= start and line.endswith("\n"):
+                kept.append(line)
+        except (json.JSONDecodeError, KeyError, TypeError):
+            continue  # the last line of a killed process may be cut, another one damaged
+    return kept
+
+
+def _tensorboard(folder: Path, start: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=start + 1)
+
+
+def read_metrics(path: Path) -> dict[str, tuple[list[int], list[float]]]:
+    """Steps and values of each measure in a ``metrics.jsonl``, as ``train/loss``."""
+    found: dict[str, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            values = json.loads(line)
+            kind, step = str(values.pop("kind")), int(values.pop("step"))
+            numbers = {str(name): float(value) for name, value in values.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue  # a log for people: a damaged line is left out
+        for name, value in numbers.items():
+            steps, series = found[f"{kind}/{name}"]
+            steps.append(step)
+            series.append(value)
+    return dict(found)
+
+
+def draw_curves(folder: Path) -> Path:
+    """Draw a run's measures over its steps into ``curves.png``."""
+    from matplotlib.figure import Figure
+
+    measures = read_metrics(folder / "metrics.jsonl")
+    panels = [
+        (title, present)
+        for title, names in PANELS
+        if (present := [name for name in names if name in measures])
+    ]
+    figure = Figure(figsize=(12, 3.2 * ((len(panels) + 1) // 2)), layout="constrained")
+    for place, (title, names) in enumerate(panels, 1):
+        axes = figure.add_subplot((len(panels) + 1) // 2, 2, place)
+        for name in names:
+            steps, series = measures[name]
+            axes.plot(steps, series, label=name, marker="." if len(steps) < 30 else "")
+        axes.set_title(title)
+        axes.set_xlabel("step")
+        axes.legend()
+    path = folder / "curves.png"
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=110)
+    return path

@@ -2,17 +2,20 @@
 
 import os
 import shutil
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from cxrtext.config import Config, with_whole_paths, write_config
-from cxrtext.errors import ConfigError
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
 from cxrtext.models.image_weights import load_image_weights
-from cxrtext.records import Rejects
+from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.training.distributed import Processes, agreed, connected, local_device
 from cxrtext.training.folder import own_folder
 from cxrtext.training.initialization import (
@@ -24,14 +27,14 @@ from cxrtext.training.initialization import (
     recompute_activations,
     training_arguments,
 )
-from cxrtext.training.loss_data import gather_extras
+from cxrtext.training.loader import Examples, collect
+from cxrtext.training.loss_data import gather_extras, objective_files
 from cxrtext.training.objective import build_objective
 from cxrtext.training.optimization import TrainingArguments, lock_towers
-from cxrtext.training.resume import check_same, load_newest_state, plain
+from cxrtext.training.resume import check_same, fingerprint, load_newest_state, plain
 from cxrtext.training.step import PairLearner, build_learner, pair_job
-from cxrtext.training.tables import Tables, gather_examples, read_tables
 from cxrtext.training.trainer import Listener, Trainer
-from cxrtext.training.validation import check_best, keep_references, zero_shot_of
+from cxrtext.training.validation import check_best, keep_references, labels_beside, zero_shot_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class TrainSummary:
         steps: Steps done in all.
         images: Training images.
         validation: The last validation's numbers; empty without a validation split.
-        rejected: Where the images set aside are listed, or None.
+        rejected: Where rejected images are listed, or None.
         best: The folder of the model that was best by ``training.best``, or None.
         best_step: After which step that was.
     """
@@ -150,6 +153,133 @@ def _train(
         best=config.out / "checkpoint-best" if learner.progress.best is not None else None,
         best_step=learner.progress.best_step,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The user's tables.
+
+    Args:
+        records: The manifest.
+        sentences: Those that are trained on.
+        unknown: Sentences left out, because the language model knows too few of their words.
+        fingerprint: SHA-256 over what decides the run.
+    """
+
+    records: Sequence[ImageRecord]
+    sentences: Sequence[Sentence]
+    unknown: int
+    fingerprint: str
+
+
+def read_tables(config: Config) -> Tables:
+    """Read manifest and sentences.
+
+    Raises:
+        DataError: A table is wrong, or no sentence is in the chosen sections or has an η.
+        ConfigError: The objective or the prompts want a table that is not there, or sections are
+            misspelt.
+    """
+    records = read_manifest(config.data.manifest, allow_outside=config.data.allow_outside)
+    sentences = read_sentences(config.data.sentences)
+    known = {sentence.section for sentence in sentences}
+    for key, names in (
+        ("data.sections", config.data.sections or ()),
+        ("training.section_weights", config.training.section_weights),
+    ):
+        for name in names:
+            if name not in known:
+                raise ConfigError(
+                    f"{key}: {config.data.sentences} has no section '{name}'; it has "
+                    f"{', '.join(sorted(known))}"
+                )
+    if config.training.prompts and labels_beside(config) is None:
+        raise ConfigError(
+            f"training.prompts: is for the AUC of a labels.csv beside {config.data.manifest}, and "
+            "there is none; add it, or remove the key"
+        )
+    if config.data.sections is not None:
+        sentences = [s for s in sentences if s.section in config.data.sections]
+    readable = [s for s in sentences if s.eta is not None]
+    if not readable:
+        raise DataError(
+            f"{config.data.sentences}: no sentence has an eta: the language model knows too few of "
+            "their words; score the reports with a model of such reports"
+        )
+    vocabulary = [Path(config.model.text) / name for name in ("vocab.txt", "tokenizer.json")]
+    files = [
+        config.data.manifest,
+        config.data.sentences,
+        *objective_files(config),
+        *(path for path in vocabulary if path.is_file()),
+        *([config.training.prompts] if config.training.prompts else []),
+    ]
+    return Tables(records, readable, len(sentences) - len(readable), fingerprint(files))
+
+
+def gather_examples(
+    config: Config,
+    tables: Tables,
+    model: ImageTextModel,
+    rejects: Rejects,
+    say: Callable[[str], None],
+    decoding: Callable[[int, int], None],
+) -> tuple[Examples, Examples]:
+    """Decode the images of both splits and join them with their sentences.
+
+    Raises:
+        DataError: The tables do not meet, there are fewer images than a batch takes, or too many
+            cannot be decoded.
+    """
+
+    def tokenize(texts: list[str]) -> list[list[int]]:
+        encoded = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    cache = DecodedCache(config.data.cache or config.out / "cache", say)
+
+    def of(split: str) -> Examples:
+        return collect(
+            [record for record in tables.records if record.split == split],
+            tables.sentences,
+            cache,
+            model.spec.preprocessing,
+            tokenize,
+            int(model.tokenizer.pad_token_id),
+            rejects,
+            progress=decoding,
+        )
+
+    _check_enough(config, tables)  # before hours of decoding
+    train = of("train")
+    if len(train) < 2:
+        raise DataError(
+            f"{config.data.manifest}: {len(train)} training image(s) have a sentence in "
+            f"{config.data.sentences}; check that both tables use the same study_id and that the "
+            "manifest has a split 'train'"
+        )
+    _require_batch(len(train), config)
+    weights = config.training.section_weights
+    if weights:
+        drawn = [weights.get(sentence.section, 1.0) for sentence in train.texts]
+        train = replace(train, weights=np.asarray(drawn, dtype=np.float32))
+    return train, of("val")
+
+
+def _check_enough(config: Config, tables: Tables) -> None:
+    studies = {sentence.study_id for sentence in tables.sentences}
+    count = sum(r.split == "train" and r.study_id in studies for r in tables.records)
+    if count >= 2:  # else gather_examples says which tables do not meet
+        _require_batch(count, config)
+
+
+def _require_batch(count: int, config: Config) -> None:
+    if count < config.training.batch:
+        raise DataError(
+            f"{config.data.manifest}: {count} training images have text, fewer than "
+            f"training.batch {config.training.batch}; give --set training.batch={count} or fewer"
+        )
 
 
 def _learner(

@@ -20,6 +20,7 @@ from torch.amp.grad_scaler import GradScaler
 from cxrtext.errors import WorkError
 from cxrtext.training.distributed import Processes
 from cxrtext.training.optimization import Average, Schedule, set_rate
+from cxrtext.training.resume import bytes_of
 
 PATIENCE = 20
 """Steps in a row with a loss far above the first one's, after which a run has diverged."""
@@ -89,6 +90,11 @@ class Learner:
             "scaler": self.scaler.state_dict(),
             "average": self.average.weights if self.average else {},
         }
+
+    def state_bytes(self) -> int:
+        """Of a state, with the two moments that AdamW will have made of each weight."""
+        moments = 2 * sum(p.nbytes for p in self.parameters())
+        return bytes_of({**self.state(), "optimizer": {}}) + moments
 
     def load(self, state: dict[str, Any]) -> None:
         """Take a state; it is of the same configuration."""

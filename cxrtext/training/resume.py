@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from cxrtext.config import Config
+from cxrtext.config import Config, first_difference
 from cxrtext.errors import CheckpointError, WorkError
 from cxrtext.files import is_as_named, sha256, write_named
 
@@ -56,7 +56,7 @@ def load_newest_state(
         except (OSError, RuntimeError, UnpicklingError, EOFError, ValueError) as error:
             reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         if path != paths[-1]:
-            say(f"{path}: damaged ({reason}); going on from the state before it")
+            say(f"{path}: damaged ({reason}); resuming from the state before it")
     if paths:
         raise CheckpointError(
             f"{paths[-1]}: not a readable training state, and there is no older one; remove "
@@ -108,17 +108,10 @@ def bytes_of(state: Any) -> int:
     return 0
 
 
-def first_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """The first key in which two nested configurations differ, with both values."""
-    for key in [*before, *(key for key in now if key not in before)]:
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            inner = first_difference(old, new)
-            if inner:
-                return f"{key}.{inner}"
-        elif old != new:
-            return f"{key} was {old} and is now {new}"
-    return None
+    found = first_difference(before, now)
+    return found and f"{found[0]} was {found[1]} and is now {found[2]}"
 
 
 def fingerprint(paths: list[Path]) -> str:
@@ -132,7 +125,7 @@ def plain(config: Config) -> dict[str, Any]:
 
 
 def deciding(config: Config) -> dict[str, Any]:
-    """What must be equal for a run to go on: all but its places and how often it logs."""
+    """What must be equal to resume a run: all but its places and how often it logs."""
     tree = plain(config)
     del tree["out"]
     # What lies in these files is compared by its digest.
@@ -152,15 +145,15 @@ def deciding(config: Config) -> dict[str, Any]:
 
 
 def check_same(saved: dict[str, Any], config: Config, data: str, state: Path) -> None:
-    """Refuse to go on with another configuration or other data.
+    """Refuse to resume with another configuration or other data.
 
     Raises:
         CheckpointError: Naming the first key that differs and both values.
     """
-    difference = first_difference(saved["configuration"], deciding(config))
-    if difference:
+    changed = difference(saved["configuration"], deciding(config))
+    if changed:
         raise CheckpointError(
-            f"{state}: saved by a run with another configuration: {difference}; resume with the "
+            f"{state}: saved by a run with another configuration: {changed}; resume with the "
             "old value, or train into a new folder (--set out=…)"
         )
     if saved["data"] != data:

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from cxrtext.config import Config
 from cxrtext.errors import WorkError
 from cxrtext.models import save_checkpoint
+from cxrtext.training.folder import MetricsLog, draw_curves
 from cxrtext.training.loader import Examples
 from cxrtext.training.loop import Job, StepReport, train_steps
-from cxrtext.training.metrics import MetricsLog, draw_curves
 from cxrtext.training.resume import (
     bytes_of,
     deciding,
@@ -256,7 +256,11 @@ class Trainer:
         if not learner.processes.first:
             return
         folder, keep = self.config.out / "state", self.config.training.keep
-        require_room(folder, self._state_bytes() + self._weight_bytes(), "a state and a checkpoint")
+        require_room(
+            folder,
+            self.job.learner.state_bytes() + self._weight_bytes(),
+            "a state and a checkpoint",
+        )
         state = {
             "configuration": deciding(self.config),
             "data": self.data,
@@ -280,11 +284,6 @@ class Trainer:
     def _weight_bytes(self) -> int:
         return bytes_of(self.job.learner.model.state_dict())
 
-    def _state_bytes(self) -> int:
-        """Of a state, with the two moments that AdamW will have made of each weight."""
-        moments = 2 * sum(p.nbytes for p in self.job.learner.parameters())
-        return bytes_of({**self.job.learner.state(), "optimizer": {}}) + moments
-
     def require_room_to_start(self) -> None:
         """Refuse to start what could not be saved in the end.
 
@@ -293,6 +292,6 @@ class Trainer:
         """
         out, keep = self.config.out, self.config.training.keep
         there = [*out.glob("state/*.pt"), *out.glob("checkpoint*/*")]
-        size = (keep + 1) * self._state_bytes() + 3 * self._weight_bytes()
+        size = (keep + 1) * self.job.learner.state_bytes() + 3 * self._weight_bytes()
         size -= sum(path.stat().st_size for path in there)
         require_room(out, size, f"keeping {keep} states and two checkpoints")

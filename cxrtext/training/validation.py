@@ -32,7 +32,6 @@ from cxrtext.training.distributed import Processes
 from cxrtext.training.loader import Examples
 from cxrtext.training.optimization import TrainingArguments, seed_of
 from cxrtext.training.step import Loss, accuracy, autocast, prepared
-from cxrtext.training.tables import labels_beside
 
 RETRIEVED = 500
 """Images, the first of the split, among which sentences are searched, and the other way round."""
@@ -184,6 +183,12 @@ def _areas(differences: Mapping[int, Sequence[float]], zero_shot: ZeroShot) -> d
         if len(np.unique(labels[known])) == 2:
             areas[f"auc_{name}"] = area_under_curve(values[known], labels[known])
     return {"auc": float(np.mean(list(areas.values()))), **areas} if areas else {}
+
+
+def labels_beside(config: Config) -> Path | None:
+    """The table of labels beside the manifest, or None."""
+    beside = [config.data.manifest.parent / f"labels{end}" for end in (".csv", ".parquet")]
+    return next((path for path in beside if path.is_file()), None)
 
 
 def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None]) -> ZeroShot | None:

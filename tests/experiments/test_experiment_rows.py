@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from cxrtext.config import Config, load_config
+from cxrtext.config import Config, first_difference, load_config
 from cxrtext.experiments import ExperimentOptions
 from cxrtext.experiments.experiment import choose
 from cxrtext.experiments.papers.table1 import MEASURES, SCALES, TABLE1
 from cxrtext.experiments.preparation import Prepared
 from cxrtext.experiments.runner import check_run
-from cxrtext.experiments.stages import first_difference
 from cxrtext.experiments.table1 import Table1, plan, unequal_budget
 
 

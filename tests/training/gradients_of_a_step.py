@@ -20,6 +20,7 @@ from cxrtext.images.augment import augment
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Rejects
 from cxrtext.training.distributed import Processes, connected
+from cxrtext.training.image_text import Tables, gather_examples, read_tables
 from cxrtext.training.initialization import (
     build_head,
     build_model,
@@ -31,7 +32,6 @@ from cxrtext.training.loss_data import gather_extras
 from cxrtext.training.objective import build_objective
 from cxrtext.training.optimization import set_training
 from cxrtext.training.step import backward, build_learner, prepared
-from cxrtext.training.tables import Tables, gather_examples, read_tables
 
 Made = dict[str, tuple[Tables, ImageTextModel, Examples]]
 """Tables, model and examples by what decides them: they serve every objective."""

@@ -75,6 +75,10 @@ def in_parts(batch: Batch, count: int) -> Batch:
     return replace(batch, parts=tuple(parts))
 
 
+def noise() -> torch.Tensor:
+    return torch.randn(8, 1, 64, 64, generator=torch.Generator().manual_seed(1))
+
+
 def step(config: Config, learner: PairLearner, arguments: TrainingArguments) -> Grads:
     """Gradients of one step on noise."""
     batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
@@ -85,10 +89,9 @@ def step(config: Config, learner: PairLearner, arguments: TrainingArguments) -> 
         generator = torch.Generator().manual_seed(0)
         batch = replace(batch, parts=(mask_tokens(batch.tokens, vocabulary, generator),))
     batch = in_parts(batch, arguments.accumulate)
-    images = torch.randn(8, 1, 64, 64, generator=torch.Generator().manual_seed(1))
     set_training(learner.model, arguments.lock)
     learner.optimizer.zero_grad(set_to_none=True)
-    backward(learner, build_objective(config.objective), batch, images, arguments, step=3)
+    backward(learner, build_objective(config.objective), batch, noise(), arguments, step=3)
     named = learner.model.named_parameters()
     return {name: p.grad.clone() for name, p in named if p.grad is not None}
 
@@ -229,6 +232,24 @@ def test_recomputed_activations_give_the_same_gradients(options: list[str]) -> N
     for name, buffer in plain.model.named_buffers():
         if "running" in name:
             assert torch.equal(buffer, buffers[name]), name
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_batch_norms_learn_from_each_part_once_and_in_order(options: list[str], parts: int) -> None:
+    config = load_config(None, options)
+    learner, plain = built(config), built(config)
+    start = {name: value.clone() for name, value in learner.model.named_buffers()}
+    step(config, learner, TrainingArguments(1, 8, accumulate=parts))
+    plain.model.train()
+    with torch.no_grad():
+        for images in noise().chunk(parts):
+            plain.model.image_encoder(images)
+    found, expected = (dict(one.model.named_buffers()) for one in (learner, plain))
+    running = [name for name in found if name.endswith(("running_mean", "running_var"))]
+    assert running
+    for name in running:
+        assert not torch.equal(expected[name], start[name])
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-6, atol=1e-7)
 
 
 def test_locked_towers_stay_as_they_are(options: list[str]) -> None:

@@ -71,8 +71,8 @@ def threshold_rows(result: Evaluation) -> Rows:
             one.calibration_error,
             one.calibration_error_platt,
         )
-        chosen = number(one.threshold, 2), _measured(one, "sensitivity", 2)
-        chosen += _measured(one, "specificity", 2), _temperature(one.temperature)
+        shares = (_measured(one, name, 2) for name in ("sensitivity", "specificity"))
+        chosen = [number(one.threshold, 2), *shares, _temperature(one.temperature)]
         rows.append([finding, *chosen, *map(number, errors), _measured(one, "brier")])
     return rows
 

@@ -27,15 +27,14 @@ from cxrtext.experiments.simclr.losses import (
 )
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings, check
 from cxrtext.files import only_one
+from cxrtext.training.folder import MetricsLog
 from cxrtext.training.initialization import choose_device
 from cxrtext.training.loader import batch_rows
 from cxrtext.training.loop import Learner, StepNumbers, StepReport
 from cxrtext.training.metadata import Kernel, kernels_for
-from cxrtext.training.metrics import MetricsLog
 from cxrtext.training.optimization import Schedule, seed_of
 from cxrtext.training.resume import (
-    bytes_of,
-    first_difference,
+    difference,
     load_newest_state,
     require_room,
     save_state,
@@ -244,12 +243,12 @@ def _fingerprint(data: ViewSet) -> str:
 def _check_same(
     saved: dict[str, Any], settings: ViewSettings, fingerprint: str, state: Path
 ) -> None:
-    difference = first_difference(saved["configuration"], settings.deciding())
-    if difference is None and saved["data"] != fingerprint:
-        difference = "the images, or what is known of them, have changed"
-    if difference:
+    changed = difference(saved["configuration"], settings.deciding())
+    if changed is None and saved["data"] != fingerprint:
+        changed = "the images, or what is known of them, have changed"
+    if changed:
         raise CheckpointError(
-            f"{state}: saved by another run: {difference}; go on with the old ones, or train into "
+            f"{state}: saved by another run: {changed}; go on with the old ones, or train into "
             "a new folder"
         )
 
@@ -268,7 +267,7 @@ class _Callbacks:
     def save(self) -> None:
         """Write the state."""
         learner = self.job.learner
-        require_room(self.out / "state", self._state_bytes(), "a state")
+        require_room(self.out / "state", self.job.learner.state_bytes(), "a state")
         state = {
             "configuration": self.job.settings.deciding(),
             "data": self.fingerprint,
@@ -283,9 +282,6 @@ class _Callbacks:
             WorkError: There is too little room on the disk.
         """
         there = sum(path.stat().st_size for path in self.out.glob("state/*.pt"))
-        require_room(self.out, (KEEP + 2) * self._state_bytes() - there, "keeping states")
-
-    def _state_bytes(self) -> int:
-        """Of a state, with two moments of each weight."""
-        moments = 2 * sum(p.nbytes for p in self.job.learner.parameters())
-        return bytes_of({**self.job.learner.state(), "optimizer": {}}) + moments
+        require_room(
+            self.out, (KEEP + 2) * self.job.learner.state_bytes() - there, "keeping states"
+        )
