@@ -52,11 +52,6 @@ class DataSection(Section):
         return self
 
 
-def _query_name(query: object) -> object:
-    """Early configurations say true or false."""
-    return {True: "linear", False: "none"}[query] if isinstance(query, bool) else query
-
-
 class ModelSection(Section):
     """What the model is made of, whatever its similarity."""
 
@@ -70,7 +65,7 @@ class ModelSection(Section):
 
 
 Sharpness = Annotated[float, Field(gt=0)]
-QueryMap = Annotated[Literal["linear", "mlp", "none"], BeforeValidator(_query_name)]
+QueryMap = Literal["linear", "mlp", "none"]
 
 
 class PlainModel(ModelSection):
@@ -186,8 +181,9 @@ class Conditional(Contrast):
 
 
 class Clustered(Conditional):
-    """Contrasts within clusters of the columns, or within equal values."""
+    """CCLK eq. 3 and 4: contrasts within clusters of the columns, or within equal values."""
 
+    name: Literal["weaksup-info-nce", "fair-info-nce"]
     clusters: Annotated[int, Field(ge=2)] | None = None
 
 
@@ -315,29 +311,10 @@ class ConditionalAlignmentUniformity(WithKernel):
         return self
 
 
-class WeaksupInfoNce(Clustered):
-    """CCLK eq. 3."""
+class Cclk(WithKernel):
+    """CCLK eq. 7 and 8."""
 
-    name: Literal["weaksup-info-nce"]
-
-
-class FairInfoNce(Clustered):
-    """CCLK eq. 4."""
-
-    name: Literal["fair-info-nce"]
-
-
-class WeaksupCclk(WithKernel):
-    """CCLK eq. 7."""
-
-    name: Literal["weaksup-cclk"]
-    ridge: Ridge = 0.1
-
-
-class FairCclk(WithKernel):
-    """CCLK eq. 8."""
-
-    name: Literal["fair-cclk"]
+    name: Literal["weaksup-cclk", "fair-cclk"]
     ridge: Ridge = 0.1
 
 
@@ -370,10 +347,8 @@ Objective = Annotated[
         | AlignmentUniformity
         | YAware
         | ConditionalAlignmentUniformity
-        | WeaksupInfoNce
-        | FairInfoNce
-        | WeaksupCclk
-        | FairCclk
+        | Clustered
+        | Cclk
         | HardnegCclk,
         Field(discriminator="name"),
     ],

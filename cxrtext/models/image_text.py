@@ -37,8 +37,7 @@ class ModelSpec:
         dimension: D, of the joint space.
         aggregator: How region scores become one score.
         lam: λ of the soft maximum.
-        query: The query map of the bags: "linear", "mlp" (dual-stream MIL's) or "none" (q = r);
-            True and False, as early checkpoints have it, are the first and the last.
+        query: The query map of the bags: "linear", "mlp" (dual-stream MIL's) or "none" (q = r).
         gamma_sq: Initial γ².
         max_tokens: Longest sentence in word pieces, special tokens included.
         preprocessing: How an image is prepared.
@@ -49,7 +48,7 @@ class ModelSpec:
     dimension: int = 128
     aggregator: str = "lse+nl"
     lam: float = 10.0
-    query: str | bool = "linear"
+    query: str = "linear"
     gamma_sq: float = 14.0
     max_tokens: int = 96
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
@@ -101,13 +100,9 @@ class ImageTextModel(nn.Module):
         self.text_encoder = TextEncoder(spec.text, spec.dimension)
         self.query: nn.Module | None = None
         if spec.aggregator in ("nl", "lse+nl"):
-            early = {True: "linear", False: "none"}
-            named = early[spec.query] if isinstance(spec.query, bool) else spec.query
-            self.query = build_query(named, spec.dimension)
+            self.query = build_query(spec.query, spec.dimension)
         self.log_gamma_sq = nn.Parameter(torch.tensor(math.log(spec.gamma_sq)))
         self.bound()
-        # Weights of a version that capped γ² in the forward pass may lie above.
-        self.register_load_state_dict_post_hook(lambda *_: self.bound())  # type: ignore[no-untyped-call]
 
     @property
     def device(self) -> torch.device:

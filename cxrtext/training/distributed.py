@@ -123,10 +123,8 @@ def started_by_torchrun() -> bool:
 def connected(device: torch.device) -> Iterator[Processes]:
     """Join the other processes that torchrun started, or be alone.
 
-    The first process that fails says why; the others end without a word.
-
-    Args:
-        device: Where this process computes: gloo on the CPU, NCCL on CUDA.
+    The first process that fails says why; the others end without a word.  It is gloo where the
+    device is the CPU, NCCL on CUDA.
     """
     if not started_by_torchrun():
         yield Processes()
@@ -203,28 +201,24 @@ def agreed(processes: Processes, value: int, what: str) -> int:
 # each process does with its copy.  There are two cases, and a function for each.
 
 
-class _Shared(torch.autograd.Function):
+class _Gathered(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
-        ctx.start, ctx.length = sum(sizes[:rank]), sizes[rank]
-        return _collect(own, sizes)
+    def forward(ctx: Any, own: Tensor, sizes: Sequence[int], rank: int, add: bool) -> Tensor:
+        ctx.start, ctx.length, ctx.add = sum(sizes[:rank]), sizes[rank], add
+        longest = max(sizes)
+        padded = own.new_zeros((longest, *own.shape[1:]))  # collectives want equal sizes
+        padded[: len(own)] = own
+        parts = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        total = gradients[0].contiguous()
-        dist.all_reduce(total)
-        return total.narrow(0, ctx.start, ctx.length), None, None
-
-
-class _Same(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
-        ctx.start, ctx.length = sum(sizes[:rank]), sizes[rank]
-        return _collect(own, sizes)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        return gradients[0].narrow(0, ctx.start, ctx.length), None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        total = gradients[0]
+        if ctx.add:
+            total = total.contiguous()
+            dist.all_reduce(total)
+        return total.narrow(0, ctx.start, ctx.length), None, None, None
 
 
 class _Sum(torch.autograd.Function):
@@ -241,22 +235,13 @@ class _Sum(torch.autograd.Function):
         return total
 
 
-def _collect(own: Tensor, sizes: Sequence[int]) -> Tensor:
-    longest = max(sizes)
-    padded = own.new_zeros((longest, *own.shape[1:]))  # collectives want equal sizes
-    padded[: len(own)] = own
-    parts = [torch.empty_like(padded) for _ in sizes]
-    dist.all_gather(parts, padded)
-    return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
-
-
 def gather_shared(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
     """Rows of all processes, of which each process computes something else.
 
     The gradient of a row is the sum of what all processes make of it.  ``own`` is
     [sizes[rank], ...]; the result [Σ sizes, ...], in the order of ranks.
     """
-    gathered: Tensor = _Shared.apply(own, sizes, rank)  # type: ignore[no-untyped-call]
+    gathered: Tensor = _Gathered.apply(own, sizes, rank, True)  # type: ignore[no-untyped-call]
     return gathered
 
 
@@ -266,12 +251,12 @@ def gather_same(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
     Each then knows the whole gradient, and takes the part of its own rows: nothing is added.
     Shapes are those of :func:`gather_shared`.
     """
-    gathered: Tensor = _Same.apply(own, sizes, rank)  # type: ignore[no-untyped-call]
+    gathered: Tensor = _Gathered.apply(own, sizes, rank, False)  # type: ignore[no-untyped-call]
     return gathered
 
 
 def sum_over_processes(own: Tensor) -> Tensor:
-    """The sum of a tensor over processes, each of which goes on in its own way with it."""
+    """The sum of a tensor over processes, each of which uses it in its own way."""
     total: Tensor = _Sum.apply(own)  # type: ignore[no-untyped-call]
     return total
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -116,22 +117,12 @@ def training_arguments(config: Config, device: torch.device) -> TrainingArgument
     if precision == "auto":
         half = device.type == "cuda" and torch.cuda.is_bf16_supported()
         precision = "bfloat16" if half else "float32"
+    # Keys of the configuration have the arguments' names: a new one of both is taken as it is.
+    given = {one.name: getattr(training, one.name, None) for one in fields(TrainingArguments)}
+    clip = training.clip or math.inf
     return TrainingArguments(
-        steps=training.steps,
-        batch=training.batch,
-        sentences=training.sentences,
-        accumulate=training.accumulate,
-        lr=training.lr,
-        warmup=training.warmup,
-        clip=training.clip or math.inf,
-        brightness=training.brightness,
-        contrast=training.contrast,
-        rotation=training.rotation,
-        mlm_weight=training.mlm_weight,
-        ema=training.ema,
-        seed=training.seed,
-        precision=precision,
-        lock=training.lock,
+        **{key: value for key, value in given.items() if value is not None}
+        | {"clip": clip, "precision": precision}
     )
 
 

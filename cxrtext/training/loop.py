@@ -56,13 +56,7 @@ class Progress:
 class Learner:
     """A model, its optimizer, and all else that a run must keep to resume exactly.
 
-    Args:
-        model: The model.
-        optimizer: Its optimizer.
-        scaler: Scales the loss for float16; otherwise does nothing.
-        average: The moving average of the weights, or None.
-        processes: The processes that share the work.
-        progress: How far it has come.
+    The scaler is for float16 and otherwise does nothing; ``average`` is that of the weights.
     """
 
     model: nn.Module
@@ -257,13 +251,7 @@ def prefetched(
 ) -> Generator[tuple[int, T, float], None, None]:
     """Make what each step needs ahead of time, in order, in a thread whose error is raised here.
 
-    Args:
-        make: Makes it.
-        steps: The steps.
-        depth: How many are kept ready.
-
-    Yields:
-        The step, what was made for it, and the seconds that were waited for it.
+    Gives the step, what was made for it, and the seconds that were waited for it.
     """
     ready: queue.Queue[tuple[int, T | None, BaseException | None]] = queue.Queue(depth)
     closing = threading.Event()

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from cxrtext.config import (
+    Cclk,
     Clustered,
     ConditionalAlignmentUniformity,
     DclEta,
     DclEtaLm,
     DclEtaTrue,
-    FairCclk,
     HardNegative,
     HardnegCclk,
     InfoNce,
@@ -29,7 +29,6 @@ from cxrtext.config import (
     ResampleByText,
     ReweightByText,
     Supervised,
-    WeaksupCclk,
     YAware,
 )
 from cxrtext.errors import WorkError
@@ -293,7 +292,7 @@ def _conditional(section: ConditionalAlignmentUniformity, d: Direction) -> Terms
     return Terms(alignment + section.weight * conditional_uniformity_terms(d.scores, weights))
 
 
-def _cclk(section: WeaksupCclk | FairCclk | HardnegCclk, d: Direction) -> Terms:
+def _cclk(section: Cclk | HardnegCclk, d: Direction) -> Terms:
     kernel = needed(d.kernel, section.name, "metadata of the images")
     weights, fair = conditional_weights(kernel, section.ridge), section.name != "weaksup-cclk"
     return Terms(*cclk_terms(d.scores, weights, d.positive, fair=fair))

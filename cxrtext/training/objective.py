@@ -161,9 +161,7 @@ class Objective:
 def build_objective(section: ObjectiveSection, kinds: Sequence[Kind] = ()) -> Objective:
     """Make the objective that a configuration names.
 
-    Args:
-        section: The configuration.
-        kinds: What the columns of metadata hold: ``gather_extras(…).kinds``.
+    ``kinds`` says what the columns of metadata hold: ``gather_extras(…).kinds``.
 
     Raises:
         ConfigError: A kernel does not fit what a column holds.
@@ -180,13 +178,8 @@ def build_objective(section: ObjectiveSection, kinds: Sequence[Kind] = ()) -> Ob
 def similarity_to_images(vectors: Tensor, image_of: Tensor, images: int) -> Tensor:
     """Similarity of each sentence to each image: to the most similar of the image's sentences.
 
-    Args:
-        vectors: [S, d], unit vectors.
-        image_of: [S], the image of each.
-        images: B.
-
-    Returns:
-        [S, B], cosines; an image without a sentence is at −1.
+    Unit vectors [S, d], each of an image of ``image_of`` [S], give cosines [S, B]; an image without
+    a sentence is at −1.
     """
     cosines = vectors @ vectors.T
     lowest = cosines.new_full((len(vectors), images), -1.0)

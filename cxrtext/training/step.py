@@ -40,12 +40,8 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
 class Towers(nn.Module):
     """The two encoders as one module: what is divided among processes and parts of a step.
 
-    γ² and the query map are not in it: they act on all of a batch.
-
-    Args:
-        model: The model, whose encoders these are.
-        head: The head of the masked language model, or None.
-        precision: "float32", "bfloat16" or "float16".
+    γ² and the query map are not in it: they act on all of a batch.  ``head`` is that of the masked
+    language model, or None.
     """
 
     def __init__(self, model: ImageTextModel, head: nn.Module | None, precision: str) -> None:
@@ -56,11 +52,7 @@ class Towers(nn.Module):
         self.precision = precision
 
     def forward(self, images: Tensor, tokens: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
-        """Embed some images and some sentences.
-
-        Args:
-            images: [b, 1, H, W], normalized.
-            tokens: u sentences in groups.
+        """Embed normalized images [b, 1, H, W] and u sentences in groups.
 
         Returns:
             Regions [b, N, D] and texts [u, D], unit vectors in float32, and the summed
@@ -87,11 +79,7 @@ class Towers(nn.Module):
 class PairLearner(Learner):
     """An image–text model that learns; made by :func:`build_learner`.
 
-    Args:
-        model: The model.
-        head: The language model's head, or None.
-        plain_towers: The encoders.
-        towers: The same, averaging gradients over processes.
+    ``head`` is the language model's, ``towers`` the encoders, averaging gradients over processes.
     """
 
     model: ImageTextModel
@@ -148,14 +136,7 @@ def build_learner(
 
 @dataclass(frozen=True, slots=True)
 class PairJob:
-    """Image–text training as a job of the loop; made by :func:`pair_job`.
-
-    Args:
-        learner: What learns.
-        loader: Gives it batches.
-        loss: The objective.
-        schedule: How to train.
-    """
+    """Image–text training as a job of the loop; made by :func:`pair_job`."""
 
     learner: PairLearner
     loader: Loader
@@ -205,13 +186,8 @@ def backward(
 ) -> tuple[Terms, Tensor]:
     """Compute the gradients of a step; they are left in the parameters, times the loss's scale.
 
-    Args:
-        learner: What learns; its gradients are expected to be empty.
-        objective: The loss.
-        batch: The batch; this process's share of tokens.
-        images: This process's images, augmented.
-        arguments: How to train.
-        step: The step; dropout and the objective draw from seeds that follow from it.
+    Gradients are expected to be empty; batch and augmented images are this process's share.
+    Dropout and the objective draw from seeds that follow from ``step``.
 
     Returns:
         The losses, and the values of :class:`StepNumbers` [6], on the device.
@@ -323,12 +299,7 @@ def score_batch(
     counts; then the columns are put together, so that every process has the whole matrix and can
     compute any objective on it exactly.  Sentences travel, not regions: they are N times smaller.
 
-    Args:
-        model: Gives the similarity and γ².
-        regions: [b, N, D], of this process's images.
-        texts: [u, D], of this process's distinct sentences.
-        batch: The batch.
-        processes: The processes among which it is divided.
+    Regions [b, N, D] are of this process's images, texts [u, D] of its distinct sentences.
 
     Returns:
         Scores [S, B] scaled by γ², γ², and the sentences' unit vectors [S, D].

@@ -29,13 +29,7 @@ from cxrtext.training.validation import ZeroShot, validate
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who hears how a run goes.
-
-    Args:
-        say: Takes a line of text.
-        decoding: Takes (done, total) while images are decoded.
-        step: Takes (report, total) after every step.
-    """
+    """Hears lines of text, (done, total) of decoding, and (report, total) after every step."""
 
     say: Callable[[str], None] = lambda _: None
     decoding: Callable[[int, int], None] = lambda _done, _total: None
@@ -96,14 +90,8 @@ def take_steps(
 ) -> None:
     """Take the steps that are left; log, validate and save between them.
 
-    Args:
-        job: What is trained.
-        callbacks: What this kind of run does between two steps.
-        out: The run's folder, for its metrics.
-        listener: Hears of every step.
-        images: Training images; an epoch sees each once.
-        log_every: Steps between two lines of the metrics.
-        save_every: Steps between two states; one is written at the end as well.
+    ``out`` is the run's folder, for its metrics; an epoch sees each of ``images`` once.  A state is
+    saved every ``save_every`` steps, and at the end.
 
     Raises:
         WorkError: The loss or a gradient is no longer a number, or the loss has diverged; the
@@ -135,34 +123,18 @@ def take_steps(
 
 
 def _numbers(report: StepReport, epoch: int) -> dict[str, float]:
-    return {
-        "loss": report.loss,
-        "accuracy": report.accuracy,
-        "floored": report.clamped,
-        "without_negatives": report.without_negatives,
-        "mlm": report.mlm,
-        "gamma_sq": report.gamma_sq,
-        "lr": report.lr,
-        "grad_norm": report.grad_norm,
-        "images_per_second": report.images_per_second,
-        "waiting": report.waiting,
-        "epoch": report.step / epoch,
-    }
+    keys = ("loss", "accuracy", "clamped", "without_negatives", "mlm", "gamma_sq", "lr")
+    keys += ("grad_norm", "images_per_second", "waiting")
+    numbers = {"floored" if key == "clamped" else key: getattr(report, key) for key in keys}
+    return {**numbers, "epoch": report.step / epoch}
 
 
 @dataclass(slots=True)
 class Trainer:
     """An image–text run that is under way; its own callbacks.
 
-    Args:
-        config: The configuration.
-        data: The data's fingerprint.
-        job: What is trained, on what.
-        train_images: How many there are.
-        val_set: What is validated on; may be empty.
-        zero_shot: Labels and prompts of the validation split, or None.
-        listener: Hears how it goes.
-        validation: The last validation's numbers.
+    ``data`` is the data's fingerprint, ``val_set`` may be empty, ``validation`` has the last
+    validation's numbers.
     """
 
     config: Config

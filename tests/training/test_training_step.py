@@ -406,10 +406,3 @@ def test_gamma_comes_back_from_its_cap(options: list[str]) -> None:
         assert each.average is not None
         assert float(each.average.weights["log_gamma_sq"].exp()) < GAMMA_SQ_CAP
     assert torch.equal(learner.model.log_gamma_sq, resumed.model.log_gamma_sq)
-
-
-def test_weights_with_gamma_above_the_cap_are_taken_at_the_cap(options: list[str]) -> None:
-    model = build_model(load_config(None, options))
-    weights = {**model.state_dict(), "log_gamma_sq": torch.tensor(6.0)}
-    model.load_state_dict(weights)
-    assert float(model.gamma_sq.detach()) == pytest.approx(GAMMA_SQ_CAP)

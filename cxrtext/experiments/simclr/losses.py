@@ -50,6 +50,7 @@ from cxrtext.config import (
     Supervised,
 )
 from cxrtext.experiments.simclr.settings import BY_ANCHOR, BY_KERNEL, BY_VIEW, ViewSettings
+from cxrtext.objectives.positive_debiasing import positive_debiased_terms
 from cxrtext.training.losses import (
     Direction,
     Terms,
@@ -142,11 +143,7 @@ def _by_anchor(
     if isinstance(section, PositiveDebiased):
         # A view scores γ² against itself.
         given = (positive, negative, gamma_sq, section.tau_plus, gamma_sq, settings.aggregate)
-        return Terms(
-            objectives.positive_debiased(*given),
-            objectives.positive_debiased_clamped(*given),
-            alone,
-        )
+        return Terms(*positive_debiased_terms(*given), alone)
     found = []
     for m in range(views - 1):
         one = negative.scatter(1, columns[:, m : m + 1], positive[:, m : m + 1])
