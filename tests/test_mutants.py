@@ -64,14 +64,14 @@ MUTANTS = (
         ("models/test_similarity.py",),
     ),
     Mutant(
-        "mean region not normalised",
+        "mean region not normalized",
         "models/similarity/scores.py",
         "F.normalize(full_precision(regions).mean(dim=1), dim=-1).T",
         "full_precision(regions).mean(dim=1).T",
         ("models/test_similarity_forms.py::test_every_form_equals_the_loop",),
     ),
     Mutant(
-        "bags not normalised where sentences are few",
+        "bags not normalized where sentences are few",
         "models/similarity/bags.py",
         "torch.linalg.vecdot(bags, full_precision(texts)) / norms",
         "torch.linalg.vecdot(bags, full_precision(texts))",
@@ -157,7 +157,7 @@ MUTANTS = (
         ("training/test_training_objective_extras.py",),
     ),
     Mutant(
-        "metadata standardised by all rows",
+        "metadata standardized by all rows",
         "training/metadata.py",
         "mean, deviation = values[fit].mean(), values[fit].std()",
         "mean, deviation = values.mean(), values.std()",

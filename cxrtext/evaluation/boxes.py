@@ -1,6 +1,6 @@
 """Boxes: which pixels lie in them, their features (RoIAlign), and those of a cohort.
 
-Boxes are COCO's, (x, y, width, height); a pixel lies in a box when its centre does.
+Boxes are COCO's, (x, y, width, height); a pixel lies in a box when its center does.
 """
 
 from collections import Counter, defaultdict
@@ -48,13 +48,13 @@ def map_and_boxes(heat: ArrayLike, boxes: ArrayLike) -> tuple[Map, NDArray[np.fl
         if not np.isfinite(row).all() or (row[2:] <= 0).any():
             raise ValueError(
                 f"box {number} is {row.tolist()}; x, y, width and height are numbers, the latter "
-                "two above 0: leave it out or mend it"
+                "two above 0: leave it out or fix it"
             )
     return values, rows
 
 
 def _slices(box: NDArray[np.float64], shape: tuple[int, ...]) -> tuple[slice, slice]:
-    """The rows and columns whose centres lie in a box, clipped to the image."""
+    """The rows and columns whose centers lie in a box, clipped to the image."""
     x, y, w, h = box.tolist()
     ends = np.ceil(np.array([y, y + h, x, x + w]) - 0.5)
     top, bottom = np.clip(ends[:2], 0, shape[0]).astype(int).tolist()
@@ -63,7 +63,7 @@ def _slices(box: NDArray[np.float64], shape: tuple[int, ...]) -> tuple[slice, sl
 
 
 def box_mask(boxes: ArrayLike, shape: tuple[int, int]) -> Mask:
-    """The pixels whose centres lie in any of the boxes.
+    """The pixels whose centers lie in any of the boxes.
 
     COCO boxes [n, 4] in pixels, clipped to the image of a shape (H, W) -> [H, W].
 
@@ -77,7 +77,7 @@ def box_mask(boxes: ArrayLike, shape: tuple[int, int]) -> Mask:
         if not mask[place].size:
             raise ValueError(
                 f"box {number} {row.tolist()} covers no pixel of an image of {shape[1]} x "
-                f"{shape[0]}: leave it out or mend it"
+                f"{shape[0]}: leave it out or fix it"
             )
         mask[place] = True
     return mask
@@ -116,14 +116,14 @@ def region_of_interest_align(
     whole is two matrix products a box.  Gradients flow to the features.
 
     Args:
-        features: [B, D, h, w], values at the centres of the cells.
+        features: [B, D, h, w], values at the centers of the cells.
         boxes: [R, 4], COCO boxes (x, y, width, height) in cells (:func:`region_boxes`).
         size: Bins down and across, or one number for both.
         images: [R], the row of ``features`` that each box belongs to; may be left out where
             B = 1.
         sampling_ratio: Samples along each side of a bin; 0 takes as many as the bin has cells,
             rounded up.
-        aligned: Cell centres at +0.5, as the geometry has them.  False is the older form, half a
+        aligned: Cell centers at +0.5, as the geometry has them.  False is the older form, half a
             cell off, in which a box is at least one cell wide.
 
     Returns:

@@ -112,9 +112,9 @@ def fit_platt(logits: ArrayLike, labels: ArrayLike) -> Calibration:
     values, truth = scores_and_truth(logits, labels)
     positives, negatives = int(truth.sum()), int((~truth).sum())
     target = np.where(truth, (positives + 1) / (positives + 2), 1 / (negatives + 2))
-    centre, spread = float(values.mean()), float(values.std())
+    center, spread = float(values.mean()), float(values.std())
     unit = spread > 0
-    x = (values - centre) / spread if unit else np.zeros_like(values)
+    x = (values - center) / spread if unit else np.zeros_like(values)
     design = np.stack([x, np.ones_like(x)])
     ridge = 1e-12 * np.eye(2)  # the curvature of equal logits has no inverse
     best = np.array([0.0, np.log((positives + 1) / (negatives + 1))])
@@ -135,7 +135,7 @@ def fit_platt(logits: ArrayLike, labels: ArrayLike) -> Calibration:
             break  # no step gets lower: rounding is all that is left
         best, loss = best + step * direction, new_loss
     scale = float(best[0]) / spread if unit else 0.0
-    return Calibration(scale, float(best[1]) - scale * centre)
+    return Calibration(scale, float(best[1]) - scale * center)
 
 
 def _probabilities_and_truth(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Floats, Truth]:

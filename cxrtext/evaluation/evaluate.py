@@ -129,12 +129,10 @@ def evaluate(
         data: A data folder; what needs a file that is not there is left out, and said.
         split: "train", "val", "test" or "all".
         prompts: Prompts by finding; CheX5's by default.
-        device: Where to compute.
         allow_outside: Whether images may lie outside the folder.
         cache: Where decoded images are kept; without it they are decoded each time.
         rejects: Takes images that cannot be read.
         progress: Called with (done, total) images.
-        settings: How to measure.
 
     Raises:
         DataError: The folder has no such split, or no image of it can be read.

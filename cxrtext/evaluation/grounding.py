@@ -172,7 +172,7 @@ def smooth_grid(grid: ArrayLike, sigma: float) -> NDArray[np.float64]:
 def heat_map(grid: ArrayLike, geometry: Geometry, sigma: float = 0.0) -> NDArray[np.float32]:
     """Enlarge a grid of region scores onto the crop's place in the original image.
 
-    Bilinear between the centres of regions, as ``align_corners=False``.
+    Bilinear between the centers of regions, as ``align_corners=False``.
 
     Args:
         grid: [h, w], region scores; covers the crop evenly.

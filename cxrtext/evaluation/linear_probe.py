@@ -54,16 +54,16 @@ def fit_probe(
     reference: ArrayLike | None = None,
     start: Probe | None = None,
 ) -> Probe:
-    """Fit a logistic regression: mean log-loss + ridge / 2 · |w|² over standardised features.
+    """Fit a logistic regression: mean log-loss + ridge / 2 · |w|² over standardized features.
 
     Each feature is brought to mean 0 and deviation 1 first, so that one ridge suits all; the
-    probe returned takes features as they are.  The bias is not penalised.
+    probe returned takes features as they are.  The bias is not penalized.
 
     Args:
         features: [n, D], finite.
         labels: [n], 1 or 0; both must occur.
         ridge: Above 0, so that a best fit exists where the classes can be separated.
-        reference: [m, D], the features whose mean and deviation standardise, such as all training
+        reference: [m, D], the features whose mean and deviation standardize, such as all training
             features where few of them have labels; by default ``features``.
         start: Where to begin, to save time.
 
@@ -73,19 +73,19 @@ def fit_probe(
     if not ridge > 0:
         raise ValueError(f"ridge must be above 0, not {ridge}")
     every = x if reference is None else np.asarray(reference, dtype=np.float64)
-    centre, spread = every.mean(axis=0), every.std(axis=0)
+    center, spread = every.mean(axis=0), every.std(axis=0)
     # A feature that is the same everywhere, up to rounding, says nothing.
     live = spread > 1e-12 * np.abs(every).max(axis=0)
     scale = np.where(live, 1 / np.where(live, spread, 1), 0)
-    design, target = torch.from_numpy((x - centre) * scale), torch.from_numpy(y)
+    design, target = torch.from_numpy((x - center) * scale), torch.from_numpy(y)
     parameters = torch.zeros(x.shape[1] + 1, dtype=torch.float64)
     parameters[-1] = float(np.log(y.sum() / (1 - y).sum()))
     if start is not None:
         parameters[:-1] = torch.from_numpy(np.where(live, start.weights * spread, 0))
-        parameters[-1] = float(start.logits(centre[None])[0])
+        parameters[-1] = float(start.logits(center[None])[0])
     w = _minimize(design, target, ridge, parameters)
     weights = w[:-1] * scale
-    return Probe(weights, float(w[-1] - weights @ centre), ridge)
+    return Probe(weights, float(w[-1] - weights @ center), ridge)
 
 
 def _minimize(
@@ -164,7 +164,7 @@ def few_label_aucs(
     """AUC on test images of probes fitted with a few labels.
 
     Features and labels to draw from, that choose the ridge, and that are measured.  All training
-    features standardise; the same seed draws the same rows for every model.
+    features standardize; the same seed draws the same rows for every model.
 
     Returns:
         By number of positives, one AUC a seed; a number that the training images cannot fill is

@@ -305,6 +305,6 @@ def youden_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
         return float(np.nextafter(high, -np.inf))
     low = float(thresholds[place + 1])
     # Halfway suits new rows best.  Each is halved first so that the sum cannot overflow, and
-    # between neighbouring numbers halfway may round up to the upper one.
+    # between neighboring numbers halfway may round up to the upper one.
     middle = low / 2 + high / 2
     return middle if low <= middle < high else low

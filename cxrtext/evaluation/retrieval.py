@@ -148,13 +148,9 @@ def embedding_ranks(
     """Ranks by inner product, a block of queries at a time.
 
     Args:
-        queries: [Q, D].
-        candidates: [C, D].
         query_keys: [Q]; a candidate with an equal key is right.  By default candidate i is the
             one right answer of query i.
-        candidate_keys: [C].
         query_groups: [Q]; wrong candidates of an equal group (the same patient's) are not counted.
-        candidate_groups: [C].
 
     Returns:
         [Q], as :func:`positive_ranks`.

@@ -24,7 +24,6 @@ class Settings:
         calibrate: Whether validation images are embedded too, which choose the threshold and the
             temperature.
         resamples: Of the patients, for intervals; 0 for none.
-        seed: Of the resamples.
         boxes: A box file; by default ``boxes.json``, ``.csv`` or ``.parquet`` of the data folder.
         sigma: Of a Gaussian over the region grid before it is enlarged, in regions; the paper
             has none.

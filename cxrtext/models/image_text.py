@@ -32,11 +32,9 @@ class ModelSpec:
     """What a model is made of; a checkpoint's ``config.json`` holds it.
 
     Args:
-        image: The image architecture.
         text: The fields of the text encoder's ``BertConfig``.
         dimension: D, of the joint space.
         aggregator: How region scores become one score.
-        lam: λ of the soft maximum.
         query: The query map of the bags: "linear", "mlp" (dual-stream MIL's) or "none" (q = r).
         gamma_sq: Initial γ².
         max_tokens: Longest sentence in word pieces, special tokens included.
@@ -144,7 +142,7 @@ class ImageTextModel(nn.Module):
         return {name: encoded[name] for name in ("input_ids", "attention_mask")}
 
     def embed_tokens(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Embed tokenised sentences as [S, D], unit vectors."""
+        """Embed tokenized sentences as [S, D], unit vectors."""
         texts: Tensor = self.text_encoder(input_ids, attention_mask)
         return texts
 

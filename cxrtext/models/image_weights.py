@@ -41,7 +41,7 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
     encoder's one channel is, so ``mean`` and ``std`` of the model's preprocessing must be the
     source's: 0 and 1 for BioViL, exactly.  For weights from ImageNet, whose channels had means
     .485, .456, .406 and deviations .229, .224, .225, mean .449 and std .226 come near; with others
-    the batch normalisation's running statistics do not fit until training has renewed them.
+    the batch normalization's running statistics do not fit until training has renewed them.
 
     ``path`` is a ``.safetensors`` file, or a pickle of tensors (``.pt``, ``.pth``, ``.bin``), which
     is read without running what it holds.

@@ -68,7 +68,6 @@ class MaskedLanguageModel:
 
     Args:
         model: The network, in evaluation mode; ``model.bert`` is the encoder without a head.
-        tokenizer: Its tokenizer.
         name: What it was asked for by: a hub id or a folder's name.
         fingerprint: SHA-256 over configuration, weights and vocabulary; the same weights have the
             same fingerprint in either file format.

@@ -83,8 +83,6 @@ def embed_files(
     """Embed image files, in order, a batch at a time.
 
     Args:
-        model: The model.
-        paths: The images.
         batch: Images a batch; at most a few batches of pixels are held at once.
         processes: Processes that decode; None for one a core, 0 to decode in this one.
         cache: Where decoded images are kept; without it they are decoded each time.

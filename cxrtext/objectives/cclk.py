@@ -53,12 +53,9 @@ def cclk_hard_negative(
     """HardNeg-CCLK: :func:`cclk_fair` with the anchors' own embeddings as z, eq. 9.
 
     Args:
-        scores: [A, C].
         embeddings: [C, D], row j the embedding of the anchor that candidate j is paired with; for
             A = C and the diagonal, of anchor j.  No gradient reaches them.
-        ridge: λ.
         kernel: Makes a Gram matrix of embeddings, one of ``kernels``.
-        positive: [A].
     """
     return cclk_fair(scores, kernel(embeddings.detach()), ridge, positive)
 

@@ -28,7 +28,6 @@ def kmeans(z: Tensor, clusters: int, generator: torch.Generator, iterations: int
         z: [n] or [n, d], without missing values, in comparable units.
         clusters: k, from 1 to n.
         generator: Draws the first centers; on any device.
-        iterations: Most iterations.
 
     Returns:
         No gradient flows through them.

@@ -61,11 +61,8 @@ def conditional_uniformity(
     """Conditional uniformity, ``log (1/N²) Σ_ij ((‖w‖∞ − w_ij)/(‖w‖∞ − Ẑ_i)) e^{s_ij}``.
 
     Args:
-        scores: [A, C].
-        kernel: [C, C].
         supremum: ‖w‖∞, the largest value that the kernel can take: 1 for RBF, Laplacian, cosine, δ
             and their products.
-        positive: [A].
 
     Returns:
         A scalar, in nats.

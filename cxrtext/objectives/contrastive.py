@@ -77,10 +77,8 @@ def remove_negatives(scores: Tensor, same: Tensor, positive: Tensor | None = Non
     """InfoNCE without the negatives that ``same`` marks.
 
     Args:
-        scores: [A, C].
         same: [A, C], boolean, from :func:`same_labels` or :func:`remove_by_text`; the entry of the
             positive itself is not read.
-        positive: [A].
 
     Returns:
         [A], in nats; 0 for a row of which every negative was removed.
@@ -99,12 +97,10 @@ def resample_negatives(
     """InfoNCE on negatives drawn without replacement, probability ``∝ e^{−β·cos}``.
 
     Args:
-        scores: [A, C].
         similarity: [A, C], cosines of the anchors' and the candidates' texts.
         keep: R, how many negatives a row keeps; a row that has fewer keeps all.
         beta: β, at least 0; 0 draws uniformly.
         generator: Draws the negatives; on any device.
-        positive: [A].
     """
     if keep < 1:
         raise ValueError(f"keep must be at least 1, got {keep}")
@@ -139,11 +135,9 @@ def reweight_negatives(
     """InfoNCE with negatives weighted ``∝ e^{−β·cos}``, the weights of a row having mean 1.
 
     Args:
-        scores: [A, C].
         similarity: [A, C], cosines of the anchors' and the candidates' texts; no gradient reaches
             them.
         beta: β, at least 0; 0 is InfoNCE.
-        positive: [A].
     """
     rows = split_rows(scores, positive)
     _check_similarity(scores, similarity, beta)
@@ -187,7 +181,6 @@ def supervised(scores: Tensor, same: Tensor, positive: Tensor | None = None) -> 
     Args:
         scores: [A, C]; −inf (an anchor's own view) is no candidate.
         same: [A, C], boolean, where the label is the anchor's.
-        positive: [A].
 
     Raises:
         ValueError: The shapes do not fit, or an anchor has no positive at all.
@@ -218,10 +211,8 @@ def weakly_supervised(scores: Tensor, clusters: Tensor, positive: Tensor | None 
     The expectation over the draw is taken exactly, as the mean over the cluster's candidates.
 
     Args:
-        scores: [A, C].
         clusters: [C], integers: the candidates' clusters or values of z; an anchor's is that of
             its positive.
-        positive: [A].
     """
     columns = positive_columns(scores, positive)
     return supervised(scores, same_cluster(scores, clusters, columns), positive)
@@ -231,9 +222,7 @@ def fair(scores: Tensor, clusters: Tensor, positive: Tensor | None = None) -> Te
     """Fair-InfoNCE: negatives from the anchor's own cluster of z alone.
 
     Args:
-        scores: [A, C].
         clusters: [C], as :func:`weakly_supervised` takes them.
-        positive: [A].
 
     Returns:
         [A], in nats; 0 for an anchor that is alone in its cluster (``without_negatives`` tells

@@ -58,12 +58,10 @@ def debiased(
     """Debiased contrastive loss with one class probability an anchor: DCL-η, DCL-η_LM.
 
     Args:
-        scores: [A, C].
         eta: Class probability of each anchor [A], or one for all; in [0, 1).
         gamma_sq: γ², the largest possible score.
         extra: [A, M], scaled scores of extra positives; ``pos`` inside g is then their mean.  −inf
             is none, but a row must have one.
-        positive: [A].
     """
     return debiased_terms(*_checked(scores, eta, gamma_sq, extra, positive))[0]
 
@@ -121,11 +119,9 @@ def hard_negative(
     the loss: gradients flow through them.
 
     Args:
-        scores: [A, C].
         tau_plus: τ⁺, the class probability, in [0, 1).
         beta: β, the concentration on hard negatives, at least 0; 0 is :func:`debiased`.
         gamma_sq: γ², the largest possible score.
-        positive: [A].
     """
     _check_hard(tau_plus, beta)
     return hard_negative_terms(split_rows(scores, positive), tau_plus, beta, gamma_sq)[0]

@@ -33,7 +33,7 @@ def positive_debiased(
     Args:
         positive: [A, M], scaled scores s(x, v) of the positives; −inf is none.
         negative: [A, N], scaled scores s(x, u) of the negatives; −inf is none and not counted.
-        self_score: s(x, x), γ² where embeddings are normalised; [A] or one for all.
+        self_score: s(x, x), γ² where embeddings are normalized; [A] or one for all.
         tau_plus: τ⁺, the class probability, in (0, 1); τ⁻ = 1 − τ⁺.
         gamma_sq: γ², the largest possible score.
         aggregate: "loss" is the mean of the losses with each positive as v (loss-combination);

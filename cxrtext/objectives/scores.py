@@ -127,8 +127,6 @@ def without_negatives(
     """Tell which anchors have no negative: their loss is 0 and teaches nothing.
 
     Args:
-        scores: [A, C].
-        positive: [A].
         same: [A, C], boolean, the negatives that are to be removed, as ``remove_negatives`` takes
             them; for ``fair``, where clusters differ.
 

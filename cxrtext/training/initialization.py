@@ -132,7 +132,7 @@ def center_projections(
     """Set the biases of both linear maps so that the mean embedding of the data is zero.
 
     A BERT's ``[CLS]`` states differ little from each other, and so do an untrained ResNet's
-    regions: normalised as they are, all lie in one direction, and hundreds of steps pass before
+    regions: normalized as they are, all lie in one direction, and hundreds of steps pass before
     scores tell anything apart.  Taking the mean away leaves the maps linear.
 
     The papers do not do it; ``training.center_projections`` turns it off.  ``seed`` chooses the

@@ -246,7 +246,7 @@ def text_vectors(
 ) -> TextVectors:
     """Unit vectors of distinct sentences, whose cosines tell how alike they are.
 
-    Mean-pooled last hidden states of the text encoder, minus their mean, normalised.  The states
+    Mean-pooled last hidden states of the text encoder, minus their mean, normalized.  The states
     of a BERT share one large direction: as they come, the cosine of any two sentences is high,
     often near 1, and how high differs from model to model.  Without the mean, cosines spread
     around 0, and one threshold means much the same for every model.
@@ -254,8 +254,6 @@ def text_vectors(
     Args:
         model: A model before its first step: its text encoder still is the language model's.
         sentences: Distinct sentences, U.
-        batch: Sentences at a time.
-        progress: Called with (done, total).
 
     Returns:
         [U, hidden size], float16, for half the memory.

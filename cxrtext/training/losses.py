@@ -66,7 +66,6 @@ class Direction:
         scores: [A, C], scaled by γ²; −inf is no candidate.
         positive: [A], the column of each anchor's positive.
         eta: [A], class probability of each anchor's sentence.
-        gamma_sq: γ².
         same: [A, C], where findings are shared.
         similarity: [A, C], cosines of texts.
         clusters: [C], the candidates' clusters.

@@ -111,7 +111,6 @@ class Objective:
         Args:
             scores: [S, B], scaled by γ², of all sentences and images of the batch.
             pairs: How they belong together, related.
-            gamma_sq: γ².
             texts: [S, D], the sentences' embeddings, unit vectors.
             generator: Draws the negatives of resample-by-text; it must follow from the run's seed
                 and the step alone, so that a resumed run draws the same.
@@ -206,7 +205,6 @@ def on_sphere(
     Args:
         scores: [S, B], scaled by γ².
         image_of: [S], the image of each sentence.
-        gamma_sq: γ².
         texts: [S, D], unit vectors.
         weight: λ.
 

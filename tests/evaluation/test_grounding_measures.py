@@ -33,7 +33,7 @@ def loop_inside(boxes: list[list[float]], row: int, column: int) -> bool:
 
 def test_the_pixels_of_boxes() -> None:
     assert np.argwhere(box_mask([1, 0, 2, 1], (2, 4))).tolist() == [[0, 1], [0, 2]]
-    # A pixel lies in a box when its centre does; boxes are clipped to the image.
+    # A pixel lies in a box when its center does; boxes are clipped to the image.
     assert box_mask([-3, -3, 3.6, 4.4], (2, 4)).tolist() == [
         [True, False, False, False],
         [False] * 4,

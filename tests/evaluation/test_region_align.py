@@ -60,7 +60,7 @@ def loop_align(
 
 
 def test_a_ramp_by_hand() -> None:
-    # Values are the column numbers; a cell's centre is at column + 0.5.
+    # Values are the column numbers; a cell's center is at column + 0.5.
     ramp = torch.arange(6.0, dtype=torch.float64).expand(1, 1, 4, 6)
     pooled = region_of_interest_align(ramp, torch.tensor([[1.0, 0.0, 4.0, 4.0]]), 2)
     # Bins cover columns 1 to 3 and 3 to 5, whose middles are 2 and 4, or 1.5 and 3.5 as values.
@@ -146,7 +146,7 @@ def test_maps_boxes_and_pooling_mean_the_same_place() -> None:
     assert contrast_to_noise(heat, box, signed=True) > 3
     place = region_boxes(box[None], geometry, (15, 15))
     pooled = region_of_interest_align(torch.from_numpy(grid)[None, None], place, 1)
-    assert pooled.item() == pytest.approx(1.0)  # one sample, at the centre of the cell
+    assert pooled.item() == pytest.approx(1.0)  # one sample, at the center of the cell
 
 
 def test_wrong_arguments() -> None:

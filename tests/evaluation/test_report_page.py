@@ -115,8 +115,8 @@ def test_a_report_of_nothing_but_images(
 
 def test_clusters_stay_together() -> None:
     generator = np.random.default_rng(0)
-    centres = generator.normal(size=(3, 8)) * 6
-    points = np.concatenate([centre + generator.normal(size=(20, 8)) for centre in centres])
+    centers = generator.normal(size=(3, 8)) * 6
+    points = np.concatenate([center + generator.normal(size=(20, 8)) for center in centers])
     placed = embed_neighbors(points)
     distances = ((placed[:, None] - placed) ** 2).sum(axis=-1)
     np.fill_diagonal(distances, np.inf)

@@ -14,8 +14,8 @@ from cxrtext.experiments.simclr.probes import (
 def problem(count: int = 240, classes: int = 7, size: int = 9) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(classes, (count,), generator=generator)
-    centres = torch.randn(classes, size, generator=generator)
-    features = centres[labels] + torch.randn(count, size, generator=generator)
+    centers = torch.randn(classes, size, generator=generator)
+    features = centers[labels] + torch.randn(count, size, generator=generator)
     return features * torch.linspace(0.1, 30, size) + 5, labels
 
 
@@ -49,9 +49,9 @@ def test_the_first_step_of_adam_against_autograd() -> None:
     plain = torch.nn.Linear(9, 7)
     torch.nn.init.zeros_(plain.weight)
     torch.nn.init.zeros_(plain.bias)
-    optimiser = torch.optim.Adam(plain.parameters(), lr=0.1)
+    optimizer = torch.optim.Adam(plain.parameters(), lr=0.1)
     torch.nn.functional.cross_entropy(plain(design), labels).backward()
-    optimiser.step()
+    optimizer.step()
     assert torch.allclose(ours(features), plain(design), atol=1e-3)
 
 

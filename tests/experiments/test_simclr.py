@@ -49,8 +49,8 @@ def test_a_step_can_be_repeated_and_divided() -> None:
 def test_colours_are_drawn_to_both_sides() -> None:
     spec = SimclrSpec(jitter=1.0, brightness=0.8, contrast=0.6, saturation=0.4, hue=0.2)
     values = draw_simclr(4000, spec, torch.Generator().manual_seed(0)).values
-    for row, centre, most in ((5, 1, 0.8), (6, 1, 0.6), (7, 1, 0.4), (8, 0, 0.2)):
-        away = values[row] - centre
+    for row, center, most in ((5, 1, 0.8), (6, 1, 0.6), (7, 1, 0.4), (8, 0, 0.2)):
+        away = values[row] - center
         assert -most <= away.min() < -0.99 * most
         assert 0.99 * most < away.max() <= most
         assert abs(float(away.mean())) < 0.04 * most
@@ -144,20 +144,20 @@ def test_grey_and_one_channel() -> None:
     assert np.abs(gray[0, 0].numpy() * 255 - luma).max() <= 1
     one = images[:, :1]
     amounts = torch.tensor([[0.8], [1.3], [0.2], [0.4]]).expand(4, 4)
-    colourless = amounts.clone()
-    colourless[2], colourless[3] = 1, 0
-    assert torch.equal(jitter_colors(one / 255, amounts), jitter_colors(one / 255, colourless))
+    colorless = amounts.clone()
+    colorless[2], colorless[3] = 1, 0
+    assert torch.equal(jitter_colors(one / 255, amounts), jitter_colors(one / 255, colorless))
 
 
 def test_how_often_and_how_much() -> None:
     spec = SimclrSpec(jitter=0.8, brightness=0.4, hue=0.1, gray=0.2, blur=0.3)
     draws = draw_simclr(20_000, spec, torch.Generator().manual_seed(0))
-    brightness, hue, coloured = draws.values[5], draws.values[8], draws.values[9]
+    brightness, hue, colored = draws.values[5], draws.values[8], draws.values[9]
     assert float((brightness == 1).float().mean()) == pytest.approx(0.2, abs=0.01)
     assert float((brightness - 1).abs().max()) == pytest.approx(0.4, abs=0.01)
     assert float(hue.abs().max()) == pytest.approx(0.1, abs=0.01)
     assert bool(((hue == 0) == (brightness == 1)).all())
-    assert float(coloured.mean()) == pytest.approx(0.8, abs=0.01)
+    assert float(colored.mean()) == pytest.approx(0.8, abs=0.01)
     assert float((draws.sigma > 0).float().mean()) == pytest.approx(0.3, abs=0.01)
     assert float(draws.sigma[draws.sigma > 0].min()) >= 0.1
 

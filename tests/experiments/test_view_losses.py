@@ -23,8 +23,8 @@ GAMMA = 5.0
 
 def embeddings(views: int = 2, images: int = 6) -> Tensor:
     generator = torch.Generator().manual_seed(views)
-    centre = torch.randn(images, 8, generator=generator)
-    z = centre + 0.6 * torch.randn(views, images, 8, generator=generator)
+    center = torch.randn(images, 8, generator=generator)
+    z = center + 0.6 * torch.randn(views, images, 8, generator=generator)
     return F.normalize(z, dim=-1)
 
 

@@ -63,7 +63,7 @@ def _torchvision_state(name: str, channels: int) -> State:
     return state
 
 
-def normalise(state: State, name: str, x: Tensor) -> Tensor:
+def normalize(state: State, name: str, x: Tensor) -> Tensor:
     mean, var = state[f"{name}.running_mean"], state[f"{name}.running_var"]
     return F.batch_norm(x, mean, var, state[f"{name}.weight"], state[f"{name}.bias"])
 
@@ -79,7 +79,7 @@ def torchvision_forward(state: State, name: str, x: Tensor, stride_in: int = 2) 
             original paper.
     """
     x = F.conv2d(x, state["conv1.weight"], stride=2, padding=3)
-    x = F.max_pool2d(F.relu(normalise(state, "bn1", x)), 3, stride=2, padding=1)
+    x = F.max_pool2d(F.relu(normalize(state, "bn1", x)), 3, stride=2, padding=1)
     for stage, blocks in enumerate(BLOCKS[name], 1):
         for block in range(blocks):
             at, stride = f"layer{stage}.{block}", 2 if stage > 1 and block == 0 else 1
@@ -89,11 +89,11 @@ def torchvision_forward(state: State, name: str, x: Tensor, stride_in: int = 2) 
                 weight = state[f"{at}.conv{k}.weight"]
                 step = stride if k == strided else 1
                 y = F.conv2d(y, weight, stride=step, padding=weight.shape[-1] // 2)
-                y = normalise(state, f"{at}.bn{k}", y)
+                y = normalize(state, f"{at}.bn{k}", y)
                 y = F.relu(y) if k < last else y
             if f"{at}.downsample.0.weight" in state:
                 x = F.conv2d(x, state[f"{at}.downsample.0.weight"], stride=stride)
-                x = normalise(state, f"{at}.downsample.1", x)
+                x = normalize(state, f"{at}.downsample.1", x)
             x = F.relu(x + y)
     return x
 
@@ -109,9 +109,9 @@ def biovil_state() -> State:
     return state
 
 
-def features(encoder: ImageEncoder, grey: Tensor) -> Tensor:
+def features(encoder: ImageEncoder, gray: Tensor) -> Tensor:
     with torch.inference_mode():
-        found: Tensor = encoder.eval().backbone(grey).last_hidden_state
+        found: Tensor = encoder.eval().backbone(gray).last_hidden_state
     return found
 
 
@@ -143,9 +143,9 @@ def test_torchvision_weights_compute_what_torchvision_does(
     encoder = ImageEncoder(name, 16)
     before = encoder.projection.weight.detach().clone()
     summary = load_image_weights(encoder, write(state))
-    grey = grey_image(97)
-    expected = torchvision_forward(state, name, grey.expand(-1, 3, -1, -1))
-    found = features(encoder, grey)
+    gray = grey_image(97)
+    expected = torchvision_forward(state, name, gray.expand(-1, 3, -1, -1))
+    found = features(encoder, gray)
     assert found.shape == expected.shape == (1, 512 if name == "resnet18" else 2048, 4, 4)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     assert torch.equal(encoder.projection.weight, before)
@@ -169,9 +169,9 @@ def test_the_stride_of_a_bottleneck_is_in_its_3x3_convolution(write: Callable[..
         for s in range(4)
     ]
     assert strides == [[1, 1, 1], [1, 2, 1], [1, 2, 1], [1, 2, 1]]
-    grey = grey_image()
-    found = features(encoder, grey)
-    other = torchvision_forward(state, "resnet50", grey, stride_in=1)
+    gray = grey_image()
+    found = features(encoder, gray)
+    other = torchvision_forward(state, "resnet50", gray, stride_in=1)
     assert other.shape == found.shape
     assert float((other - found).norm() / found.norm()) > 0.1
 

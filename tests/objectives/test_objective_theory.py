@@ -204,6 +204,6 @@ def test_descending_on_the_regions_ends_at_minus_one() -> None:
 
 
 def test_vectors_that_are_not_unit_break_the_floor() -> None:
-    """The floor is a bound because regions and sentences are normalised, and for no other cause."""
+    """The floor is a bound because regions and sentences are normalized, and for no other cause."""
     text = torch.tensor([[1.0, 0.0]])
     assert float(lse_nl(-1.5 * text[None], text, 10.0)) < -1.2

@@ -271,7 +271,7 @@ def test_clusters_are_those_of_the_training_images(gather: Any) -> None:
         held["age"] = 4000
 
     moved = gather(*chosen, change=move)[0].metadata
-    for record in made.records:  # a validation image moves no centre
+    for record in made.records:  # a validation image moves no center
         assert moved[record.name] == extras.metadata[record.name]
 
 

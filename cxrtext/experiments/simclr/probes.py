@@ -60,16 +60,10 @@ def fit_classes(
 
     Args:
         features: Where they lie is where the map is fitted.
-        labels: See above.
         classes: K; by default one more than the largest label.
         solver: "lbfgs" minimizes mean cross-entropy + ridge / 2 · ‖W‖² over all rows, in float64,
             the bias not penalized, in at most ``steps`` iterations; "adam" takes steps of batches
             in float32, from W = 0, ``epochs`` passes each in an order of its own.
-        reference: See above.
-        ridge: Of L-BFGS.
-        steps: Of L-BFGS.
-        lr: Of Adam.
-        epochs: Of Adam.
         batch: Of Adam, at most n.
         seed: Of Adam's orders.
 

@@ -23,7 +23,7 @@ _SMALLEST_NORM = 1e-12
 def non_local_bags(regions: Tensor, query: Query | None = None) -> Tensor:
     """The bag ``r̄_c`` of each region c: all regions, weighted by their likeness to c.
 
-    ``w_n = softmax_n( ⟨q_n, q_c⟩ / √d )``, ``r̄_c = normalise( Σ_n w_n r_n )``.  Bags depend on the
+    ``w_n = softmax_n( ⟨q_n, q_c⟩ / √d )``, ``r̄_c = normalize( Σ_n w_n r_n )``.  Bags depend on the
     image alone and are computed once an image, not once an image–sentence pair.
 
     Of regions [..., N, D], as unit vectors [..., N, D] in the order of the critical region.
