@@ -187,7 +187,7 @@ def paired_difference(
     return Difference(estimate, low, high, min(1.0, 2 * (tail + 1) / (len(differences) + 1)))
 
 
-BETTER, WORSE, TIED = "better", "worse", "not told apart"
+BETTER, WORSE, TIED = "better", "worse", "not distinguishable"
 
 
 def difference_of(
@@ -213,7 +213,7 @@ class PairedDifference:
     """A measure of the second model less that of the first, with its 95 % interval.
 
     The p-value is two-sided and not corrected for the number of comparisons; the verdict, on the
-    second, is "better", "worse" or "not told apart", by whether the interval leaves out 0.
+    second, is "better", "worse" or "not distinguishable", by whether the interval leaves out 0.
     """
 
     measure: str

@@ -72,8 +72,8 @@ def order_of(
     """How many of the paper's pairs stand in its order, of those that were measured alike.
 
     Returns:
-        ``pairs``; ``agree`` and ``contrary`` of them, and of those ``agree told apart`` and
-        ``contrary told apart`` by a difference whose interval leaves out 0; ``tau``, ``low``,
+        ``pairs``; ``agree`` and ``contrary`` of them, and of those ``agree_clearly`` and
+        ``contrary_clearly`` by a difference whose interval leaves out 0; ``tau``, ``low``,
         ``high``; ``claims``, each with its :func:`difference`.  None where there is no pair.
 
     Source: Kendall 1938 (tau), over the pairs without a tie in the paper.
@@ -98,8 +98,8 @@ def order_of(
         "pairs": len(found),
         "agree": sum(one > 0 for one in estimates),
         "contrary": sum(one < 0 for one in estimates),
-        "agree told apart": sum(one["verdict"] == BETTER for one in found),
-        "contrary told apart": sum(one["verdict"] == WORSE for one in found),
+        "agree_clearly": sum(one["verdict"] == BETTER for one in found),
+        "contrary_clearly": sum(one["verdict"] == WORSE for one in found),
         "tau": float(np.mean(np.sign(estimates))),
         "low": low,
         "high": high,

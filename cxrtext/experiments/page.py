@@ -102,9 +102,9 @@ def _order(order: Mapping[str, Any], by: str = "") -> str:
     tau = interval_text({**order, "value": order["tau"]}, 2)
     return (
         f"Of {order['pairs']} pairs of rows that the paper tells apart{by}, {order['agree']} stand "
-        f"in the same order here (Kendall's tau {tau}), {order['agree told apart']} of them with a "
+        f"in the same order here (Kendall's tau {tau}), {order['agree_clearly']} of them with a "
         f"difference whose interval leaves out 0; {order['contrary']} stand the other way round, "
-        f"{order['contrary told apart']} of them with such a difference."
+        f"{order['contrary_clearly']} of them with such a difference."
     )
 
 
@@ -242,20 +242,22 @@ def order_text(order: Mapping[str, Any] | None) -> list[Text]:
     """Whether the paper's order appears, in words."""
     if order is None:
         return [Text(NO_ORDER)]
-    agree, contrary = order["agree told apart"], order["contrary told apart"]
+    agree, contrary = order["agree_clearly"], order["contrary_clearly"]
     verdict = "At this scale it is not clear whether the paper's order appears."
     if agree and contrary:
         verdict = (
             f"The paper's order appears in {agree} of the {agree + contrary} pairs that can be "
-            "told apart, and is reversed in the others."
+            "distinguished, and is reversed in the others."
         )
     elif contrary:
-        verdict = "The paper's order does not appear: where rows can be told apart, it is reversed."
+        verdict = (
+            "The paper's order does not appear: where rows can be distinguished, it is reversed."
+        )
     elif agree > order["pairs"] / 2:
-        verdict = "The paper's order appears in all pairs that can be told apart here."
+        verdict = "The paper's order appears in all pairs that can be distinguished here."
     elif agree:
         verdict = (
-            "The paper's order appears in part: where rows can be told apart, it is as the paper "
+            "The paper's order appears in part: where rows can be distinguished, it is as the paper "
             "has it, but most pairs cannot."
         )
     return [Text(verdict, "lead"), Text(_order(order))]

@@ -26,7 +26,7 @@ Rows = Mapping[str, Trainings]
 
 
 def by_verdict(found: Found, measures: Iterable[str] = MEASURES) -> str:
-    """A comparison as "better in AUC, CNR; not told apart in ACC"."""
+    """A comparison as "better in AUC, CNR; not distinguishable in ACC"."""
     if not found:
         return UNKNOWN
     parts = []

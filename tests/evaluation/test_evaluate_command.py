@@ -54,7 +54,7 @@ def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path
         "--no-pictures",
     )
     assert code == 0, err
-    assert "not told apart" in out
+    assert "not distinguishable" in out
     first, second = model_names([checkpoint, checkpoint])
     found = json.loads((tmp_path / "out/comparison.json").read_text())
     assert found["models"] == [first, second]

@@ -213,7 +213,7 @@ def test_a_model_is_no_better_than_itself(checkpoint: Path, data_folder: Path) -
     assert {"AUC", "ACC", "sentence to image MRR"} <= set(measures)
     found = compare({"a": measures, "b": measures})
     assert {one.estimate for one in found.differences} == {0.0}
-    assert {one.verdict for one in found.differences} == {"not told apart"}
+    assert {one.verdict for one in found.differences} == {"not distinguishable"}
     assert {one.p_value for one in found.differences} == {1.0}
     with pytest.raises(ValueError, match="at least two"):
         compare({"a": measures})

@@ -62,10 +62,10 @@ def test_an_interval_that_holds_0_tells_nothing() -> None:
     fixed = {0: {"AUC": one(0.7, np.full(21, 0.7))}}
     told = compare_rows(wide, fixed)["AUC"]
     assert told["low"] < 0 < told["high"]
-    assert told["verdict"] == "not told apart"
+    assert told["verdict"] == "not distinguishable"
     same = compare_rows(wide, wide)["AUC"]
     assert [same[key] for key in ("value", "low", "high", "p")] == [0, 0, 0, 1]
-    assert (same["verdict"], same["ahead"]) == ("not told apart", 0)
+    assert (same["verdict"], same["ahead"]) == ("not distinguishable", 0)
 
 
 def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
@@ -90,7 +90,7 @@ def test_without_resamples_there_is_no_interval_and_no_claim() -> None:
     first, second = one(0.8, np.empty(0)), one(0.5, np.empty(0))
     assert estimate_of(first) == {"value": 0.8, "low": None, "high": None}
     told = compare_rows({0: {"AUC": first}}, {0: {"AUC": second}})["AUC"]
-    assert (told["low"], told["p"], told["verdict"]) == (None, None, "not told apart")
+    assert (told["low"], told["p"], told["verdict"]) == (None, None, "not distinguishable")
     assert interval_text(told, 3, "+") == "+0.300"
 
 
@@ -107,20 +107,20 @@ def test_the_papers_order_is_counted_over_its_pairs() -> None:
     order = paper_order(rows, paper)
     assert order is not None
     assert (order["pairs"], order["agree"], order["contrary"]) == (5, 4, 1)
-    assert (order["agree told apart"], order["contrary told apart"]) == (4, 1)
+    assert (order["agree_clearly"], order["contrary_clearly"]) == (4, 1)
     assert [order[key] for key in ("tau", "low", "high")] == pytest.approx([0.6] * 3)
     rows["d"] = {"AUC": one(0.7, np.array([0.7, 0.0, 0.8]))}  # below the others in one of three
     told = paper_order(rows, paper)
     assert told is not None
-    assert (told["agree"], told["agree told apart"]) == (4, 1)
+    assert (told["agree"], told["agree_clearly"]) == (4, 1)
     assert told["low"] < told["tau"] == told["high"] == pytest.approx(0.6)
     assert paper_order({"a": rows["a"], "e": rows["e"]}, paper) is None
 
 
 def test_verdicts_in_words() -> None:
-    told = found(AUC="better", ACC="not told apart", CNR="better", MedR="worse")
+    told = found(AUC="better", ACC="not distinguishable", CNR="better", MedR="worse")
     assert by_verdict(told) == (
-        "better in AUC, CNR; worse in MedR; not told apart in ACC; not measured in mIoU, Recall"
+        "better in AUC, CNR; worse in MedR; not distinguishable in ACC; not measured in mIoU, Recall"
     )
     assert by_verdict({}) == "not measured"
 
@@ -128,10 +128,10 @@ def test_verdicts_in_words() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "says"),
     [
-        (("better", "not told apart"), "better"),
+        (("better", "not distinguishable"), "better"),
         (("worse", "worse"), "worse"),
         (("better", "worse"), "better in some and worse in others"),
-        (("not told apart", "not told apart"), "not told apart"),
+        (("not distinguishable", "not distinguishable"), "not distinguishable"),
     ],
 )
 def test_measures_together(verdicts: tuple[str, str], says: str) -> None:
@@ -139,7 +139,7 @@ def test_measures_together(verdicts: tuple[str, str], says: str) -> None:
     assert direction({}, ("AUC", "ACC")) == "not measured"
 
 
-TIED = "not told apart"
+TIED = "not distinguishable"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_the_three_questions() -> None:
         "remove-by-text": like(0.7, 0.5),
     }
     first, second, third = answer_questions(rows)
-    assert first["answer"] == "better in AUC, Recall; not told apart in ACC, CNR, mIoU, MedR"
+    assert first["answer"] == "better in AUC, Recall; not distinguishable in ACC, CNR, mIoU, MedR"
     assert first["lines"][0] == "AUC: +0.300 [+0.300, +0.300], p = 0.500: better"
     assert len(first["lines"]) == 6
     assert second["answer"] == (
@@ -183,7 +183,7 @@ def test_the_three_questions() -> None:
         "no trade, worse in both: η = 0.1 against DCL-η_LM"
     )
     assert second["lines"][0] == (
-        "η = 0.1 against η = 0.05: better in AUC; worse in Recall; not told apart in ACC, CNR, "
+        "η = 0.1 against η = 0.05: better in AUC; worse in Recall; not distinguishable in ACC, CNR, "
         "mIoU, MedR – a trade"
     )
     assert third["answer"] == (

@@ -82,22 +82,22 @@ def test_a_smaller_figure_is_better_where_the_measure_says_so() -> None:
     assert good["difference"]["site accuracy"]["value"] == -5
     assert good["beside_paper"]["accuracy"] == pytest.approx(-29.9)
     assert table["order"]["pairs"] == 2
-    assert table["order"]["agree told apart"] == 2
+    assert table["order"]["agree_clearly"] == 2
     assert table["order"]["tau"] == 1
     assert "The paper's order appears in all pairs" in order_text(table["order"])
 
 
 def test_a_reversed_order_is_said() -> None:
     table = table_of(finished("base", 50, 30), finished("good", 45, 35))
-    assert table["order"]["contrary told apart"] == 2
+    assert table["order"]["contrary_clearly"] == 2
     assert table["order"]["tau"] == -1
-    assert "does not appear: where rows can be told apart, it is reversed" in order_text(
+    assert "does not appear: where rows can be distinguished, it is reversed" in order_text(
         table["order"]
     )
     mixed = order_text(table_of(finished("base", 50, 30), finished("good", 45, 25))["order"])
-    assert "appears in 1 of the 2 pairs that can be told apart" in mixed
+    assert "appears in 1 of the 2 pairs that can be distinguished" in mixed
     same = order_text(table_of(finished("base", 50, 30), finished("good", 50, 30))["order"])
-    assert "it cannot be told" in same
+    assert "it is not clear" in same
     assert "No two rows" in order_text(table_of(finished("base", 50, 30))["order"])
 
 
