@@ -371,10 +371,8 @@ def _by_kind(union: Any, key: str) -> dict[str, type[Section]]:
 
 OBJECTIVES = _by_kind(Objective, "name")
 """The class of each objective's section by its name."""
-
 KINDS = {"objective": ("name", OBJECTIVES), "model": ("similarity", _by_kind(Model, "similarity"))}
 """Sections whose keys depend on one of them: that key, and the class of each of its values."""
-
 _OBJECTIVE: TypeAdapter[ObjectiveSection] = TypeAdapter(Objective)
 
 

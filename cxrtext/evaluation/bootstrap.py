@@ -17,10 +17,8 @@ from cxrtext.evaluation.metrics import Floats
 
 Counts = NDArray[np.int64]
 Interval = tuple[float, float]
-
 RESAMPLES_AT_ONCE = 64
 """Resamples drawn at the same time; bounds memory."""
-
 SMALLER_IS_BETTER = "MedR"
 """How the names of measures end of which a smaller one is better."""
 

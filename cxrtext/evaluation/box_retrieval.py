@@ -24,9 +24,7 @@ from cxrtext.models import ImageTextModel
 
 BINS = 7
 """Bins along each side of a box; their mean is the feature of the box."""
-
 DIRECTIONS = ("sentence to box", "box to sentence")
-
 Vectors = NDArray[np.float64]
 Ranks = NDArray[np.int64]
 

@@ -21,13 +21,10 @@ from cxrtext.records import Box
 Map = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 BoxRow = tuple[float, float, float, float]
-
 BOXES_AT_ONCE = 64
 """Boxes pooled at the same time; bounds memory."""
-
 ASPECT = 0.02
 """Share by which the sides of an image may be scaled unevenly before its boxes are left out."""
-
 NO_SENTENCE = "boxes without a sentence"
 NOT_ONE_SIZE = "boxes that count in another image's size"
 NO_PIXEL = "boxes that cover no pixel of their image"

@@ -195,9 +195,7 @@ def expected_calibration_error(
 
 CALIBRATION = "calibration.json"
 """In a checkpoint's folder: for the prompts it was fitted with, and no others."""
-
 _AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --calibrate'"
-
 Share = Annotated[float, Field(ge=0, le=1)]
 
 

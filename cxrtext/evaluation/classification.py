@@ -38,7 +38,6 @@ from cxrtext.models import ImageTextModel
 
 Labels = Mapping[str, Mapping[str, int | None]]
 """By study and finding."""
-
 UNSCALED = Calibration()
 """Temperature 1."""
 

@@ -20,7 +20,7 @@ from cxrtext.records.tables import read_table
 from cxrtext.records.text_source import SECTION_COLUMNS
 from cxrtext.text import study_sentences
 
-BOX_ENDINGS = (".json", ".csv", ".parquet")
+TABLE_ENDINGS, BOX_ENDINGS = (".csv", ".parquet"), (".json", ".csv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,19 @@ class DataFolder:
     bad_boxes: tuple[Rejected, ...] = ()
 
 
-def _existing(
-    folder: Path, stem: str, endings: tuple[str, ...] = (".csv", ".parquet")
-) -> Path | None:
-    for ending in endings:
-        path = folder / (stem + ending)
-        if path.is_file():
-            return path
-    return None
+def find_table(folder: Path, stem: str) -> Path | None:
+    """A table of a data folder by its name without the ending, or None."""
+    endings = BOX_ENDINGS if stem == "boxes" else TABLE_ENDINGS
+    paths = (folder / (stem + ending) for ending in endings)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def reports_of(manifest: Path) -> Path | None:
+    """``reports.csv`` beside the manifest, else the manifest where it has columns of reports."""
+    beside = find_table(manifest.parent, "reports")
+    if beside is None and {"report", *SECTION_COLUMNS} & set(read_table(manifest).columns):
+        return manifest
+    return beside
 
 
 def sentences_beside(manifest: Path, reports: Path | None = None) -> list[Sentence] | None:
@@ -55,9 +60,7 @@ def sentences_beside(manifest: Path, reports: Path | None = None) -> list[Senten
     Of a table of reports, by default ``reports.csv`` beside the manifest, else the report columns
     of the manifest itself.
     """
-    path = reports or _existing(manifest.parent, "reports")
-    if path is None and {"report", *SECTION_COLUMNS} & set(read_table(manifest).columns):
-        path = manifest
+    path = reports or reports_of(manifest)
     if path is None:
         return None
     return [sentence for study in read_reports(path) for sentence in study_sentences(study)]
@@ -71,21 +74,21 @@ def manifest_of(folder: Path) -> Path:
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder")
-    manifest = _existing(folder, "manifest")
+    manifest = find_table(folder, "manifest")
     if manifest is None:
         raise DataError(f"{folder}: holds no manifest.csv; give the folder of a data set")
     return manifest
 
 
 def _labels(folder: Path, findings: tuple[str, ...]) -> dict[str, dict[str, int | None]] | None:
-    path = _existing(folder, "labels")
+    path = find_table(folder, "labels")
     if path is None or not set(findings) & set(read_table(path, ["study_id"]).columns):
         return None
     return read_labels(path, findings)
 
 
 def _boxes(folder: Path, boxes: Path | None) -> tuple[list[Box] | None, tuple[Rejected, ...]]:
-    path = boxes or _existing(folder, "boxes", BOX_ENDINGS)
+    path = boxes or find_table(folder, "boxes")
     if path is None:
         return None, ()
     if not path.is_file():
@@ -122,13 +125,13 @@ def read_data_folder(
     sentences, labels = sentences_beside(manifest), _labels(folder, findings)
     studies = {record.study_id for record in records}
     said = {sentence.study_id for sentence in sentences or ()}
-    table_of_reports = _existing(folder, "reports") or manifest
+    table_of_reports = find_table(folder, "reports") or manifest
     require_match(table_of_reports, "reports", said, studies, "study_id", manifest)
-    table = _existing(folder, "labels") or folder
+    table = find_table(folder, "labels") or folder
     require_match(table, "labels", labels or {}, studies, "study_id", manifest)
     images = {record.name for record in records}
     drawn = {box.image for box in good or ()}
-    file = boxes or _existing(folder, "boxes", BOX_ENDINGS) or folder
+    file = boxes or find_table(folder, "boxes") or folder
     require_match(file, "boxes", drawn, images, "image", manifest)
     return DataFolder(
         path=folder,

@@ -34,7 +34,6 @@ MEASURES = CNR, SIGNED, MIOU, COMMON, POINTING = (
 
 PAPER_THRESHOLDS: tuple[float, ...] = tuple(k / 20 for k in range(-20, 21))
 """−1, −0.95, …, 1, as the paper has them."""
-
 COMMON_THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5)
 """Those of other evaluations on MS-CXR."""
 

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Truth = NDArray[np.bool_]
 Uncertain = Literal["ignore", "positive", "negative"]
-
 WEIGHTS_AT_ONCE = 1 << 21
 """Weights looked at at the same time; bounds memory."""
 

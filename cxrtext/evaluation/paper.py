@@ -20,7 +20,6 @@ TABLE1 = {
 
 PROPOSED = "LSE+NL with DCL-η_LM"
 """What the tables below call the last row."""
-
 TABLE3_COLUMNS = ("Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax")
 
 TABLE3 = {
@@ -29,10 +28,8 @@ TABLE3 = {
     PROPOSED: ("0.884", "0.889", "0.913", "0.861", "0.760", "0.862"),
 }
 """AUC by finding, and the mean."""
-
 TABLE4 = {"BioViL": ("1.142", "0.174"), "LSE+NL": ("1.400", "0.190"), PROPOSED: ("1.486", "0.195")}
 """CNR and mIoU."""
-
 TABLE5_COLUMNS = ("R@10", "R@50", "R@100", "MedR")
 
 TABLE5 = {

@@ -24,23 +24,16 @@ from cxrtext.models import ImageTextModel
 from cxrtext.records import Sentence
 
 CUTOFFS = (1, 5, 10, 50, 100)
-
 Codes = NDArray[np.int64]
-
 PAPER_CUTOFFS = (10, 50, 100)
 """Those whose mean over both directions the paper calls Recall."""
-
 SCORES_AT_ONCE = 1 << 22
 """Scores looked at at the same time; bounds memory."""
-
 ON_DISK = 1 << 27
 """Scores from which on their matrix lies in a temporary file."""
-
 ROWS_AT_ONCE = 512
-
 Scores = NDArray[np.float32]
 Ranks = NDArray[np.int64]
-
 Answers = dict[int, list[int]]
 
 

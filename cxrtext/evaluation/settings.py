@@ -8,7 +8,6 @@ from cxrtext.errors import ConfigError
 from cxrtext.evaluation.metrics import Uncertain
 
 Average = Literal["embeddings", "scores"]
-
 SLICE_COLUMNS = ("sex", "age", "view", "site")
 """Columns of a manifest by which the AUC is measured, as far as it has them."""
 

@@ -17,10 +17,8 @@ from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 
 UNKNOWN = "unknown"
 NOT_SAID = "the manifest does not say"
-
 MINIMUM = 10
 """Fewest images with a finding, and without, with which a group is measured."""
-
 MOST_GROUPS = 12
 """Groups of a column beyond which it is taken for something that is not a group."""
 

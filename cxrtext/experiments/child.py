@@ -50,13 +50,10 @@ from cxrtext.training.metadata import Columns, Kind, cluster
 
 SPENT, TRAINED = "spent.json", "trained.json"
 """Seconds spent on training so far, and what the training came to."""
-
 NOTE_SECONDS = 2.0
 """How often a line is printed and the seconds spent are noted."""
-
 FEATURES = "features.npz"
 """Features of test images, for a picture of them."""
-
 MOST_FEATURES = 1000
 
 

@@ -11,7 +11,6 @@ from cxrtext.experiments.experiment import Claim, Measure
 from cxrtext.experiments.measures import Measures, mean_of_seeds, paired
 
 UNKNOWN = "not measured"
-
 Trainings = Mapping[int, Measures]
 """The measures of a row's trainings, by seed."""
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from cxrtext.errors import ConfigError
 
 SCALES = ("smoke", "cpu", "gpu", "paper")
-
 Settings = Mapping[str, Any]
 """Fields of ``ViewSettings``; ``objective`` and ``augmentation`` are mappings themselves, and
 ``epochs`` may stand in place of ``steps``."""

@@ -18,7 +18,6 @@ from cxrtext.files import DAMAGED_ARCHIVE, replacing
 
 OURS, PAPER = "#1f5fa8", "#c2571a"
 DPI = 130
-
 Table = Mapping[str, Any]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import DataError
+from cxrtext.evaluation.data import find_table, manifest_of, reports_of
 from cxrtext.experiments.experiment import ExperimentListener
 from cxrtext.experiments.papers.table1 import Scale
 from cxrtext.experiments.stages import stage
@@ -20,33 +21,9 @@ from cxrtext.records.text_source import SECTION_COLUMNS
 
 STEMS = ("manifest", "reports", "labels", "boxes", "truth")
 """The tables of a data folder."""
-
 TRAINING, LEARNING = "train.csv", "learning.csv"
 """Reports of the training split, and of training and validation."""
 SENTENCES = "sentences.csv"
-
-
-def find_table(data: Path, stem: str) -> Path | None:
-    """A table of a data folder, or None."""
-    for ending in (".csv", ".parquet", ".json"):
-        path = data / (stem + ending)
-        if path.is_file():
-            return path
-    return None
-
-
-def manifest_of(data: Path) -> Path:
-    """The manifest of a data folder.
-
-    Raises:
-        DataError: The folder is not there or has no manifest.
-    """
-    if not data.is_dir():
-        raise DataError(f"{data}: no such folder; --data wants a data folder")
-    manifest = find_table(data, "manifest")
-    if manifest is None:
-        raise DataError(f"{data}: holds no manifest.csv; --data wants the folder of a data set")
-    return manifest
 
 
 def fingerprints(data: Path) -> dict[str, str]:
@@ -60,15 +37,6 @@ def fingerprints(data: Path) -> dict[str, str]:
     return {path.name: sha256(path) for path in found if path is not None}
 
 
-def _report_table(data: Path, manifest: Path) -> Path:
-    reports = find_table(data, "reports")
-    if reports is not None:
-        return reports
-    if {"report", *SECTION_COLUMNS} & set(read_table(manifest).columns):
-        return manifest
-    raise DataError(f"{data}: holds no reports.csv, and its manifest has no column of reports")
-
-
 def write_learning_reports(data: Path, manifest: Path, out: Path) -> dict[str, int]:
     """Write the reports that may be learned from, so that no text model sees a test patient.
 
@@ -80,7 +48,9 @@ def write_learning_reports(data: Path, manifest: Path, out: Path) -> dict[str, i
     Raises:
         DataError: A table is wrong, or no training study has a report.
     """
-    path = _report_table(data, manifest)
+    path = reports_of(manifest)
+    if path is None:
+        raise DataError(f"{data}: holds no reports.csv, and its manifest has no column of reports")
     table = read_table(path, required=["study_id"])
     split = {record.study_id: record.split for record in read_manifest(manifest)}
     counts = {}
@@ -187,13 +157,7 @@ def _score(text: Path, model: str, listener: ExperimentListener) -> dict[str, An
 
 
 def prepare(out: Path, given: Path | None, scale: Scale, listener: ExperimentListener) -> Prepared:
-    """Make what all rows share, as far as an earlier run has not.
-
-    Args:
-        out: The experiment's folder.
-        given: A data folder, or None for phantoms.
-        scale: How much.
-        listener: Who hears how it goes.
+    """Make what all rows share of a given data folder, or phantoms, unless an earlier run has.
 
     Raises:
         DataError: The data lack what is needed.

@@ -19,17 +19,13 @@ from cxrtext.page import Block, Section
 
 MODULE = "cxrtext.experiments.child"
 """Trains and measures the run of the folder that is its argument."""
-
 LOG = "log.txt"
 """What a run says, in its folder."""
-
 Failures = Mapping[str, Sequence[Mapping[str, Any]]]
 """By row: ``seed`` (None for all of them) and ``line``."""
-
 POLL_SECONDS = 0.2
 STOP_SECONDS = 120.0
 """How long a run may take to save its state when it is stopped."""
-
 _STEP = re.compile(rb"^step (\d+)/\d+ ", re.MULTILINE)
 
 

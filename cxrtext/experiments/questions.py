@@ -10,17 +10,12 @@ from cxrtext.experiments.papers.table1 import BASELINE, MEASURES, PROPOSED, TABL
 CLASSIFICATION = ("AUC", "ACC")
 RETRIEVAL = ("CNR", "Recall", "MedR")
 """What the second question sets against classification."""
-
 ELSEWHERE = ("CNR", "mIoU", "Recall", "MedR")
 """What the third question asks about beside classification."""
-
 CONSTANT = ("dcl-eta-0.05", "dcl-eta-0.1")
 EXPLICIT = ("remove-by-labels", "resample-by-text", "remove-by-text", "reweight-by-text")
-
 MIXED = "better in some and worse in others"
-
 _TITLES = {row.name: row.title.removeprefix("DCL-η, ") for row in TABLE1}
-
 Found = Mapping[str, Mapping[str, Any]]
 Rows = Mapping[str, Trainings]
 

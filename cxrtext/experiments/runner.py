@@ -127,7 +127,7 @@ def _lines(failed: Failures) -> list[str]:
 
 
 def check_run(kind: Kind, run: Run) -> str | None:
-    """A line that says why a run cannot be started or gone on with, or None.
+    """A line that says why a run cannot be started or resumed, or None.
 
     What is wrong with a row is known before anything is trained.
     """

@@ -9,6 +9,7 @@ from typing import Any
 from cxrtext.config import first_difference, load_config, write_config
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.bootstrap import estimate_of
+from cxrtext.evaluation.data import find_table
 from cxrtext.experiments.comparison import Trainings, compare_rows, order_of
 from cxrtext.experiments.experiment import (
     ExperimentListener,
@@ -21,7 +22,7 @@ from cxrtext.experiments.experiment import (
 from cxrtext.experiments.measures import JOB, METRICS, OF_FINDING, mean_of_seeds
 from cxrtext.experiments.page import table1_head, table1_sections
 from cxrtext.experiments.papers.table1 import BASELINE, CONFIG, MEASURES, SCALES, TABLE1, Scale
-from cxrtext.experiments.preparation import Prepared, find_table, fingerprints, prepare
+from cxrtext.experiments.preparation import Prepared, fingerprints, prepare
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.questions import answer_questions
 from cxrtext.files import write_sealed

@@ -24,7 +24,6 @@ from cxrtext.models.masked_lm import CheckpointConfig
 from cxrtext.text.tokenizer import load_tokenizer
 
 _AGAIN = "copy the checkpoint again, or train it anew"
-
 _NOT_OF_THE_ENCODER = {"model_type", "tie_word_embeddings"}
 
 

@@ -21,10 +21,8 @@ FORMAT = "cxrtext image-text model"
 VERSION = 1
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 """Files of a checkpoint."""
-
 SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
 """Files of which a language model has one."""
-
 DEFAULT_MODEL = "microsoft/BiomedVLP-CXR-BERT-general"
 """CXR-BERT's masked language model, on the hub or in its local cache."""
 
@@ -44,7 +42,6 @@ SMALL_FILES = (
 )
 HUB_TIMEOUT = 10.0
 """Seconds that the hub may take to answer."""
-
 _ID = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 # No part of a revision starts with a dot: the local cache makes paths of them.
 _HUB_NAME = re.compile(rf"(?P<id>{_ID})(?:@(?P<revision>\w[\w.-]*(?:/\w[\w.-]*)*))?")

@@ -17,12 +17,10 @@ STEMS = {
     "embedder.embedder.convolution.weight": "encoder.stages.0.layers.0.layer.0.convolution.weight",
 }
 """The first convolution of each layout, and another tensor that the layout always has."""
-
 _TRUNK = re.compile(r"(conv1|bn1|layer\d+|embedder|encoder\.stages)\.")
 _BLOCK = re.compile(r"layer(\d+)\.(\d+)\.(conv|bn)(\d)\.(\w+)")
 _SHORTCUT = re.compile(r"layer(\d+)\.(\d+)\.downsample\.([01])\.(\w+)")
 _PROJECTION = re.compile(r"(?:module\.|model\.)?(?:image_encoder\.)?(projection\..+)")
-
 _COUNTER = "num_batches_tracked"
 _STEM = "embedder.embedder.convolution.weight"
 _SHOWN = 4

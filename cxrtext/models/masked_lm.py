@@ -26,10 +26,8 @@ from cxrtext.text.tokenizer import load_tokenizer, lowercases, save_tokenizer, v
 
 Positive = Annotated[int, Field(gt=0, le=1_000_000)]
 Share = Annotated[float, Field(ge=0, lt=1)]
-
 PROJECTION = 128
 """Size of CXR-BERT's projection head, which is not read; part of every fingerprint."""
-
 SPARE_ROWS, SPARE_SHARE = 256, 0.1
 """Rows of the embedding that may be without a word piece, or this share of them where that is
 more: some trainers round the number of rows up."""

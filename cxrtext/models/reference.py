@@ -27,10 +27,8 @@ from cxrtext.models.weight_files import load_sealed, save_sealed
 
 REFERENCE = "reference.safetensors"
 FORMAT, VERSION = "cxrtext reference images", 1
-
 MAX_IMAGES = 512
 """Images of a reference: a percentile of 75 is then known to about ±2."""
-
 EMBEDDED_AT_ONCE = 32
 
 

@@ -24,10 +24,8 @@ from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.image_text import ImageTextModel
 
 Square = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
-
 STORAGES = ("float16", "int8")
 LEVELS = 127
-
 SCALE_BYTES = 2
 """Of the scale of a region that is kept in 8 bits."""
 

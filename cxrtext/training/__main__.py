@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         _error(f"error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        _error("stopped; go on with --resume") if first else None
+        _error("stopped; resume with --resume") if first else None
         return 130
     if first:
         _line(f"checkpoint: {summary.checkpoint}")

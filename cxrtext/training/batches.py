@@ -185,7 +185,7 @@ class Vocabulary:
 
     Args:
         special: [V], which pieces are special tokens.
-        continues: [V], which pieces go on with a word.
+        continues: [V], which pieces continue a word.
         mask: The id of [MASK].
     """
 

@@ -30,7 +30,7 @@ def check_folder(out: Path, resume: bool) -> None:
     """Refuse to begin a run where there is one, unless it is to be resumed."""
     if not resume and (out / "state").exists():
         raise ConfigError(
-            f"{out}: holds a training run already; go on with it with --resume {out}, or train "
+            f"{out}: holds a training run already; resume it with --resume {out}, or train "
             "into a new folder with --set out=…"
         )
 

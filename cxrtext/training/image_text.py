@@ -68,7 +68,7 @@ def train(
     Writes into ``config.out``: ``config.yaml`` (resolved), ``metrics.jsonl``, ``tensorboard/``,
     ``curves.png``, ``cache/`` (decoded images, unless ``data.cache`` names another folder),
     ``state/`` (for resuming), ``checkpoint/`` (the model) and ``checkpoint-best/``.  A run that is
-    interrupted (``KeyboardInterrupt``) saves its state before the exception goes on.
+    interrupted (``KeyboardInterrupt``) saves its state first.
 
     Args:
         config: The configuration.
@@ -101,7 +101,7 @@ def _train(
     if saved:
         check_same(saved, config, tables.fingerprint, folder)
     agreed(
-        processes, saved["learner"]["progress"]["step"] if saved else 0, "the step to go on from"
+        processes, saved["learner"]["progress"]["step"] if saved else 0, "the step to resume from"
     )
 
     model = build_model(config)

@@ -24,7 +24,6 @@ from cxrtext.training.resume import bytes_of
 
 PATIENCE = 20
 """Steps in a row with a loss far above the first one's, after which a run has diverged."""
-
 T = TypeVar("T")
 Made = TypeVar("Made")
 

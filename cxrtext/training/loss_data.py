@@ -29,7 +29,6 @@ from cxrtext.training.objective import COMPARING_TEXTS
 
 TRUTH = ("study_id", "section", "position", "rho")
 """Columns of a table of true class probabilities that are read."""
-
 LabelSet = np.ndarray[tuple[int], np.dtype[np.bool_]]
 TextVectors = np.ndarray[tuple[int, ...], np.dtype[np.float16]]
 

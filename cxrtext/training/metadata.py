@@ -155,16 +155,9 @@ def gram(values: Tensor, parts: Sequence[Kernel]) -> Tensor:
 
 def _gram(values: Tensor, kernel: Kernel) -> Tensor:
     z = values if kernel.columns is None else values[:, list(kernel.columns)]
-    wide = {"rbf": kernels.rbf, "laplacian": kernels.laplacian}
-    if kernel.name in wide:
-        return wide[kernel.name](z, kernel.sigma)
-    plain = {
-        "linear": kernels.linear,
-        "cosine": kernels.cosine,
-        "polynomial": kernels.polynomial,
-        "delta": kernels.delta,
-    }
-    return plain[kernel.name](z)
+    make = getattr(kernels, kernel.name)
+    found: Tensor = make(z, kernel.sigma) if kernel.name in ("rbf", "laplacian") else make(z)
+    return found
 
 
 def cluster(

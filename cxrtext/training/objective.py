@@ -47,7 +47,6 @@ ADVICE = {
     "fair-info-nce": "give fewer objective.clusters",
 }
 """What leaves more negatives, beside larger batches."""
-
 UNIFORMITY_T = 2.0
 
 

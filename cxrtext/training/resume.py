@@ -18,7 +18,6 @@ from cxrtext.errors import CheckpointError, WorkError
 from cxrtext.files import is_as_named, sha256, write_named
 
 PATTERN = "step-*.pt"
-
 FREE = ("device", "log_every", "validate_every", "save_every", "keep")
 """Keys of the training section that a resumed run may have otherwise."""
 

@@ -26,7 +26,6 @@ from cxrtext.training.losses import Terms
 from cxrtext.training.optimization import Average, TrainingArguments, seed_of, set_training
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-
 Loss = Callable[[Tensor, Pairs, Tensor, Tensor, torch.Generator], Terms]
 """Scores [S, B] scaled by γ², pairs, γ², texts [S, D], and a source of draws."""
 

@@ -35,7 +35,6 @@ from cxrtext.training.step import Loss, accuracy, autocast, prepared
 
 RETRIEVED = 500
 """Images, the first of the split, among which sentences are searched, and the other way round."""
-
 CUTOFFS = (1, 5)
 
 
@@ -194,7 +193,7 @@ def labels_beside(config: Config) -> Path | None:
 def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None]) -> ZeroShot | None:
     """Labels and prompts of the validation split, where labels lie beside the manifest.
 
-    A table that cannot be used is said, and is an error only where the run was told to go by it.
+    A table that cannot be used is said, and is an error only where the configuration names it.
 
     Raises:
         DataError: The prompts, or labels that are needed, are wrong.

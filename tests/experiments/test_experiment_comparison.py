@@ -120,7 +120,8 @@ def test_the_papers_order_is_counted_over_its_pairs() -> None:
 def test_verdicts_in_words() -> None:
     told = found(AUC="better", ACC="not distinguishable", CNR="better", MedR="worse")
     assert by_verdict(told) == (
-        "better in AUC, CNR; worse in MedR; not distinguishable in ACC; not measured in mIoU, Recall"
+        "better in AUC, CNR; worse in MedR; not distinguishable in ACC; "
+        "not measured in mIoU, Recall"
     )
     assert by_verdict({}) == "not measured"
 
@@ -173,7 +174,7 @@ def test_the_three_questions() -> None:
         "remove-by-text": like(0.7, 0.5),
     }
     first, second, third = answer_questions(rows)
-    assert first["answer"] == "better in AUC, Recall; not distinguishable in ACC, CNR, mIoU, MedR"
+    assert first["answer"] == ("better in AUC, Recall; not distinguishable in ACC, CNR, mIoU, MedR")
     assert first["lines"][0] == "AUC: +0.300 [+0.300, +0.300], p = 0.500: better"
     assert len(first["lines"]) == 6
     assert second["answer"] == (
@@ -183,8 +184,8 @@ def test_the_three_questions() -> None:
         "no trade, worse in both: η = 0.1 against DCL-η_LM"
     )
     assert second["lines"][0] == (
-        "η = 0.1 against η = 0.05: better in AUC; worse in Recall; not distinguishable in ACC, CNR, "
-        "mIoU, MedR – a trade"
+        "η = 0.1 against η = 0.05: better in AUC; worse in Recall; not distinguishable in ACC, "
+        "CNR, mIoU, MedR – a trade"
     )
     assert third["answer"] == (
         "not measured: remove by CheX5 labels, resample by text similarity, reweight by text "

@@ -26,13 +26,10 @@ if TYPE_CHECKING:
 BARS = 24
 LEVELS = (1, 2, 4, 8, 16)
 """The first number of times of each class of frequency."""
-
 LEVEL_COLORS = ("#c3ccd4", "#7fb2d6", "#2f86bf", "#c9730a", "#a32a00")
 FEWEST = 20
 """Sentences below which a map shows nothing."""
-
 MOST_PROMPTS = 40
-
 Row = tuple[str, float, Sequence[float] | None]
 Scores = Mapping[str, FindingScores]
 

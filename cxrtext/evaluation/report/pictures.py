@@ -21,10 +21,8 @@ from cxrtext.page import Gallery, Picture, number
 
 LARGE, SMALL = 300, 132
 """Longest side of a picture and of a thumbnail, in pixels."""
-
 ANSWERS = 6
 """Images shown for a sentence."""
-
 Grey = NDArray[np.float32]
 
 

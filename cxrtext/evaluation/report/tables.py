@@ -24,7 +24,6 @@ from cxrtext.evaluation.subgroups import UNKNOWN
 from cxrtext.page import EMPTY, Table, number, with_interval
 
 Rows = list[list[str]]
-
 LIMIT = 99.99
 """Temperature from which on it is taken for the limit of its fit, 100."""
 

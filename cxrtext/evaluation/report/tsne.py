@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-
 MOST = 600
 """Points beyond which the exact method takes too long for a report."""
-
 EXAGGERATED = 150
 STEPS = 500
 

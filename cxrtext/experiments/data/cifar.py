@@ -29,9 +29,7 @@ TRAINING = tuple(f"data_batch_{i}" for i in range(1, 6))
 TEST = "test_batch"
 RECORD = 1 + 3 * 32 * 32
 """Bytes of an image in a binary file: its class, then its planes."""
-
 Batch = tuple[np.ndarray[tuple[int, ...], np.dtype[np.uint8]], list[int]]
-
 THINNED = ("dog", "frog", "horse", "ship", "truck")
 """The classes of CIFAR10-r of which only a fraction is kept."""
 

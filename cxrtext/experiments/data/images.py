@@ -28,11 +28,9 @@ CIFAR10 = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 )  # fmt: skip
 """The classes, in the order of their numbers."""
-
 NAMES: dict[Kind, tuple[str, ...]] = {"cifar10": CIFAR10, "mnist": tuple("0123456789")}
 SIDES: dict[Kind, tuple[int, int]] = {"cifar10": (3, 32), "mnist": (1, 28)}
 """Channels, and pixels along a side."""
-
 MOST_BYTES = 2**30
 """The most that a set of small images may take once it is decompressed: 1 GiB."""
 

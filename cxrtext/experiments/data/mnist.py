@@ -14,9 +14,7 @@ PARTS = {"train": "train", "test": "t10k"}
 UNSIGNED_BYTES = 0x08
 DIGIT = 128
 """Gray value from which on a pixel of MNIST belongs to the stroke."""
-
 SIDE = 32
-
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 

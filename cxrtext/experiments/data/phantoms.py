@@ -21,16 +21,14 @@ if TYPE_CHECKING:
 
 DRAWN = 64
 """Pixels along a side, as they are drawn."""
-
 SEED = 0
 KINDS = ("no finding", "Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax")
 SEVERAL = "several findings"
-
 Pixels = NDArray[np.uint8]
 
 
 def draw_images(out: Path, studies: int, listener: ExperimentListener) -> dict[str, int]:
-    """Draw the studies' images into a folder, or go on with it."""
+    """Draw the studies' images into a folder, or resume it."""
     summary = write_phantoms(
         out,
         studies=studies,

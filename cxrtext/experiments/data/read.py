@@ -32,7 +32,6 @@ ACCEPTED: dict[Kind, str] = {
     "x_test, y_test, or a folder of train/<class>/*.png and test/…",
 }
 """What can be given, in words."""
-
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp")
 ALIASES = {"plane": "airplane", "car": "automobile"}

@@ -27,7 +27,6 @@ from cxrtext.files import sha256
 
 SEED = 0
 """Draws CIFAR10-r and the colors: the same in all runs, whose own seeds are of the training."""
-
 PHANTOMS = "phantoms-"
 THINNED = "cifar10-r-"
 

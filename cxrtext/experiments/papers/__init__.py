@@ -9,7 +9,6 @@ from cxrtext.experiments.papers.conditional_uniformity import CONDITIONAL_UNIFOR
 from cxrtext.experiments.papers.positive_debiased import POSITIVE_DEBIASED
 
 _ALL = (CIFAR10_R, POSITIVE_DEBIASED, CONDITIONAL_UNIFORMITY, FAIR_CCLK, HARDNEG_CCLK, WEAKSUP_CCLK)
-
 SMALL_EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in _ALL}
 """In the order of the papers."""
 

@@ -21,10 +21,8 @@ from cxrtext.experiments.papers.recipes import LARGE, LARS, RADIOGRAPHS, RESNET1
 COLOR = ("red", "green", "blue")
 ATTRIBUTES = ("attributes",)
 """The column stands for all of them."""
-
 SIGMA = {"rbf": 2.0, "laplacian": 4.0}
 """In attributes that differ, of 28 that are 0 or 1."""
-
 PLAIN: Settings = {"scale": (0.4, 1.0), "flip": 0.0, "gray": 0.0, "jitter": 0.0}
 """No color is changed, else every row would learn to leave it out; digits have no mirror."""
 

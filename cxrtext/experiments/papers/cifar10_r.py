@@ -6,10 +6,8 @@ from cxrtext.experiments.papers.recipes import ADAM, LARGE, cpu, row, smoke
 FRACTIONS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 SMALL = {0.1: ("smoke", "cpu", *LARGE), 0.5: ("cpu", *LARGE)}
 """The fractions that are trained below scale paper, and where."""
-
 LABELS = (0.01, 0.1)
 """Fractions of the labels that the probe is trained with, beside all of them."""
-
 OF_LABELS = tuple(Measure(f"accuracy, {100 * part:g} % of labels") for part in LABELS)
 MEASURES = (Measure("accuracy"), Measure("accuracy, thinned classes"), *OF_LABELS)
 

@@ -18,10 +18,8 @@ LARS: Settings = {
     "optimizer": "lars", "schedule": "cosine", "weight_decay": 1e-6,
 }  # fmt: skip
 """CCL-K's recipe for photographs."""
-
 RESNET18: Settings = {"encoder": "resnet18", "optimizer": "adam", "lr": 1e-3}
 """In place of CCL-K's encoder and optimizer, which want long training."""
-
 RADIOGRAPHS: Settings = {"augmentation": {"scale": (0.5, 1.0), "flip": 0.0, "gray": 0.0}}
 """Drawn radiographs have no mirror and no color, and a small crop of one lacks the finding."""
 

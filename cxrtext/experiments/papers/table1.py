@@ -19,10 +19,8 @@ MEASURES = {
     for name in paper.TABLE1_COLUMNS
 }
 """The columns of the table."""
-
 BASELINE = "lse-nl"
 """The row that every other one is compared with: the same model, nothing corrected."""
-
 PROPOSED = "dcl-eta-lm"
 """The row that the paper proposes."""
 

@@ -14,10 +14,8 @@ from torch import Tensor
 
 ATTEMPTS = 10
 """Windows drawn until one fits; then the whole image is taken."""
-
 CHUNK = 64
 """Images that a CPU changes at once, so that they stay in its cache."""
-
 _LUMA = (0.299, 0.587, 0.114)
 
 
@@ -157,7 +155,7 @@ def resized_crop(images: Tensor, windows: Tensor) -> Tensor:
     """Cut a window out of each image and bring it back to full size, in one bilinear pass.
 
     Windows [5, B] are left, top, width, height, 1 or −1 for a mirror image.  The values keep
-    their unit; beyond its edge an image goes on as at the edge.
+    their unit; beyond its edge an image continues as at the edge.
     """
     left, top, width, height, side = windows
     zero = torch.zeros_like(left)

@@ -13,10 +13,8 @@ from cxrtext.errors import CheckpointError
 from cxrtext.models.weight_files import load_sealed, save_sealed
 
 FILE = "encoder.safetensors"
-
 SMALL_ENCODERS = ("resnet18", "resnet50", "lenet5")
 """What :func:`build_small_encoder` builds."""
-
 _SHAPES = {"resnet18": ((2, 2, 2, 2), (3, 3)), "resnet50": ((3, 4, 6, 3), (1, 3, 1))}
 """Blocks a stage, and the sizes of a block's convolutions."""
 

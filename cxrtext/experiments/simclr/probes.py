@@ -19,10 +19,8 @@ from cxrtext.experiments.data.images import ImageSet, Part
 from cxrtext.experiments.measures import Measures
 
 Solver = Literal["adam", "lbfgs"]
-
 RIDGE = 1e-2
 """Of the probes of yes-or-no findings; the same for every row."""
-
 SOME_LABELS = (0.01, 0.1)
 
 

@@ -19,20 +19,18 @@ from cxrtext.config import (
 from cxrtext.errors import ConfigError
 from cxrtext.experiments.simclr.augment import SimclrSpec
 from cxrtext.experiments.simclr.encoders import SMALL_ENCODERS
+from cxrtext.experiments.simclr.optimizers import OPTIMIZERS
 from cxrtext.training.metadata import Kind
 from cxrtext.training.step import DTYPES
 
 BY_ANCHOR = ("info-nce", "dcl-eta", "dcl-eta-true", "hard-negative", "positive-debiased")
 """Objectives of single positives, which know several of them and the removal of negatives."""
-
 BY_VIEW = ("weaksup-info-nce", "fair-info-nce", "y-aware", "conditional-alignment-uniformity")
 BY_KERNEL = ("weaksup-cclk", "fair-cclk", "hardneg-cclk")
 NAMES = (*BY_ANCHOR, "supervised", "alignment-uniformity", *BY_VIEW, *BY_KERNEL)
 """Names of :class:`~cxrtext.config.ObjectiveSection` that need no text."""
-
 GROUPED = ("dcl-eta", "dcl-eta-true", "positive-debiased")
 """Objectives that can take several positives into their estimate."""
-
 FREE = ("save_every", "log_every")
 """Settings that a resumed run may have otherwise."""
 
@@ -105,7 +103,7 @@ class ViewSettings:
     positives: int = 1
     aggregate: Literal["loss", "group"] = "loss"
     without_same_class: bool = False
-    optimizer: Literal["adam", "adamw", "lars"] = "adam"
+    optimizer: str = "adam"
     weight_decay: float = 0.0
     schedule: Literal["constant", "cosine"] = "constant"
     warmup: int = 0
@@ -117,7 +115,7 @@ class ViewSettings:
     head_norm: bool = False
 
     def deciding(self) -> dict[str, Any]:
-        """What must be equal for a run to go on, as nested numbers and texts."""
+        """What must be equal to resume a run, as nested numbers and texts."""
         plain = asdict(self) | {"objective": self.objective.model_dump(mode="json")}
         kept = {key: value for key, value in plain.items() if key not in FREE}
         listed: dict[str, Any] = json.loads(json.dumps(kept))  # tuples come back as lists
@@ -154,7 +152,7 @@ def _check_numbers(settings: ViewSettings) -> None:
 def _check_choices(settings: ViewSettings) -> None:
     for name, choices in (
         ("aggregate", ("loss", "group")),
-        ("optimizer", ("adam", "adamw", "lars")),
+        ("optimizer", tuple(OPTIMIZERS)),
         ("schedule", ("constant", "cosine")),
         ("precision", ("float32", *DTYPES)),
         ("encoder", SMALL_ENCODERS),

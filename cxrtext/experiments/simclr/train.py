@@ -18,13 +18,13 @@ from cxrtext.experiments.simclr.encoders import (
     channel_statistics,
     save_encoder,
 )
-from cxrtext.experiments.simclr.lars import Lars
 from cxrtext.experiments.simclr.losses import (
     Known,
     score_views,
     view_accuracy,
     view_losses,
 )
+from cxrtext.experiments.simclr.optimizers import OPTIMIZERS
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings, check
 from cxrtext.files import only_one
 from cxrtext.training.folder import MetricsLog
@@ -44,11 +44,8 @@ from cxrtext.training.trainer import Listener, take_steps
 
 KEEP = 2
 """States that are kept."""
-
 TENSORS = ("images", "labels", "eta", "metadata")
 """Fields of a :class:`ViewSet`."""
-
-OPTIMIZERS: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lars": Lars}
 
 
 class ViewModel(nn.Module):
@@ -185,10 +182,10 @@ def train_views(
     device: str = "auto",
     listener: Listener | None = None,
 ) -> ViewEncoder:
-    """Train an encoder on views, or go on where a run in the folder stopped.
+    """Train an encoder on views, or resume the run in the folder.
 
     Writes into ``out``: ``metrics.jsonl``, ``state/`` and, at the end, ``encoder.safetensors``.
-    A run that is interrupted (``KeyboardInterrupt``) saves its state before the exception goes on.
+    A run that is interrupted (``KeyboardInterrupt``) saves its state first.
 
     Returns:
         The encoder without its head, in evaluation mode, on the device ("auto", "cpu", "cuda" or
@@ -248,7 +245,7 @@ def _check_same(
         changed = "the images, or what is known of them, have changed"
     if changed:
         raise CheckpointError(
-            f"{state}: saved by another run: {changed}; go on with the old ones, or train into "
+            f"{state}: saved by another run: {changed}; resume with the old ones, or train into "
             "a new folder"
         )
 

@@ -16,7 +16,6 @@ from cxrtext.models.similarity.regions import full_precision, region_scores, wit
 
 Query = Callable[[Tensor], Tensor]
 """A map of regions [..., D] to queries [..., d], each region by itself."""
-
 _SMALLEST_NORM = 1e-12
 
 

@@ -17,10 +17,8 @@ scores are computed in tiles, and once more in the backward pass."""
 
 TILE_BYTES = 4 * 2**20
 """Size of one tile's region scores on a CPU: they stay in its cache."""
-
 DEVICE_TILE_BYTES = 64 * 2**20
 """The same on other devices, where few large products are better than many small ones."""
-
 Score = Callable[..., Tensor]
 """Takes tensors of images [b, N, ...] and texts [s, D], and gives [s, b]."""
 

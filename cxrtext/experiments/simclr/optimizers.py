@@ -1,4 +1,4 @@
-"""LARS: momentum with a rate of each layer's own."""
+"""The optimizers by name, and LARS: momentum with a rate of each layer's own."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, overload
@@ -81,3 +81,6 @@ def _adapted(layers: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
     rates = torch.where(known, group["trust"] * sizes / (slopes + decay * sizes), 1.0)
     updates = torch._foreach_add(gradients, layers, alpha=decay)
     return list(torch._foreach_mul(updates, list(rates.unbind())))
+
+
+OPTIMIZERS: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lars": Lars}
