@@ -251,7 +251,7 @@ def order_text(order: Mapping[str, Any] | None) -> list[Text]:
         )
     elif contrary:
         verdict = (
-            "The paper's order does not appear: it is reversed where rows can be distinguished."
+            "The paper's order does not appear: it is reversed where rows are distinguishable."
         )
     elif agree > order["pairs"] / 2:
         verdict = "The paper's order appears in all pairs that can be distinguished here."

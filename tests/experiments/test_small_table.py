@@ -91,7 +91,7 @@ def test_a_reversed_order_is_said() -> None:
     table = table_of(finished("base", 50, 30), finished("good", 45, 35))
     assert table["order"]["contrary_clearly"] == 2
     assert table["order"]["tau"] == -1
-    assert "does not appear: it is reversed where rows can be distinguished" in order_text(
+    assert "does not appear: it is reversed where rows are distinguishable" in order_text(
         table["order"]
     )
     mixed = order_text(table_of(finished("base", 50, 30), finished("good", 45, 25))["order"])

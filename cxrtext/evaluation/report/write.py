@@ -1,6 +1,6 @@
 """Writing an evaluation as ``report.html`` and ``metrics.json``, a comparison likewise."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -101,123 +101,96 @@ def summary_line(result: Evaluation) -> str:
     )
 
 
-def _paper(result: Evaluation) -> Section:
-    """All three tasks beside the paper's."""
-    return Section("Beside the paper", [Text(tables.BESIDE), tables.table1(result)])
-
-
-def _classification(result: Evaluation) -> Section:
-    """Zero-shot classification."""
+def _classification(result: Evaluation) -> list[Block]:
     settings = result.settings
-    section = Section("Zero-shot classification")
-    section.blocks += [
+    uncertain = UNCERTAIN.get(str(settings.get("uncertain")), "")
+    blocks: list[Block] = [
         Text(
             "The label is the prompt with the higher image-sentence score; AUC and AP are those "
             "of the score difference. Several prompts of a side are averaged as "
             f"{settings.get('average')}. Images with an unknown label are left out, those with an "
-            f"uncertain one {UNCERTAIN.get(str(settings.get('uncertain')), '')}."
+            f"uncertain one {uncertain}."
         ),
         _last_strong(tables.classification_rows(result)),
     ]
     rows = tables.threshold_rows(result)
     if len(rows) > 1:
-        section.blocks += [
-            Text(
-                "Threshold and calibration, both chosen on validation images. Where ECE stays "
-                "high with a temperature T and falls with Platt's scale and shift, the two "
-                "prompts lean to one side: calibrate before a probability is read."
-            ),
-            Table(rows),
-        ]
-    section.blocks += classification_figures(result)
-    section.blocks.append(tables.table3(result))
-    return section
+        note = (
+            "Threshold and calibration, both chosen on validation images. Where ECE stays high "
+            "with a temperature T and falls with Platt's scale and shift, the two prompts lean to "
+            "one side: calibrate before a probability is read."
+        )
+        blocks += [Text(note), Table(rows)]
+    return [*blocks, *classification_figures(result), tables.table3(result)]
 
 
-def _grounding(result: Evaluation) -> Section:
-    """Grounding."""
-    section = Section("Grounding")
+def _grounding(result: Evaluation) -> list[Block]:
     sigma = result.settings.get("sigma")
     smooth = f", smoothed by a Gaussian of {sigma} regions" if sigma else ""
-    section.blocks += [
-        Text(
-            "For every sentence with boxes, the scores of the image's regions are enlarged to "
-            f"original pixels{smooth}; outside the crop that the model sees the map is not "
-            "defined. Several boxes of a sentence are one area."
-        ),
-        _last_strong(tables.grounding_rows(result)),
-    ]
-    section.blocks += grounding_figures(result)
-    section.blocks.append(tables.table4(result))
-    return section
-
-
-def _box(result: Evaluation) -> Section:
-    """Retrieval between boxes and sentences."""
-    apart = result.settings.get("exclude_same_patient")
-    return Section(
-        "Retrieval of boxes and sentences",
-        [
-            Text(
-                f"{result.box_retrieval['pairs']} pairs of a box and its sentence. The feature of "
-                "a box is the mean of its regions (RoIAlign). In the first two rows the one right "
-                "answer is the pair's own, as in the paper; an equal sentence of another box "
-                "counts against the model. In the variant any pair with an equal sentence is "
-                "right." + (" Other pairs of the query's patient are left out." if apart else "")
-            ),
-            Table(tables.box_retrieval_rows(result)),
-            tables.table5(result),
-        ],
+    note = (
+        "For every sentence with boxes, the scores of the image's regions are enlarged to "
+        f"original pixels{smooth}; outside the crop that the model sees the map is not defined. "
+        "Several boxes of a sentence are one area."
     )
+    table = _last_strong(tables.grounding_rows(result))
+    return [Text(note), table, *grounding_figures(result), tables.table4(result)]
 
 
-def _retrieval(result: Evaluation) -> Section:
-    """Retrieval between images and sentences."""
-    apart = result.settings.get("exclude_same_patient")
-    return Section(
-        "Retrieval of sentences and images",
-        [
-            Text(
-                "Queries and candidates are the images of the split and the distinct sentences of "
-                "their reports; every image whose report holds the sentence is a right answer; "
-                "ties count against the model. A sentence is drawn with the patient of its first "
-                "report."
-                + (" Other candidates of the query's patient are left out." if apart else "")
-            ),
-            Table(tables.retrieval_rows(result)),
-        ],
+def _apart(result: Evaluation, what: str) -> str:
+    left_out = result.settings.get("exclude_same_patient")
+    return f" Other {what} of the query's patient are left out." if left_out else ""
+
+
+def _box(result: Evaluation) -> list[Block]:
+    note = (
+        f"{result.box_retrieval['pairs']} pairs of a box and its sentence. The feature of a box is "
+        "the mean of its regions (RoIAlign). In the first two rows the one right answer is the "
+        "pair's own, as in the paper; an equal sentence of another box counts against the model. "
+        "In the variant any pair with an equal sentence is right." + _apart(result, "pairs")
     )
+    return [Text(note), Table(tables.box_retrieval_rows(result)), tables.table5(result)]
 
 
-def _slices(result: Evaluation) -> Section:
-    """AUC by group."""
-    section = Section("Groups of patients")
-    section.blocks.append(
-        Text(
-            "AUC of zero-shot classification within each group with at least 10 images with the "
-            "finding and 10 without. A gap is never below 0 and grows by chance with the number "
-            "of groups: read it beside the intervals of the groups."
-        )
+def _retrieval(result: Evaluation) -> list[Block]:
+    note = (
+        "Queries and candidates are the images of the split and the distinct sentences of their "
+        "reports; every image whose report holds the sentence is a right answer; ties count "
+        "against the model. A sentence is drawn with the patient of its first report."
+        + _apart(result, "candidates")
     )
-    for column in result.slices:
-        name = "age band" if column == "age" else column
-        section.blocks.append(Table(tables.slice_rows(result, column), f"By {name}"))
-    return section
+    return [Text(note), Table(tables.retrieval_rows(result))]
 
 
-def _probe(result: Evaluation) -> Section:
-    """Linear probes."""
-    return Section(
-        "Linear probes",
-        [
-            Text(
-                "Logistic regressions on the mean region of each image, the model frozen. Few "
-                "labels: mean, least and greatest AUC of five draws of so many images with the "
-                "finding and as many without."
-            ),
-            Table(tables.probe_rows(result)),
-        ],
+def _slices(result: Evaluation) -> list[Block]:
+    note = (
+        "AUC of zero-shot classification within each group with at least 10 images with the "
+        "finding and 10 without. A gap is never below 0 and grows by chance with the number of "
+        "groups: read it beside the intervals of the groups."
     )
+    names = {column: "age band" if column == "age" else column for column in result.slices}
+    rows = (Table(tables.slice_rows(result, key), f"By {name}") for key, name in names.items())
+    return [Text(note), *rows]
+
+
+def _probe(result: Evaluation) -> list[Block]:
+    note = (
+        "Logistic regressions on the mean region of each image, the model frozen. Few labels: "
+        "mean, least and greatest AUC of five draws of so many images with the finding and as "
+        "many without."
+    )
+    return [Text(note), Table(tables.probe_rows(result))]
+
+
+RETRIEVAL = "Retrieval of sentences and images"
+SECTIONS: Mapping[str, tuple[str, Callable[[Evaluation], list[Block]]]] = {
+    "Zero-shot classification": ("classification", _classification),
+    "Grounding": ("grounding", _grounding),
+    "Retrieval of boxes and sentences": ("box_retrieval", _box),
+    RETRIEVAL: ("retrieval", _retrieval),
+    "Groups of patients": ("slices", _slices),
+    "Linear probes": ("probe", _probe),
+}
+"""By title the field of an evaluation, without which there is no such section, and its blocks."""
 
 
 def _last_strong(rows: list[list[str]]) -> Table:
@@ -231,8 +204,7 @@ def _pictures(details: Details, options: ReportOptions) -> dict[str, list[Galler
     if details.grounded is not None and most:
         found["Grounding"] = grounding_galleries(details, details.grounded, most)
     if details.retrieved is not None and most:
-        title = "Retrieval of sentences and images"
-        found[title] = retrieval_galleries(details, details.retrieved, most)
+        found[RETRIEVAL] = retrieval_galleries(details, details.retrieved, most)
     return found
 
 
@@ -248,17 +220,12 @@ def _wording(details: Details) -> list[Block]:
 
 
 def _sections(result: Evaluation, options: ReportOptions) -> list[Section]:
-    found = [_paper(result)]
-    for part, make in (
-        (result.classification, _classification),
-        (result.grounding, _grounding),
-        (result.box_retrieval, _box),
-        (result.retrieval, _retrieval),
-        (result.slices, _slices),
-        (result.probe, _probe),
-    ):
-        if part:
-            found.append(make(result))
+    found = [Section("Beside the paper", [Text(tables.BESIDE), tables.table1(result)])]
+    found += [
+        Section(title, make(result))
+        for title, (part, make) in SECTIONS.items()
+        if getattr(result, part)
+    ]
     if result.details is not None:
         pictures = _pictures(result.details, options)
         for section in found:
@@ -311,29 +278,18 @@ def write_comparison(
 ) -> list[Path]:
     """Write ``comparison.html`` and ``comparison.json``, with what each model was evaluated on."""
     count = len(comparison.differences)
+    measures = (
+        "Brackets: 95 % intervals over resamples of the patients. CNR, mIoU and the pointing game "
+        "are means over sentences; Recall and MedR are those of boxes and sentences."
+    )
+    differences = (
+        "On the same resamples of the same patients. MedR is better when smaller. The p-values "
+        f"are two-sided and not corrected: of {count} comparisons, {number(count / 20, 1)} fall "
+        "below 0.05 by chance alone."
+    )
     sections = [
-        Section(
-            "Measures",
-            [
-                Text(
-                    "Brackets: 95 % intervals over resamples of the patients. CNR, mIoU and the "
-                    "pointing game are means over sentences; Recall and MedR are those of boxes "
-                    "and sentences."
-                ),
-                Table(tables.measure_rows(comparison)),
-            ],
-        ),
-        Section(
-            "Differences",
-            [
-                Text(
-                    "On the same resamples of the same patients. MedR is better when smaller. The "
-                    f"p-values are two-sided and not corrected: of {count} comparisons, "
-                    f"{number(count / 20, 1)} fall below 0.05 by chance alone."
-                ),
-                Table(tables.difference_rows(comparison)),
-            ],
-        ),
+        Section("Measures", [Text(measures), Table(tables.measure_rows(comparison))]),
+        Section("Differences", [Text(differences), Table(tables.difference_rows(comparison))]),
     ]
     if comparison.left_out:
         sections.append(Section("Left out", [Bullets(comparison.left_out)]))
