@@ -38,7 +38,7 @@ from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.index.store.writer import writing
 from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.regions import embed_all, unpack
+from cxrtext.models.regions import embed_files, unpack
 
 BATCH = 128
 K = 10
@@ -231,7 +231,8 @@ def main() -> int:
     model = load_model(options.checkpoint)
     data = read_data_folder(options.data)
     chosen = np.random.default_rng(0).permutation(len(data.records))[: options.pool]
-    pool = embed_all(model, [data.records[i].path for i in np.sort(chosen)]).regions
+    paths = [data.records[i].path for i in np.sort(chosen)]
+    pool = torch.cat([batch.regions.half().cpu() for batch in embed_files(model, paths)])
     options.regions = options.regions or pool.shape[1]
     said = list(dict.fromkeys(s.sentence for s in data.sentences or []))
     order = np.random.default_rng(1).permutation(len(said))[: 2000 + options.queries]

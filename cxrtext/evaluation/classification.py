@@ -17,6 +17,7 @@ from torch import Tensor
 from cxrtext.evaluation.bootstrap import Interval, Resampled, draw, intervals_of
 from cxrtext.evaluation.calibration import (
     Calibration,
+    brier_score,
     expected_calibration_error,
     fit_platt,
     fit_temperature,
@@ -168,8 +169,10 @@ class Case:
 
     def brier(self, counts: Counts | None) -> Any:
         """Mean squared difference of probability and label."""
-        squares = (self.fit.calibration.probabilities(self.scores) - self.truth) ** 2
-        return float(squares.mean()) if counts is None else weighted_mean(squares, counts)
+        probabilities = self.fit.calibration.probabilities(self.scores)
+        if counts is None:
+            return brier_score(probabilities, self.truth)
+        return weighted_mean((probabilities - self.truth) ** 2, counts)
 
     def right(self, present: bool, counts: Counts | None) -> Any:
         """Share of the images with or without the finding on the right side of the threshold."""

@@ -257,8 +257,8 @@ def order_text(order: Mapping[str, Any] | None) -> list[Text]:
         verdict = "The paper's order appears in all pairs that can be distinguished here."
     elif agree:
         verdict = (
-            "The paper's order appears in part: where rows can be distinguished, it is as the paper "
-            "has it, but most pairs cannot."
+            "The paper's order appears in part: where rows can be distinguished, it is as the "
+            "paper has it, but most pairs cannot."
         )
     return [Text(verdict, "lead"), Text(_order(order))]
 

@@ -4,9 +4,9 @@ Files are decoded in other processes and embedded as they come; pixels travel to
 bits and are normalized there.  Regions are kept in float16, or in 8 bits with a scale a region.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -130,32 +130,6 @@ def _embed(
     if not images:
         return EmbeddedBatch([], [], torch.empty(0, 0, model.spec.dimension), failed)
     return EmbeddedBatch(rows, sizes, embed_squares(model, images), failed)
-
-
-def embed_all(
-    model: ImageTextModel,
-    paths: Sequence[Path],
-    *,
-    batch: int = 32,
-    processes: int | None = None,
-    cache: DecodedCache | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> EmbeddedBatch:
-    """Embed image files into memory, as one batch in float16 on the CPU."""
-    parts: list[EmbeddedBatch] = []
-    done = 0
-    for part in embed_files(model, paths, batch=batch, processes=processes, cache=cache):
-        parts.append(replace(part, regions=part.regions.half().cpu()))
-        done += len(part.rows) + len(part.failed)
-        if progress:
-            progress(done, len(paths))
-    filled = [part.regions for part in parts if part.rows]
-    return EmbeddedBatch(
-        rows=[row for part in parts for row in part.rows],
-        sizes=[size for part in parts for size in part.sizes],
-        regions=torch.cat(filled) if filled else torch.empty(0, 0, model.spec.dimension),
-        failed=[failure for part in parts for failure in part.failed],
-    )
 
 
 def pack(regions: Tensor, storage: str) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from cxrtext.index import Archive, ImageHit, Query, build_index, open_index
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.regions import embed_all
+from cxrtext.models.regions import embed_files
 from cxrtext.pausing import finish
 
 VECTORS = [
@@ -34,7 +34,8 @@ def test_text_search_ranks_by_the_model_s_own_score(
 ) -> None:
     model = load_model(checkpoint)
     paths = sorted((data_folder / "images").iterdir())
-    regions = embed_all(model, paths).regions.float()
+    parts = [batch.regions for batch in embed_files(model, paths)]
+    regions = torch.cat(parts).half().float()  # as they are kept
     with torch.inference_mode():
         query = model.embed_sentences(["Left pleural effusion."])
         expected = model.scores(regions, query)[0].numpy()

@@ -8,7 +8,7 @@ import torch
 from cxrtext.images import Preprocessing, ReaderPool, read_image
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import load_model
-from cxrtext.models.regions import EmbeddedBatch, embed_all, embed_files, normalized
+from cxrtext.models.regions import EmbeddedBatch, embed_files, normalized
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,10 @@ def test_a_full_cache_needs_no_decoder(
 ) -> None:
     model = load_model(checkpoint)
     cache = DecodedCache(tmp_path / "cache")
-    first = embed_all(model, paths, cache=cache, processes=1)
+    (first,) = embed_files(model, paths, cache=cache, processes=1)
     monkeypatch.setattr(ReaderPool, "map", None)
-    equal(first, embed_all(model, paths, cache=cache))
+    (again,) = embed_files(model, paths, cache=cache)
+    equal(first, again)
 
 
 def test_embedding_equals_preparing_one_image(checkpoint: Path, paths: list[Path]) -> None:
@@ -86,6 +87,6 @@ def test_embedding_equals_preparing_one_image(checkpoint: Path, paths: list[Path
 
 def test_no_image_can_be_read(checkpoint: Path, paths: list[Path]) -> None:
     model = load_model(checkpoint)
-    found = embed_all(model, [paths[3]], processes=0)
+    (found,) = embed_files(model, [paths[3]], processes=0)
     assert found.rows == []
     assert "is no PNG" in found.failed[0][1]
