@@ -653,19 +653,18 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
         raise ConfigError(_message(str(path) if path else "--set", error)) from None
 
 
-_PATHS = (
-    ("data", ("manifest", "sentences", "cache")),
-    ("objective", ("labels", "true_probability")),
-    ("model", ("image_weights",)),
-    ("training", ("prompts",)),
-    (None, ("out",)),
-)
-"""The keys that hold paths, by section."""
+PATHS = {
+    "data": ("manifest", "sentences", "cache"),
+    "objective": ("labels", "true_probability"),
+    "model": ("image_weights",),
+    "training": ("prompts",),
+}
+"""The keys that hold paths, by section, beside ``out``."""
 
 
 def _anchor_paths(tree: dict[str, Any], folder: Path) -> None:
-    for name, keys in _PATHS:
-        section = tree if name is None else tree.get(name)
+    for name, keys in {**PATHS, "": ("out",)}.items():
+        section = tree.get(name) if name else tree
         for key in keys:
             if isinstance(section, dict) and isinstance(section.get(key), str):
                 section[key] = str(folder / section[key])

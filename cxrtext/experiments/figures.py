@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib import colormaps
@@ -27,13 +27,27 @@ def _save(figure: Figure, path: Path) -> Path:
     return path
 
 
+def _interval(
+    axes: Axes, cell: Mapping[str, Any], at: float, color: str, *, upright: bool, width: float = 1
+) -> None:
+    """The line from the low to the high end of a figure, where it has them."""
+    if cell["low"] is not None:
+        along, across = [cell["low"], cell["high"]], [at, at]
+        x, y = (across, along) if upright else (along, across)
+        axes.plot(x, y, color=color, linewidth=width)
+
+
+def _grid(axes: Axes, axis: Literal["both", "x"] = "both") -> None:
+    axes.grid(axis=axis, color="#dddddd")
+    axes.set_axisbelow(True)
+
+
 def _dots(axes: Axes, group: Table, measure: Mapping[str, Any], titled: bool) -> None:
     """A measure of every row with its interval, and the paper's figure beside it."""
     rows = [row for row in group["rows"] if measure["name"] in row["measures"]]
     for place, row in enumerate(rows):
         cell, paper = row["measures"][measure["name"]], row["paper"].get(measure["name"])
-        if cell["low"] is not None:
-            axes.plot([cell["low"], cell["high"]], [place, place], color=OURS, linewidth=2)
+        _interval(axes, cell, place, OURS, upright=False, width=2)
         axes.plot(cell["value"], place, "o", color=OURS, label="ours, 95 % interval")
         if paper is not None:
             axes.plot(paper, place, "D", color=PAPER, fillstyle="none", label="paper")
@@ -42,8 +56,7 @@ def _dots(axes: Axes, group: Table, measure: Mapping[str, Any], titled: bool) ->
     )
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel(measure["name"] + (" (smaller is better)" if measure["smaller"] else ""))
-    axes.grid(axis="x", color="#dddddd")
-    axes.set_axisbelow(True)
+    _grid(axes, "x")
 
 
 def _legend(figure: Figure) -> None:
@@ -97,10 +110,8 @@ def _lines(axes: Axes, series: Mapping[str, Sequence[Point]], *, logarithmic: bo
         y = [cell["value"] for _, cell in points]
         axes.plot(x, y, marker=marker, color=color, label=title)
         for at, (_, cell) in zip(x, points, strict=True):
-            if cell["low"] is not None:
-                axes.plot([at, at], [cell["low"], cell["high"]], color=color, linewidth=1)
-    axes.grid(color="#dddddd")
-    axes.set_axisbelow(True)
+            _interval(axes, cell, at, color, upright=True)
+    _grid(axes)
 
 
 def _by_objective(rows: Sequence[Table], measure: str) -> dict[str, Mapping[str, Any]]:
@@ -146,30 +157,20 @@ def draw_trade(table: Table, path: Path) -> Path:
     """The two measures of each group of ``fair-cclk`` against each other."""
     groups = [g for g in table["groups"] if any(len(r["measures"]) == 2 for r in g["rows"])]
     figure = Figure(figsize=(5.2 * max(1, len(groups)), 4.4), layout="constrained")
-    for axes, group in zip(
-        figure.subplots(1, max(1, len(groups)), squeeze=False)[0], groups, strict=False
-    ):
-        first, second = (measure["name"] for measure in group["measures"])
-        for i, row in enumerate(row for row in group["rows"] if len(row["measures"]) == 2):
-            x, y = row["measures"][second], row["measures"][first]
-            color = f"C{i}"
+    panels = figure.subplots(1, max(1, len(groups)), squeeze=False)[0]
+    for axes, group in zip(panels, groups, strict=False):
+        first, second = group["measures"]
+        rows = [row for row in group["rows"] if len(row["measures"]) == 2]
+        for color, row in zip((f"C{i}" for i in range(len(rows))), rows, strict=True):
+            x, y = row["measures"][second["name"]], row["measures"][first["name"]]
             axes.plot(x["value"], y["value"], "o", color=color, label=row["title"])
-            for cell, other, across in ((x, y, True), (y, x, False)):
-                if cell["low"] is not None:
-                    ends, at = [cell["low"], cell["high"]], [other["value"]] * 2
-                    axes.plot(*((ends, at) if across else (at, ends)), color=color, linewidth=1)
-        axes.set_xlabel(
-            second
-            + (
-                " (smaller is better)"
-                if group["measures"][1]["smaller"]
-                else " (larger: less color in the features)"
-            )
-        )
-        axes.set_ylabel(first)
+            _interval(axes, x, y["value"], color, upright=False)
+            _interval(axes, y, x["value"], color, upright=True)
+        better = "smaller is better" if second["smaller"] else "larger: less color in the features"
+        axes.set_xlabel(f"{second['name']} ({better})")
+        axes.set_ylabel(first["name"])
         axes.set_title(group["data"], fontsize=10)
-        axes.grid(color="#dddddd")
-        axes.set_axisbelow(True)
+        _grid(axes)
         axes.legend(fontsize=7)
     return _save(figure, path)
 
@@ -180,14 +181,12 @@ EMBEDDED = (("cl-0.1", "CL"), ("dcl-high-0.1", "DCL-η_High"), ("dcl-true-0.1", 
 
 def _colors() -> dict[str, tuple[float, ...]]:
     """Shades of red for the thinned classes, of blue for the others."""
-    found: dict[str, tuple[float, ...]] = {}
-    for names, name in (
-        (THINNED, "Reds"),
-        (tuple(one for one in CIFAR10 if one not in THINNED), "Blues"),
-    ):
-        for i, one in enumerate(names):
-            found[one] = tuple(colormaps[name](0.4 + 0.6 * i / (len(names) - 1)))
-    return found
+    kept = tuple(name for name in CIFAR10 if name not in THINNED)
+    return {
+        one: tuple(colormaps[shade](0.4 + 0.6 * i / (len(names) - 1)))
+        for names, shade in ((THINNED, "Reds"), (kept, "Blues"))
+        for i, one in enumerate(names)
+    }
 
 
 def _placed(path: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -244,8 +243,7 @@ def _draw_embeddings(there: list[tuple[Path, str]], path: Path) -> None:
     figure.legend(
         handles, labels, loc="outside lower center", ncols=5, frameon=False, markerscale=3
     )
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=130)
+    _save(figure, path)
 
 
 FURTHER: Mapping[str, tuple[str, Callable[[Table, Path], Path]]] = {

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from cxrtext.config import Config, first_difference
+from cxrtext.config import PATHS, Config, first_difference
 from cxrtext.errors import CheckpointError, WorkError
 from cxrtext.files import is_as_named, sha256, write_named
 
@@ -128,12 +128,7 @@ def deciding(config: Config) -> dict[str, Any]:
     tree = plain(config)
     del tree["out"]
     # What lies in these files is compared by its digest.
-    for section, names in (
-        ("data", ("manifest", "sentences", "cache")),
-        ("objective", ("labels", "true_probability")),
-        ("model", ("image_weights",)),
-        ("training", ("prompts",)),
-    ):
+    for section, names in PATHS.items():
         for name in names:
             tree[section].pop(name, None)
     if Path(config.model.text).is_dir():
