@@ -12,6 +12,7 @@ import torch
 
 from cxrtext.config import Config, with_whole_paths, write_config
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation.data import find_table
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
 from cxrtext.models.image_weights import load_image_weights
@@ -34,21 +35,17 @@ from cxrtext.training.optimization import TrainingArguments, lock_towers
 from cxrtext.training.resume import check_same, fingerprint, load_newest_state, plain
 from cxrtext.training.step import PairLearner, build_learner, pair_job
 from cxrtext.training.trainer import Listener, Trainer
-from cxrtext.training.validation import check_best, keep_references, labels_beside, zero_shot_of
+from cxrtext.training.validation import check_best, keep_references, zero_shot_of
 
 
 @dataclass(frozen=True, slots=True)
 class TrainSummary:
     """What a run came to.
 
-    Args:
-        checkpoint: The folder of the model after the last step.
-        steps: Steps done in all.
-        images: Training images.
-        validation: The last validation's numbers; empty without a validation split.
-        rejected: Where rejected images are listed, or None.
-        best: The folder of the model that was best by ``training.best``, or None.
-        best_step: After which step that was.
+    ``checkpoint`` is the folder of the model after the last of ``steps``; ``best`` that of the
+    model that was best by ``training.best``, after ``best_step``.  ``images`` are trained on,
+    ``rejected`` lists those that could not be.  ``validation`` has the last validation's numbers,
+    none without a validation split.
     """
 
     checkpoint: Path
@@ -63,17 +60,12 @@ class TrainSummary:
 def train(
     config: Config, *, resume: bool = False, listener: Listener | None = None
 ) -> TrainSummary:
-    """Train a model; in several processes where torchrun started them.
+    """Train a model, or resume; in several processes where torchrun started them.
 
     Writes into ``config.out``: ``config.yaml`` (resolved), ``metrics.jsonl``, ``tensorboard/``,
     ``curves.png``, ``cache/`` (decoded images, unless ``data.cache`` names another folder),
     ``state/`` (for resuming), ``checkpoint/`` (the model) and ``checkpoint-best/``.  A run that is
     interrupted (``KeyboardInterrupt``) saves its state first.
-
-    Args:
-        config: The configuration.
-        resume: Whether to resume from the state in ``config.out``.
-        listener: Who hears how it goes.
 
     Raises:
         ConfigError: The folder holds another run, the device is not there, or sizes do not fit.
@@ -157,13 +149,10 @@ def _train(
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The user's tables.
+    """The user's tables: the manifest, and the sentences that are trained on.
 
-    Args:
-        records: The manifest.
-        sentences: Those that are trained on.
-        unknown: Sentences left out, because the language model knows too few of their words.
-        fingerprint: SHA-256 over what decides the run.
+    ``unknown`` counts sentences left out, because the language model knows too few of their words;
+    the fingerprint is a SHA-256 over what decides the run.
     """
 
     records: Sequence[ImageRecord]
@@ -193,7 +182,7 @@ def read_tables(config: Config) -> Tables:
                     f"{key}: {config.data.sentences} has no section '{name}'; it has "
                     f"{', '.join(sorted(known))}"
                 )
-    if config.training.prompts and labels_beside(config) is None:
+    if config.training.prompts and find_table(config.data.manifest.parent, "labels") is None:
         raise ConfigError(
             f"training.prompts: is for the AUC of a labels.csv beside {config.data.manifest}, and "
             "there is none; add it, or remove the key"

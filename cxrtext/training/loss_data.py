@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 from cxrtext.config import Clustered, Conditional, Config, DclEtaTrue, Labelled
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation.data import find_table
 from cxrtext.models import ImageTextModel
 from cxrtext.records import CHEX5, ImageRecord, Sentence, read_labels, read_table
 from cxrtext.training.loader import Examples
@@ -37,13 +38,9 @@ TextVectors = np.ndarray[tuple[int, ...], np.dtype[np.float16]]
 class Extras:
     """What an objective needs; empty where it needs nothing.
 
-    Args:
-        labels: Findings by study, each [F].
-        eta: Class probabilities by study, section and position, in place of the estimates.
-        vectors: [U, d], of distinct sentences.
-        vector_of: The row of ``vectors`` of each sentence.
-        metadata: Metadata or cluster by name of the image, each [M].
-        kinds: What the columns of metadata hold, for ``build_objective``.
+    Findings by study, each [F]; class probabilities by study, section and position, in place of
+    the estimates; vectors [U, d] of distinct sentences, and the row of each sentence; metadata or
+    cluster by name of the image, each [M], and what the columns hold, for ``build_objective``.
     """
 
     labels: dict[str, LabelSet] = field(default_factory=dict)
@@ -91,14 +88,13 @@ def objective_files(config: Config) -> list[Path]:
 
 
 def _table(key: str, given: Path | None, manifest: Path, name: str, stem: str = "labels") -> Path:
-    beside = [manifest.parent / f"{stem}{ending}" for ending in (".csv", ".parquet")]
-    for path in [given] if given else beside:
-        if path.is_file():
-            return path
-    raise ConfigError(
-        f"objective.{key}: {name} reads a table of {stem}, and there is no {given or beside[0]}; "
-        f"give its path with objective.{key}"
-    )
+    path = given or find_table(manifest.parent, stem)
+    if path is None or not path.is_file():
+        raise ConfigError(
+            f"objective.{key}: {name} reads a table of {stem}, and there is no "
+            f"{given or manifest.parent / f'{stem}.csv'}; give its path with objective.{key}"
+        )
+    return path
 
 
 def gather_extras(

@@ -88,11 +88,10 @@ class Direction:
 class Terms:
     """What an objective makes of anchors, each [A].
 
-    Args:
-        losses: In nats, to be averaged; of both directions, weighted so that they count the same.
-        clamped: Whether a debiased loss is at its floor; None for other losses.
-        without_negatives: Whether the objective removed every negative; None where it removes none.
-        advice: What to say where no anchor has a negative.
+    Losses in nats, to be averaged; of both directions, weighted so that they count the same.
+    ``clamped`` is whether a debiased loss is at its floor, ``without_negatives`` whether the
+    objective removed every negative; None for other objectives.  ``advice`` is for where no anchor
+    has a negative.
     """
 
     losses: Tensor

@@ -1,7 +1,7 @@
 """How long and how fast to train, what an optimizer moves, and the average of what it moved."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -124,7 +124,7 @@ def parameter_groups(
     Biases, norms and γ² do not decay.  ``scale`` is the group's share of the learning rate:
     ``image_lr`` and ``text_lr`` of the encoders; the language model's head goes with the text.
     """
-    groups = []
+    groups: list[dict[str, object]] = []
     seen: set[int] = set()
     parts: list[tuple[float, Iterable[nn.Parameter]]] = [
         (image_lr, model.image_encoder.parameters()),
@@ -135,13 +135,22 @@ def parameter_groups(
     for scale, parameters in parts:
         new = [p for p in parameters if p.requires_grad and id(p) not in seen]
         seen.update(map(id, new))
+        groups += decay_groups(new, weight_decay, scale)
+    return groups
+
+
+def decay_groups(
+    new: Sequence[nn.Parameter], weight_decay: float, scale: float = 1.0
+) -> list[dict[str, object]]:
+    """Parameters as groups: matrices and kernels decay, biases and norms do not."""
+    return [
+        {"params": chosen, "weight_decay": decay, "scale": scale}
         for decay, chosen in (
             (weight_decay, [p for p in new if p.ndim > 1]),
             (0.0, [p for p in new if p.ndim <= 1]),
-        ):
-            if chosen:
-                groups.append({"params": chosen, "weight_decay": decay, "scale": scale})
-    return groups
+        )
+        if chosen
+    ]
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

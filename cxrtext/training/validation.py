@@ -13,6 +13,7 @@ from torch import Tensor
 from cxrtext.config import Config
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification import prompt_embeddings, score_differences
+from cxrtext.evaluation.data import find_table
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.prompts import CHEX5_PROMPTS, Prompts, read_prompts
 from cxrtext.evaluation.retrieval import retrieval_metrics
@@ -184,12 +185,6 @@ def _areas(differences: Mapping[int, Sequence[float]], zero_shot: ZeroShot) -> d
     return {"auc": float(np.mean(list(areas.values()))), **areas} if areas else {}
 
 
-def labels_beside(config: Config) -> Path | None:
-    """The table of labels beside the manifest, or None."""
-    beside = [config.data.manifest.parent / f"labels{end}" for end in (".csv", ".parquet")]
-    return next((path for path in beside if path.is_file()), None)
-
-
 def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None]) -> ZeroShot | None:
     """Labels and prompts of the validation split, where labels lie beside the manifest.
 
@@ -198,7 +193,7 @@ def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None])
     Raises:
         DataError: The prompts, or labels that are needed, are wrong.
     """
-    path = labels_beside(config)
+    path = find_table(config.data.manifest.parent, "labels")
     given = config.training.prompts
     if path is None or not len(examples):
         return None

@@ -32,7 +32,7 @@ from cxrtext.training.initialization import choose_device
 from cxrtext.training.loader import batch_rows
 from cxrtext.training.loop import Learner, StepNumbers, StepReport
 from cxrtext.training.metadata import Kernel, kernels_for
-from cxrtext.training.optimization import Schedule, seed_of
+from cxrtext.training.optimization import Schedule, decay_groups, seed_of
 from cxrtext.training.resume import (
     difference,
     load_newest_state,
@@ -144,9 +144,10 @@ def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) 
         seed=settings.seed,
         precision=settings.precision,
     )
+    groups = decay_groups(list(model.parameters()), settings.weight_decay)
     learner = Learner(
         model=model,
-        optimizer=_optimizer(model, settings),
+        optimizer=OPTIMIZERS[settings.optimizer](groups, lr=settings.lr),
         scaler=GradScaler(device.type, enabled=settings.precision == "float16"),
     )
     gamma_sq = torch.tensor(settings.gamma_sq, device=device)
@@ -158,20 +159,6 @@ def _moved(data: ViewSet, device: torch.device) -> ViewSet:
         name: value.to(device) for name in TENSORS if (value := getattr(data, name)) is not None
     }
     return replace(data, **there)
-
-
-def _optimizer(model: nn.Module, settings: ViewSettings) -> torch.optim.Optimizer:
-    """Matrices and kernels decay, biases and norms do not."""
-    parameters = list(model.parameters())
-    groups = [
-        {"params": chosen, "weight_decay": decay, "scale": 1.0}
-        for decay, chosen in (
-            (settings.weight_decay, [p for p in parameters if p.ndim > 1]),
-            (0.0, [p for p in parameters if p.ndim <= 1]),
-        )
-    ]
-    optimizer: torch.optim.Optimizer = OPTIMIZERS[settings.optimizer](groups, lr=settings.lr)
-    return optimizer
 
 
 def train_views(
