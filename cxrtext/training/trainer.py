@@ -26,6 +26,12 @@ from cxrtext.training.resume import (
 from cxrtext.training.step import PairJob
 from cxrtext.training.validation import ZeroShot, validate
 
+LOGGED = (
+    "loss", "accuracy", "clamped", "without_negatives", "mlm", "gamma_sq", "lr", "grad_norm",
+    "images_per_second", "waiting",
+)  # fmt: skip
+"""What is logged of a step's report; "clamped" is called "floored" there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Listener:
@@ -123,9 +129,7 @@ def take_steps(
 
 
 def _numbers(report: StepReport, epoch: int) -> dict[str, float]:
-    keys = ("loss", "accuracy", "clamped", "without_negatives", "mlm", "gamma_sq", "lr")
-    keys += ("grad_norm", "images_per_second", "waiting")
-    numbers = {"floored" if key == "clamped" else key: getattr(report, key) for key in keys}
+    numbers = {"floored" if key == "clamped" else key: getattr(report, key) for key in LOGGED}
     return {**numbers, "epoch": report.step / epoch}
 
 
