@@ -164,9 +164,7 @@ class Difference:
     p_value: float
 
 
-def paired_difference(
-    first: ArrayLike, second: ArrayLike, estimate: float, level: float = 0.95
-) -> Difference:
+def paired_difference(first: ArrayLike, second: ArrayLike, estimate: float) -> Difference:
     """Compare two models by a measure on the same resamples, [R] each.
 
     ``estimate`` is first less second on the rows as they are.  The p-value is twice the smaller
@@ -180,7 +178,7 @@ def paired_difference(
     if one.shape != other.shape:
         raise ValueError(f"first {one.shape} and second {other.shape} must be equally long")
     differences = one - other
-    low, high = interval(differences, level)
+    low, high = interval(differences)
     tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
     return Difference(estimate, low, high, min(1.0, 2 * (tail + 1) / (len(differences) + 1)))
 

@@ -108,7 +108,6 @@ def keep_reference(
     device: str = "cpu",
     allow_outside: bool = False,
     cache: DecodedCache | None = None,
-    rejects: Rejects | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Path, int]:
     """Embed validation images and keep them with a checkpoint, to verify reports against.
@@ -135,7 +134,7 @@ def keep_reference(
         )
     chosen = choose_reference([r.name for r in records], [r.patient_id for r in records])
     model = load_model(checkpoint, device)
-    rejects = rejects or Rejects()
+    rejects = Rejects()
     embedder = Embedder(model, cache, rejects, len(chosen), progress)
     parts = [regions.float() for _, _, regions in embedder.batches([records[i] for i in chosen])]
     if not parts:

@@ -159,7 +159,6 @@ def few_label_aucs(
     *,
     shots: Sequence[int] = SHOTS,
     seeds: Sequence[int] = range(5),
-    ridges: Sequence[float] = RIDGES,
 ) -> dict[int, list[float]]:
     """AUC on test images of probes fitted with a few labels.
 
@@ -178,7 +177,7 @@ def few_label_aucs(
         for seed in seeds if positives <= fewest else ():
             rows = few_label_rows(labels, positives, np.random.default_rng([seed, positives]))
             some = features[rows], labels[rows]
-            probe = linear_probe(*some, *validation, ridges, reference=features)
+            probe = linear_probe(*some, *validation, reference=features)
             found[positives].append(area_under_curve(probe.logits(test[0]), test[1]))
     return found
 

@@ -187,10 +187,10 @@ def _stopping(children: list[Child]) -> Iterator[None]:
         stop(children)
 
 
-def _tail(path: Path, size: int = 4096) -> bytes:
+def _tail(path: Path) -> bytes:
     try:
         with path.open("rb") as handle:
-            handle.seek(max(0, path.stat().st_size - size))
+            handle.seek(max(0, path.stat().st_size - 4096))
             return handle.read()
     except OSError:
         return b""

@@ -1,6 +1,6 @@
 """What the paper claims, asked of our figures and answered by the intervals of differences."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cxrtext.evaluation.bootstrap import BETTER, TIED, WORSE
@@ -20,13 +20,13 @@ Found = Mapping[str, Mapping[str, Any]]
 Rows = Mapping[str, Trainings]
 
 
-def by_verdict(found: Found, measures: Iterable[str] = MEASURES) -> str:
+def by_verdict(found: Found) -> str:
     """A comparison as "better in AUC, CNR; not distinguishable in ACC"."""
     if not found:
         return UNKNOWN
     parts = []
     for verdict in (BETTER, WORSE, TIED, UNKNOWN):
-        names = [m for m in measures if (found[m]["verdict"] if m in found else UNKNOWN) == verdict]
+        names = [m for m in MEASURES if (found[m]["verdict"] if m in found else UNKNOWN) == verdict]
         if names:
             parts.append(f"{verdict} in {', '.join(names)}")
     return "; ".join(parts)

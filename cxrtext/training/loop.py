@@ -24,6 +24,8 @@ from cxrtext.training.resume import bytes_of
 
 PATIENCE = 20
 """Steps in a row with a loss far above the first one's, after which a run has diverged."""
+READY = 2
+"""Batches that are kept ready."""
 T = TypeVar("T")
 Made = TypeVar("Made")
 
@@ -246,13 +248,13 @@ def check_loss(progress: Progress, loss: float, step: int, schedule: Schedule) -
 
 
 def prefetched(
-    make: Callable[[int], T], steps: Iterable[int], depth: int = 2
+    make: Callable[[int], T], steps: Iterable[int]
 ) -> Generator[tuple[int, T, float], None, None]:
     """Make what each step needs ahead of time, in order, in a thread whose error is raised here.
 
     Gives the step, what was made for it, and the seconds that were waited for it.
     """
-    ready: queue.Queue[tuple[int, T | None, BaseException | None]] = queue.Queue(depth)
+    ready: queue.Queue[tuple[int, T | None, BaseException | None]] = queue.Queue(READY)
     closing = threading.Event()
 
     def put(item: tuple[int, T | None, BaseException | None]) -> None:

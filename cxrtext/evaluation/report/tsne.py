@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 MOST = 600
 """Points beyond which the exact method takes too long for a report."""
+PERPLEXITY = 30.0
 EXAGGERATED = 150
 STEPS = 500
 
@@ -59,18 +60,18 @@ def _principal(points: Floats) -> Floats:
     return projected
 
 
-def embed_neighbors(points: Floats, perplexity: float = 30.0) -> Floats:
+def embed_neighbors(points: Floats) -> Floats:
     """Place 3 to :data:`MOST` points in the plane so that neighbors stay neighbors.
 
     [n, D] -> [n, 2]; the same for the same points, since it starts at the principal components.
-    The perplexity is lowered where there are few points.
+    The perplexity, 30, is lowered where there are few points.
 
     Source: van der Maaten and Hinton 2008; Kobak and Berens 2019 (start, learning rate).
     """
     n = len(points)
     if not 3 <= n <= MOST:
         raise ValueError(f"{n} points; from 3 to {MOST} can be placed")
-    joint = affinities(points, max(1.0, min(perplexity, (n - 1) / 3)))
+    joint = affinities(points, max(1.0, min(PERPLEXITY, (n - 1) / 3)))
     place = _principal(points)
     place *= 1e-4 / max(float(place[:, 0].std()), 1e-12)
     exaggerated = 12.0 * joint
