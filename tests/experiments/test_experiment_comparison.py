@@ -193,5 +193,5 @@ def test_the_three_questions() -> None:
     )
     assert third["lines"][0] == "remove by CheX5 labels against LSE+NL: not measured"
     assert third["lines"][6].startswith(
-        "DCL-η_LM against remove by text similarity: better in AUC, Recall; not told"
+        "DCL-η_LM against remove by text similarity: better in AUC, Recall; not dist"
     )
