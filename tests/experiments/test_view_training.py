@@ -186,7 +186,7 @@ def test_features_are_of_frozen_norms_and_of_the_training_images_statistics(
 )
 def test_other_settings_cannot_go_on(tmp_path: Path, change: dict[str, Any], says: str) -> None:
     train_views(images(), replace(SETTINGS, steps=2), tmp_path, device="cpu")
-    with pytest.raises(CheckpointError, match=f"saved by another run: {says}; go on with"):
+    with pytest.raises(CheckpointError, match=f"saved by another run: {says}; resume with"):
         train_views(images(), replace(SETTINGS, **{"steps": 2, **change}), tmp_path, device="cpu")
 
 
