@@ -11,7 +11,7 @@ import time
 
 import pyarrow.parquet
 
-from tests.goldens.run import Part, start_command
+from tests.goldens.run import REAL, Part, start_command
 
 PROMPTS = """\
 Pleural Effusion:
@@ -104,7 +104,7 @@ def score(run: Part) -> None:
         score-text few.jsonl {model} --out l2r.csv --variant within-word-l2r --tokens l2r-tokens.csv
         score-text few.jsonl {model} --out int8.csv --precision int8
         score-text few.jsonl {model} --out half.csv --precision bfloat16 --batch-tokens 500
-        score-text data/reports.csv {model} --out fit.csv --fit --plot fit.html --batch-size 16
+        score-text data/reports.csv {model} --out fit.csv --fit
         score-text few.jsonl {model} --out two.csv --workers 2
         score-text few.jsonl {model} --out long.csv --longest 6 --max-rejected 500
         score-text files {model} --out files.csv
@@ -118,6 +118,8 @@ def score(run: Part) -> None:
     run(f"score-text - {model} --out -", f"score-text - {model} --out in.csv --json", given=said)
     run.show("section.csv", "l2r.csv", "int8.csv", "half.csv", "two.csv", "files.csv", "in.csv")
     run.show("broken-out.csv", "l2r-tokens.csv", "fit.csv.meta.json", "long.csv")
+    if REAL:
+        run.show("real.csv.meta.json")
     for path in sorted(run.folder.glob("*.rejected.csv")):
         run.show(path.name)
     found = pyarrow.parquet.read_table(run.folder / "all.parquet")
