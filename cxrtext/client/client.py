@@ -24,6 +24,7 @@ from cxrtext.client.models import (
     Verified,
 )
 from cxrtext.client.transport import RETRIES, Transport
+from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import ImageError
 
 if TYPE_CHECKING:
@@ -270,7 +271,9 @@ class Client:
 
     # --- text ---
 
-    def score_text(self, sentences: Sequence[str], a: float = 0.2, k: float = 0.35) -> ScoredText:
+    def score_text(
+        self, sentences: Sequence[str], a: float = DEFAULT_A, k: float = DEFAULT_K
+    ) -> ScoredText:
         """Pseudo-log-likelihoods of sentences, and class probabilities ``a · p^k``."""
         asked = {"sentences": list(sentences), "a": a, "k": k}
         response = self._transport.send("POST", "/v1/score-text", json=asked)

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cxrtext.defaults import DEFAULT_A, DEFAULT_K
+
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -579,5 +581,5 @@ class ScoreTextRequest(BaseModel):
         list[Annotated[str, Field(min_length=1, max_length=MAX_SENTENCE_CHARACTERS)]],
         Field(min_length=1, max_length=MAX_SENTENCES),
     ]
-    a: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    k: Annotated[float, Field(ge=0, le=10)] = 0.35
+    a: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_A
+    k: Annotated[float, Field(ge=0, le=10)] = DEFAULT_K

@@ -36,14 +36,9 @@ MEASURE_SECONDS = 120.0
 
 FIRST_DEPTH, FIRST_EFFORT = 100, 8
 LIKENESS_SAMPLE = 200
-LEAST_LIKENESS = 20
-"""Images below which nothing can be said of what is usual."""
-
-OTHERS = 9
-"""One in so many typical sentences is measured with where the archive has none."""
-
-STALE = 0.1
-"""Share of images that a structure may not know before it is made anew."""
+LEAST_LIKENESS = 20  # images below which nothing can be said of what is usual
+OTHERS = 9  # one in so many typical sentences is measured with where the archive has none
+STALE = 0.1  # share of images that a structure may not know before it is made anew
 SMALL = 50_000
 
 
@@ -55,10 +50,8 @@ class Measured:
     reranked: float  # mean share of the images that were scored to prove it
 
 
-def measure_exact(
-    snapshot: Snapshot, model: ImageTextModel, queries: Tensor, k: int = RECALL_AT
-) -> Measured:
-    """The k best images of sentence embeddings [Q, D], by the exact search.
+def measure_exact(snapshot: Snapshot, model: ImageTextModel, queries: Tensor) -> Measured:
+    """The ten best images of sentence embeddings [Q, D], by the exact search.
 
     Of a large archive only as many queries are asked as :data:`MEASURE_SECONDS` allow, and
     :data:`LEAST_QUERIES` at least.
@@ -72,7 +65,7 @@ def measure_exact(
             break
         effort = Effort()
         order = exact_order(snapshot, model, Query(texts=text[None]), places, effort)
-        best.append({place for _, (_, place) in zip(range(k), order, strict=False)})
+        best.append({place for _, (_, place) in zip(range(RECALL_AT), order, strict=False)})
         scored += effort.scored / max(1, len(places))
     return Measured(best, scored / max(1, len(best)))
 

@@ -16,8 +16,7 @@ from transformers import BertTokenizer
 from cxrtext.objectives.debiasing import MIN_ETA
 from cxrtext.text.tokenizer import continues_word, vocabulary_of
 
-MOSTLY_UNKNOWN = 0.5
-"""Share of unknown words from which on a sentence has no η."""
+MOSTLY_UNKNOWN = 0.5  # share of unknown words from which on a sentence has no η
 
 FOREIGN = 0.01
 """Share of unknown words above which a corpus is foreign to a model.  Of 3,095 reports of Open-i

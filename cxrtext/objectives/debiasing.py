@@ -15,12 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.objectives.scores import Rows, full_precision, log_sum, log_weights, split_rows
 
-DEFAULT_A = 0.2
-"""Default largest class probability, that of a sentence of likelihood 1."""
-DEFAULT_K = 0.35
-"""Default exponent on the likelihood."""
 MIN_ETA = torch.finfo(torch.float32).tiny
 """Least class probability, in every type that can hold it: what is scored is trained on."""
 

@@ -10,8 +10,7 @@ from cxrtext.phantom.shapes import Map, ramp, window
 
 Floats = NDArray[np.float64]
 
-SIDES = {"right": -1.0, "left": 1.0}
-"""Sign of u on each side of the patient."""
+SIDES = {"right": -1.0, "left": 1.0}  # sign of u on each side of the patient
 
 
 @dataclass(frozen=True, slots=True)

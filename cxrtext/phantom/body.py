@@ -42,8 +42,7 @@ class Body:
 HEARTS = ((0.400, 0.482), (0.555, 0.595), (0.600, 0.660), (0.660, 0.730))
 """Cardiothoracic ratios by grade of cardiomegaly, lowest and highest, at difficulty 0."""
 
-GAP = 0.13
-"""How much of the gap between normal and enlarged hearts a difficulty of 1 closes."""
+GAP = 0.13  # how much of the gap between normal and enlarged hearts a difficulty of 1 closes
 
 
 def _bend(generator: np.random.Generator, spine: str) -> float:

@@ -360,8 +360,7 @@ NOTHING_ACUTE = _named(
 )
 """None of the acute findings; lines of atelectasis are not counted as one."""
 
-NORMAL = _named("normal study", *map(none, VALUES))
-"""Every axis has its normal value."""
+NORMAL = _named("normal study", *map(none, VALUES))  # every axis has its normal value
 
 MEDIASTINUM = _named(
     "mediastinum: normal",

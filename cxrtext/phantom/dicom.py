@@ -13,8 +13,7 @@ from cxrtext.phantom.studies import PhantomStudy
 if TYPE_CHECKING:
     from pydicom.dataset import FileDataset
 
-DETECTOR = 400.0
-"""Side of the detector in mm."""
+DETECTOR = 400.0  # side of the detector in mm
 
 CLASSES = {"CR": "1.2.840.10008.5.1.4.1.1.1", "DX": "1.2.840.10008.5.1.4.1.1.1.1"}
 """SOP classes: computed radiography, and digital X-ray for presentation."""

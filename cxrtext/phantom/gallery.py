@@ -35,8 +35,7 @@ ROWS: tuple[tuple[str, tuple[State, ...]], ...] = (
 )
 """The name of each row, and the states of its positives."""
 
-LABEL = 14
-"""Height of a label in pixels."""
+LABEL = 14  # height of a label in pixels
 
 Tile = Image.Image
 

@@ -37,12 +37,10 @@ from cxrtext.phantom.state import (
 
 Floats = NDArray[np.float64]
 
-GROUPS = ((18, 44), (45, 64), (65, 92))
-"""Age groups in years, both ends included."""
+GROUPS = ((18, 44), (45, 64), (65, 92))  # age groups in years, both ends included
 
 GROUP_SHARE: Floats = np.array([0.30, 0.35, 0.35])
-KEEP = 0.35
-"""Probability that a later study of a patient repeats the findings of the one before."""
+KEEP = 0.35  # probability that a later study of a patient repeats the findings of the one before
 
 STUDY_COUNT: Floats = np.array([0.50, 0.25, 0.15, 0.10])
 """Probabilities of 1, 2, 3 and 4 studies a patient."""

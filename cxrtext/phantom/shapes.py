@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
-Map = NDArray[np.floating[Any]]
-"""A picture or a mask, [size, size]; 32 bit where speed matters."""
+Map = NDArray[np.floating[Any]]  # a picture or a mask, [size, size]; 32 bit where speed matters
 Stroke = tuple[Sequence[Sequence[float]], float, float]
 """Points (column, row) and width in pixels, and strength in (0, 1]."""
 Polygon = tuple[NDArray[np.float64], float]

@@ -36,11 +36,8 @@ LOBE_PAIRS = (
 )
 """Places of a pneumonia in two lobes, the commonest first."""
 
-BASES = ("left base", "right base", "both bases")
-"""Places of an atelectasis, the commonest first."""
-
-RIBS = (6, 7, 5, 8, 4)
-"""Ribs that break, the commonest first."""
+BASES = ("left base", "right base", "both bases")  # places of an atelectasis, the commonest first
+RIBS = (6, 7, 5, 8, 4)  # ribs that break, the commonest first
 
 
 def _pneumonias() -> list[tuple[int, tuple[str, ...]]]:
@@ -58,8 +55,7 @@ def _pneumothoraces() -> list[tuple[int, str, str]]:
     return [*values, (1, "both", "apical"), (2, "both", "apical")]
 
 
-GRADE_SHARE = (0.46, 0.34, 0.20)
-"""How often a finding that is there is mild, moderate and severe."""
+GRADE_SHARE = (0.46, 0.34, 0.20)  # how often a finding that is there is mild, moderate and severe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,6 @@ class PhantomStudy:
     split: str  # "train", "val" or "test"
     age: int  # in years
     patient: Patient  # who is drawn: state, sex, view and seeds
-    prior: bool  # whether the patient has an earlier study
     unchanged: bool  # whether that one showed the same, the lung volume apart
     report: Report  # what is written about it
 
@@ -86,7 +85,6 @@ def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStud
                 split=split,
                 age=age,
                 patient=Patient(state, sex, view, (seed, 3, number), (seed, 4, index)),
-                prior=before is not None,
                 unchanged=unchanged,
                 report=report,
             )

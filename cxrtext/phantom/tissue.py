@@ -7,8 +7,7 @@ from cxrtext.phantom.anatomy import Anatomy, Lung
 from cxrtext.phantom.body import Body
 from cxrtext.phantom.shapes import Map, Stroke, blob, blur, bump, ramp, strokes, texture, window
 
-CARINA = 0.335
-"""v of the lower end of the trachea."""
+CARINA = 0.335  # v of the lower end of the trachea
 
 
 def soft_tissue(anatomy: Anatomy, generator: np.random.Generator, shift: float = 0.0) -> Map:

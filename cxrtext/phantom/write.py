@@ -79,14 +79,9 @@ def draw_chunk(job: Job, studies: list[PhantomStudy]) -> list[tuple[str, list[Pl
     return [(study.study_id, write_image(job, study)) for study in studies]
 
 
-VERSION = 3
-"""Raised whenever the same parameters would give other images or reports."""
-
-MOST_DIFFICULT = 3.0
-"""The highest difficulty; there most findings drown in the noise."""
-
-CHUNK = 8
-"""Images that a process draws at a time; after Ctrl-C the chunks begun are finished."""
+VERSION = 3  # raised whenever the same parameters would give other images or reports
+MOST_DIFFICULT = 3.0  # the highest difficulty; there most findings drown in the noise
+CHUNK = 8  # images that a process draws at a time; after Ctrl-C the chunks begun are finished
 PARAMETERS = "phantom.json"
 BOXES = "phantom.boxes.jsonl"
 """What has been drawn, a line an image, so that an interrupted run can go on."""
@@ -98,22 +93,22 @@ def _ignore_interrupt() -> None:
 
 
 def _check(job: Job, studies: int, workers: int | None) -> None:
-    size, seed, image_format = job.size, job.seed, job.image_format
-    if studies < 1:
-        raise DataError(f"studies is {studies}; it must be 1 or more")
-    if not 0.0 <= job.difficulty <= MOST_DIFFICULT:
-        raise DataError(
-            f"difficulty is {job.difficulty}; it must be from 0 to {MOST_DIFFICULT:g}, where 0 "
-            "makes findings stand out"
-        )
-    if not 64 <= size <= 1024:
-        raise DataError(f"size is {size}; it must be from 64 to 1024 pixels")
-    if seed < 0:
-        raise DataError(f"seed is {seed}; it must be 0 or more")
-    if image_format not in SUFFIXES:
-        raise DataError(f"image format is '{image_format}'; it must be png or dicom")
-    if workers is not None and workers < 1:
-        raise DataError(f"workers is {workers}; it must be 1 or more")
+    hard = f"from 0 to {MOST_DIFFICULT:g}, where 0 makes findings stand out"
+    for name, value, fits, wanted in (
+        ("studies", studies, studies >= 1, "1 or more"),
+        (
+            "difficulty",
+            job.difficulty,
+            0.0 <= job.difficulty <= MOST_DIFFICULT,
+            f"from 0 to {most}",
+        ),
+        ("size", job.size, 64 <= job.size <= 1024, "from 64 to 1024 pixels"),
+        ("seed", job.seed, job.seed >= 0, "0 or more"),
+        ("image format", f"'{job.image_format}'", job.image_format in SUFFIXES, "png or dicom"),
+        ("workers", workers, workers is None or workers >= 1, "1 or more"),
+    ):
+        if not fits:
+            raise DataError(f"{name} is {value}; it must be {wanted}")
 
 
 def _claim_folder(out: Path, parameters: dict[str, Any]) -> None:

@@ -119,14 +119,11 @@ def load_tokenizer(folder: Path) -> BertTokenizer:
     return make_tokenizer(vocabulary, lowercase=lowercase)
 
 
-def train_tokenizer(
-    sentences: Iterable[str], vocabulary_size: int = 4000, *, min_frequency: int = 2
-) -> BertTokenizer:
+def train_tokenizer(sentences: Iterable[str], vocabulary_size: int = 4000) -> BertTokenizer:
     """Train a lower-casing WordPiece vocabulary.
 
     Args:
         vocabulary_size: Most word pieces, special tokens and letters included.
-        min_frequency: A merge of two pieces must occur at least this often.
 
     Returns:
         A BERT tokenizer; every printable ASCII character is in its vocabulary, so that [UNK] is
@@ -153,7 +150,7 @@ def train_tokenizer(
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary_size,
-        min_frequency=min_frequency,
+        min_frequency=2,
         limit_alphabet=len(alphabet),
         initial_alphabet=alphabet,
         special_tokens=[*SPECIAL_TOKENS, *single],

@@ -53,10 +53,7 @@ def test_four_sentences_by_hand() -> None:
     assert overall.expected == pytest.approx(2 * overall.eta)
     chances = [1 - 0.75**2, 1 - 0.875**2, 1 - 0.96875**2]
     assert overall.at_least_one == pytest.approx(np.dot([4, 3, 3], chances) / 10)
-    assert overall.same_frequency == pytest.approx((4 * 3 + 3 * 2 + 2 * 1) / (10 * 9))
-    assert overall.same_expected == pytest.approx(2 * overall.same_frequency)
-    same = [1 - (6 / 9) ** 2, 1 - (7 / 9) ** 2, 1 - (8 / 9) ** 2]
-    assert overall.same_at_least_one == pytest.approx(np.dot([4, 3, 2], same) / 10)
+    assert overall.same_expected == pytest.approx(2 * (4 * 3 + 3 * 2 + 2 * 1) / (10 * 9))
     assert statistics.median_eta == pytest.approx(0.125)
     # Sentences are whole: the last two begin deciles 1 and 2, then come 3 and 4 occurrences.
     assert [decile.number for decile in statistics.deciles] == [1, 3, 5, 9]

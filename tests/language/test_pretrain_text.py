@@ -10,7 +10,8 @@ from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
 from cxrtext.files import only_one
 from cxrtext.language import pretrain_text, score_sentences
 from cxrtext.language.pretraining.batches import cut_to_window, epoch_batches
-from cxrtext.language.pretraining.train import Recipe, learning_rate
+from cxrtext.language.pretraining.settings import PretrainSettings
+from cxrtext.language.pretraining.train import learning_rate
 from cxrtext.models.masked_lm import load_masked_language_model
 
 COMMON = "The lungs are clear."
@@ -193,8 +194,8 @@ def test_long_sentences_are_cut_and_not_cut_off() -> None:
 
 
 def test_the_learning_rate_rises_and_falls() -> None:
-    recipe = Recipe(100, 1.0, 0.1, 1, 0.15, 0.0, 0)
-    rates = [learning_rate(step, recipe) for step in range(100)]
+    settings = PretrainSettings(None, None, None, 1.0, 1, 0, warmup=0.1)
+    rates = [learning_rate(step, 100, settings) for step in range(100)]
     assert rates[9] == rates[10] == 1.0
     assert rates[:10] == sorted(rates[:10])
     assert rates[10:] == sorted(rates[10:], reverse=True)

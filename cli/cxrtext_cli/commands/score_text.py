@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext_cli.given import (
     LANGUAGE_MODEL,
     NEW_FILE,
@@ -99,8 +100,10 @@ def score_text(
         ),
         NEW_TABLE_OR_STDOUT,
     ] = None,
-    a: Annotated[float, typer.Option(help="Scale of the class probability, in (0, 1).")] = 0.2,
-    k: Annotated[float, typer.Option(min=0.0, help="Exponent on the likelihood.")] = 0.35,
+    a: Annotated[
+        float, typer.Option(help="Scale of the class probability, in (0, 1).")
+    ] = DEFAULT_A,
+    k: Annotated[float, typer.Option(min=0.0, help="Exponent on the likelihood.")] = DEFAULT_K,
     fit: Annotated[
         bool, typer.Option("--fit", help="Fit a and k to how often the same sentence recurs.")
     ] = False,

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 MAX_DIRECTIONS = 16
-RESIDUAL = 0.02
-"""Mean ‖t⊥‖ of the sentences at which no further direction is taken."""
+RESIDUAL = 0.02  # mean ‖t⊥‖ of the sentences at which no further direction is taken
 
 SLACK = 1e-3
 """What float16 costs a sketch of unit vectors (2⁻¹¹), and as much again for sums in float32."""

@@ -25,8 +25,7 @@ LEAST_TRAINED = 10_000
 
 LINKS = 32
 BUILD_EFFORT = 80
-SAMPLE = 64
-"""Vectors a cell that the cells are trained on."""
+SAMPLE = 64  # vectors a cell that the cells are trained on
 
 CHUNK = 16_384
 MAX_BYTES = 2**38
@@ -37,8 +36,7 @@ DEEP, DEEP_SHARE = 5_000, 0.05
 DIRECTIONS = 32
 """Numbers that a profile is cut to; the scores at all inducing points have much in common."""
 
-ROTATED = 20_000
-"""Profiles that the directions are fitted to."""
+ROTATED = 20_000  # profiles that the directions are fitted to
 
 ROOM = 1.1
 

@@ -21,8 +21,7 @@ from torch import Tensor
 
 from cxrtext.index.features.bounds import sentence_basis
 
-STUDIES = 60
-"""Phantom studies whose reports stand for an archive that has none."""
+STUDIES = 60  # phantom studies whose reports stand for an archive that has none
 
 INDUCING_POINTS = 64
 MOST_SENTENCES = 20_000
@@ -82,15 +81,15 @@ class Language:
         return inverse
 
 
-def choose_inducing_points(sentences: Tensor, most: int = INDUCING_POINTS) -> Tensor:
-    """Centers of a spherical k-means over sentences [S, D], at most ``most``; unit vectors.
+def choose_inducing_points(sentences: Tensor) -> Tensor:
+    """``INDUCING_POINTS`` centers at most of a spherical k-means over sentences [S, D].
 
     The first center is the first sentence, each further one the sentence least like those before
     it, so that the result is determined by the sentences.
     """
     chosen = [0]
     nearest = sentences @ sentences[0]
-    while len(chosen) < most and float(nearest.min()) < 1 - 1e-5:
+    while len(chosen) < INDUCING_POINTS and float(nearest.min()) < 1 - 1e-5:
         chosen.append(int(nearest.argmin()))
         nearest = torch.maximum(nearest, sentences @ sentences[chosen[-1]])
     centers = sentences[chosen]

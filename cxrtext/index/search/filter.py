@@ -30,8 +30,7 @@ Value = str | int | float
 Cell = Value | None
 
 TEXT_COLUMNS = ("image", "study_id", "patient_id", "split")
-ID_COLUMNS = ("image", "study_id", "patient_id")
-"""Those whose values name somebody."""
+ID_COLUMNS = ("image", "study_id", "patient_id")  # those whose values name somebody
 NUMBER_COLUMNS = ("height", "width")
 
 Kind = Literal["word", "name", "text", "number", "sign", "end"]

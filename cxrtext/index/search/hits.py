@@ -24,14 +24,9 @@ from cxrtext.pausing import Pausing
 Unique = Literal["patient", "study", "picture"]
 UNIQUE: tuple[str, ...] = get_args(Unique)
 
-SAME_PICTURE = 0.9995
-"""Cosine of the mean regions from which two images count as one picture."""
-
-BLOCK = 256
-"""Images scored in one piece of work."""
-
-PAGE = 500
-"""Hits that are read from the catalogues in one piece of work."""
+SAME_PICTURE = 0.9995  # cosine of the mean regions from which two images count as one picture
+BLOCK = 256  # images scored in one piece of work
+PAGE = 500  # hits that are read from the catalogues in one piece of work
 
 Ranked = tuple[float, int, int]
 """A hit in a stream: its score, which view it is of, and its place there."""

@@ -16,20 +16,14 @@ from cxrtext.index.store.snapshot import Numbers, Snapshot, Structure
 from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.models import ImageTextModel
 
-BOUND_BYTES = 2**19
-"""Sketches whose bounds are computed at once: they stay in a processor's cache."""
-
-LEAST_A_THREAD = 2000
-"""Images whose bounds are worth a thread of their own."""
+BOUND_BYTES = 2**19  # sketches whose bounds are computed at once: they stay in a processor's cache
+LEAST_A_THREAD = 2000  # images whose bounds are worth a thread of their own
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 1024
 """Images scored at once; the block doubles while no end is in sight."""
 
-AHEAD = 16
-"""Pieces of sketches that are being read from the disk while one is worked on."""
-
-Scored = tuple[float, int]
-"""Score and place."""
+AHEAD = 16  # pieces of sketches that are being read from the disk while one is worked on
+Scored = tuple[float, int]  # score and place
 
 
 @dataclass(slots=True)
@@ -129,13 +123,11 @@ DEEPER = 4
 """By how much the fast search deepens when its candidates are used up, or the sentence is unlike
 the inducing points."""
 
-UNBOUNDED = 256
-"""Candidates that are scored without asking their bounds first."""
+UNBOUNDED = 256  # candidates that are scored without asking their bounds first
 
 MOST_EFFORT = 2**16
 
-SCANNED = 16_384
-"""Profiles that are read at once."""
+SCANNED = 16_384  # profiles that are read at once
 
 
 @torch.inference_mode()

@@ -13,8 +13,7 @@ from cxrtext.index.store.catalogue import Catalogue, sqlite_errors
 from cxrtext.index.store.snapshot import Numbers, Snapshot
 from cxrtext.pausing import Pausing
 
-CELLS_AT_ONCE = 200_000
-"""Cells that a filter looks at between two pauses."""
+CELLS_AT_ONCE = 200_000  # cells that a filter looks at between two pauses
 
 MOST_VALUES = 20
 

@@ -81,19 +81,13 @@ CREATE TABLE structures (                -- FAISS files, derived from the vector
 ) STRICT
 """
 
-TABLES = re.findall(r"CREATE TABLE (\w+)", _TABLES)
-"""Their names; each has a sum of its rows."""
-
-CATALOGUE = "catalogue.sqlite"
-"""The file, in an index's folder."""
-
-WAIT_S = 30.0
-"""How long a reader waits while a writer commits."""
+TABLES = re.findall(r"CREATE TABLE (\w+)", _TABLES)  # their names; each has a sum of its rows
+CATALOGUE = "catalogue.sqlite"  # the file, in an index's folder
+WAIT_S = 30.0  # how long a reader waits while a writer commits
 
 EMPTY = "the index is empty"
 
-NUMBERS_AT_ONCE = 500
-"""Numbers that one statement asks for."""
+NUMBERS_AT_ONCE = 500  # numbers that one statement asks for
 
 LABEL = "label."
 """How the names of zero-shot labels begin, to distinguish them from a manifest's columns."""

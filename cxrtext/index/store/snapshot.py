@@ -19,8 +19,7 @@ from cxrtext.index.store.vectors import OF_IMAGES, SCATTERED, SENTENCES, vector_
 
 Numbers = NDArray[np.int64]
 
-ATTEMPTS = 20
-"""How often a view is taken again because a writer replaced its files meanwhile."""
+ATTEMPTS = 20  # how often a view is taken again because a writer replaced its files meanwhile
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from cxrtext.models.regions import SCALE_BYTES
 CHECK_BYTES = 32 * 2**20
 
 SENTENCES = "sentences"
-OF_IMAGES = ("regions", "sketch", "profiles", "means")
-"""Vector files with one row an image."""
+OF_IMAGES = ("regions", "sketch", "profiles", "means")  # vector files with one row an image
 
 SCATTERED = ("regions", "sketch")
 """Those with large rows, of which a search reads some here and there."""

@@ -21,12 +21,13 @@ from cxrtext.language.eta.statistics import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
 
     from cxrtext.language.eta.fit import Floats
 
 # Okabe and Ito's palette, which color-blind readers can distinguish.
 BLUE, VERMILION, GREEN, GRAY, INK = "#0072B2", "#D55E00", "#009E73", "#767676", "#222222"
+
+GRAYS = ["#E2E2E2", "#7A7A7A", "#161616"]  # the first is seen on white: a single sentence
 
 MIN_EXPECTED = 1e-3
 """Expected false negatives below which a decile is drawn at the edge of its panel."""
@@ -45,23 +46,11 @@ def _draw_log_likelihood(axes: Axes, report: EtaReport) -> None:
     least = min(float(np.quantile(log_p, 0.01)), float(log_p.max()) - 1.0)
     edges = np.linspace(least, max(float(log_p.max()), least + 1.0), 51).tolist()
     clipped = np.maximum(log_p, least)
-    axes.hist(
-        clipped,
-        edges,
-        weights=100.0 * count / count.sum(),
-        color=BLUE,
-        alpha=0.55,
-        label="all sentences",
-    )
-    axes.hist(
-        clipped,
-        edges,
-        weights=np.full(len(count), 100.0 / len(count)),
-        histtype="step",
-        color=VERMILION,
-        linewidth=1.8,
-        label="distinct sentences",
-    )
+    share = 100.0 * count / count.sum()
+    axes.hist(clipped, edges, weights=share, color=BLUE, alpha=0.55, label="all sentences")
+    style: Any = {"histtype": "step", "color": VERMILION, "linewidth": 1.8}
+    equal = np.full(len(count), 100.0 / len(count))
+    axes.hist(clipped, edges, weights=equal, label="distinct sentences", **style)
     axes.set(
         title="How likely the sentences are",
         xlabel="log-likelihood log p (nats)",
@@ -103,14 +92,11 @@ def _draw_eta(axes: Axes, report: EtaReport, median: float) -> None:
 def _draw_false_negatives(axes: Axes, statistics: EtaStatistics, batch_size: int) -> None:
     """Draw the false negatives that an anchor of each decile has to expect."""
     numbers = np.array([decile.number for decile in statistics.deciles])
+    found = [decile.false_negatives for decile in statistics.deciles]
+    same = "the very same sentence (lower bound)"
     series = (
-        ([d.false_negatives.expected for d in statistics.deciles], BLUE, "-", "by η"),
-        (
-            [d.false_negatives.same_expected for d in statistics.deciles],
-            VERMILION,
-            "--",
-            "the very same sentence (lower bound)",
-        ),
+        ([one.expected for one in found], BLUE, "-", "by η"),
+        ([one.same_expected for one in found], VERMILION, "--", same),
     )
     for values, color, line, name in series:
         expected = np.array(values)
@@ -144,49 +130,25 @@ def _draw_false_negatives(axes: Axes, statistics: EtaStatistics, batch_size: int
     axes.legend(loc="upper left")
 
 
-def _number(value: float) -> str:
-    return f"{value:.3g}"
-
-
-def _means(report: EtaReport) -> tuple[Floats, Floats]:
-    """Mean η and mean share of repeats of twenty groups of equal occurrences."""
-    eta = report.eta
-    same = repeat_frequency(report.count)
+def _means(report: EtaReport) -> Floats:
+    """Mean η and mean share of repeats, [2, ≤ 20], of twenty groups of equal occurrences."""
+    values = (report.eta, repeat_frequency(report.count))
     parts = [part for part in equal_parts(report.log_likelihood, report.count, 20) if len(part)]
-    means = [
-        [float(np.average(values[part], weights=report.count[part])) for part in parts]
-        for values in (eta, same)
-    ]
-    return np.array(means[0]), np.array(means[1])
-
-
-def _grays() -> Colormap:
-    """Grays from one that is seen on white, and so is a single sentence, to near black."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("grays", ["#E2E2E2", "#7A7A7A", "#161616"])
+    return np.array(
+        [[np.average(one[part], weights=report.count[part]) for part in parts] for one in values]
+    )
 
 
 def _draw_lines(axes: Axes, report: EtaReport, low: float) -> None:
     a, k, fit = report.a, report.k, report.fit
-    axes.plot(
-        [low, report.a],
-        [low, report.a],
-        color=BLUE,
-        linewidth=1.8,
-        label=f"frequency = η = {_number(a)} p$^{{{_number(k)}}}$",
-    )
+    label = f"frequency = η = {a:.3g} p$^{{{k:.3g}}}$"
+    axes.plot([low, a], [low, a], color=BLUE, linewidth=1.8, label=label)
     if fit is None or k == 0.0 or (math.isclose(fit.a, a) and math.isclose(fit.k, k)):
         return
     ends = [(math.log(eta) - math.log(a)) / k for eta in (low, a)]
-    axes.plot(
-        [low, report.a],
-        [class_probability(log_p, fit.a, fit.k) for log_p in ends],
-        color=GREEN,
-        linewidth=1.8,
-        linestyle="--",
-        label=f"fitted: {_number(fit.a)} p$^{{{_number(fit.k)}}}$",
-    )
+    fitted = [class_probability(log_p, fit.a, fit.k) for log_p in ends]
+    label = f"fitted: {fit.a:.3g} p$^{{{fit.k:.3g}}}$"
+    axes.plot([low, a], fitted, "--", color=GREEN, linewidth=1.8, label=label)
 
 
 def _add_log_likelihood_axis(axes: Axes, report: EtaReport, low: float, high: float) -> None:
@@ -202,6 +164,8 @@ def _add_log_likelihood_axis(axes: Axes, report: EtaReport, low: float, high: fl
 
 def _draw_frequency(axes: Axes, report: EtaReport) -> None:
     """Draw how often sentences really occur against their η."""
+    from matplotlib.colors import LinearSegmentedColormap
+
     total = float(report.count.sum())
     eta = report.eta
     frequency = report.count / total
@@ -217,7 +181,7 @@ def _draw_frequency(axes: Axes, report: EtaReport) -> None:
         yscale="log",
         bins="log",
         mincnt=1,
-        cmap=_grays(),
+        cmap=LinearSegmentedColormap.from_list("grays", GRAYS),
         linewidths=0.2,
         extent=(math.log10(low), math.log10(high), math.log10(bottom), math.log10(top)),
     )
@@ -269,14 +233,6 @@ STYLE: Any = {
 }
 
 
-def _caption(report: EtaReport, statistics: EtaStatistics) -> str:
-    return (
-        f"η = {report.a:.3g} · p^{report.k:.3g} over {statistics.n_sentences:,} sentences "
-        f"({statistics.n_distinct:,} distinct, {statistics.repeated:,} of them seen more than "
-        f"once), scored by {report.model}; batches of {report.batch_size}."
-    )
-
-
 def write_figure(path: Path, report: EtaReport) -> EtaStatistics:
     """Draw what a class probability means for a corpus, and return its statistics.
 
@@ -298,7 +254,11 @@ def write_figure(path: Path, report: EtaReport) -> EtaStatistics:
         _draw_frequency(panels[2], report)
         _draw_false_negatives(panels[3], statistics, report.batch_size)
         # A model's name may hold a dollar sign, which is no mathematics.
-        text = _caption(report, statistics)
+        text = (
+            f"η = {report.a:.3g} · p^{report.k:.3g} over {statistics.n_sentences:,} sentences "
+            f"({statistics.n_distinct:,} distinct, {statistics.repeated:,} of them seen more than "
+            f"once), scored by {report.model}; batches of {report.batch_size}."
+        )
         figure.supxlabel(text, x=0.01, ha="left", fontsize=10.5, parse_math=False)
         # Without the date, so that equal input gives equal files; PNG has none, and no such key.
         kind = path.suffix[1:].lower()

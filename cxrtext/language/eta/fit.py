@@ -12,8 +12,7 @@ from cxrtext.errors import DataError
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-LARGEST_A = 0.99
-"""Largest scale that is fitted; the loss divides by 1 - η."""
+LARGEST_A = 0.99  # largest scale that is fitted; the loss divides by 1 - η
 
 LARGEST_K = 1e6
 """An exponent beyond this is no fit: only the likeliest sentence of the corpus repeats."""
@@ -92,8 +91,7 @@ def solve(log_p: Floats, count: Counts) -> tuple[float, float]:
     return LARGEST_A, _falling_root(at_the_end)
 
 
-FEWEST_SENTENCES = 20
-"""Distinct sentences below which two numbers are not fitted."""
+FEWEST_SENTENCES = 20  # distinct sentences below which two numbers are not fitted
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,11 +82,9 @@ class FalseNegatives:
     eta: float  # mean class probability
     expected: float  # expected false negatives among the B - 1 negatives, ``(B - 1) η``
     at_least_one: float  # chance of at least one, ``1 - (1 - η)^(B - 1)``
-    same_frequency: float  # mean share of the very same sentence among the other sentences
     # Expected negatives with the very same sentence: a lower bound, as classes are wider than
     # equal sentences.
     same_expected: float
-    same_at_least_one: float  # chance of at least one of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,24 +120,12 @@ class EtaStatistics:
 
 def _false_negatives(eta: Floats, same: Floats, count: Counts, batch_size: int) -> FalseNegatives:
     negatives = batch_size - 1
-
-    def mean(values: Floats) -> float:
-        return float(np.average(values, weights=count))
-
-    def at_least_one(probability: Floats) -> Floats:
-        # Short of 1, where the logarithm has no value; the result is 1 all the same.
-        below = np.minimum(probability, 1.0 - 1e-16)
-        chance: Floats = -np.expm1(negatives * np.log1p(-below))
-        return chance
-
-    return FalseNegatives(
-        eta=mean(eta),
-        expected=negatives * mean(eta),
-        at_least_one=mean(at_least_one(eta)),
-        same_frequency=mean(same),
-        same_expected=negatives * mean(same),
-        same_at_least_one=mean(at_least_one(same)),
+    # Short of 1, where the logarithm has no value; the result is 1 all the same.
+    at_least_one = -np.expm1(negatives * np.log1p(-np.minimum(eta, 1.0 - 1e-16)))
+    mean_eta, chance, mean_same = (
+        float(np.average(values, weights=count)) for values in (eta, at_least_one, same)
     )
+    return FalseNegatives(mean_eta, negatives * mean_eta, chance, negatives * mean_same)
 
 
 def _middle(indices: Indices, count: Counts) -> int:
@@ -166,23 +152,19 @@ def eta_statistics(report: EtaReport) -> EtaStatistics:
     """Compute what a class probability means for a corpus."""
     log_p, count = report.log_likelihood, report.count
     eta, same = report.eta, repeat_frequency(count)
-    deciles = []
-    parts = equal_parts(log_p, count, DECILES)
-    for number, part in enumerate(parts, start=1):
-        if len(part):
-            deciles.append(
-                Decile(
-                    number=number,
-                    sentences=int(count[part].sum()),
-                    distinct=len(part),
-                    low=float(log_p[part[0]]),
-                    high=float(log_p[part[-1]]),
-                    false_negatives=_false_negatives(
-                        eta[part], same[part], count[part], report.batch_size
-                    ),
-                    example=_middle(part, count),
-                )
-            )
+    deciles = [
+        Decile(
+            number=number,
+            sentences=int(count[part].sum()),
+            distinct=len(part),
+            low=float(log_p[part[0]]),
+            high=float(log_p[part[-1]]),
+            false_negatives=_false_negatives(eta[part], same[part], count[part], report.batch_size),
+            example=_middle(part, count),
+        )
+        for number, part in enumerate(equal_parts(log_p, count, DECILES), start=1)
+        if len(part)
+    ]
     middle = _middle(np.argsort(log_p, kind="stable"), count)
     return EtaStatistics(
         n_sentences=int(count.sum()),
@@ -235,28 +217,9 @@ def fit_line(fit: EtaFit) -> str:
 
 
 def _row(name: str, sentences: int, span: str, values: FalseNegatives) -> tuple[str, ...]:
-    return (
-        name,
-        f"{sentences:,}",
-        span,
-        f"{values.eta:#.2g}",
-        shown_number(values.expected),
-        shown_share(values.at_least_one),
-        shown_number(values.same_expected),
-    )
-
-
-def _rows(statistics: EtaStatistics) -> list[tuple[str, ...]]:
-    rows = [
-        _row(
-            str(decile.number),
-            decile.sentences,
-            f"{decile.low:.1f} … {decile.high:.1f}",
-            decile.false_negatives,
-        )
-        for decile in statistics.deciles
-    ]
-    return [*rows, _row("all", statistics.n_sentences, "", statistics.overall)]
+    expected, same = shown_number(values.expected), shown_number(values.same_expected)
+    chance = shown_share(values.at_least_one)
+    return name, f"{sentences:,}", span, f"{values.eta:#.2g}", expected, chance, same
 
 
 def eta_summary(report: EtaReport, statistics: EtaStatistics, example_width: int = 40) -> list[str]:
@@ -264,7 +227,11 @@ def eta_summary(report: EtaReport, statistics: EtaStatistics, example_width: int
 
     Each decile has one example sentence, of at most ``example_width`` letters.
     """
-    rows = _rows(statistics)
+    rows = [
+        _row(str(d.number), d.sentences, f"{d.low:.1f} … {d.high:.1f}", d.false_negatives)
+        for d in statistics.deciles
+    ]
+    rows.append(_row("all", statistics.n_sentences, "", statistics.overall))
     examples = ["example"] if report.example else [""]
     for decile in statistics.deciles:
         text = report.example(decile.example) if report.example else ""

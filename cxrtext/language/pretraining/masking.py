@@ -6,8 +6,7 @@ from torch import Tensor
 MASKED, RANDOM = 0.8, 0.1
 """Of the words chosen: replaced by [MASK]; replaced by any pieces; the rest are left."""
 
-ROUNDING = 1e-3
-"""A share that comes out so little above a whole number of pieces means that number."""
+ROUNDING = 1e-3  # a share that comes out so little above a whole number of pieces means that number
 
 
 def choose_words(

@@ -33,7 +33,6 @@ from cxrtext.language.pretraining.settings import (
 from cxrtext.language.pretraining.state import PretrainState
 from cxrtext.language.pretraining.train import (
     PretrainRun,
-    Recipe,
     batches_per_epoch,
     pseudo_perplexity,
     train_to_end,
@@ -48,8 +47,7 @@ from cxrtext.models.masked_lm import (
 )
 from cxrtext.text import train_tokenizer
 
-WINDOW = 512
-"""Positions of a new network, special tokens counted."""
+WINDOW = 512  # positions of a new network, special tokens counted
 
 SAMPLE_COST = 0.1
 """Tokens to score after each epoch, a part of those of the epoch: about a thirtieth of its time,
@@ -122,22 +120,12 @@ def prepare(
     window = int(model.config.max_position_embeddings) - 2
     training = cut_to_window(encode_pieces(tokenizer, split.training), window)
     validation = encode_pieces(tokenizer, split.validation)
-    recipe = Recipe(
-        steps=count_steps(training, settings),
-        learning_rate=settings.learning_rate,
-        warmup=settings.warmup,
-        batch_tokens=settings.batch_tokens,
-        mask_share=settings.mask_share,
-        weight_decay=settings.weight_decay,
-        seed=settings.seed,
-    )
     nn.Module.to(model, device)
     return PretrainRun(
         model,
         tokenizer,
-        recipe,
-        masking=settings.masking,
-        patience=settings.patience,
+        settings,
+        steps=count_steps(training, settings),
         training=training,
         validation=cut_to_window(validation, window),
         sample=perplexity_sample(
@@ -146,8 +134,7 @@ def prepare(
     )
 
 
-PERPLEXITY_SENTENCES = 500
-"""Most sentences that the result's perplexity is measured on."""
+PERPLEXITY_SENTENCES = 500  # most sentences that the result's perplexity is measured on
 
 
 def _summary(
@@ -167,11 +154,11 @@ def _summary(
         tokens=sum(map(len, run.training)),
         vocabulary_size=len(run.tokenizer),
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
-        masking=run.masking,
+        masking=run.settings.masking,
         steps=run.done,
         epochs=history.epochs,
         kept_epoch=history.best_epoch,
-        stopped_early=run.done < run.recipe.steps,
+        stopped_early=run.done < run.steps,
         validation_loss=[round(loss, 4) for loss in history.validation_loss],
         pseudo_perplexity=[round(value, 3) for value in history.pseudo_perplexity],
         perplexity=round(perplexity, 3),
@@ -263,7 +250,7 @@ def pretrain_text(
         model = None if base is None else load_masked_language_model(base, offline=offline)
         settings = choose_settings(
             shape,
-            base=None if model is None else model.fingerprint,
+            None if model is None else model.fingerprint,
             epochs=epochs,
             learning_rate=learning_rate,
             batch_tokens=batch_tokens,

@@ -64,8 +64,7 @@ TEMPLATES = (
 """Sentences with one gap each, this project's own; the answers are single words of the vocabulary,
 so that a report of them reveals nothing that the vocabulary does not."""
 
-WORDS = 5
-"""Words shown for each."""
+WORDS = 5  # words shown for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +157,40 @@ class PretrainSummary:
         return Words(words, round(words * self.coverage.unknown)).warning()
 
 
+REPORT = """\
+# A masked language model of radiology reports
+
+{origin} on {training_sentences:,} sentences of {with_text:,} reports, \
+{validation_sentences:,} sentences held out by study; {masking} masks.
+
+- parameters: {parameters:,}; word pieces: {vocabulary_size:,}
+- training: {epochs} epochs, {steps:,} steps, {early}kept epoch {kept_epoch}; {seconds:,.1f} s
+- held-out pseudo-perplexity of the kept model: {perplexity:.3f} a word piece
+- fingerprint: `{fingerprint}`
+
+## Held-out sentences after each epoch
+
+Cross-entropy in nats and its exponential are of the masked pieces; pseudo-perplexity, \
+with one piece masked at a time, is of a small fixed sample.
+
+| epoch | masked cross-entropy | masked perplexity | pseudo-perplexity (sample) |
+|---:|---:|---:|---:|
+{epoch_rows}
+
+## Vocabulary
+
+| sentences | words and marks | pieces a word | one piece | [UNK] |
+|---|---:|---:|---:|---:|
+{coverage_rows}
+
+## What it puts into a gap
+
+| sentence | likeliest words |
+|---|---|
+{gap_rows}
+"""
+
+
 def report_json(summary: PretrainSummary) -> dict[str, Any]:
     """Return what was learned, with one entry an epoch."""
     epochs = [
@@ -180,64 +213,32 @@ def report_json(summary: PretrainSummary) -> dict[str, Any]:
     return {name: values[name] for name in wanted} | {"held_out": epochs}
 
 
-def _coverage_row(name: str, coverage: Coverage) -> str:
-    return (
-        f"| {name} | {coverage.words:,} | {coverage.pieces_per_word:.3f} | "
-        f"{coverage.whole:.2%} | {coverage.unknown:.3%} |"
-    )
-
-
-def _gap_row(filled: FillMask) -> str:
-    words = ", ".join(f"{word.word} {word.probability:.3f}" for word in filled.words)
-    return f"| {filled.template} | {words} |"
-
-
 def report_text(summary: PretrainSummary) -> str:
     """Return the report in Markdown."""
-    origin = "Fine-tuned" if summary.base else "Trained from nothing"
-    early = "stopped early, " if summary.stopped_early else ""
-    rows = [
+    epochs = [
         f"| {entry['epoch']} | {entry['cross_entropy']:.4f} | {entry['masked_perplexity']:.2f} | "
         f"{entry['pseudo_perplexity_of_sample']:.2f} |"
         for entry in report_json(summary)["held_out"]
     ]
-    lines = [
-        "# A masked language model of radiology reports",
-        "",
-        f"{origin} on {summary.training_sentences:,} sentences of {summary.with_text:,} reports, "
-        f"{summary.validation_sentences:,} sentences held out by study; {summary.masking} masks.",
-        "",
-        f"- parameters: {summary.parameters:,}; word pieces: {summary.vocabulary_size:,}",
-        f"- training: {summary.epochs} epochs, {summary.steps:,} steps, "
-        f"{early}kept epoch {summary.kept_epoch}; {summary.seconds:,.1f} s",
-        f"- held-out pseudo-perplexity of the kept model: {summary.perplexity:.3f} a word piece",
-        f"- fingerprint: `{summary.fingerprint}`",
-        "",
-        "## Held-out sentences after each epoch",
-        "",
-        "Cross-entropy in nats and its exponential are of the masked pieces; pseudo-perplexity, "
-        "with one piece masked at a time, is of a small fixed sample.",
-        "",
-        "| epoch | masked cross-entropy | masked perplexity | pseudo-perplexity (sample) |",
-        "|---:|---:|---:|---:|",
-        *rows,
-        "",
-        "## Vocabulary",
-        "",
-        "| sentences | words and marks | pieces a word | one piece | [UNK] |",
-        "|---|---:|---:|---:|---:|",
-        _coverage_row("training", summary.coverage),
-        _coverage_row("held out", summary.held_out_coverage),
-        *([] if summary.warning is None else ["", f"**Warning:** {summary.warning}."]),
-        "",
-        "## What it puts into a gap",
-        "",
-        "| sentence | likeliest words |",
-        "|---|---|",
-        *map(_gap_row, summary.fill_mask),
-        "",
+    coverage = [
+        f"| {name} | {found.words:,} | {found.pieces_per_word:.3f} | {found.whole:.2%} | "
+        f"{found.unknown:.3%} |"
+        for name, found in (("training", summary.coverage), ("held out", summary.held_out_coverage))
     ]
-    return "\n".join(lines)
+    if summary.warning is not None:
+        coverage += ["", f"**Warning:** {summary.warning}."]
+    gaps = []
+    for gap in summary.fill_mask:
+        words = ", ".join(f"{word.word} {word.probability:.3f}" for word in gap.words)
+        gaps.append(f"| {gap.template} | {words} |")
+    values = {name: getattr(summary, name) for name in PretrainSummary.__slots__} | {
+        "origin": "Fine-tuned" if summary.base else "Trained from nothing",
+        "early": "stopped early, " if summary.stopped_early else "",
+        "epoch_rows": "\n".join(epochs),
+        "coverage_rows": "\n".join(coverage),
+        "gap_rows": "\n".join(gaps),
+    }
+    return REPORT.format(**values)
 
 
 def write_report(folder: Path, summary: PretrainSummary) -> None:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from cxrtext.errors import ConfigError, DataError
 
@@ -65,29 +66,16 @@ class PretrainSettings:
         return FINE_TUNING_TOKENS if self.shape is None else self.shape.tokens
 
 
-def choose_shape(
-    size: str,
-    *,
-    vocabulary_size: int | None = None,
-    hidden: int | None = None,
-    layers: int | None = None,
-    heads: int | None = None,
-) -> Shape:
-    """Return a named size with what the caller wants otherwise.
+def choose_shape(size: str, **wanted: int | None) -> Shape:
+    """Return a named size with what the caller wants otherwise, by the names of ``Shape``.
 
     Raises:
         ConfigError: The size has no such name, or a number does not fit.
     """
     if size not in SHAPES:
         raise ConfigError(f"size '{size}' is not one of {', '.join(SHAPES)}")
-    named = SHAPES[size]
-    shape = replace(
-        named,
-        vocabulary_size=named.vocabulary_size if vocabulary_size is None else vocabulary_size,
-        hidden=named.hidden if hidden is None else hidden,
-        layers=named.layers if layers is None else layers,
-        heads=named.heads if heads is None else heads,
-    )
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    shape = replace(SHAPES[size], **given)
     check_numbers(**asdict(shape))
     if shape.hidden % shape.heads:
         raise ConfigError(f"hidden {shape.hidden} is no multiple of heads {shape.heads}")
@@ -100,29 +88,22 @@ def choose_shape(
 
 def choose_settings(
     shape: Shape,
-    *,
     base: str | None,
-    epochs: int | None,
+    *,
     learning_rate: float | None,
     batch_tokens: int | None,
-    seed: int,
-    masking: str,
-    patience: int,
+    **rest: Any,
 ) -> PretrainSettings:
     """Fill in the defaults of a new network, or with ``base``, a fingerprint, those of tuning."""
-    if base is None:
-        rate, batch = shape.learning_rate, BATCH_TOKENS
-    else:
+    rate, batch = shape.learning_rate, BATCH_TOKENS
+    if base is not None:
         rate, batch = FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS
     return PretrainSettings(
         base=base,
         shape=shape if base is None else None,
-        epochs=epochs,
-        learning_rate=rate if learning_rate is None else learning_rate,
-        batch_tokens=batch if batch_tokens is None else batch_tokens,
-        seed=seed,
-        masking=masking,
-        patience=patience,
+        learning_rate=learning_rate or rate,
+        batch_tokens=batch_tokens or batch,
+        **rest,
     )
 
 

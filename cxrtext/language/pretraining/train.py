@@ -17,23 +17,10 @@ from transformers import BertForMaskedLM, BertTokenizer
 from cxrtext.errors import WorkError
 from cxrtext.language.pretraining.batches import SpecialIds, collate, epoch_batches, special_ids
 from cxrtext.language.pretraining.masking import mask_words
-from cxrtext.language.pretraining.settings import WHOLE_WORD
+from cxrtext.language.pretraining.settings import WHOLE_WORD, PretrainSettings
 from cxrtext.language.pretraining.state import History, PretrainState
 from cxrtext.language.scoring.score import Pieces, Progress, score_sentences_detailed
 from cxrtext.models.masked_lm import MaskedLanguageModel
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How to train; the numbers beside ``steps`` are explained in ``PretrainSettings``."""
-
-    steps: int
-    learning_rate: float
-    warmup: float
-    batch_tokens: int
-    mask_share: float
-    weight_decay: float
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +32,23 @@ class Step:
     ends_epoch: bool
 
 
-def learning_rate(step: int, recipe: Recipe) -> float:
+def learning_rate(step: int, steps: int, settings: PretrainSettings) -> float:
     """Return the rate of a step (from 0): linear warm-up, then a cosine to nothing."""
-    warmup = max(1, round(recipe.warmup * recipe.steps))
+    warmup = max(1, round(settings.warmup * steps))
     if step < warmup:
-        return recipe.learning_rate * (step + 1) / warmup
-    done = (step - warmup) / max(1, recipe.steps - warmup)
-    return recipe.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))
+        return settings.learning_rate * (step + 1) / warmup
+    done = (step - warmup) / max(1, steps - warmup)
+    return settings.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))
 
 
-def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
+def make_optimizer(model: nn.Module, settings: PretrainSettings) -> torch.optim.AdamW:
     """Build AdamW with weight decay on matrices only."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.98), fused=True)
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.98), fused=True)
 
 
 def _generator(*numbers: int) -> torch.Generator:
@@ -117,69 +104,72 @@ def train(
     optimizer: torch.optim.Optimizer,
     sentences: Sequence[Pieces],
     special: SpecialIds,
-    recipe: Recipe,
-    first: int = 0,
+    settings: PretrainSettings,
+    steps: range,
 ) -> Iterator[Step]:
-    """Train step by step, and report each after the weights have changed.
+    """Train step by step, those that are left, and report each after the weights have changed.
 
-    No sentence is empty, and none longer than the window; ``first`` steps are done already.
+    No sentence is empty, and none longer than the window.
     """
     lengths = [len(sentence) for sentence in sentences]
-    length_of_epoch = batches_per_epoch(sentences, recipe.batch_tokens)
+    length_of_epoch = batches_per_epoch(sentences, settings.batch_tokens)
     batches: list[list[int]] = []
     model.train()
-    for number in range(first, recipe.steps):
+    for number in steps:
         epoch, place = divmod(number, length_of_epoch)
         if not batches or place == 0:
-            batches = epoch_batches(lengths, recipe.batch_tokens, _generator(recipe.seed, 1, epoch))
+            order = _generator(settings.seed, 1, epoch)
+            batches = epoch_batches(lengths, settings.batch_tokens, order)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(number, recipe)
+            group["lr"] = learning_rate(number, steps.stop, settings)
         batch = [sentences[index] for index in batches[place]]
-        with _seeded(model.device, _generator(recipe.seed, 4, number).initial_seed()):
-            noise = _generator(recipe.seed, 2, number)
-            loss = masked_loss(model, batch, special, recipe.mask_share, noise)
+        with _seeded(model.device, _generator(settings.seed, 4, number).initial_seed()):
+            noise = _generator(settings.seed, 2, number)
+            loss = masked_loss(model, batch, special, settings.mask_share, noise)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        ends_epoch = place + 1 == length_of_epoch or number + 1 == recipe.steps
+        ends_epoch = place + 1 == length_of_epoch or number + 1 == steps.stop
         yield Step(number + 1, float(loss.detach()), ends_epoch)
         model.train()
 
 
 @torch.inference_mode()
 def validation_loss(
-    model: BertForMaskedLM, sentences: Sequence[Pieces], special: SpecialIds, recipe: Recipe
+    model: BertForMaskedLM,
+    sentences: Sequence[Pieces],
+    special: SpecialIds,
+    settings: PretrainSettings,
 ) -> float:
     """Mean cross-entropy on held-out sentences, in nats, under the same masks every time."""
     model.eval()
-    order = epoch_batches([len(s) for s in sentences], recipe.batch_tokens, _generator(0))
+    order = epoch_batches([len(s) for s in sentences], settings.batch_tokens, _generator(0))
     total, weight = 0.0, 0
     for number, indices in enumerate(order):
         batch = [sentences[index] for index in indices]
-        loss = masked_loss(model, batch, special, recipe.mask_share, _generator(3, number))
+        masks = _generator(3, number)
+        loss = masked_loss(model, batch, special, settings.mask_share, masks)
         total += float(loss) * sum(map(len, batch))
         weight += sum(map(len, batch))
     return total / weight
 
 
-SAVE_SECONDS = 60.0
-"""How often the state of a run is kept."""
+SAVE_SECONDS = 60.0  # how often the state of a run is kept
 
 
 @dataclass(slots=True)
 class PretrainRun:
     """What a run works on, and what it has measured."""
 
-    model: BertForMaskedLM  # the network, on its device
-    tokenizer: BertTokenizer  # its tokenizer
-    recipe: Recipe  # how to train
-    masking: str  # "whole-word" or "piece"
-    patience: int  # epochs without a lower held-out loss after which the run stops; 0 is off
+    model: BertForMaskedLM  # on its device
+    tokenizer: BertTokenizer
+    settings: PretrainSettings
+    steps: int  # of a run that is not stopped early
     training: list[Pieces]  # sentences to train on
     validation: list[Pieces]  # sentences held out
-    sample: list[str]  # Held-out sentences whose perplexity is measured after each epoch
-    history: History = field(default_factory=History)  # what was measured
+    sample: list[str]  # held-out sentences whose perplexity is measured after each epoch
+    history: History = field(default_factory=History)
     first: int = 0  # the step that the run resumed from
     done: int = 0  # steps that are done
 
@@ -204,7 +194,7 @@ def _measure(run: PretrainRun, special: SpecialIds, step: Step) -> None:
     _check(step.number, step.loss)
     run.done = step.number
     if step.ends_epoch:
-        loss = validation_loss(run.model, run.validation, special, run.recipe)
+        loss = validation_loss(run.model, run.validation, special, run.settings)
         _check(step.number, loss)
         run.history.add(run.model, loss, pseudo_perplexity(run, run.sample))
 
@@ -216,21 +206,22 @@ def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | No
         WorkError: The loss is not finite.
         CheckpointError: The state is damaged.
     """
-    optimizer = make_optimizer(run.model, run.recipe)
+    optimizer = make_optimizer(run.model, run.settings)
     run.first = run.done = state.restore(run.model, optimizer, run.history)
-    special = special_ids(run.tokenizer, whole_words=run.masking == WHOLE_WORD)
+    special = special_ids(run.tokenizer, whole_words=run.settings.masking == WHOLE_WORD)
     saved = time.monotonic()
     # A run may have been stopped just after its patience had ended.
-    first = run.recipe.steps if run.history.exhausted(run.patience) else run.first
-    for step in train(run.model, optimizer, run.training, special, run.recipe, first=first):
+    exhausted = run.history.exhausted(run.settings.patience)
+    steps = range(run.steps if exhausted else run.first, run.steps)
+    for step in train(run.model, optimizer, run.training, special, run.settings, steps):
         _measure(run, special, step)
         try:
             if progress is not None:
-                progress(step.number, run.recipe.steps)
+                progress(step.number, run.steps)
         except BaseException:
             state.save(run.model, optimizer, step.number, run.history)
             raise
-        if run.history.exhausted(run.patience):
+        if run.history.exhausted(run.settings.patience):
             break
         if time.monotonic() - saved > SAVE_SECONDS:
             state.save(run.model, optimizer, step.number, run.history)

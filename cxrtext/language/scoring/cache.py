@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 from cxrtext.errors import CxrTextError, DataError
 from cxrtext.files.table_sums import strict_text
 
-FORMAT = 2
-"""Version of the file."""
-
-BUSY_SECONDS = 120.0
-"""How long to wait for another process that is writing."""
+FORMAT = 2  # version of the file
+BUSY_SECONDS = 120.0  # how long to wait for another process that is writing
 
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS model (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE)",

@@ -18,8 +18,7 @@ POINTWISE = {
 }
 """oneDNN's names: operation and algorithm."""
 
-PACKED_ROWS = 1024
-"""Rows of input that packed weights are laid out for; any other number works."""
+PACKED_ROWS = 1024  # rows of input that packed weights are laid out for; any other number works
 
 
 def activate(x: Tensor, activation: Activation) -> Tensor:

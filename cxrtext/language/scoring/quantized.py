@@ -26,8 +26,7 @@ from cxrtext.language.scoring.network import (
     make_network,
 )
 
-LEVELS = 127
-"""Largest number of a signed 8-bit integer that is used."""
+LEVELS = 127  # largest number of a signed 8-bit integer that is used
 
 ZERO = 128
 """The unsigned integer that stands for an activation of 0.  Signed ones would do without, but are

@@ -17,6 +17,7 @@ from typing import TextIO
 import torch
 from transformers import BertTokenizer
 
+from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import DataError
 from cxrtext.files import only_one
 from cxrtext.language.class_probability import WITHOUT_ETA, WordCounter, Words, eta_of
@@ -56,14 +57,9 @@ from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
 from cxrtext.text.tokenizer import vocabulary_of
 
-CACHE_NAME = "scores.sqlite"
-"""The cache beside the output."""
-
-KEEP_SECONDS = 1.0
-"""How often scores are kept; a kill loses no more than this."""
-
-READ_SECONDS = 2.0
-"""How often it is said how much was read."""
+CACHE_NAME = "scores.sqlite"  # the cache beside the output
+KEEP_SECONDS = 1.0  # how often scores are kept; a kill loses no more than this
+READ_SECONDS = 2.0  # how often it is said how much was read
 
 TOKEN_COLUMNS: dict[str, Kind] = {
     "study_id": "text",
@@ -192,8 +188,8 @@ def score_reports(
     out: Path | str | TextIO,
     *,
     model: str | Path | MaskedLanguageModel = DEFAULT_MODEL,
-    a: float = 0.2,
-    k: float = 0.35,
+    a: float = DEFAULT_A,
+    k: float = DEFAULT_K,
     fit: bool = False,
     sections: Sequence[str] | None = None,
     device: str | torch.device | None = None,
@@ -289,10 +285,7 @@ def score_reports(
         if path is not None:
             path.with_name(path.name + META).unlink(missing_ok=True)  # of the table before
         _write(work, target, settings.tokens, language.tokenizer, report)
-        distinct, count, pieces, words, unknown, without_eta, from_cache = work.numbers(
-            "SELECT count(*), total(count), total(length * count), total(words * count), "
-            "total(unknown * count), total((NOT has_eta) * count), total(cached) FROM text"
-        )
+        counts = work.counts()
         summary = ScoreSummary(
             model=language.name,
             fingerprint=language.fingerprint,
@@ -304,14 +297,8 @@ def score_reports(
             reports=studies,
             with_text=with_text,
             without_text=studies - with_text,
-            sentences=count,
-            distinct_sentences=distinct,
-            tokens=pieces,
-            words=words,
-            unknown_words=unknown,
-            without_eta=without_eta,
-            warning=Words(words, unknown).warning(),
-            from_cache=from_cache,
+            **counts,
+            warning=Words(counts["words"], counts["unknown_words"]).warning(),
             resumed=resumed,
             rejected=len(rejects.rows),
             seconds=round(time.monotonic() - started, 3),

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import BertTokenizer
 
+from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import DataError
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
 from cxrtext.language.scoring.scorer import Scorer, open_model, plan_groups
@@ -18,11 +19,8 @@ from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.pausing import Pausing, finish
 from cxrtext.text.tokenizer import vocabulary_of
 
-Progress = Callable[[int, int], None]
-"""Called with how much is done and how much there is."""
-
-Pieces = tuple[int, ...]
-"""A sentence as word-piece ids, without special tokens."""
+Progress = Callable[[int, int], None]  # called with how much is done and how much there is
+Pieces = tuple[int, ...]  # a sentence as word-piece ids, without special tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class SentenceScores:
     token_log_likelihood: list[NDArray[np.float32]]
     words: list[Words]  # the words of each, and how many of them the vocabulary lacks
 
-    def eta(self, a: float = 0.2, k: float = 0.35) -> list[float | None]:
+    def eta(self, a: float = DEFAULT_A, k: float = DEFAULT_K) -> list[float | None]:
         """Class probabilities ``a · p^k``; None where a sentence is mostly unknown, [S]."""
         rows = zip(self.log_likelihood.tolist(), self.words, strict=True)
         return [eta_of(value, words, a, k) for value, words in rows]

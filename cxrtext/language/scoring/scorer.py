@@ -19,11 +19,8 @@ from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_m
 from cxrtext.pausing import Pausing, finish
 from cxrtext.text.tokenizer import continues_word
 
-SPECIAL = 2
-"""Special tokens around a sentence: [CLS] and [SEP]."""
-
-MAX_GROUP = 512
-"""Most sentences in a group."""
+SPECIAL = 2  # special tokens around a sentence: [CLS] and [SEP]
+MAX_GROUP = 512  # most sentences in a group
 
 Item = TypeVar("Item")
 
@@ -85,11 +82,8 @@ def build_network(
     return make_network(model, getattr(torch, precision))
 
 
-ENGINE = 2
-"""Version of the arithmetic: scores of another one are not taken from a cache."""
-
-BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA = 4096, 65_536
-"""Default tokens in one forward pass."""
+ENGINE = 2  # version of the arithmetic: scores of another one are not taken from a cache
+BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA = 4096, 65_536  # default tokens in one forward pass
 
 
 def choose_device(device: str | torch.device | None) -> torch.device:

@@ -21,8 +21,7 @@ from cxrtext.language.scoring.settings import ScoreSettings
 from cxrtext.language.scoring.workers import Group, Scores
 from cxrtext.records import Sentence
 
-PAGE = 500
-"""Sentences that are looked up at once."""
+PAGE = 500  # sentences that are looked up at once
 
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
@@ -106,6 +105,15 @@ class SentenceStore:
     def numbers(self, query: str) -> tuple[int, ...]:
         """The one row of a query, as whole numbers."""
         return tuple(map(int, self.base.execute(query).fetchone()))
+
+    def counts(self) -> dict[str, int]:
+        """What a summary counts, by its names."""
+        names = ("distinct_sentences", "sentences", "tokens", "words", "unknown_words")
+        values = self.numbers(
+            "SELECT count(*), total(count), total(length * count), total(words * count), "
+            "total(unknown * count), total((NOT has_eta) * count), total(cached) FROM text"
+        )
+        return dict(zip((*names, "without_eta", "from_cache"), values, strict=True))
 
     def set_scores(self, scores: Scores) -> None:
         """Set word pieces' log-likelihoods, by digest of the sentence."""

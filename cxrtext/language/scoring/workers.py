@@ -24,8 +24,7 @@ from cxrtext.language.scoring.scorer import Scorer, open_model
 from cxrtext.language.scoring.settings import Precision, Variant
 from cxrtext.models.masked_lm import MaskedLanguageModel
 
-TRIM_THRESHOLD, MMAP_MAX = -1, -4
-"""glibc's names for what may be set (malloc.h)."""
+TRIM_THRESHOLD, MMAP_MAX = -1, -4  # glibc's names for what may be set (malloc.h)
 
 
 def keep_memory() -> bool:
@@ -48,14 +47,9 @@ def keep_memory() -> bool:
     return bool(mallopt(MMAP_MAX, 0)) and bool(mallopt(TRIM_THRESHOLD, 2**31 - 1))
 
 
-Group = Sequence[tuple[bytes, Pieces]]
-"""Sentences of one length: digest and word pieces of each."""
-
-Scores = dict[bytes, NDArray[np.float32]]
-"""Word pieces' log-likelihoods by digest of the sentence."""
-
-AHEAD = 2
-"""Groups that wait for each worker."""
+Group = Sequence[tuple[bytes, Pieces]]  # sentences of one length: digest and word pieces of each
+Scores = dict[bytes, NDArray[np.float32]]  # word pieces' log-likelihoods by digest of the sentence
+AHEAD = 2  # groups that wait for each worker
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from cxrtext.phantom.findings.effect import Effect, Path, body_path, grown, pick
 from cxrtext.phantom.shapes import Map, polygons, strokes
 from cxrtext.phantom.tissue import CARINA
 
-SVC = (-0.052, 0.40)
-"""Where the tip of a central line lies."""
+SVC = (-0.052, 0.40)  # where the tip of a central line lies
 
 LINES: dict[str, Path] = {
     "right ij": [(-0.085, -0.06), (-0.068, 0.06), (-0.052, 0.18), (-0.050, 0.30)],
@@ -40,10 +39,10 @@ LINES: dict[str, Path] = {
 """The ways of central lines to the superior vena cava, in body coordinates."""
 
 
-def curved(path: Path, times: int = 3) -> Path:
+def curved(path: Path) -> Path:
     """A path with its corners cut, so that it bends like a tube."""
     points = np.asarray(path, np.float64)
-    for _ in range(times):
+    for _ in range(3):
         first, second = points[:-1], points[1:]
         cut = np.stack([0.75 * first + 0.25 * second, 0.25 * first + 0.75 * second], axis=1)
         points = np.concatenate([points[:1], cut.reshape(-1, 2), points[-1:]])

@@ -15,8 +15,7 @@ from cxrtext.phantom.anatomy import Anatomy, Lung
 from cxrtext.phantom.shapes import Map
 
 Path = list[tuple[float, float]]
-EDGE = 0.15
-"""A finding's mask is where its extent passes this share of its maximum."""
+EDGE = 0.15  # a finding's mask is where its extent passes this share of its maximum
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cxrtext.phantom import claims
-from cxrtext.phantom.claims import LUNGS_CLEAR, none
+from cxrtext.phantom.claims import LUNGS_CLEAR, lobe_side, none
 from cxrtext.phantom.sentences.grammar import expand, polish, uncapitalized
 from cxrtext.phantom.sentences.present import Statement, Voice
 from cxrtext.phantom.state import VALUES, State
@@ -17,8 +17,7 @@ from cxrtext.phantom.state import VALUES, State
 COMPARED = 0.5
 """Probability that a sentence on a finding compares it with the study before, where it can."""
 
-MENTIONED = 0.25
-"""Probability that a report names what is no longer there, by axis."""
+MENTIONED = 0.25  # probability that a report names what is no longer there, by axis
 
 _SINCE = (
     "[|| since the prior [study|examination|exam]| from prior| compared to [the |]prior"
@@ -127,8 +126,7 @@ def _compared(voice: Voice, statement: Statement, axis: str, kind: str) -> State
     return replace(statement, text=polish(text + "."), change=(axis, kind))
 
 
-JOINED = 0.2
-"""Probability that two neighboring sentences on what is normal become one."""
+JOINED = 0.2  # probability that two neighboring sentences on what is normal become one
 
 
 def join_some(voice: Voice, said: list[Statement]) -> list[Statement]:
@@ -164,86 +162,77 @@ class Pairing:
     statement: Statement
 
 
-def _pairing(
-    voice: Voice, kind: str, claim: claims.Claim, axes: set[str], state: State, **slots: str
-) -> Pairing:
-    shows = state.places(*sorted(axes))
-    return Pairing(frozenset(axes), Statement(voice.say("together", kind, **slots), claim, shows))
+Together = tuple[str, claims.Claim, tuple[str, ...], dict[str, str]]
+"""A kind of sentence, its claim, the axes that it settles, and its slots."""
 
 
 def pairings(voice: Voice, state: State) -> Iterator[Pairing]:
     """The sentences on several findings that are true of a state and settle all of each finding."""
+    for found in (_of_heart, _with_effusion, _of_pneumonia):
+        for kind, claim, axes, slots in found(voice, state):
+            text = voice.say("together", kind, **slots)
+            yield Pairing(frozenset(axes), Statement(text, claim, state.places(*axes)))
+
+
+def _of_heart(voice: Voice, state: State) -> Iterator[Together]:
     heart, wet = state.cardiomegaly, state.edema[0]
     if heart and wet:
-        adj = voice.word(f"edema {wet}")
-        axes = {"cardiomegaly", "edema"}
-        claim = claims.cardiomegaly(None) & claims.edema(wet)
-        yield _pairing(voice, "heart failure", claim, axes, state, adj=adj)
-        claim = claims.cardiomegaly(heart) & claims.edema(wet)
-        first = voice.word(f"heart {heart}")
-        yield _pairing(voice, "heart failure graded", claim, axes, state, first=first, adj=adj)
+        slots, axes = {"adj": voice.word(f"edema {wet}")}, ("cardiomegaly", "edema")
+        yield "heart failure", claims.cardiomegaly(None) & claims.edema(wet), axes, slots
+        slots["first"] = voice.word(f"heart {heart}")
+        yield "heart failure graded", claims.cardiomegaly(heart) & claims.edema(wet), axes, slots
     if wet and not any(state.effusion):
-        claim = claims.edema(wet) & claims.none("effusion")
-        first = voice.word(f"edema {wet}")
-        yield _pairing(voice, "edema alone", claim, {"edema"}, state, first=first)
-    yield from _with_effusion(voice, state)
-    yield from _of_pneumonia(voice, state)
+        slots = {"first": voice.word(f"edema {wet}")}
+        yield "edema alone", claims.edema(wet) & none("effusion"), ("edema",), slots
 
 
-def _with_effusion(voice: Voice, state: State) -> Iterator[Pairing]:
+def _with_effusion(voice: Voice, state: State) -> Iterator[Together]:
     right, left = state.effusion
     heart, wet = state.cardiomegaly, state.edema[0]
     if right and left and right != left:
         sizes = {"right": voice.word(f"fluid {right}"), "left": voice.word(f"fluid {left}")}
         claim = claims.effusion("right", right) & claims.effusion("left", left)
-        yield _pairing(voice, "effusions graded", claim, {"effusion"}, state, **sizes)
+        yield "effusions graded", claim, ("effusion",), sizes
         return
     grade = max(right, left)
     if not grade:
         return
-    adj = voice.word(f"fluid {grade}")
     side = "both" if right == left else "right" if right else "left"
     claim = claims.effusion(side, grade)
+    slots = {"adj": voice.word(f"fluid {grade}"), "side": side}
     if heart:
-        first, kind = voice.word(f"heart {heart}"), "effusions" if side == "both" else "effusion"
+        kind, first = "effusions" if side == "both" else "effusion", voice.word(f"heart {heart}")
         together = claims.cardiomegaly(heart) & claim
-        slots = {"first": first, "adj": adj, "side": side}
-        yield _pairing(
-            voice, f"heart {kind}", together, {"cardiomegaly", "effusion"}, state, **slots
-        )
+        yield f"heart {kind}", together, ("cardiomegaly", "effusion"), {**slots, "first": first}
     if wet and side == "both":
         first = voice.word(f"edema {wet}")
-        axes = {"edema", "effusion"}
-        together = claims.edema(wet) & claim
-        yield _pairing(voice, "edema effusions", together, axes, state, first=first, adj=adj)
+        axes = ("edema", "effusion")
+        yield "edema effusions", claims.edema(wet) & claim, axes, {**slots, "first": first}
     if side != "both" and state.pneumothorax[1] == side and state.pneumothorax[0] < 4:
         together = claims.pneumothorax(side) & claims.effusion(side, None)
-        axes = {"pneumothorax", "effusion"}
-        yield _pairing(voice, "hydropneumothorax", together, axes, state, side=side)
+        yield "hydropneumothorax", together, ("pneumothorax", "effusion"), slots
     lobes = state.pneumonia[1]
-    if len(lobes) == 1 and claims.lobe_side(lobes[0]) == side:
+    if len(lobes) == 1 and lobe_side(lobes[0]) == side:
         together = claim & claims.pneumonia(lobes, None)
-        slots = {"adj": adj, "side": side, "lobe": voice.word(f"base {lobes[0]}")}
-        axes = {"pneumonia", "effusion"}
-        yield _pairing(voice, "effusion pneumonia", together, axes, state, **slots)
+        slots = {**slots, "lobe": voice.word(f"base {lobes[0]}")}
+        yield "effusion pneumonia", together, ("pneumonia", "effusion"), slots
 
 
-def _of_pneumonia(voice: Voice, state: State) -> Iterator[Pairing]:
+def _of_pneumonia(voice: Voice, state: State) -> Iterator[Together]:
     grade, lobes = state.pneumonia
-    sides = {claims.lobe_side(lobe) for lobe in lobes}
+    sides = {lobe_side(lobe) for lobe in lobes}
     if len(sides) == 2:
         claim = claims.pneumonia_on("right") & claims.pneumonia_on("left")
-        yield _pairing(voice, "pneumonia bilateral", claim, {"pneumonia"}, state)
+        yield "pneumonia bilateral", claim, ("pneumonia",), {}
     elif sides:
         side = sides.pop()
-        claim = claims.pneumonia_on(side, grade)
         slots = {"adj": voice.word(f"dense {grade}"), "side": side}
-        yield _pairing(voice, "pneumonia side", claim, {"pneumonia"}, state, **slots)
+        yield "pneumonia side", claims.pneumonia_on(side, grade), ("pneumonia",), slots
 
 
 def heart_and_aorta(voice: Voice, state: State) -> Statement:
     """That the heart is not enlarged, and what the aorta, which is not normal, is like."""
-    claim = claims.none("cardiomegaly") & claims.exactly("aorta", state.aorta)
+    claim = none("cardiomegaly") & claims.exactly("aorta", state.aorta)
     return Statement(voice.say("together", f"heart {state.aorta}"), claim)
 
 
