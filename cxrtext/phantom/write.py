@@ -100,7 +100,7 @@ def _check(job: Job, studies: int, workers: int | None) -> None:
             "difficulty",
             job.difficulty,
             0.0 <= job.difficulty <= MOST_DIFFICULT,
-            f"from 0 to {most}",
+            hard,
         ),
         ("size", job.size, 64 <= job.size <= 1024, "from 64 to 1024 pixels"),
         ("seed", job.seed, job.seed >= 0, "0 or more"),
