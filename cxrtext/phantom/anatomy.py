@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from cxrtext.phantom.body import Body
 from cxrtext.phantom.shapes import Map, ramp, window
+from cxrtext.phantom.state import SIDES
 
 Floats = NDArray[np.float64]
 
-SIDES = {"right": -1.0, "left": 1.0}  # sign of u on each side of the patient
+SIGN = {"right": -1.0, "left": 1.0}  # of u on each side of the patient
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Lung:
 
     sign: float  # -1 for the patient's right (the image's left), 1 for the left
     side: str  # "right" or "left"
+    dome: float  # v of the diaphragm's dome
+    rest: float  # the same if it were not raised
     lateral: Map  # distance from the midline towards this side
     height: Map  # 0 at the apex, 1 at the level of the dome
     radius: Map  # 0 at the center, 1 at the chest wall; the same array for both lungs
@@ -50,6 +53,20 @@ class Anatomy:
     def open(self) -> Map:
         """How much of what lies in the lungs is seen: little of it behind the mediastinum."""
         return np.asarray(1.0 - 0.75 * self.middle, np.float32)
+
+    @property
+    def lungs(self) -> tuple[Lung, Lung]:
+        """The right one and the left one."""
+        return self.right, self.left
+
+    def lung_of(self, place: str) -> Lung:
+        """The lung that a lobe or side belongs to."""
+        return self.left if place.startswith(("left", "lingula")) else self.right
+
+    def spine_bend(self, v: Map) -> Map:
+        """How far the spine stands to the patient's left at each level."""
+        wave = np.sin(np.float32(np.pi * 1.25) * v - np.float32(0.35))
+        return np.asarray(np.float32(self.body.bend) * wave)
 
     def to_pixels(self, u: Floats, v: Floats) -> tuple[Floats, Floats]:
         """Columns and rows of points in body coordinates, [K] each."""
@@ -90,32 +107,31 @@ def lung_radius(
     return np.asarray(total ** np.float32(0.4))
 
 
-def _floor(body: Body, side: str, lateral: Map, dome: float) -> Map:
+def _floor(body: Body, lateral: Map, dome: float, rest: float) -> Map:
     """V of a diaphragm whose top lies inside the middle of the lung and falls to both sides."""
     away = np.minimum((lateral - np.float32(0.17)) * np.float32(1.0 / (body.chest - 0.17)), 1.7)
     out = np.maximum(away, 0.0)
     inner = np.minimum(away, 0.0)
     # The lateral edge of a raised dome stays where it was.
-    fall = body.angle + (body.rest[0 if side == "right" else 1] - dome) * 0.8
+    fall = body.angle + (rest - dome) * 0.8
     return np.asarray(dome + fall * out * out * np.sqrt(out) + 0.04 * inner * inner, np.float32)
 
 
 def _lung(body: Body, side: str, u: Map, v: Map, radius: Map) -> Lung:
-    sign = SIDES[side]
+    sign, number = SIGN[side], SIDES.index(side)
     lateral = u * np.float32(sign)
-    dome = body.domes[0 if side == "right" else 1]
-    floor = _floor(body, side, lateral, dome)
+    dome, rest = body.domes[number], body.rest[number]
+    floor = _floor(body, lateral, dome, rest)
     edge = max(0.008, 1.3 * float(abs(v[1, 0] - v[0, 0])))
     inside = ramp((1.0 - radius) * np.float32(0.3), edge) * ramp(floor - v, edge)
     inside *= ramp(lateral - np.float32(0.015), edge)
     height = (v - np.float32(body.apex)) / np.float32(dome - body.apex)
-    return Lung(sign, side, lateral, height, radius, floor, inside)
+    return Lung(sign, side, dome, rest, lateral, height, radius, floor, inside)
 
 
 def rest_chest(anatomy: "Anatomy", lung: Lung) -> Map:
     """The mask that a lung would have under a diaphragm that is not raised, [size, size]."""
-    body = anatomy.body
-    floor = _floor(body, lung.side, lung.lateral, body.rest[0 if lung.side == "right" else 1])
+    floor = _floor(anatomy.body, lung.lateral, lung.rest, lung.rest)
     edge = max(0.008, 1.3 * anatomy.pixel)
     inside = ramp((1.0 - lung.radius) * np.float32(0.3), edge) * ramp(floor - anatomy.v, edge)
     return inside * ramp(lung.lateral - np.float32(0.015), edge)

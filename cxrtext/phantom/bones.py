@@ -173,8 +173,7 @@ def spine(anatomy: Anatomy, total: Map) -> None:
     body = anatomy.body
     part = window(anatomy.u, anatomy.v, (-0.13, 0.13), (-1.0, 2.0))
     v = anatomy.v[part]
-    bend = np.float32(body.bend) * np.sin(np.float32(np.pi * 1.25) * v - np.float32(0.35))
-    u = anatomy.u[part] - bend
+    u = anatomy.u[part] - anatomy.spine_bend(v)
     worn = body.state.spine == "degenerative"
     # Vertebrae grow downwards: their number at v follows a square root.
     phase = np.float32(21.0) * (np.sqrt(np.maximum(v + np.float32(0.35), 0.0)) - np.float32(0.5))

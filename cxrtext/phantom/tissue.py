@@ -52,7 +52,7 @@ def _belly(anatomy: Anatomy, generator: np.random.Generator) -> tuple[Map, Map]:
     part = window(anatomy.u, anatomy.v, (-1.0, 1.0), (top - 0.05, 2.0))
     a, v = np.abs(anatomy.u[part]), anatomy.v[part]
     side = ramp(anatomy.body.chest + 0.05 - a, 0.16)
-    for lung in (anatomy.right, anatomy.left):
+    for lung in anatomy.lungs:
         below = v - lung.floor[part]
         edge = ramp(below, max(0.012, 1.4 * anatomy.pixel)) * ramp(lung.lateral[part], 0.07)
         deep = np.clip(below * np.float32(1 / 0.17), 0.0, 1.0)
@@ -89,15 +89,9 @@ def _great_vessels(anatomy: Anatomy, total: Map, shift: float) -> None:
     edge = np.float32(0.052 + 0.2 * body.knob) - np.float32(0.025) * (v - 0.3) + bow
     aorta = ramp(edge - u, 0.010) * ramp(u + 0.01, 0.03)
     total[part] += 0.075 * aorta * ramp(v - 0.27, 0.04) * ramp(0.90 - v, 0.2)
-    spine = u - _bend(body, v)
+    spine = u - anatomy.spine_bend(v)
     stripe = ramp(0.050 + 0.008 * v - np.abs(spine), 0.008) * ramp(v - 0.35, 0.2)
     total[part] += 0.03 * stripe
-
-
-def _bend(body: Body, v: Map) -> Map:
-    """How far the spine stands to the patient's left at each level."""
-    wave = np.sin(np.float32(np.pi * 1.25) * v - np.float32(0.35))
-    return np.asarray(np.float32(body.bend) * wave)
 
 
 def _airways(anatomy: Anatomy, total: Map, shift: float) -> None:
@@ -140,11 +134,6 @@ def hila(anatomy: Anatomy) -> Map:
     both = blob(u, v, (-0.085, 0.435), (0.026, 0.050)) + blob(u, v, (0.088, 0.415), (0.026, 0.045))
     total[part] = 0.075 * both + 0.05 * bump(np.abs(u) - 0.075, 0.03) * bump(v - 0.45, 0.1)
     return total
-
-
-def lung_of(anatomy: Anatomy, place: str) -> Lung:
-    """The lung that a lobe or side belongs to."""
-    return anatomy.left if place.startswith(("left", "lingula")) else anatomy.right
 
 
 HILA = {"right": (0.085, 0.43), "left": (0.088, 0.41)}
@@ -223,7 +212,7 @@ def vessels(anatomy: Anatomy, generator: np.random.Generator, fullness: float) -
     """
     drawn: list[Stroke] = []
     wide = (1.0 + 0.8 * fullness) * 0.0072, (1.0 + 0.4 * fullness) * 0.0105
-    for lung in (anatomy.right, anatomy.left):
+    for lung in anatomy.lungs:
         trunk = np.asarray(TRUNKS[lung.side])
         for i in range(4):
             thick = 0.0215 * (1.0 + 0.3 * fullness) * (1.0 - 0.13 * i)

@@ -38,7 +38,7 @@ def edema(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
     if not grade:
         return
     noise = texture(generator, anatomy.size, (7, 14, 28, 56), 0.75)
-    for lung in (anatomy.right, anatomy.left):
+    for lung in anatomy.lungs:
         levels = generator.uniform(0.60, 0.76, size=9)
         lines = _septal_lines(anatomy, lung, levels) if grade > 1 else np.float32(0.0)
         share = 1.0 if not lean else (1.2 if lean == lung.side else 0.62)
@@ -70,7 +70,7 @@ def _septal_lines(anatomy: Anatomy, lung: Lung, levels: Floats) -> Map:
 def effusion(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
     """Fluid below a meniscus that rises towards the chest wall."""
     body = anatomy.body
-    for lung, grade in zip((anatomy.right, anatomy.left), body.state.effusion, strict=True):
+    for lung, grade in zip(anatomy.lungs, body.state.effusion, strict=True):
         level, rise, density = pick(
             generator,
             ((0, 0), (0.02, 0.045), (-0.12, -0.055), (-0.36, -0.22))[grade],
@@ -79,11 +79,10 @@ def effusion(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effec
         )
         if not grade:
             continue
-        dome = body.domes[0 if lung.side == "right" else 1]
         wall = np.clip(body.chest - lung.lateral, 0.0, 1.0)
         middle = np.clip(lung.lateral - 0.04, 0.0, 1.0)
         inner = 0.35 * np.exp(-middle / 0.05) if grade > 1 else 0.0
-        surface = dome + level - rise * (np.exp(-wall / 0.05) + inner)
+        surface = lung.dome + level - rise * (np.exp(-wall / 0.05) + inner)
         depth = np.clip((anatomy.v - surface) / 0.07, 0.0, 1.0) ** np.float32(0.6)
         fluid = np.asarray(lung.chest * depth, np.float32)
         delta = np.float32(density) * fluid * _depth(lung)
@@ -102,7 +101,7 @@ def pneumonia(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effe
     """Patchy to dense consolidation in each lobe concerned, cut off at the fissures."""
     grade, lobes = anatomy.body.state.pneumonia
     for lobe in lobes:
-        lung = anatomy.left if lobe.startswith(("left", "lingula")) else anatomy.right
+        lung = anatomy.lung_of(lobe)
         noise = texture(generator, anatomy.size, (7, 14, 28, 56), 0.55)
         patch = _patch(anatomy, lung, lobe, noise, generator)
         density = pick(generator, ((0.21, 0.27), (0.30, 0.38), (0.40, 0.50))[grade - 1])[0]
@@ -123,7 +122,7 @@ def _patch(
     down += float(generator.normal(0.0, 0.035))
     grow = (0.80, 1.0, 1.22)[grade - 1] * float(generator.uniform(0.9, 1.1))
     du = (lung.lateral - np.float32(across * anatomy.body.chest)) / np.float32(wide * grow)
-    span = anatomy.body.domes[0 if lung.side == "right" else 1] - anatomy.body.apex
+    span = lung.dome - anatomy.body.apex
     dv = (lung.height - np.float32(down)) * np.float32(span / (tall * grow))
     spread = ramp(1.0 - np.sqrt(du * du + dv * dv) + 0.18 * noise, 0.9 if grade == 1 else 0.65)
     fissure = 0.55 + 0.05 * (du if lung.side == "right" else 0.0)
@@ -141,8 +140,7 @@ def _air_bronchograms(
     pixels = anatomy.size * anatomy.body.zoom
     start = HILA[lung.side]
     across, down, _, _ = LOBE_PLACES[lobe]
-    dome = anatomy.body.domes[0 if lung.side == "right" else 1]
-    end = (across * anatomy.body.chest, anatomy.body.apex + down * (dome - anatomy.body.apex))
+    end = (across * anatomy.body.chest, anatomy.body.apex + down * (lung.dome - anatomy.body.apex))
     lines = []
     for spread in generator.normal(0.0, 0.045, size=(4, 2)):
         path = [start, ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)]
@@ -161,7 +159,7 @@ def pneumothorax(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[t
     grade, side, place = anatomy.body.state.pneumothorax
     if not grade:
         return
-    for lung in (anatomy.right, anatomy.left):
+    for lung in anatomy.lungs:
         inward = _retraction(anatomy, lung, place, grade, generator)
         lucency, line_strength = pick(generator, (0.12, 0.16), (0.15, 0.21))
         if side not in (lung.side, "both"):
@@ -193,7 +191,7 @@ def _retraction(
         case "lateral":
             lowered, inset = 0.012 + 0.01 * size, 0.038 + 0.02 * size
         case "basilar":
-            corner = body.domes[0 if lung.side == "right" else 1] + body.angle * 0.75
+            corner = lung.dome + body.angle * 0.75
             du, dv = lung.lateral - body.chest, anatomy.v - corner
             return np.asarray(np.sqrt(du**2 + (dv * 0.62) ** 2) - (0.085 + 0.03 * size), np.float32)
         case _:
@@ -231,7 +229,7 @@ def emphysema(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effe
     if not grade:
         return
     patches = texture(generator, anatomy.size, (5, 11), 0.6)
-    for lung in (anatomy.right, anatomy.left):
+    for lung in anatomy.lungs:
         above = 0.35 + 0.65 * ramp(0.55 - lung.height, 0.8)
         delta = -np.float32(strength) * lung.chest * above * np.clip(1.0 + 0.4 * patches, 0.2, 1.9)
         yield Effect("Emphysema", lung.side, np.asarray(delta, np.float32), lung.chest)
@@ -243,7 +241,7 @@ def pruned(anatomy: Anatomy, marks: Map) -> Map:
     if not grade:
         return marks
     loss = np.zeros_like(anatomy.u)
-    for lung in (anatomy.right, anatomy.left):
+    for lung in anatomy.lungs:
         above = 0.35 + 0.65 * ramp(0.6 - lung.height, 0.8)
         loss += lung.chest * above * ramp(lung.lateral - 0.12, 0.1)
     return marks * (1.0 - np.float32(0.36 * grade) * loss)
@@ -261,7 +259,7 @@ def fibrosis(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effec
         bump(texture(generator, anatomy.size, (46, 80), 0.5), 0.34),
         bump(texture(generator, anatomy.size, (34, 62), 0.5), 0.28),
     )
-    for lung in (anatomy.right, anatomy.left):
+    for lung in anatomy.lungs:
         low = ramp(
             lung.height - np.float32(reach) + 0.45 * np.clip(lung.radius - 0.75, 0, 0.3), 0.3
         )
@@ -275,6 +273,6 @@ def diaphragm(anatomy: Anatomy, _: np.random.Generator) -> Iterator[Effect]:
     side = anatomy.body.state.diaphragm
     if not side:
         return
-    lung = anatomy.right if side == "right" else anatomy.left
+    lung = anatomy.lung_of(side)
     lost = np.clip(rest_chest(anatomy, lung) - lung.chest, 0.0, 1.0)
     yield Effect("Elevated Hemidiaphragm", side, np.zeros_like(anatomy.u), lost)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cxrtext.phantom.anatomy import Anatomy
+from cxrtext.phantom.anatomy import SIGN, Anatomy
 from cxrtext.phantom.findings.effect import Effect, Path, body_path, grown, pick
 from cxrtext.phantom.shapes import Map, polygons, strokes
 from cxrtext.phantom.tissue import CARINA
@@ -112,7 +112,7 @@ def pacemaker(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effe
     if not kind:
         return
     side, leads = kind.split()
-    sign = -1.0 if side == "right" else 1.0
+    sign = SIGN[side]
     turns = np.linspace(0.0, 2 * np.pi, 40)
     # A rounded box, its upper end with the leads' sockets.
     du, dv = (np.abs(f(turns)) ** 0.65 * np.sign(f(turns)) for f in (np.cos, np.sin))
@@ -147,7 +147,7 @@ def drain(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
     entry, lean, apical = pick(generator, (0.52, 0.64), (-0.03, 0.03), (0.0, 1.0))
     if not side:
         return
-    sign, wall = (-1.0 if side == "right" else 1.0), anatomy.body.chest
+    sign, wall = SIGN[side], anatomy.body.chest
     path = [(wall + 0.12, entry + 0.10), (wall + 0.01, entry + 0.01)]
     if apical < 0.7:
         path += [(wall - 0.07, entry - 0.14), (0.235 + lean, 0.30), (0.17 + lean, 0.20)]

@@ -4,18 +4,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cxrtext.phantom.anatomy import Anatomy, Lung
+from cxrtext.phantom.anatomy import SIGN, Anatomy, Lung
 from cxrtext.phantom.bones import rib_path, rib_polygons
 from cxrtext.phantom.findings.cardiopulmonary import LOBE_PLACES
 from cxrtext.phantom.findings.effect import Effect, grown, pick, pixel_path
 from cxrtext.phantom.shapes import Map, polygons, ramp, strokes, window
-from cxrtext.phantom.tissue import lung_of
 
 
 def atelectasis(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
     """Lines across a lung's base, or from the second grade on a wedge above its dome."""
     grade, base = anatomy.body.state.atelectasis
-    for lung in (anatomy.right, anatomy.left):
+    for lung in anatomy.lungs:
         count, wedge = int(generator.integers(1, 4)), pick(generator, (0.30, 0.38), (0.07, 0.10))
         places = generator.uniform((0.34, 0.80, 0.09, -0.02), (0.62, 0.92, 0.16, 0.045), (3, 4))
         if not grade or base not in ("both bases", f"{lung.side} base"):
@@ -38,9 +37,8 @@ def _plate(
     """One band of airless lung."""
     across, down, long, slope = row
     body = anatomy.body
-    dome = body.domes[0 if lung.side == "right" else 1]
     start = across * body.chest
-    v = body.apex + down * (dome - body.apex) + 0.012
+    v = body.apex + down * (lung.dome - body.apex) + 0.012
     path = [(start, v), (start + long / 2, v + slope * 0.4), (start + long, v + slope)]
     pixels = anatomy.size * body.zoom
     return pixel_path(anatomy, lung, path), 0.0065 * pixels, 1.0
@@ -85,9 +83,9 @@ def _ball(
     lobes: float = 0.0,
 ) -> Effect:
     """A ball in a lobe: what rays pass through of it is half an ellipse."""
-    lung, body = lung_of(anatomy, lobe), anatomy.body
+    lung, body = anatomy.lung_of(lobe), anatomy.body
     across, down, wide, tall = LOBE_PLACES[lobe]
-    span = body.domes[0 if lung.side == "right" else 1] - body.apex
+    span = lung.dome - body.apex
     center = (
         min(across * body.chest + 0.6 * wide * offset[0], body.chest - radius - 0.015),
         body.apex + min(down, 0.84) * span + 0.45 * tall * offset[1],
@@ -144,7 +142,7 @@ def fracture(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effec
     place, step = pick(generator, (1.02, 1.30), (0.0085, 0.0125))
     if not side:
         return
-    sign, number = (-1.0 if side == "right" else 1.0), rib - 1
+    sign, number = SIGN[side], rib - 1
     whole = np.linspace(place - 0.02, place + 0.24, 8)
     moved = step * (1.0 - np.linspace(0.0, 1.0, 8))
     before = polygons(anatomy.size, rib_polygons(anatomy, [(number, sign)], whole))
