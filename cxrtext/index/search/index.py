@@ -15,6 +15,7 @@ from cxrtext.index.store.catalogue import (
     CATALOGUE,
     EMPTY,
     Catalogue,
+    empty_index,
     noted_checkpoint,
     sqlite_errors,
 )
@@ -111,7 +112,7 @@ def model_of(
         CheckpointError: It is another one, or cannot be loaded.
     """
     if "model" not in meta:
-        raise CheckpointError(f"{folder}: {EMPTY}; run 'cxrtext index build MANIFEST' to fill it")
+        raise empty_index(folder)
     if not isinstance(model, ImageTextModel):
         model = load_model(model or noted_checkpoint(folder, meta))
     check_model(folder, meta, model)

@@ -279,10 +279,15 @@ def check_index_folder(folder: Path) -> None:
         raise CheckpointError(f"{folder}: not an index; make one with 'cxrtext index build'")
 
 
+def empty_index(folder: Path) -> CheckpointError:
+    """What is raised of an index that holds nothing yet."""
+    return CheckpointError(f"{folder}: {EMPTY}; run 'cxrtext index build MANIFEST' to fill it")
+
+
 def noted_checkpoint(folder: Path, meta: Mapping[str, str]) -> str:
     """The checkpoint that made an index, if it still lies where it was (CheckpointError)."""
     if "checkpoint" not in meta:
-        raise CheckpointError(f"{folder}: {EMPTY}; run 'cxrtext index build MANIFEST' to fill it")
+        raise empty_index(folder)
     noted = meta["checkpoint"]
     if not (Path(noted) / "config.json").is_file():
         raise CheckpointError(
@@ -331,10 +336,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         raise kind(
             f"{path}: {error}; {advice}, then run the same command again: what was there is kept"
         ) from None
-    except (
-        sqlite3.DatabaseError,
-        UnicodeDecodeError,
-    ) as error:  # the latter in a message of SQLite
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter of SQLite's message
         raise CheckpointError(
             f"{path}: not a readable catalogue ({error}); restore the folder from a copy, or "
             "index into a new one"

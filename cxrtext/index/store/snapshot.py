@@ -14,7 +14,7 @@ from torch import Tensor
 from cxrtext.errors import CheckpointError
 from cxrtext.index.features.candidates import Rotation, Tuning, read_structure
 from cxrtext.index.features.language import Language
-from cxrtext.index.store.catalogue import EMPTY, Catalogue
+from cxrtext.index.store.catalogue import Catalogue, empty_index
 from cxrtext.index.store.vectors import OF_IMAGES, SCATTERED, SENTENCES, vector_files
 
 Numbers = NDArray[np.int64]
@@ -77,9 +77,7 @@ def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = 
         with catalogue.transaction() as database:
             meta = catalogue.meta()
             if "model" not in meta:
-                raise CheckpointError(
-                    f"{folder}: {EMPTY}; run 'cxrtext index build MANIFEST' to fill it"
-                )
+                raise empty_index(folder)
             numbers = _numbers(database, "images", int(meta["places"]))
             sentences = _numbers(database, "sentences", int(meta["sentence_places"]))
             named = database.execute(

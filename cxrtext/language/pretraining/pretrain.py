@@ -99,24 +99,18 @@ def perplexity_sample(
 def prepare(
     split: HeldOutSplit,
     settings: PretrainSettings,
+    shape: Shape,
     base: MaskedLanguageModel | None,
     state: PretrainState,
     device: torch.device,
 ) -> PretrainRun:
-    """Prepare a run; ``state`` keeps the vocabulary, or has it already."""
+    """Prepare a run on ``base``, or on a new network of a shape; ``state`` keeps the vocabulary."""
     tokenizer = state.tokenizer()
     if tokenizer is None:
-        if base is None:
-            assert settings.shape is not None  # noqa: S101 - without a base there is a shape
-            tokenizer = train_tokenizer(split.training, settings.shape.vocabulary_size)
-        else:
-            tokenizer = base.tokenizer
+        size = shape.vocabulary_size
+        tokenizer = base.tokenizer if base else train_tokenizer(split.training, size)
         state.begin(tokenizer)
-    if base is not None:
-        model = base.model
-    else:
-        assert settings.shape is not None  # noqa: S101
-        model = new_model(settings.shape, tokenizer, settings.seed)
+    model = base.model if base else new_model(shape, tokenizer, settings.seed)
     window = int(model.config.max_position_embeddings) - 2
     training = cut_to_window(encode_pieces(tokenizer, split.training), window)
     validation = encode_pieces(tokenizer, split.validation)
@@ -260,7 +254,7 @@ def pretrain_text(
         )
         identity = asdict(settings) | {"corpus": split.digest()}
         state = PretrainState(out.with_name(out.name + ".partial"), identity)
-        run = prepare(split, settings, model, state, choose_device(device))
+        run = prepare(split, settings, shape, model, state, choose_device(device))
         train_to_end(run, state, progress)
         summary = _summary(run, settings.base, corpus, split, started)
         _write(out, run, summary, state)

@@ -22,6 +22,12 @@ from cxrtext.files import (
 )
 from cxrtext.text import load_tokenizer, save_tokenizer
 
+DAMAGED = (
+    *(pickle.UnpicklingError, RuntimeError, OSError, EOFError),
+    *(ValueError, LookupError, TypeError, AttributeError),
+)
+"""What reading a damaged state raises."""
+
 
 @dataclass(slots=True)
 class History:
@@ -127,16 +133,7 @@ class PretrainState:
             for name, value in state["history"].items():
                 setattr(history, name, value)
             return int(state["step"])
-        except (
-            pickle.UnpicklingError,
-            RuntimeError,
-            OSError,
-            EOFError,
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-        ):
+        except DAMAGED:
             raise CheckpointError(
                 f"{files[0]}: the state of the stopped run is damaged; remove {self.folder} to "
                 "start again"
