@@ -145,42 +145,21 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """An image that an earlier run has drawn: its digest, and the boxes of its findings."""
-
-    digest: str
-    boxes: list[PlacedBox]
-
-
-def _read_drawn(path: Path) -> dict[str, _Drawn]:
-    """What earlier runs noted, by study; a line that is cut short or damaged is left out."""
-    drawn: dict[str, _Drawn] = {}
-    if not path.is_file():
-        return drawn
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+def _read_drawn(path: Path) -> dict[str, tuple[str, list[PlacedBox]]]:
+    """Digest and boxes of the images that earlier runs drew; a damaged line is left out."""
+    drawn: dict[str, tuple[str, list[PlacedBox]]] = {}
+    lines = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    for line in lines.splitlines():
         try:
             noted = json.loads(line)
-            if noted.pop(SEAL) != seal_of(noted):
-                continue
-            boxes = [PlacedBox(b["finding"], b["part"], tuple(b["bbox"])) for b in noted["boxes"]]
-            drawn[noted["study_id"]] = _Drawn(noted["image"], boxes)
+            if noted.pop(SEAL) == seal_of(noted):
+                boxes = [
+                    PlacedBox(b["finding"], b["part"], tuple(b["bbox"])) for b in noted["boxes"]
+                ]
+                drawn[noted["study_id"]] = noted["image"], boxes
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
     return drawn
-
-
-def _line_of(study_id: str, drawn: _Drawn) -> str:
-    noted = {
-        "study_id": study_id,
-        "image": drawn.digest,
-        "boxes": [asdict(box) for box in drawn.boxes],
-    }
-    return json.dumps(sealed(noted)) + "\n"
-
-
-def _is_drawn(path: Path, drawn: _Drawn | None) -> bool:
-    return drawn is not None and path.is_file() and sha256(path) == drawn.digest
 
 
 @contextmanager
@@ -224,9 +203,12 @@ def _draw_missing(
 ) -> dict[str, list[PlacedBox]]:
     """Draw what no earlier run has drawn, and return the boxes of all."""
     paths = {study.study_id: job.out / image_name(study, job.image_format) for study in studies}
-    noted = _read_drawn(job.out / BOXES)
-    missing = [s for s in studies if not _is_drawn(paths[s.study_id], noted.get(s.study_id))]
-    boxes = {study_id: drawn.boxes for study_id, drawn in noted.items()}
+    boxes: dict[str, list[PlacedBox]] = {}
+    for study_id, (digest, placed) in _read_drawn(job.out / BOXES).items():
+        path = paths.get(study_id)
+        if path is not None and path.is_file() and sha256(path) == digest:
+            boxes[study_id] = placed
+    missing = [study for study in studies if study.study_id not in boxes]
     done = len(studies) - len(missing)
     if progress:
         progress(done, len(studies))
@@ -241,7 +223,9 @@ def _draw_missing(
         for chunk in drawn:
             for study_id, placed in chunk:
                 boxes[study_id] = placed
-                log.write(_line_of(study_id, _Drawn(sha256(paths[study_id]), placed)))
+                noted: dict[str, Any] = {"study_id": study_id, "image": sha256(paths[study_id])}
+                noted["boxes"] = [asdict(box) for box in placed]
+                log.write(json.dumps(sealed(noted)) + "\n")
             log.flush()
             done += len(chunk)
             if progress:

@@ -1,7 +1,6 @@
 """Report sections, sentences and word pieces."""
 
-from cxrtext.text.section_names import SECTIONS
-from cxrtext.text.sections import split_sections
+from cxrtext.text.sections import SECTIONS, split_sections
 from cxrtext.text.sentences import split_sentences
 from cxrtext.text.studies import DESCRIPTIVE_SECTIONS, check_sections, study_sentences
 from cxrtext.text.tokenizer import load_tokenizer, save_tokenizer, train_tokenizer

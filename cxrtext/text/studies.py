@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from cxrtext.errors import ConfigError
 from cxrtext.records import Sentence, Study
-from cxrtext.text.section_names import HEADLESS, SECTIONS
-from cxrtext.text.sections import split_sections
+from cxrtext.text.sections import HEADLESS, SECTIONS, split_sections
 from cxrtext.text.sentences import split_sentences
 
 DESCRIPTIVE_SECTIONS = ("findings", "impression", "conclusion", "findings and impression", HEADLESS)

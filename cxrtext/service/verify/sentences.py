@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from cxrtext.errors import InputError
 from cxrtext.text import DESCRIPTIVE_SECTIONS
-from cxrtext.text.section_names import HEADLESS
-from cxrtext.text.sections import divide_report
+from cxrtext.text.sections import HEADLESS, divide_report
 from cxrtext.text.sentences import divide, without_controls
 
 MAX_REPORT_CHARACTERS = 20_000
