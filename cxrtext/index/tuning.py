@@ -31,12 +31,12 @@ from cxrtext.models import ImageTextModel
 TARGET_RECALL = 0.99
 RECALL_AT = 10
 QUERIES = 50
-LEAST_QUERIES = 5
+MIN_QUERIES = 5
 MEASURE_SECONDS = 120.0
 
 FIRST_DEPTH, FIRST_EFFORT = 100, 8
 LIKENESS_SAMPLE = 200
-LEAST_LIKENESS = 20  # images below which nothing can be said of what is usual
+MIN_LIKENESS = 20  # images below which nothing can be said of what is usual
 OTHERS = 9  # one in so many typical sentences is measured with where the archive has none
 STALE = 0.1  # share of images that a structure may not know before it is made anew
 SMALL = 50_000
@@ -54,14 +54,14 @@ def measure_exact(snapshot: Snapshot, model: ImageTextModel, queries: Tensor) ->
     """The ten best images of sentence embeddings [Q, D], by the exact search.
 
     Of a large archive only as many queries are asked as :data:`MEASURE_SECONDS` allow, and
-    :data:`LEAST_QUERIES` at least.
+    :data:`MIN_QUERIES` at least.
     """
     begun = time.monotonic()
     best: list[set[int]] = []
     scored = 0.0
     places = snapshot.live
     for text in queries:
-        if len(best) >= LEAST_QUERIES and time.monotonic() - begun > MEASURE_SECONDS:
+        if len(best) >= MIN_QUERIES and time.monotonic() - begun > MEASURE_SECONDS:
             break
         effort = Effort()
         order = exact_order(snapshot, model, Query(texts=text[None]), places, effort)
@@ -109,7 +109,7 @@ def usual_likeness(means: NDArray[Any], live: NDArray[np.int64]) -> float:
         means: [places, D], mean regions.
         live: Places of images that are there.
     """
-    if len(live) < LEAST_LIKENESS:
+    if len(live) < MIN_LIKENESS:
         return -1.0
     chosen = np.sort(np.random.default_rng(0).permutation(live)[:LIKENESS_SAMPLE])
     queries = means[chosen]

@@ -80,7 +80,7 @@ def draw_chunk(job: Job, studies: list[PhantomStudy]) -> list[tuple[str, list[Pl
 
 
 VERSION = 3  # raised whenever the same parameters would give other images or reports
-MOST_DIFFICULT = 3.0  # the highest difficulty; there most findings drown in the noise
+MAX_DIFFICULTY = 3.0  # the highest difficulty; there most findings drown in the noise
 CHUNK = 8  # images that a process draws at a time; after Ctrl-C the chunks begun are finished
 PARAMETERS = "phantom.json"
 BOXES = "phantom.boxes.jsonl"
@@ -93,13 +93,13 @@ def _ignore_interrupt() -> None:
 
 
 def _check(job: Job, studies: int, workers: int | None) -> None:
-    hard = f"from 0 to {MOST_DIFFICULT:g}, where 0 makes findings stand out"
+    hard = f"from 0 to {MAX_DIFFICULTY:g}, where 0 makes findings stand out"
     for name, value, fits, wanted in (
         ("studies", studies, studies >= 1, "1 or more"),
         (
             "difficulty",
             job.difficulty,
-            0.0 <= job.difficulty <= MOST_DIFFICULT,
+            0.0 <= job.difficulty <= MAX_DIFFICULTY,
             hard,
         ),
         ("size", job.size, 64 <= job.size <= 1024, "from 64 to 1024 pixels"),

@@ -37,7 +37,7 @@ _WORD_FRONT = re.compile(r"^[\d:.,(\[\"'“‘-]+")
 _SMALL_STARTER = re.compile(r"(?:there|no|heart|lungs?)\b")
 _TWO_STOPS = re.compile(r"(?<=[^.\s]\.)(?=\.(?:\s|$))")
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
-_LONGEST_WORD = 40
+_MAX_WORD = 40
 
 _STARTER = (
     r"(?:The|There|This|These|Those|That|It|They|No|Not|Heart|Cardiac|Cardiomediastinal"
@@ -55,7 +55,7 @@ PLAIN_END = re.compile(r"(?<=[a-z0-9_X)]{3}[.!?])\s+(?=[A-Z])")
 
 def _last_word(before: str) -> str:
     """The last word in small letters, without its stop and what is written against its front."""
-    word = before[-_LONGEST_WORD:].rsplit(" ", 1)[-1].rsplit("/", 1)[-1]
+    word = before[-_MAX_WORD:].rsplit(" ", 1)[-1].rsplit("/", 1)[-1]
     return _WORD_FRONT.sub("", word).rstrip(".").lower()
 
 
@@ -66,7 +66,7 @@ def is_end(text: str, end: int) -> bool:
         False where the text has no space or no stop there, and after an abbreviation, an ordinal
         ("3. rib"), an ellipsis or a question mark that stands before its word ("? pneumonia").
     """
-    before = text[max(0, end - 2 * _LONGEST_WORD) : end].rstrip()
+    before = text[max(0, end - 2 * _MAX_WORD) : end].rstrip()
     after = text[end : end + 20].lstrip()
     if not after:
         return True

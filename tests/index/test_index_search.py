@@ -131,7 +131,7 @@ def test_the_fast_search_finds_as_many_as_there_are(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
-    monkeypatch.setattr("cxrtext.index.features.candidates.LEAST_TRAINED", 100)
+    monkeypatch.setattr("cxrtext.index.features.candidates.MIN_TRAINED", 100)
     monkeypatch.setattr("cxrtext.index.features.candidates.SAMPLE", 60)
     folder = make_archive(tmp_path / kind, 500, kind=kind)
     query = Query(texts=text_like(model, 3, 0.1)[:1])
@@ -158,7 +158,7 @@ def test_threads_share_the_bounds(
 ) -> None:
     query = Query(texts=text_like(model, 4, 0.3)[:1])
     alone = opened.search(query, 30, mode="exact").hits
-    monkeypatch.setattr("cxrtext.index.search.ranking.LEAST_A_THREAD", 200)
+    monkeypatch.setattr("cxrtext.index.search.ranking.MIN_A_THREAD", 200)
     monkeypatch.setattr("torch.get_num_threads", lambda: 4)
     assert opened.search(query, 30, mode="exact").hits == alone
 

@@ -20,7 +20,7 @@ from cxrtext.index.features.language import decoded, encoded
 
 KINDS = ("flat", "hnsw", "ivfpq")
 FLAT_VECTORS = 4_000_000
-LEAST_TRAINED = 10_000
+MIN_TRAINED = 10_000
 """Vectors below which there is nothing to train a quantizer on: they are kept flat."""
 
 LINKS = 32
@@ -123,7 +123,7 @@ def choose_kind(vectors: int, kind: str = "auto") -> str:
     """The kind of structure for a number of vectors, unless one is asked for."""
     if kind not in (*KINDS, "auto"):
         raise ValueError(f"no structure '{kind}'; there are auto, {', '.join(KINDS)}")
-    if vectors < LEAST_TRAINED and kind == "ivfpq":
+    if vectors < MIN_TRAINED and kind == "ivfpq":
         return "flat"
     if kind != "auto":
         return kind

@@ -24,7 +24,7 @@ from cxrtext.index.features.bounds import sentence_basis
 STUDIES = 60  # phantom studies whose reports stand for an archive that has none
 
 INDUCING_POINTS = 64
-MOST_SENTENCES = 20_000
+MAX_SENTENCES = 20_000
 ROUNDS = 10
 
 BANDWIDTH = 0.3
@@ -41,7 +41,7 @@ class Language:
     @classmethod
     def of_sentences(cls, sentences: Tensor) -> "Language":
         """The language of sentences [S, D], unit vectors, S at least 1."""
-        step = -(-len(sentences) // MOST_SENTENCES)
+        step = -(-len(sentences) // MAX_SENTENCES)
         some = sentences[::step].float()
         return cls(sentence_basis(some), choose_inducing_points(some))
 

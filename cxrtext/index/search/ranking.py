@@ -17,9 +17,9 @@ from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.models import ImageTextModel
 
 BOUND_BYTES = 2**19  # sketches whose bounds are computed at once: they stay in a processor's cache
-LEAST_A_THREAD = 2000  # images whose bounds are worth a thread of their own
+MIN_A_THREAD = 2000  # images whose bounds are worth a thread of their own
 
-FIRST_BLOCK, LARGEST_BLOCK = 64, 1024
+FIRST_BLOCK, MAX_BLOCK = 64, 1024
 """Images scored at once; the block doubles while no end is in sight."""
 
 AHEAD = 16  # pieces of sketches that are being read from the disk while one is worked on
@@ -55,7 +55,7 @@ def exact_order(
         if begun < len(order):
             chosen = np.sort(places[order[begun : begun + block]])
             begun += len(chosen)
-            block = min(2 * block, LARGEST_BLOCK)
+            block = min(2 * block, MAX_BLOCK)
             if query.has_sentences:  # the next ones are read while these are scored
                 fetch(snapshot.arrays["regions"], np.sort(places[order[begun : begun + block]]))
             for scored in zip(scores_of(snapshot, model, query, chosen), chosen, strict=True):
@@ -66,7 +66,7 @@ def exact_order(
 def _upper_bounds(
     snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers
 ) -> NDArray[np.float32]:
-    workers = min(torch.get_num_threads(), 1 + len(places) // LEAST_A_THREAD)
+    workers = min(torch.get_num_threads(), 1 + len(places) // MIN_A_THREAD)
     if workers == 1:
         return _bounds_of(snapshot, model, query, places)
     shares = np.array_split(places, workers)
@@ -125,7 +125,7 @@ the inducing points."""
 
 UNBOUNDED = 256  # candidates that are scored without asking their bounds first
 
-MOST_EFFORT = 2**16
+MAX_EFFORT = 2**16
 
 SCANNED = 16_384  # profiles that are read at once
 
@@ -177,7 +177,7 @@ def _scored(
 
 def _deeper(tuning: Tuning) -> Tuning:
     return replace(
-        tuning, depth=tuning.depth * DEEPER, effort=min(tuning.effort * DEEPER, MOST_EFFORT)
+        tuning, depth=tuning.depth * DEEPER, effort=min(tuning.effort * DEEPER, MAX_EFFORT)
     )
 
 

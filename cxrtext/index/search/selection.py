@@ -15,7 +15,7 @@ from cxrtext.pausing import Pausing
 
 CELLS_AT_ONCE = 200_000  # cells that a filter looks at between two pauses
 
-MOST_VALUES = 20
+MAX_VALUES = 20
 
 Number = int | float
 
@@ -141,12 +141,12 @@ def _column(name: str, cells: Sequence[tuple[Catalogue, str]]) -> Column:
             if name not in ID_COLUMNS and row[0] > row[1]:
                 texts = catalogue.database.execute(
                     f"SELECT {cell}, count(*) FROM {table} WHERE {cell} IS NOT NULL "  # noqa: S608
-                    f"AND {cell} != '' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_VALUES}"
+                    f"AND {cell} != '' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MAX_VALUES}"
                 ).fetchall()
                 counts.update({str(value): count for value, count in texts})
         filled, numbers = filled + int(row[0]), numbers + int(row[1])
         ends += (end for end in row[2:] if end is not None)
     if name in TEXT_COLUMNS or numbers < filled:
-        commonest = sorted(counts, key=lambda value: (-counts[value], value))[:MOST_VALUES]
+        commonest = sorted(counts, key=lambda value: (-counts[value], value))[:MAX_VALUES]
         return Column(name, "text", values=tuple(commonest))
     return Column(name, "number", min(ends), max(ends)) if ends else Column(name, "text")

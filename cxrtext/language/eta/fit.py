@@ -12,9 +12,9 @@ from cxrtext.errors import DataError
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-LARGEST_A = 0.99  # largest scale that is fitted; the loss divides by 1 - η
+MAX_A = 0.99  # largest scale that is fitted; the loss divides by 1 - η
 
-LARGEST_K = 1e6
+MAX_K = 1e6
 """An exponent beyond this is no fit: only the likeliest sentence of the corpus repeats."""
 
 
@@ -25,9 +25,9 @@ def _falling_root(function: Callable[[float], tuple[float, float]]) -> float:
     low, high = 0.0, 1.0
     while function(high)[0] > 0.0:
         low, high = high, 2.0 * high
-        if high > LARGEST_K:
+        if high > MAX_K:
             raise DataError(
-                f"a and k cannot be fitted: k is above {LARGEST_K:g}, because hardly any but the "
+                f"a and k cannot be fitted: k is above {MAX_K:g}, because hardly any but the "
                 "likeliest sentences occur twice; give a and k instead"
             )
     k = low
@@ -79,19 +79,19 @@ def solve(log_p: Floats, count: Counts) -> tuple[float, float]:
 
     k = _falling_root(equation)
     log_a = log_repeats - _tilted(log_p, log_weight, k)[0]
-    if log_a <= math.log(LARGEST_A):
+    if log_a <= math.log(MAX_A):
         return math.exp(log_a), k
 
     # The likelihood is concave, so that the best a within its range is then at the end of it.
     def at_the_end(k: float) -> tuple[float, float]:
         total, mean, variance = _tilted(log_p, log_weight, k)
-        scale = math.exp(total + math.log(LARGEST_A) - log_repeats)
+        scale = math.exp(total + math.log(MAX_A) - log_repeats)
         return target - scale * mean, -scale * (variance + mean * mean)
 
-    return LARGEST_A, _falling_root(at_the_end)
+    return MAX_A, _falling_root(at_the_end)
 
 
-FEWEST_SENTENCES = 20  # distinct sentences below which two numbers are not fitted
+MIN_SENTENCES = 20  # distinct sentences below which two numbers are not fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,9 @@ def _check_can_be_fitted(log_p: Floats, count: Counts) -> None:
     def refuse(why: str) -> DataError:
         return DataError(f"a and k cannot be fitted: {why}; give a and k instead")
 
-    if len(log_p) < FEWEST_SENTENCES:
+    if len(log_p) < MIN_SENTENCES:
         raise refuse(
-            f"the corpus has {len(log_p)} distinct sentences, and at least {FEWEST_SENTENCES} "
+            f"the corpus has {len(log_p)} distinct sentences, and at least {MIN_SENTENCES} "
             "are needed"
         )
     repeated = count > 1
@@ -219,7 +219,7 @@ def fit_class_probability(log_likelihood: Floats, count: Counts) -> EtaFit:
     _check_can_be_fitted(log_p, count)
     a, k = solve(log_p, count)
     eta = np.exp(math.log(a) + k * log_p)
-    inside = k > 0.0 and a < LARGEST_A
+    inside = k > 0.0 and a < MAX_A
     log_a_error, k_error = _errors(log_p, count, eta) if inside else (math.nan, math.nan)
     total = float(count.sum())
     rate = float(count @ (count - 1.0)) / (total * (total - 1.0))

@@ -15,7 +15,7 @@ from cxrtext.language.scoring.score import Pieces
 from cxrtext.language.scoring.scorer import SPECIAL
 from cxrtext.text.tokenizer import continues_word
 
-HELD_OUT_SHARE, HELD_OUT_MOST = 0.05, 1000
+HELD_OUT_SHARE, HELD_OUT_MAX = 0.05, 1000
 """Studies held out for validation: this share, and at most so many."""
 
 
@@ -43,7 +43,7 @@ def hold_out(reports: Path, corpus: Corpus, seed: int) -> HeldOutSplit:
         raise DataError(f"{reports}: one report with text is too little to train on")
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(studies), generator=generator).tolist()
-    count = min(HELD_OUT_MOST, max(1, round(HELD_OUT_SHARE * len(studies))))
+    count = min(HELD_OUT_MAX, max(1, round(HELD_OUT_SHARE * len(studies))))
     held = set(order[:count])
     return HeldOutSplit(
         [text for number, study in enumerate(studies) if number not in held for text in study],

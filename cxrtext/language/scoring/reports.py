@@ -26,7 +26,7 @@ from cxrtext.language.scoring.cache import ScoreCache
 from cxrtext.language.scoring.score import Progress, encode_pieces
 from cxrtext.language.scoring.scorer import Scorer, open_model
 from cxrtext.language.scoring.settings import (
-    LONGEST_SENTENCE,
+    MAX_PIECES,
     Precision,
     ScoreSettings,
     ScoreSummary,
@@ -201,7 +201,7 @@ def score_reports(
     cache: Path | str | bool = True,
     tokens: Path | str | None = None,
     max_rejected: int = 100,
-    longest: int = LONGEST_SENTENCE,
+    longest: int = MAX_PIECES,
     on_scored: Callable[[EtaReport], None] | None = None,
     on_read: Callable[[int], None] | None = None,
     progress: Progress | None = None,

@@ -23,7 +23,7 @@ not given away by its own tail."""
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
-LONGEST_SENTENCE = 500
+MAX_PIECES = 500
 """Word pieces; text of at most 1000 characters that has more is a pasted table, and rejected."""
 
 
