@@ -73,7 +73,7 @@ class WordCounter:
 def class_probability(log_likelihood: float, a: float, k: float) -> float:
     """``η = a · p^k`` of a log-likelihood in nats, at most 0: in (0, a], at least ``MIN_ETA``.
 
-    Source: Wang et al. 2023 (sample-specific debiasing), §2.3; METHOD section 2.
+    Source: Wang et al. 2023 (sample-specific debiasing), §2.3.
     """
     return min(a, max(MIN_ETA, math.exp(max(math.log(a) + k * log_likelihood, -200.0))))
 

@@ -1,4 +1,4 @@
-"""The tables of an embedded data set, as DESIGN.md lays them out."""
+"""The tables of an embedded data set."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

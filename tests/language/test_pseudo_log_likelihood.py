@@ -21,7 +21,7 @@ TEXTS = [
 
 
 def one_pass_a_token(language: MaskedLanguageModel, sentence: str) -> float:
-    """METHOD section 1 as plain loops, in float64, the whole head on every position."""
+    """Salazar et al. 2020, eq. 2, as plain loops, in float64, the whole head on every position."""
     model, tokenizer = language.model, language.tokenizer
     model.double()
     try:

@@ -241,7 +241,7 @@ def score_reports(
         HubError: The model is not here, and the hub cannot be reached.
         WorkError: Another process makes the same output, a worker died, or the disk is full.
 
-    Source: Wang et al. 2023 (sample-specific debiasing), §2.3; METHOD sections 1 and 2.
+    Source: Wang et al. 2023 (sample-specific debiasing), §2.3.
     """
     started = time.monotonic()
     settings = ScoreSettings(

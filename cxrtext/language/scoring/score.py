@@ -107,7 +107,7 @@ def score_sentences_detailed(
         CheckpointError: The model cannot be loaded, or is damaged.
         HubError: The model is not here, and the hub cannot be reached.
 
-    Source: Salazar et al. 2020, eq. 2; Kauf and Ivanova 2023; METHOD section 1.
+    Source: Salazar et al. 2020, eq. 2; Kauf and Ivanova 2023.
     """
     language = open_model(model, device)
     pieces = encode_sentences(language.tokenizer, sentences)
