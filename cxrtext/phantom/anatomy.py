@@ -33,7 +33,7 @@ class Lung:
 class Anatomy:
     """A body laid out on a pixel grid; every array is [size, size]."""
 
-    body: Body  # the body
+    body: Body
     size: int  # pixels along each side
     u: Map  # body coordinate across
     v: Map  # body coordinate down

@@ -23,12 +23,12 @@ class PhantomStudy:
     """One study of the set."""
 
     number: int  # its place in the set, from 0
-    study_id: str  # its id
-    patient_id: str  # its patient's id
+    study_id: str
+    patient_id: str
     split: str  # "train", "val" or "test"
     age: int  # in years
     patient: Patient  # who is drawn: state, sex, view and seeds
-    unchanged: bool  # whether that one showed the same, the lung volume apart
+    unchanged: bool  # whether the study before showed the same, the lung volume apart
     report: Report  # what is written about it
 
 

@@ -30,11 +30,11 @@ class PhantomSummary:
     """What a set holds."""
 
     studies: int  # studies, which is images
-    patients: int  # patients
+    patients: int
     splits: dict[str, int]  # studies by split
     findings: dict[str, int]  # studies with each CheX5 finding
     normal: int  # studies with none of them
-    boxes: int  # boxes
+    boxes: int
     sentences: int  # sentences of FINDINGS and IMPRESSION
     classes: int  # different classes among them
 

@@ -105,7 +105,7 @@ class EtaFit:
     deviance: float  # Poisson deviance of the repeats, summed over the occurrences
     null_deviance: float  # the same for the best constant η
     n_sentences: int  # sentences in the corpus
-    n_distinct: int  # distinct ones
+    n_distinct: int  # distinct sentences
     repeated: int  # distinct ones that occur more than once
 
     @property

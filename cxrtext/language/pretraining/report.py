@@ -140,15 +140,15 @@ class PretrainSummary:
     # Mean cross-entropy of masked word pieces of held-out sentences after each epoch, in
     # nats.
     validation_loss: list[float]
-    # Pseudo-perplexity, a word piece, of a small sample of held-out sentences after each
+    # pseudo-perplexity, a word piece, of a small sample of held-out sentences after each
     # epoch.
     pseudo_perplexity: list[float]
-    perplexity: float  # Pseudo-perplexity of held-out sentences, a word piece, of the result
+    perplexity: float  # pseudo-perplexity of held-out sentences, a word piece, of the result
     coverage: Coverage  # how the training sentences' words fall into pieces
     held_out_coverage: Coverage  # the same of the sentences held out
     fill_mask: list[FillMask]  # what the result puts into the gaps of a few sentences of our own
     resumed_from_step: int  # steps that a run that was stopped had done; 0 otherwise
-    seconds: float  # Wall-clock time of this run
+    seconds: float  # wall-clock time of this run
 
     @property
     def warning(self) -> str | None:

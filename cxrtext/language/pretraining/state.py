@@ -35,7 +35,7 @@ class History:
 
     # Mean cross-entropy of masked word pieces, in nats.
     validation_loss: list[float] = field(default_factory=list)
-    # Pseudo-perplexity a word piece, on a small sample.
+    # pseudo-perplexity a word piece, on a small sample.
     pseudo_perplexity: list[float] = field(default_factory=list)
     # Weights of the epoch of the lowest loss, on the CPU; empty before the first epoch.
     best: dict[str, Tensor] = field(default_factory=dict)

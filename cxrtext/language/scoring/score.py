@@ -27,7 +27,7 @@ Pieces = tuple[int, ...]  # a sentence as word-piece ids, without special tokens
 class SentenceScores:
     """What the language model says of some sentences."""
 
-    log_likelihood: NDArray[np.float64]  # Pseudo-log-likelihoods, in nats, [S]
+    log_likelihood: NDArray[np.float64]  # pseudo-log-likelihoods, in nats, [S]
     n_tokens: NDArray[np.int64]  # word pieces of each, special tokens not counted, [S]
     tokens: list[list[str]]  # the word pieces of each
     # The log-likelihood of each word piece, in nats; each sums to ``log_likelihood``.

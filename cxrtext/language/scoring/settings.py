@@ -88,7 +88,7 @@ class ScoreSummary:
     from_cache: int  # distinct sentences whose score a cache knew
     resumed: int  # distinct sentences whose score was there from a run that was stopped
     rejected: int  # rows and sentences rejected, listed in ``<out>.rejected.csv``
-    seconds: float  # Wall-clock time
+    seconds: float  # wall-clock time
 
 
 def check_precision(precision: str) -> None:
