@@ -102,16 +102,7 @@ class EtaFit:
     k: float  # exponent on the likelihood, at least 0
     log_a_error: float  # standard error of log a, NaN where a or k stopped at the end of its range
     k_error: float  # standard error of k, likewise
-    deviance: float  # Poisson deviance of the repeats, summed over the occurrences
-    null_deviance: float  # the same for the best constant η
-    n_sentences: int  # sentences in the corpus
-    n_distinct: int  # distinct sentences
-    repeated: int  # distinct ones that occur more than once
-
-    @property
-    def explained(self) -> float:
-        """The share of the deviance that the likelihood explains, 0 to 1."""
-        return 1.0 - self.deviance / self.null_deviance if self.null_deviance > 0 else 0.0
+    explained: float  # share of the deviance that the likelihood explains, 0 to 1
 
 
 def check_corpus(log_likelihood: Floats, count: Counts) -> None:
@@ -223,14 +214,6 @@ def fit_class_probability(log_likelihood: Floats, count: Counts) -> EtaFit:
     log_a_error, k_error = _errors(log_p, count, eta) if inside else (math.nan, math.nan)
     total = float(count.sum())
     rate = float(count @ (count - 1.0)) / (total * (total - 1.0))
-    return EtaFit(
-        a=a,
-        k=k,
-        log_a_error=log_a_error,
-        k_error=k_error,
-        deviance=_deviance(count, eta),
-        null_deviance=_deviance(count, np.full_like(eta, rate)),
-        n_sentences=int(count.sum()),
-        n_distinct=len(count),
-        repeated=int((count > 1).sum()),
-    )
+    null = _deviance(count, np.full_like(eta, rate))
+    explained = 1.0 - _deviance(count, eta) / null if null > 0 else 0.0
+    return EtaFit(a, k, log_a_error, k_error, explained)
