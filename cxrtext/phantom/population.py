@@ -29,7 +29,6 @@ from cxrtext.phantom.state import (
     GRADE_SHARE,
     LOBE_PAIRS,
     LOBES,
-    RIBS,
     SIDES,
     VALUES,
     State,
@@ -80,17 +79,12 @@ def _effusion(cardiomegaly: int, edema: tuple[int, str]) -> Floats:
 
 
 def _pneumonia(effusion: tuple[int, int]) -> Floats:
-    prevalence = 0.25 if any(effusion) else 0.20
-    places = [(lobe,) for lobe in LOBES], list(LOBE_PAIRS)
-    weight = {place: 0.76 / (rank + 1.4) for rank, place in enumerate(places[0])}
-    pairs = {place: 0.20 / (rank + 1.4) for rank, place in enumerate(places[1])}
-    return _row(
-        prevalence,
-        [
-            (weight | pairs)[place] * GRADE_SHARE[grade - 1]
-            for grade, place in VALUES["pneumonia"][1:]
-        ],
-    )
+    weight: dict[tuple[str, ...], float] = {
+        (lobe,): 0.76 / (rank + 1.4) for rank, lobe in enumerate(LOBES)
+    }
+    weight |= {pair: 0.20 / (rank + 1.4) for rank, pair in enumerate(LOBE_PAIRS)}
+    shares = [weight[place] * GRADE_SHARE[g - 1] for g, place in VALUES["pneumonia"][1:]]
+    return _row(0.25 if any(effusion) else 0.20, shares)
 
 
 def _pneumothorax(group: int) -> Floats:
@@ -137,20 +131,6 @@ def _drain(effusion: tuple[int, int], pneumothorax: tuple[int, str, str]) -> Flo
     return np.array([1.0 - sum(weights), *weights])
 
 
-def _nodule(group: int) -> Floats:
-    place = {lobe: 1.0 / (rank + 1.4) for rank, lobe in enumerate(LOBES)}
-    grade_share = (0.0, 0.55, 0.31, 0.14)
-    weights = [grade_share[grade] * place[lobe] for grade, lobe in VALUES["nodule"][1:]]
-    return _row((0.018, 0.045, 0.065)[group], weights)
-
-
-def _fracture(group: int) -> Floats:
-    rank = {rib: 1.0 / (place + 1.5) for place, rib in enumerate(RIBS)}
-    side_share = {"right": 0.48, "left": 0.52}
-    weights = [side_share[side] * rank[rib] for side, rib in VALUES["fracture"][1:]]
-    return _row((0.02, 0.035, 0.055)[group], weights)
-
-
 def _volume(group: int, emphysema: int) -> Floats:
     if emphysema:
         high = (0.0, 0.75, 1.0)[emphysema]
@@ -167,8 +147,6 @@ _ROWS: dict[str, Callable[..., Floats]] = {
     "line": _line,
     "drain": _drain,
     "pneumothorax": _pneumothorax,
-    "nodule": _nodule,
-    "fracture": _fracture,
     "volume": _volume,
 }
 

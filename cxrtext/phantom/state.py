@@ -172,6 +172,10 @@ AXES: dict[str, Axis] = {
     ),
     "nodule": Axis(
         values=((0, ""), *((g, lobe) for lobe in LOBES for g in (1, 2, 3))),
+        prevalence=(0.018, 0.045, 0.065),
+        weights=[
+            s * (1.0 / (rank + 1.4)) for rank in range(len(LOBES)) for s in (0.55, 0.31, 0.14)
+        ],
         finding="Lung Lesion",
         parts=lambda value: value[1:],
         labels=("Lung Opacity",),
@@ -237,6 +241,8 @@ AXES: dict[str, Axis] = {
     ),
     "fracture": Axis(
         values=(("", 0), *((side, rib) for side in SIDES for rib in RIBS)),
+        prevalence=(0.02, 0.035, 0.055),
+        weights=[s * (1.0 / (r + 1.5)) for s in (0.48, 0.52) for r in range(len(RIBS))],
         finding="Fracture",
         parts=lambda value: value[:1],
         stays=True,
