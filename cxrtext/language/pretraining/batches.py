@@ -33,11 +33,7 @@ class HeldOutSplit:
 
 
 def hold_out(reports: Path, corpus: Corpus, seed: int) -> HeldOutSplit:
-    """Hold out some studies at random.
-
-    Raises:
-        DataError: There are fewer than two reports with text.
-    """
+    """Hold out some studies at random (DataError for fewer than two with text)."""
     studies = [[sentence.sentence for sentence in study] for study in corpus.studies if study]
     if len(studies) < 2:
         raise DataError(f"{reports}: one report with text is too little to train on")

@@ -45,11 +45,7 @@ class ScoreSettings:
     tokens: Path | None
 
     def check(self) -> None:
-        """Refuse what is out of range before any work is done.
-
-        Raises:
-            ConfigError: Something is.
-        """
+        """Refuse what is out of range before any work is done (ConfigError)."""
         if not 0.0 < self.a < 1.0:
             raise ConfigError(f"a is {self.a:g}; it must lie between 0 and 1")
         if not 0.0 <= self.k < float("inf"):
@@ -104,11 +100,7 @@ def check_variant(variant: str) -> None:
 
 
 def check_paths(reports: Path | str, out: Path | TextIO, tokens: Path | None) -> None:
-    """Refuse outputs that are no tables, or would replace the input or each other.
-
-    Raises:
-        DataError: One does.
-    """
+    """Refuse outputs that are no tables, or would replace the input or each other (DataError)."""
     for path in (out, tokens):
         if not isinstance(path, Path):
             continue
