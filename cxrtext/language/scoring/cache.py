@@ -148,11 +148,7 @@ class ScoreCache:
 
 
 def damaged_scores(path: Path) -> int:
-    """How many rows of a cache are not what was written; reads those of every model.
-
-    Raises:
-        DataError: The file cannot be read as a cache.
-    """
+    """How many rows of a cache, of any model, are not what was written (DataError for no cache)."""
     try:
         base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
