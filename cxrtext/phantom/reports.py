@@ -47,11 +47,7 @@ class Report:
         yield "impression", self.impression
 
     def evidence(self, finding: str, part: str) -> str:
-        """The sentence that says most of a finding at a place.
-
-        Raises:
-            LookupError: No sentence speaks of it.
-        """
+        """The sentence that says most of a finding at a place (LookupError where none does)."""
         for _, statements in self.sections():
             for statement in statements:
                 if (finding, part) in statement.shows:

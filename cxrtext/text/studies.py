@@ -13,11 +13,7 @@ DESCRIPTIVE_SECTIONS = ("findings", "impression", "conclusion", "findings and im
 
 
 def check_sections(sections: Sequence[str]) -> frozenset[str]:
-    """Return section names as a set, in lower case.
-
-    Raises:
-        ConfigError: A name is not that of a section.
-    """
+    """Return section names as a set, in lower case (ConfigError for a name of no section)."""
     names = frozenset(" ".join(name.lower().split()) for name in sections)
     unknown = sorted(names - set(SECTIONS))
     if unknown:

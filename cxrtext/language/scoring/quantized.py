@@ -257,11 +257,7 @@ def _calibrate(model: BertForMaskedLM, special: SpecialIds) -> Ranges:
 
 
 def make_quantized_network(model: BertForMaskedLM, special: SpecialIds) -> MaskedNetwork:
-    """Arrange a model for inference in integers.
-
-    Raises:
-        ConfigError: The device multiplies no integers, or not exactly.
-    """
+    """Arrange a model for inference in integers (ConfigError where a device has no exact ones)."""
     if model.device.type != "cpu" or not can_quantize():
         raise ConfigError(
             "int8 needs a CPU with oneDNN's integer products, and this is none; "

@@ -116,11 +116,7 @@ def score_sentences_detailed(
 
 
 def encode_sentences(tokenizer: BertTokenizer, sentences: Sequence[str]) -> list[Pieces]:
-    """Turn sentences into word pieces, each of at least one.
-
-    Raises:
-        DataError: A sentence has no word piece in it.
-    """
+    """Turn sentences into word pieces, each of at least one (DataError for one without)."""
     pieces = encode_pieces(tokenizer, sentences)
     for number, sentence in enumerate(pieces):
         if not sentence:

@@ -69,11 +69,7 @@ def ranges(total: int, size: int) -> Iterator[slice]:
 def build_network(
     model: BertForMaskedLM, special: SpecialIds, precision: Precision
 ) -> MaskedNetwork:
-    """Arrange a model for scoring.
-
-    Raises:
-        ConfigError: The precision is unknown, or not to be had on the model's device.
-    """
+    """Arrange a model for scoring (ConfigError for a precision that is not to be had)."""
     check_precision(precision)
     if precision == "float16" and model.device.type == "cpu":
         raise ConfigError("float16 is for GPUs; on a CPU take bfloat16 or int8")
@@ -108,11 +104,7 @@ def open_model(
 
 
 class Scorer:
-    """A language model ready to score.
-
-    Raises:
-        ConfigError: The precision or variant is unknown, or not to be had on the device.
-    """
+    """A language model ready to score (ConfigError for a variant or precision not to be had)."""
 
     def __init__(
         self,

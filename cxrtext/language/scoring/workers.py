@@ -106,11 +106,7 @@ def score_here(scorer: Scorer, groups: Iterable[Group]) -> Iterator[Scores]:
 def model_for_workers(
     model: str | Path | MaskedLanguageModel, language: MaskedLanguageModel
 ) -> str | Path:
-    """Return where workers load the model from.
-
-    Raises:
-        ConfigError: It was loaded by the caller, or is not on the CPU.
-    """
+    """Where workers load the model (ConfigError where it is loaded, or not on the CPU)."""
     if isinstance(model, MaskedLanguageModel) or language.model.device.type != "cpu":
         raise ConfigError("several workers need a model's folder or hub id, and the CPU")
     return model

@@ -72,11 +72,7 @@ class _Slots(dict[str, str]):
 
 
 def expand(generator: np.random.Generator, template: str, **slots: str) -> str:
-    """Settle a template's slots and choices, and leave the rest as it is.
-
-    Raises:
-        KeyError: A slot is neither given nor a common word.
-    """
+    """Settle a template's slots and choices, leave the rest (KeyError for an unknown slot)."""
     text = template.format_map(_Slots(generator, slots)) if "{" in template else template
     while "[" in text:
         text = _INNERMOST.sub(lambda match: choose(generator, match[1].split("|")), text)
