@@ -23,7 +23,7 @@ RESEARCH = "Research use only; not a medical device."
 COLORS = (
     "#0072b2", "#d55e00", "#009e73", "#b0447f", "#a67c00", "#3a9bd4", "#5b5b5b", "#8c564b",
 )  # fmt: skip
-"""Of the series of a figure; they can be told apart by the color-blind."""
+"""Of the series of a figure; the color-blind can tell them apart."""
 
 DENSE = 7
 """Columns from which on intervals stand below their figures."""

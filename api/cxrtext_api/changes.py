@@ -30,42 +30,30 @@ if TYPE_CHECKING:
 WAIT_S = 2.0
 """How long a request queues while another process writes the index."""
 
-
 ALIKE = 0.99
 """Cosine of the mean regions below which two images cannot be the same."""
 
-
 SAME_AMONG = 3
-
 
 NEW_COLUMNS = 16
 """Columns that one image may bring to the index."""
 
-
 SPARE_COLUMNS = 100
 """Columns of the index that images added over HTTP leave to the tables of its operator."""
 
-
 TAKEN = "An image of this id is in the index; send replace=true to put this one in its place."
-
-
 SAME = "The same pixels are in the index under another id; send replace=true to add them again."
-
-
 LOCKED = "Another process is writing the index; try again in a moment."
-
 
 NO_COLUMNS = (
     "metadata: the index has no room for columns that are new to it; leave them out, or delete the "
     "images that have others"
 )
 
-
 MANY_COLUMNS = (
     f"metadata: more than {NEW_COLUMNS} columns are new to the index; leave some out, or have them "
     "indexed from a table first"
 )
-
 
 NOT_YOURS = (
     "study_id: the index has images of this study that another key added; a key that may not read "
@@ -117,7 +105,7 @@ def picture_of(embedded: "EmbeddedImage", pixels: Pixels) -> Picture:
 def check_new(service: "Service", name: str, picture: Picture, caller: Caller) -> None:
     """Refuse an image whose id or pixels the index holds.
 
-    Of pixels only a caller that may read is told.
+    Of pixels only a caller that may read learns.
 
     Raises:
         Refusal: It does.
@@ -139,10 +127,7 @@ def check_new(service: "Service", name: str, picture: Picture, caller: Caller) -
 
 
 def rows_of(
-    service: "Service",
-    name: str,
-    image: "EmbeddedImage",
-    said: Sequence[tuple[str, str, int, str]],
+    service: "Service", name: str, image: "EmbeddedImage", said: Sequence[tuple[str, str, int, str]]
 ) -> Rows:
     """What the index keeps of an image and of its study's sentences."""
     snapshot = _index_for(service, name).snapshot

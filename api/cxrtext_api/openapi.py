@@ -37,10 +37,7 @@ def describe(app: FastAPI, *, wants_keys: bool) -> dict[str, Any]:
     Keys are described only where callers need one.
     """
     description = get_openapi(
-        title=app.title,
-        version=app.version,
-        description=app.description,
-        routes=app.routes,
+        title=app.title, version=app.version, description=app.description, routes=app.routes
     )
     for path, methods in description["paths"].items():
         for method, route in methods.items():

@@ -29,16 +29,11 @@ from cxrtext_api.runtime.scope import Busy, NotReady
 
 PROBLEM_TYPE = "application/problem+json"
 
-
 REQUEST_ID = "cxrtext_api.request_id"
 """Key of the request's id in the ASGI scope."""
 
-
 RETRY_SECONDS = 2
-
-
 _log = logging.getLogger("cxrtext_api")
-
 
 DETAILS = {
     400: "The request could not be read; check its form fields and their encoding.",
@@ -50,7 +45,7 @@ DETAILS = {
     409: "That is there already.",
     413: "The request is larger than this server takes.",
     415: "The body is of a kind that this address does not take; /docs lists the routes.",
-    422: "The input is wrong; the detail says what to mend.",
+    422: "The input is wrong; the detail says what to fix.",
     429: "This key asks more often than it may; wait as long as Retry-After says.",
     431: "The request has more headers than this server takes.",
     500: "Something went wrong in the server; its log has the details under this id.",
@@ -60,8 +55,6 @@ DETAILS = {
 """What a status means here."""
 
 _RETRY = {"Retry-After": str(RETRY_SECONDS)}
-
-
 HELD = "Another process is writing the index; try again in a moment."
 
 

@@ -1,4 +1,4 @@
-"""What the server is told: plain values, read from nowhere by themselves."""
+"""What the server is given: plain values, read from nowhere by themselves."""
 
 import ipaddress
 from pathlib import Path
@@ -37,7 +37,7 @@ class Settings(BaseModel):
         body_seconds: How long its body may take to arrive.
         request_seconds: How long an answer may take.
         keep_alive_seconds: How long an idle connection is kept.
-        drain_seconds: How long the server still answers after it was told to stop, with
+        drain_seconds: How long the server still answers after it was asked to stop, with
             ``/readyz`` already saying no, so that a load balancer can turn away.
         shutdown_seconds: How long accepted requests may then take to end.
         readers: Processes that decode images.

@@ -2,7 +2,7 @@
 
 A parameter says in its type what it is to be: ``Annotated[Path, typer.Option(), CHECKPOINT]``.
 :func:`checked` looks at all of them before the command begins.  What only the work itself can find
-out, such as a damaged row of a table, is told by the library as it comes to it.
+out, such as a damaged row of a table, is reported by the library as it comes to it.
 """
 
 import inspect
@@ -212,9 +212,9 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
 def _kinds_of(command: Callable[..., None]) -> dict[str, Kind]:
     kinds = {}
     for name, parameter in inspect.signature(command).parameters.items():
-        told = [one for one in get_args(parameter.annotation) if isinstance(one, Kind)]
-        if told:
-            kinds[name] = told[0]
+        found = [one for one in get_args(parameter.annotation) if isinstance(one, Kind)]
+        if found:
+            kinds[name] = found[0]
         elif "Path" in str(get_args(parameter.annotation)[:1] or parameter.annotation):
             raise TypeError(f"{command.__name__}: {name}: a path says what it is to be")
     return kinds

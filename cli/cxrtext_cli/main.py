@@ -83,8 +83,7 @@ def _version(wanted: bool) -> None:
 def _root(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[  # noqa: ARG001 - its callback does the work
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     if debug:
@@ -110,7 +109,7 @@ def main() -> None:
     except SystemExit as end:
         # typer makes this of an interrupt.
         if end.code == STOPPED:
-            typer.echo("stopped; run the same command again to go on", err=True)
+            typer.echo("stopped; run the same command again to resume", err=True)
         raise
     except BrokenPipeError:
         # The reader of our output went away, as `head` does.

@@ -11,29 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-
 Score = Annotated[float, Field(ge=-1.001, le=1.001, description="A similarity, in [-1, 1].")]
-
-
 Probability = Annotated[float, Field(ge=0, le=1)]
-
-
 Count = Annotated[int, Field(ge=0)]
-
-
 Fingerprint = Annotated[str, Field(description="The model that answered.")]
-
-
 Pair = tuple[Finite, Finite]
-
-
 Quad = tuple[Finite, Finite, Finite, Finite]
-
-
 Grid = Annotated[list[list[Score]], Field(description="Region scores, rows from the top.")]
-
-
 FINGERPRINT = "770cc71e3be6cbaaa19a9d16751f7551ff122363903017e0fc0983bf1f0889e7"
 
 
@@ -133,7 +117,7 @@ class IndexInfo(Answer):
 
 
 class MeasuredFinding(Answer):
-    """How well a finding was told on images that the model did not see."""
+    """How well a finding was detected on images that the model did not see."""
 
     auc: Annotated[Probability, Field(description="Area under the ROC curve.")]
     low: Annotated[Probability, Field(description="Lower end of its 95 % interval.")]
@@ -237,12 +221,10 @@ IMAGE: dict[str, Any] = {
     "metadata": {"view": "PA", "age": "61"},
 }
 
-
 DETAIL: dict[str, Any] = {
     **IMAGE,
     "report": [{"section": "findings", "sentence": "The heart is enlarged."}],
 }
-
 
 HIT: dict[str, Any] = {**IMAGE, "score": 0.58, "labels": {"Pneumothorax": 0.71}}
 
@@ -350,13 +332,8 @@ class Deleted(Answer):
 # --- questions about an image, the archive or a text ---
 
 FINDING: dict[str, Any] = {"finding": "Pneumothorax", "probability": 0.71, "score": 0.895}
-
-
 BOXES: list[dict[str, Any]] = [{"bbox": [1250, 1528, 1250, 1250], "score": 0.6}]
-
-
 PLACE: dict[str, Any] = {"region": [0, 278, 2500, 2500], "width": 2500, "height": 3056}
-
 
 SENTENCE: dict[str, Any] = {
     "section": "findings",
@@ -400,7 +377,7 @@ class Classification(Answer):
 
 
 class Box(Answer):
-    """A group of neighbouring regions above the threshold."""
+    """A group of neighboring regions above the threshold."""
 
     bbox: Annotated[Quad, Field(description="x, y, width, height, in original pixels.")]
     score: Annotated[Score, Field(description="Highest region score in it.")]
@@ -429,7 +406,7 @@ class Grounded(Answer):
     ]
     width: int
     height: int
-    peak: Annotated[Pair, Field(description="x and y of the best region's centre.")]
+    peak: Annotated[Pair, Field(description="x and y of the best region's center.")]
     threshold: Annotated[Score, Field(description="From this on a region counts for the boxes.")]
     boxes: list[Box]
 
@@ -459,7 +436,7 @@ class SupportedSentence(Answer):
         Field(ge=0, le=100, description="Percentile of the score among the reference images."),
     ]
     verdict: Literal["supported", "weak", "unsupported"] | None
-    peak: Annotated[Pair, Field(description="x and y of the best region's centre.")]
+    peak: Annotated[Pair, Field(description="x and y of the best region's center.")]
     threshold: Annotated[Score, Field(description="From this on a region counts for the boxes.")]
     grid: Grid
     boxes: list[Box]

@@ -228,7 +228,7 @@ class Service:
         return tokens_a_turn(int(text["num_hidden_layers"]) * (4 * wide**2 + 2 * wide * inner))
 
     def text_tokens(self, sentences: Sequence[str]) -> int:
-        """Tokens that sentences have at most, told without a tokenizer."""
+        """Tokens that sentences have at most, counted without a tokenizer."""
         most = self.model.spec.max_tokens
         return sum(min(most, len(sentence) + 2) for sentence in sentences)
 

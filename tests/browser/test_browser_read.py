@@ -96,7 +96,7 @@ def test_the_heatmap_is_what_the_api_says(visit: Any, url: str) -> None:
 
     two = find(page, "Right pneumothorax.")
     assert len({plain, one, two}) == 3
-    page.select_option("#colours", "viridis")
+    page.select_option("#colors", "viridis")
     assert picture(page) != two
     page.click("#toggle-heat")
     page.click("#toggle-boxes")

@@ -26,7 +26,7 @@ def scored(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> Scored:
-    """Scores a table; gives its sentences, what was set aside, and what was said."""
+    """Scores a table; gives its sentences, what was rejected, and what was said."""
 
     def run(content: bytes, *options: str) -> tuple[list[Sentence], list[tuple[str, str]], str]:
         path, out = tmp_path / "reports.csv", tmp_path / "out.csv"
@@ -40,7 +40,7 @@ def scored(
         if rejected.exists():
             with rejected.open(newline="") as handle:
                 listed = [(row["item"], row["reason"]) for row in csv.DictReader(handle)]
-            assert f"set aside: {len(listed)}, in {rejected}" in done.stdout
+            assert f"rejected: {len(listed)}, in {rejected}" in done.stdout
         assert "Traceback" not in done.stderr
         for text in (done.stdout, done.stderr, caplog.text, str(listed)):
             assert CANARY not in text

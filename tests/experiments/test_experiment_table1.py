@@ -208,7 +208,7 @@ def test_stopped_at_any_moment_it_goes_on(copy: Path, number: signal.Signals) ->
     assert code == (-signal.SIGKILL if number == signal.SIGKILL else 130), said
     if number != signal.SIGKILL:
         assert free(run / "lock")  # the run had ended first
-        assert "run the same command again to go on" in said
+        assert "run the same command again to resume" in said
         assert "Traceback" not in said
     outcome = again(copy)
     assert outcome.failed == ()

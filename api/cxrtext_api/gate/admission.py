@@ -15,43 +15,28 @@ from cxrtext_api.settings import Settings
 
 OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
 
-
 OPEN_PREFIX = "/web/"
 """Addresses that want no key: nothing under them is about a patient."""
 
-
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
-
-
 JSON = ("application/json",)
-
 
 JSON_PATHS = frozenset({"/v1/score-text"})
 """Addresses that take JSON; the others take forms."""
 
-
 MAX_HEADERS = 100
-
-
 MAX_HEADER_BYTES = 16 * 1024
-
-
 CLOSE = {"Connection": "close"}
-
-
 PORTS = {"http": 80, "https": 443}
-
 
 FROM_HERE = frozenset({"same-origin", "none"})
 """What a browser says of requests by this server's own page, and by its user."""
-
 
 _HOST = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?|\[(?P<address>[0-9A-Fa-f:.]+)\])"
     r"(?::(?P<port>[0-9]{1,5}))?",
     re.ASCII,
 )
-
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 

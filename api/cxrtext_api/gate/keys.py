@@ -31,17 +31,12 @@ KEYS_FILE_VARIABLE = "CXRTEXT_API_KEYS_FILE"
 CALLER = "cxrtext.caller"
 """Key of the :class:`Caller` in the ASGI scope."""
 
-
 READ, WRITE, METRICS = "read", "write", "metrics"
-
 
 SCOPES = frozenset({READ, WRITE, METRICS})
 """What a key may do: ask, change the index, read the metrics (which ``read`` may too)."""
 
-
 ScopeName = Literal["read", "write", "metrics"]
-
-
 MAX_FILE_BYTES = 2**20
 HEADER = "# Keys of cxrtext: NAME SCOPES SHA256 [LAST-DAY]; made by `cxrtext keys add`.\n"
 CHECK_SECONDS = 1.0
@@ -229,7 +224,7 @@ def _rewriting(path: Path) -> Iterator[list[str]]:
 class KeyRing:
     """Knows callers by their keys; the file of keys is read anew when it changes.
 
-    A new file that cannot be read leaves the keys as they were and is told once.  One without a
+    A new file that cannot be read leaves the keys as they were and is logged once.  One without a
     key is taken at its word and shuts everybody out.
 
     Args:

@@ -35,20 +35,16 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
-
 SHARED_HEADERS = ("Content-Disposition", "Location", "Retry-After", "X-Request-ID", "X-Total")
 """Headers that a page of another site may read, where such are let in."""
 
 ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """Addresses that answer however much the server has to do."""
 
-
 DRAIN_BYTES = 2**23
-
 
 DRAIN_SECONDS = 3.0
 """How far a body that is not wanted is read on, so that a proxy that sends it sees the answer."""
-
 
 IMAGES = "/v1/images/"
 

@@ -7,15 +7,7 @@ import traceback
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-FIELDS = (
-    "request_id",
-    "method",
-    "route",
-    "status",
-    "duration_ms",
-    "request_bytes",
-    "key_id",
-)
+FIELDS = ("request_id", "method", "route", "status", "duration_ms", "request_bytes", "key_id")
 """What a line may say besides its message; everything else is left out."""
 
 OURS = ("cxrtext_api", "cxrtext", "uvicorn")

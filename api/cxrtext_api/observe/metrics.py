@@ -17,14 +17,8 @@ from prometheus_client import (
 )
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
-
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
-
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -49,7 +43,7 @@ class Metrics:
         self.ready = self._gauge("ready", "1 when questions are answered.")
         self.writes = self._gauge("writes", "0 when nothing can be kept on the disk.")
         self.model = self._gauge(
-            "model_info", "1; the labels tell the model.", "fingerprint", "version"
+            "model_info", "1; the labels name the model.", "fingerprint", "version"
         )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -89,7 +83,7 @@ class Metrics:
         self.errors.labels(kind).inc()
 
     def describe_model(self, about: dict[str, Any], version: str) -> None:
-        """Note what is loaded, as :meth:`cxrtext.service.Service.describe` tells it."""
+        """Note what is loaded, as :meth:`cxrtext.service.Service.describe` says it."""
         self.model.labels(str(about.get("fingerprint", "")), version).set(1)
         self.images.set(about.get("images", 0))
         self.sentences.set(about.get("sentences", 0))

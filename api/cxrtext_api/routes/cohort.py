@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters that make a spreadsheet take a text for a formula."""
 
-
 FIRST = ("score", "image", "study_id", "patient_id", "split")
 
 

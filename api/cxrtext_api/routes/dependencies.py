@@ -75,7 +75,8 @@ class ChosenImage:
 
 
 UploadFileField = Annotated[
-    UploadFile | None, File(description="A radiograph: PNG, JPEG or DICOM, told by content.")
+    UploadFile | None,
+    File(description="A radiograph: PNG, JPEG or DICOM, detected from the content."),
 ]
 ImageId = Annotated[
     str | None,
@@ -107,7 +108,6 @@ async def _one_image(image: AnyImageDep) -> ChosenImage:
 
 
 ImageDep = Annotated[ChosenImage, Depends(_one_image)]
-
 
 GUARDED: list[Any] = [
     Security(HTTPBearer(auto_error=False, description="A key, where the server wants one.")),

@@ -15,21 +15,13 @@ if TYPE_CHECKING:
     from cxrtext.service import Service
 
 JSON = "application/json"
-
-
 PNG = "image/png"
-
-
 CSV = "text/csv"
-
-
 MAX_REPORT_CHARACTERS = 20_000
 
 # --- numbers, which come as text: written as numbers are, and no other way ---
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
-
-
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,20}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?")
 
 
@@ -49,19 +41,12 @@ WHOLE = BeforeValidator(_whole)
 """Takes 10, and neither 10.0 nor 1_0, which Python would take too.  It stands behind bounds, else
 the API's description does not have them."""
 
-
 DECIMAL = BeforeValidator(_decimal)
 """Takes 0.5, 1 and 5e-1, and neither 1_0 nor infinity."""
 
-
 MIN_SIDE = 32
-
-
 MAX_SIDE = 4096
-
-
 DEFAULT_SIDE = 1536
-
 
 Side = Annotated[
     int,
@@ -71,7 +56,6 @@ Side = Annotated[
     Query(description="Longest side of the picture, in pixels."),
 ]
 
-
 Threshold = Annotated[
     float | None,
     Ge(-1),
@@ -79,19 +63,14 @@ Threshold = Annotated[
     DECIMAL,
     Form(
         description="From this score on a region counts for the boxes; by default halfway between "
-        "the mean and the maximum.",
+        "the mean and the maximum."
     ),
 ]
-
 
 # --- filters, checked before anything is computed ---
 
 MAX_WHERE = 10_000
-
-
 WHERE = "A filter over the columns of GET /v1/columns, such as: age > 60 and sex = 'F'."
-
-
 _QUOTED = re.compile(r"(?:, found|: no column) '.*'(?=$|; there are )", re.DOTALL)
 
 

@@ -65,7 +65,7 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
         raise HTTPException(404)
     measured: Metrics = request.app.state.metrics
     try:
-        # What a writer holds is told as it was seen last.
+        # Of an index that a writer holds, what was seen last is given.
         with suppress(TimeoutError, CxrTextError):
             async with asyncio.timeout(LOOK_SECONDS):
                 await resources.see_index(now=True)

@@ -33,10 +33,8 @@ router = APIRouter(prefix="/v1", dependencies=GUARDED)
 MAX_FINDING_CHARACTERS = 200
 
 FindingName = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_FINDING_CHARACTERS),
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_FINDING_CHARACTERS)
 ]
-
 
 PromptsForm = Annotated[
     str | None,
@@ -46,16 +44,13 @@ PromptsForm = Annotated[
     ),
 ]
 
-
 Sentence = Annotated[
     str, Form(description="What to look for.", examples=["Left pleural effusion."])
 ]
 
-
 Accept = Annotated[
     str, Header(description="image/png for a picture of the heatmap instead of numbers.")
 ]
-
 
 Report = Annotated[
     str,

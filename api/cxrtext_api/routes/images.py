@@ -9,15 +9,7 @@ from cxrtext.client.models import Column, Columns, ImageDetail, ImagePage
 from cxrtext.images import to_uint8
 from cxrtext_api.routes.answers import detail_of, image_of
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
-from cxrtext_api.routes.fields import (
-    DEFAULT_SIDE,
-    MAX_WHERE,
-    PNG,
-    WHERE,
-    WHOLE,
-    Side,
-    check_where,
-)
+from cxrtext_api.routes.fields import DEFAULT_SIDE, MAX_WHERE, PNG, WHERE, WHOLE, Side, check_where
 from cxrtext_api.routes.pictures import draw_image
 
 if TYPE_CHECKING:
@@ -27,17 +19,9 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED)
 
 MAX_PAGE = 200
-
-
 MAX_OFFSET = 2**40
-
-
 Offset = Annotated[int, Ge(0), Le(MAX_OFFSET), WHOLE, Query(description="How many to skip.")]
-
-
 Limit = Annotated[int, Ge(1), Le(MAX_PAGE), WHOLE, Query(description="How many to list.")]
-
-
 Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, examples=["age > 60"])]
 
 

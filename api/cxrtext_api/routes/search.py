@@ -43,28 +43,13 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/v1", tags=["questions"], dependencies=GUARDED)
 
 MAX_RESULTS = 1000
-
-
 MAX_OFFSET = 10_000
-
-
 MAX_QUERIES = 16
-
-
 MAX_PATIENTS = 64
-
-
 Target = Literal["images", "sentences"]
-
-
 Unique = Literal["patient", "study", "picture"]
-
-
 Mode = Literal["auto", "exact", "fast"]
-
-
 UNLIKE = "The image is unlike every indexed image; is it a chest radiograph?"
-
 
 Accept = Annotated[
     str, Header(description="text/csv for the images as a table instead of JSON; of images only.")
@@ -112,11 +97,7 @@ async def _search_form(
         ),
     ] = [],  # noqa: B006
     image_weight: Annotated[
-        float,
-        Ge(0),
-        Le(1),
-        DECIMAL,
-        Form(description="Weight of an image beside sentences."),
+        float, Ge(0), Le(1), DECIMAL, Form(description="Weight of an image beside sentences.")
     ] = 0.5,
     k: Annotated[int, Ge(1), Le(MAX_RESULTS), WHOLE, Form(description="How many to find.")] = 10,
     offset: Annotated[
@@ -125,11 +106,7 @@ async def _search_form(
     target: Annotated[Target, Form(description="What to find.")] = "images",
     where: Annotated[str | None, Form(max_length=MAX_WHERE, description=WHERE)] = None,
     min_score: Annotated[
-        float | None,
-        Ge(-2),
-        Le(2),
-        DECIMAL,
-        Form(description="Leave out what scores less."),
+        float | None, Ge(-2), Le(2), DECIMAL, Form(description="Leave out what scores less.")
     ] = None,
     unique: Annotated[
         Unique | None, Form(description="One result a patient, a study or a picture.")
@@ -213,7 +190,7 @@ async def search(
     so that there are ``k`` results wherever the index has them.
     """
     service = session.service
-    _ = service.archive  # told before an image is read
+    _ = service.archive  # refused before an image is read
     if form.queries or form.without:
         await session.ensure_embedded([*form.queries, *form.without])
     embedded = None if form.image is None else await form.image.embedded()

@@ -17,12 +17,7 @@ from cxrtext.text import study_sentences
 from cxrtext_api import changes
 from cxrtext_api.gate.keys import CALLER, READ, Caller
 from cxrtext_api.observe.audit import SUBJECTS, add_subjects
-from cxrtext_api.routes.dependencies import (
-    GUARDED,
-    MAX_ID_CHARACTERS,
-    SessionDep,
-    problems,
-)
+from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
 from cxrtext_api.routes.fields import MAX_REPORT_CHARACTERS
 from cxrtext_api.routes.images import detail
 from cxrtext_api.runtime.resources import Session
@@ -30,29 +25,15 @@ from cxrtext_api.runtime.resources import Session
 router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED)
 
 MAX_ID = 200
-
-
 MAX_ENTRIES = 64
-
-
 MAX_NAME = 64
-
-
 MAX_VALUE = 500
-
-
 MAX_METADATA = 50_000
-
-
 _PART = "[A-Za-z0-9_][A-Za-z0-9._-]*"
-
-
 IMAGE_ID = re.compile(rf"{_PART}(?:/{_PART})*")
-
 
 NAME = re.compile(r"[A-Za-z0-9_.:-]+")
 """Names of studies and patients: DICOM's UIDs and common numbering fit."""
-
 
 RESERVED = frozenset(
     {"image", "image_id", "study_id", "patient_id", "split", "height", "width", "score"}
@@ -60,20 +41,17 @@ RESERVED = frozenset(
 )
 """Names that metadata must not have: the catalogue's own columns, and those of a report."""
 
-
 Split = Literal["train", "val", "test"]
 MAX_DELETED = 1000
-
-
 Ids = Annotated[list[str], Query(max_length=MAX_DELETED, description="An image; repeatable.")]
-
-
 Studies = Annotated[list[str], Query(max_length=MAX_DELETED, description="A study; repeatable.")]
 
 
 async def _new_image_form(
     session: SessionDep,
-    image: Annotated[UploadFile, File(description="PNG, JPEG or DICOM, told by content.")],
+    image: Annotated[
+        UploadFile, File(description="PNG, JPEG or DICOM, detected from the content.")
+    ],
     image_id: Annotated[
         str | None,
         Form(
@@ -100,8 +78,7 @@ async def _new_image_form(
         ),
     ] = None,
     report: Annotated[
-        str | None,
-        Form(max_length=MAX_REPORT_CHARACTERS, description="Its study's report."),
+        str | None, Form(max_length=MAX_REPORT_CHARACTERS, description="Its study's report.")
     ] = None,
     replace: Annotated[
         bool, Form(description="Whether it may take the place of one of the same id.")
@@ -138,10 +115,7 @@ def _uploads(session: Session) -> Path:
     responses={
         201: {
             "headers": {
-                "Location": {
-                    "description": "The image's address.",
-                    "schema": {"type": "string"},
-                }
+                "Location": {"description": "The image's address.", "schema": {"type": "string"}}
             }
         },
         **problems(404, 409, 422),
@@ -153,11 +127,11 @@ async def add_image(
     """Embed an image and add it to the index, where the next search finds it.
 
     Its pixels are kept as an 8-bit PNG, windowed and upright; whatever else the file held, such
-    as a patient's name, is not.  A key that may not read is told of nothing but what it sent.
+    as a patient's name, is not.  A key that may not read gets nothing back but what it sent.
     """
     uploads, service = _uploads(session), session.service
     caller: Caller = request.scope[CALLER]
-    _ = service.index  # told before the image is decoded
+    _ = service.index  # refused before the image is decoded
     embedded, pixels = await session.uploads.embed_whole(session, service, form.data)
     picture = await session.read(changes.picture_of, embedded, pixels)
     name = form.image_id or picture.name

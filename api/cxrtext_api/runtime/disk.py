@@ -12,9 +12,7 @@ from cxrtext.errors import DiskError, kind_of
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 """No space left, a quota used up, a file system that may only be read, a limit on files' sizes."""
 
-
 NEEDED_BYTES = 2**20
-
 
 CHECK_SECONDS = 10.0
 """How long what was found is taken to be so."""
@@ -44,8 +42,8 @@ def place_of(error: BaseException) -> str:
     if said:
         named = f"{said[-1].filename}: " if said[-1].filename else ""
         return f"{named}{said[-1].strerror}"
-    told = [str(one) for one in _chain(error) if isinstance(one, DiskError | sqlite3.Error)]
-    return told[0] if told else type(error).__name__
+    others = [str(one) for one in _chain(error) if isinstance(one, DiskError | sqlite3.Error)]
+    return others[0] if others else type(error).__name__
 
 
 class Disk:

@@ -26,10 +26,8 @@ Result = TypeVar("Result")
 TURN_SECONDS = 0.01
 """How long work that pauses goes on before others have their turn."""
 
-
 REST = 4
 """Work that has time rests so many times as long as its last turn took, where questions come."""
-
 
 Outcome = tuple[Any, BaseException | None]
 """A result, or why there is none."""
@@ -119,12 +117,7 @@ class Engine:
         return result
 
     async def do(
-        self,
-        scope: RequestScope,
-        batch: Batch[Item, Result],
-        item: Item,
-        *,
-        has_time: bool = False,
+        self, scope: RequestScope, batch: Batch[Item, Result], item: Item, *, has_time: bool = False
     ) -> Result:
         """Do an item together with what else of its kind waits."""
         if not has_time:
@@ -212,11 +205,11 @@ class Engine:
                 next(job.item)
         except StopIteration as end:
             result, done = end.value, True
-        except Exception as error:  # noqa: BLE001 - told to whom it concerns
+        except Exception as error:  # noqa: BLE001 - raised where it was asked for
             failure, done = error, True
         job.seconds += time.perf_counter() - begun
         if done:
-            self._tell([job], [(result, failure)], job.seconds)
+            self._settle([job], [(result, failure)], job.seconds)
         elif job.future.cancelled():
             job.item.close()
         else:
@@ -226,21 +219,21 @@ class Engine:
     def _do(self, jobs: list[_Job]) -> None:
         begun = time.perf_counter()
         outcomes = _do_together(jobs[0].batch, [job.item for job in jobs])
-        self._tell(jobs, outcomes, time.perf_counter() - begun)
+        self._settle(jobs, outcomes, time.perf_counter() - begun)
 
-    def _tell(self, jobs: list[_Job], outcomes: list[Outcome], seconds: float) -> None:
+    def _settle(self, jobs: list[_Job], outcomes: list[Outcome], seconds: float) -> None:
         """Give everybody who asked the outcome."""
         batch = jobs[0].batch
         if not jobs[0].has_time:
             self._pace.note(seconds / len(jobs))
         for loop in {job.loop for job in jobs}:
-            told = [
+            results = [
                 (job.future, outcome)
                 for job, outcome in zip(jobs, outcomes, strict=True)
                 if job.loop is loop
             ]
             try:
-                loop.call_soon_threadsafe(_tell, told)
+                loop.call_soon_threadsafe(_set_results, results)
             except RuntimeError:  # the loop is closed: nobody waits any more
                 continue
         self._metrics.observe_stage(batch.name, seconds)
@@ -259,8 +252,8 @@ def _call_each(functions: Any) -> list[Any]:
     return [function() for function in functions]
 
 
-def _tell(told: "list[tuple[asyncio.Future[Any], Outcome]]") -> None:
-    for future, (result, error) in told:
+def _set_results(results: "list[tuple[asyncio.Future[Any], Outcome]]") -> None:
+    for future, (result, error) in results:
         if future.done():
             continue
         if error is None:
@@ -276,7 +269,7 @@ def _do_together(batch: Batch[Any, Any], items: Sequence[Any]) -> list[Outcome]:
         if len(results) != len(items):
             raise RuntimeError(f"{len(results)} results of {len(items)} items")
         return [(result, None) for result in results]
-    except Exception as error:  # noqa: BLE001 - told to whom it concerns
+    except Exception as error:  # noqa: BLE001 - raised where it was asked for
         if len(items) == 1:
             return [(None, error)]
     return [outcome for item in items for outcome in _do_together(batch, [item])]

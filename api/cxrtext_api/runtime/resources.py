@@ -34,51 +34,38 @@ READ_THREADS = 2
 """For the archive; pictures have threads of their own, and so have uploads, that no search waits
 for another's large image."""
 
-
 DRAW_THREADS = 2
-
 
 TURNS_AT_ONCE = 8
 """Sentences of several requests are embedded together, of as many tokens as this many turns take;
 one request's that take longer stand back where questions come."""
 
-
 QUESTIONS_SCORED = 2
 """Questions of the largest size whose sentences may be scored at a time; the rest are turned away
 before they cost anything."""
 
-
 SHARES = 1024
 """Parts that the largest of them is counted in; a small one counts as 32 at least."""
-
 
 HELD_SECONDS = 2.0
 """How long an answer waits where another process commits a change of the index."""
 
-
 SEEN_SECONDS = 0.05
 """How long ago the index may have been looked at by another question."""
 
-
 TRIAL_SECONDS = 1.0
-"""How long a disk may take to tell whether it can be written."""
-
+"""How long a disk may take to show whether it can be written."""
 
 UPLOADS_HELD = 4
 """Bodies of the largest size that may be in memory at a time."""
 
-
 EXPORTS_AT_ONCE = 2
 """Exports that may be under way; each keeps some numbers of every image in memory."""
-
 
 EXPORT_WAIT = 10
 """Seconds after which a caller may ask again for an export."""
 
-
 _log = logging.getLogger("cxrtext_api")
-
-
 LoadService = Callable[[Settings], "Service"]
 
 
@@ -116,7 +103,7 @@ class Resources:
 
     Args:
         settings: The server's settings.
-        metrics: Told how the work goes.
+        metrics: Where the work is counted.
         load: Loads the service; called once, on a thread of its own.
         warm: Whether the processes that decode are started before it is ready, and not each when
             it is first needed.
@@ -186,7 +173,7 @@ class Resources:
                 if self._warm:
                     await self.uploads.start(scope)
             self._service = service
-        except Exception as error:  # noqa: BLE001 - whatever it is, readiness has to tell
+        except Exception as error:  # noqa: BLE001 - whatever it is, readiness has to say so
             self.failure = error
             known = isinstance(error, CxrTextError)
             _log.error("cannot load: %s", error if known else type(error).__name__)

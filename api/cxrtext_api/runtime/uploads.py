@@ -31,18 +31,14 @@ Pixels = NDArray[np.uint8]
 DECODE_SECONDS = 10.0
 """Computing time that an upload may take; on the clock it may take three times as long."""
 
-
 REMEMBERED_IMAGES = 64
 """How many uploads are remembered as embeddings, so that a second question is quick."""
-
 
 IMAGES_AT_ONCE = 8
 """More would hardly be quicker on a CPU, and take memory."""
 
-
 QUICK_BYTES = 2**18
 """An upload of this size is digested in less time than it takes to ask a thread to."""
-
 
 UPLOAD = "The image"
 """What an uploaded image is called in errors; the caller's own file name can name a patient."""
@@ -56,7 +52,7 @@ class Uploads:
         readers: Threads that digest large ones.
         processes: How many processes decode, each with a thread that waits for it.
         limit: How many uploads may wait for them.
-        metrics: Told of the time that it takes.
+        metrics: Where the time that it takes is noted.
     """
 
     def __init__(

@@ -92,7 +92,7 @@ class Workers:
         return await self._run(scope, go_on)
 
     async def _run(self, scope: RequestScope, function: Callable[[Callable[[], bool]], T]) -> T:
-        """Call a function, which is told how to find out whether its result is still wanted."""
+        """Call a function, which gets a way to find out whether its result is still wanted."""
         given_up = threading.Event()
 
         def timed() -> T:

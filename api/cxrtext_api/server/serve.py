@@ -61,7 +61,7 @@ def listen(settings: Settings) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     except OSError:
         raise WorkError(f"{host}: not an address of this machine; listen on 127.0.0.1") from None
-    # Named, or asyncio does not tell it is TCP and leaves a small answer waiting (Nagle).
+    # Named, or asyncio does not see that it is TCP and leaves a small answer waiting (Nagle).
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -26,14 +26,10 @@ from cxrtext_api.settings import Settings
 MAX_HEAD_BYTES = 16 * 1024
 """Largest part of a request's line and headers that is kept while more of it is to come."""
 
-
 CLOSING_SECONDS = 10
 """Of the time that accepted requests have to end, what is kept for closing what they used."""
 
-
 LOOK_SECONDS = 0.25
-
-
 _log = logging.getLogger("cxrtext_api")
 
 
@@ -83,7 +79,7 @@ class _Server(uvicorn.Server):
             )
         )
         self._app = app
-        self.told = False
+        self.stopping = False
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -94,8 +90,8 @@ class _Server(uvicorn.Server):
             loop.add_signal_handler(signal.SIGHUP, self._reload)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop, at once where it was told before."""
-        self.told = True
+        """Stop, at once where it was asked to before."""
+        self.stopping = True
         draining = self._app.state.draining
         self._app.state.draining = True
         if draining or not self._drain_seconds or self._loop is None:
@@ -114,10 +110,7 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(
-    server: _Server,
-    resources: Resources,
-    listener: socket.socket,
-    announce: Callable[[], object],
+    server: _Server, resources: Resources, listener: socket.socket, announce: Callable[[], object]
 ) -> None:
     async def watch() -> None:
         try:
@@ -162,7 +155,7 @@ def _stopping(server: uvicorn.Server) -> Iterator[None]:
 
 @contextmanager
 def _ending_in_time(server: _Server, settings: Settings) -> Iterator[None]:
-    """End the process where it was told to stop and does not within the time that it has.
+    """End the process where it was asked to stop and does not within the time that it has.
 
     What pauses ends by itself.  A thread that hangs in the system or in another library's code,
     such as on a disk that does not answer, cannot be ended otherwise.
@@ -172,7 +165,7 @@ def _ending_in_time(server: _Server, settings: Settings) -> Iterator[None]:
 
     def watch() -> None:
         # Looked at rather than waited for: a handler of signals must not touch what has a lock.
-        while not (server.should_exit or server.told):
+        while not (server.should_exit or server.stopping):
             if ended.wait(LOOK_SECONDS):
                 return
         if not ended.wait(seconds):

@@ -99,7 +99,7 @@ def classify(
     if rows:
         _say_calibrated(sure)
     for line in failed:
-        say(f"set aside: {line}")
+        say(f"rejected: {line}")
     if failed and not rows:
         raise ImageError(f"none of {len(failed)} images can be read")
 
@@ -129,12 +129,12 @@ def _classify_index(
             keep_labels(archive, prompts)
         rows = (
             {
-                "image": plain(labelled.image.image),
-                "study_id": plain(labelled.image.study_id),
-                "patient_id": plain(labelled.image.patient_id),
-                **labelled.probabilities,
+                "image": plain(labeled.image.image),
+                "study_id": plain(labeled.image.study_id),
+                "patient_id": plain(labeled.image.patient_id),
+                **labeled.probabilities,
             }
-            for labelled in label_archive(archive, prompts)
+            for labeled in label_archive(archive, prompts)
         )
         if out is not None:
             write_table(out, ["image", "study_id", "patient_id", *prompts], rows)

@@ -36,9 +36,7 @@ def evaluate(
         DATA_FOLDER,
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for report.html and metrics.json."),
-        NEW_FOLDER,
+        Path | None, typer.Option(help="Folder for report.html and metrics.json."), NEW_FOLDER
     ] = None,
     split: Annotated[str, typer.Option(help="train, val, test or all."), SPLIT] = "test",
     prompts: Annotated[

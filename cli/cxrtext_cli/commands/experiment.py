@@ -36,19 +36,14 @@ def experiment(
 ) -> None:
     """Run a paper's experiment; its table stands beside the paper's.
 
-    A stopped experiment goes on when it is started again; a row that failed is tried again, and
+    A stopped experiment resumes when it is started again; a row that failed is tried again, and
     one that is finished is not repeated.
     """
     from cxrtext.experiments import ExperimentListener, ExperimentOptions, run_experiment
     from cxrtext.experiments.experiment import split_names
 
     options = ExperimentOptions(
-        scale=scale,
-        out=out,
-        data=data,
-        seeds=seeds,
-        rows=split_names(rows),
-        parallel=parallel,
+        scale=scale, out=out, data=data, seeds=seeds, rows=split_names(rows), parallel=parallel
     )
     with Stages() as stages:
         outcome = run_experiment(name, options, ExperimentListener(say=say, progress=stages.show))

@@ -71,8 +71,7 @@ def import_data(
     ],
     out: Annotated[Path, typer.Option(help="Data folder to write."), NEW_FOLDER],
     layout: Annotated[
-        str,
-        typer.Option(help="auto, mimic, chexpert, nih, openi, generic, dicom or reports."),
+        str, typer.Option(help="auto, mimic, chexpert, nih, openi, generic, dicom or reports.")
     ] = "auto",
     reports: Annotated[
         Path | None,
@@ -95,8 +94,7 @@ def import_data(
         ANY_PATH,
     ] = None,
     split: Annotated[
-        str,
-        typer.Option(help="Shares of train, val, test by patient, where the set has no split."),
+        str, typer.Option(help="Shares of train, val, test by patient, where the set has no split.")
     ] = "80,10,10",
     seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
     require_view: Annotated[
@@ -110,7 +108,7 @@ def import_data(
 ) -> None:
     """Turn a folder of DICOM files, or a public set, into a data folder.
 
-    Recognised: MIMIC-CXR(-JPG) with MS-CXR, CheXpert, NIH ChestX-ray14, Open-i, a manifest, a
+    Recognized: MIMIC-CXR(-JPG) with MS-CXR, CheXpert, NIH ChestX-ray14, Open-i, a manifest, a
     tree of DICOM files. Frontal views are kept; what is left out is listed with the reason.
     """
     from dataclasses import asdict

@@ -71,9 +71,7 @@ index = typer.Typer(
 Folder = Annotated[Path, typer.Argument(help="Folder of the index.", metavar="INDEX"), INDEX]
 Manifest = Annotated[Path, typer.Argument(help="Manifest of images to add."), FILE]
 Model = Annotated[
-    Path | None,
-    typer.Option(help="Checkpoint; by default the one the index notes."),
-    CHECKPOINT,
+    Path | None, typer.Option(help="Checkpoint; by default the one the index notes."), CHECKPOINT
 ]
 Reports = Annotated[
     Path | None,
@@ -330,4 +328,4 @@ def _show(folder: Path, summary: "IndexSummary", as_json: bool) -> None:
     if summary.reranked is not None:
         typer.echo(f"an exact search scores {100 * summary.reranked:.1f} % of the images")
     if summary.rejected:
-        typer.echo(f"images set aside: {summary.rejected}")
+        typer.echo(f"images rejected: {summary.rejected}")

@@ -18,8 +18,7 @@ class ImageFormat(StrEnum):
 
 
 Difficulty = Annotated[
-    float,
-    typer.Option(min=0.0, max=3.0, help="How faint findings are; at 0 they stand out."),
+    float, typer.Option(min=0.0, max=3.0, help="How faint findings are; at 0 they stand out.")
 ]
 Gallery = Annotated[
     Path | None,

@@ -6,15 +6,7 @@ from typing import Annotated
 import typer
 
 from cxrtext_cli.given import LANGUAGE_MODEL, NEW_FOLDER, SECTION, SOURCE
-from cxrtext_cli.options import (
-    AsJson,
-    Device,
-    Offline,
-    duration,
-    pick_device,
-    print_json,
-    progress,
-)
+from cxrtext_cli.options import AsJson, Device, Offline, duration, pick_device, print_json, progress
 
 SHOWN = 3
 """Sentences with a gap that are shown."""
@@ -42,11 +34,10 @@ def pretrain_text(
         int | None, typer.Option(min=1, help="Passes over the corpus; chosen by its size.")
     ] = None,
     masking: Annotated[
-        str, typer.Option(help="What is hidden together: whole-word, or piece.")
+        str, typer.Option(help="What is masked together: whole-word, or piece.")
     ] = "whole-word",
     patience: Annotated[
-        int,
-        typer.Option(min=0, help="Stop after so many epochs without a gain on held-out text."),
+        int, typer.Option(min=0, help="Stop after so many epochs without a gain on held-out text.")
     ] = 0,
     section: Annotated[
         list[str] | None, typer.Option(help="Read these sections only; repeatable."), SECTION

@@ -64,7 +64,7 @@ def _tell(summary: "ScoreSummary", target: Path | TextIO, echo: Callable[[str], 
         echo(f"warning: {summary.warning}")
     if summary.rejected:
         listed = f", in {target}.rejected.csv" if isinstance(target, Path) else ""
-        echo(f"rows and sentences set aside: {summary.rejected}{listed}")
+        echo(f"rows and sentences rejected: {summary.rejected}{listed}")
 
 
 def _drawn(report: "EtaReport", plot: Path, batch_size: int) -> list[str]:
@@ -109,7 +109,7 @@ def score_text(
     ] = False,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw what a and k can be judged by: .png, .svg or .pdf."),
+        typer.Option(help="Draw what a and k can be checked by: .png, .svg or .pdf."),
         NEW_FILE,
     ] = None,
     batch_size: Annotated[
@@ -124,7 +124,7 @@ def score_text(
         list[str] | None, typer.Option(help="Keep these sections only; repeatable."), SECTION
     ] = None,
     variant: Annotated[
-        str, typer.Option(help="original, or within-word-l2r (hides the rest of a word too).")
+        str, typer.Option(help="original, or within-word-l2r (masks the rest of a word too).")
     ] = "original",
     precision: Annotated[
         str, typer.Option(help="float32 (exact), bfloat16, float16 (GPU), int8 (CPU).")
@@ -151,7 +151,7 @@ def score_text(
 ) -> None:
     """Split reports into sentences and score each one's likelihood and class probability.
 
-    A stopped run goes on when it is started again; a sentence that was scored once is not
+    A stopped run resumes when it is started again; a sentence that was scored once is not
     scored again.
     """
     from dataclasses import asdict

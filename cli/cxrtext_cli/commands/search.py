@@ -9,15 +9,7 @@ import typer
 
 from cxrtext.errors import InputError, NotFoundError
 from cxrtext_cli.given import CHECKPOINT, FILE, INDEX, NEW_TABLE, SENTENCE
-from cxrtext_cli.options import (
-    AsJson,
-    Device,
-    pick_device,
-    print_json,
-    print_rows,
-    say,
-    write_rows,
-)
+from cxrtext_cli.options import AsJson, Device, pick_device, print_json, print_rows, say, write_rows
 
 if TYPE_CHECKING:
     from cxrtext.index import Archive, ImageHit, Index, IndexedImage

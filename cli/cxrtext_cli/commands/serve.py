@@ -59,8 +59,7 @@ def serve(
     ] = 1200,
     max_megabytes: Annotated[int, typer.Option(min=1, help="Largest request, in MiB.")] = 64,
     drain_seconds: Annotated[
-        float,
-        typer.Option(min=0, max=600, help="Time to answer on, unready, once told to stop."),
+        float, typer.Option(min=0, max=600, help="Time to answer on, unready, once asked to stop.")
     ] = 0,
     metrics: Annotated[bool, typer.Option(help="Whether /metrics is there.")] = True,
     audit_log: Annotated[

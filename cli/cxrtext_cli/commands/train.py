@@ -32,12 +32,11 @@ def train(
         ANY_PATH,
     ] = None,
     overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=C", help="Set a key; repeatable."),
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set a key; repeatable.")
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(help="Go on with the run in this folder.", metavar="DIR"),
+        typer.Option(help="Resume the run in this folder.", metavar="DIR"),
         ANY_PATH,
     ] = None,
     init: Annotated[bool, typer.Option("--init", help="Write a commented cxrtext.yaml.")] = False,
@@ -98,7 +97,7 @@ def train(
     if summary.best:
         typer.echo(f"{summary.best}: best by {loaded.training.best}, step {summary.best_step}")
     if summary.rejected:
-        typer.echo(f"images set aside: {summary.rejected}")
+        typer.echo(f"images rejected: {summary.rejected}")
 
 
 def _check(config: "Config", resume: bool) -> None:
@@ -114,10 +113,7 @@ def _check(config: "Config", resume: bool) -> None:
             "model.text": (LANGUAGE_MODEL, model.text),
             "model.image_weights": (FILE, model.image_weights),
             "objective.labels": (FILE, getattr(objective, "labels", None)),
-            "objective.true_probability": (
-                FILE,
-                getattr(objective, "true_probability", None),
-            ),
+            "objective.true_probability": (FILE, getattr(objective, "true_probability", None)),
             "training.prompts": (PROMPTS, training.prompts),
             "training.device": (DEVICE, training.device),
             "out": (NEW_FOLDER, config.out),

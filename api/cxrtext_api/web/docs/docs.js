@@ -35,13 +35,13 @@ function limitsOf(schema) {
   const named = [
     ["minimum", "from"], ["maximum", "to"], ["minLength", "at least"], ["maxLength", "at most"],
   ];
-  const told = named
+  const parts = named
     .filter(([key]) => own[key] !== undefined)
     .map(([key, word]) => `${word} ${own[key]}${key.endsWith("Length") ? " characters" : ""}`);
   if (schema?.default !== undefined && schema.default !== null) {
-    told.push(`default ${JSON.stringify(schema.default)}`);
+    parts.push(`default ${JSON.stringify(schema.default)}`);
   }
-  return told.join(", ");
+  return parts.join(", ");
 }
 
 function row(name, schema, required, description) {

@@ -6,7 +6,7 @@ const KEY = "cxrtext-key";
 const TRIES = 6;
 const LONGEST_WAIT_S = 20;
 
-/** An error of the server as the page tells it. */
+/** An error of the server as the page shows it. */
 export class Problem extends Error {
   constructor(status, message, requestId = "") {
     super(message);
@@ -17,16 +17,16 @@ export class Problem extends Error {
 
 let askForKey = null;
 let asking = null;
-let tellBusy = () => {};
+let busyListener = () => {};
 
 /** Say how to get a key from the person: an async function of whether one was wrong. */
 export function onKeyWanted(ask) {
   askForKey = ask;
 }
 
-/** Be told when the server is busy ({ seconds, attempt, tries, detail }) and when no more (null). */
-export function onBusy(tell) {
-  tellBusy = tell;
+/** Be called when the server is busy ({ seconds, attempt, tries, detail }) and when no more (null). */
+export function onBusy(listener) {
+  busyListener = listener;
 }
 
 export function setKey(key) {
@@ -81,11 +81,11 @@ async function request(path, { tries = TRIES, ...options } = {}) {
     if (seconds !== null && attempt < tries) {
       attempt += 1;
       const { message } = await problemOf(response);
-      tellBusy({ seconds, attempt, tries, detail: message });
+      busyListener({ seconds, attempt, tries, detail: message });
       try {
         await wait(1000 * seconds, options.signal);
       } finally {
-        tellBusy(null);
+        busyListener(null);
       }
       continue;
     }

@@ -1,4 +1,4 @@
-// The heatmap's colours; those of "inferno" are also in the pictures that the library draws.
+// The heatmap's colors; those of "inferno" are also in the pictures that the library draws.
 
 // Perceptually uniform maps of matplotlib (CC0) at nine evenly spaced places.
 const MAPS = {
@@ -20,8 +20,8 @@ export const DEFAULT_MAP = "inferno";
 
 const clip = (level) => Math.min(Math.max(level, 0), 1);
 
-/** Colour of a level in [0, 1]. */
-export function colour(level, map = DEFAULT_MAP) {
+/** Color of a level in [0, 1]. */
+export function color(level, map = DEFAULT_MAP) {
   const stops = MAPS[map];
   const place = clip(level) * (stops.length - 1);
   const before = Math.min(Math.floor(place), stops.length - 2);
@@ -29,16 +29,16 @@ export function colour(level, map = DEFAULT_MAP) {
   return stops[before].map((low, i) => Math.round(low + (stops[before + 1][i] - low) * share));
 }
 
-/** Share of colour of a level: cool regions stay readable. */
+/** Share of color of a level: cool regions stay readable. */
 export const coverage = (level) => clip(level) ** 1.5;
 
-/** What a grid is coloured between: its mean, below which nothing is drawn, and its greatest. */
+/** What a grid is colored between: its mean, below which nothing is drawn, and its greatest. */
 export function range(grid) {
   const values = grid.flat();
   return [values.reduce((sum, value) => sum + value, 0) / values.length, Math.max(...values)];
 }
 
-/** A value between the centres of the grid's cells; x and y in [0, 1]. */
+/** A value between the centers of the grid's cells; x and y in [0, 1]. */
 export function sample(grid, x, y) {
   const along = (place, count) => {
     const at = Math.min(Math.max(place * count - 0.5, 0), count - 1);
@@ -63,7 +63,7 @@ export function paint(grid, { side = 256, map = DEFAULT_MAP } = {}) {
   for (let row = 0; row < side; row += 1) {
     for (let column = 0; column < side; column += 1) {
       const level = (sample(grid, (column + 0.5) / side, (row + 0.5) / side) - low) / span;
-      const [red, green, blue] = colour(level, map);
+      const [red, green, blue] = color(level, map);
       const at = 4 * (row * side + column);
       pixels.data.set([red, green, blue, Math.round(255 * coverage(level))], at);
     }
@@ -76,7 +76,7 @@ export function paint(grid, { side = 256, map = DEFAULT_MAP } = {}) {
 export function paintLegend(canvas, map) {
   const context = canvas.getContext("2d");
   for (let x = 0; x < canvas.width; x += 1) {
-    context.fillStyle = `rgb(${colour(x / (canvas.width - 1), map).join(",")})`;
+    context.fillStyle = `rgb(${color(x / (canvas.width - 1), map).join(",")})`;
     context.fillRect(x, 0, 1, canvas.height);
   }
 }

@@ -21,7 +21,7 @@ export function button(text, onClick, properties = {}) {
   return made;
 }
 
-/** `count` grey shapes in place of what is on its way. */
+/** `count` gray shapes in place of what is on its way. */
 export const skeletons = (tag, className, count) =>
   Array.from({ length: count }, () =>
     element(tag, { className: `skeleton ${className}`, "aria-hidden": "true" }));

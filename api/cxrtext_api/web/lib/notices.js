@@ -4,7 +4,7 @@ import { onBusy } from "./api.js";
 import { button, byId, element } from "./dom.js";
 
 /** The detail of an error, with the id under which the server's log has it. */
-function told(error) {
+function textOf(error) {
   return [
     element("span", { className: "problem-text" }, error.message),
     error.requestId
@@ -14,7 +14,7 @@ function told(error) {
 }
 
 export function showError(error) {
-  byId("alert-text").replaceChildren(...told(error).filter(Boolean));
+  byId("alert-text").replaceChildren(...textOf(error).filter(Boolean));
   byId("alert").hidden = false;
 }
 
@@ -23,7 +23,7 @@ export function clearError() {
   byId("alert-text").replaceChildren();
 }
 
-/** Run something that talks to the server; tell its failure at the top of the page. */
+/** Run something that talks to the server; show its failure at the top of the page. */
 export async function attempt(work) {
   try {
     return await work();
@@ -38,7 +38,7 @@ export function problemCard(error, again = null) {
   return element(
     "div",
     { className: "problem", role: "alert" },
-    ...told(error),
+    ...textOf(error),
     again && error.status !== 403 ? button("Try again", again, { className: "small" }) : null,
   );
 }

@@ -18,7 +18,7 @@ let opening = new AbortController();
 let asking = new AbortController();
 let locating = new AbortController();
 
-const tell = (name, detail) => events.dispatchEvent(new CustomEvent(name, { detail }));
+const announce = (name, detail) => events.dispatchEvent(new CustomEvent(name, { detail }));
 
 export const on = (name, listener) =>
   events.addEventListener(name, (event) => listener(event.detail));
@@ -43,7 +43,7 @@ function close(wanted) {
   asking = new AbortController();
   Object.assign(current, { source: null, detail: null });
   note("read", {}, { replace: true });
-  tell("closed", wanted);
+  announce("closed", wanted);
 }
 
 /** Open an image; when it cannot be read, none is open. */
@@ -52,7 +52,7 @@ export async function open(source) {
   opening = new AbortController();
   const { signal } = opening;
   clearError();
-  tell("opening", source);
+  announce("opening", source);
   const isOpened = await attempt(async () => {
     const [picture, detail] = await Promise.all([
       api.picture(source, PICTURE_SIDE, signal),
@@ -65,12 +65,12 @@ export async function open(source) {
     asking = new AbortController();
     Object.assign(current, { source, detail });
     noteAddress();
-    tell("opened", { bitmap });
+    announce("opened", { bitmap });
     return true;
   });
   if (signal.aborted) return;
   if (!isOpened) close(source);
-  tell("settled");
+  announce("settled");
 }
 
 /**
@@ -85,24 +85,24 @@ export async function locate(sentence, { threshold, secret = false } = {}) {
   locating.abort();
   locating = new AbortController();
   const { signal } = locating;
-  tell("locating", sentence);
+  announce("locating", sentence);
   const found = await attempt(() => api.ground(current.source, { sentence, threshold }, signal));
   // Of two questions in a row, the answer to the later one stays.
   if (signal.aborted) return;
   if (found) noteAddress(secret ? "" : sentence, true);
-  tell("located", { sentence, found: found ?? null, secret });
+  announce("located", { sentence, found: found ?? null, secret });
 }
 
 /** Show an answer that is already there, of a sentence of a report. */
 export function show(sentence, found) {
   locating.abort();
   noteAddress("", true);
-  tell("located", { sentence, found, secret: true });
+  announce("located", { sentence, found, secret: true });
 }
 
 /** Take away what is shown over the image. */
 export function hide() {
   locating.abort();
   noteAddress("", true);
-  tell("located", { sentence: "", found: null });
+  announce("located", { sentence: "", found: null });
 }

@@ -53,7 +53,7 @@ function loadNext() {
   }
 }
 
-/** A picture of an indexed image; its name is told elsewhere. */
+/** A picture of an indexed image; its name is shown elsewhere. */
 export function thumbnail(id) {
   const shown = element("img", { alt: "", draggable: false, data: { id } });
   seen.observe(shown);

@@ -30,9 +30,9 @@ const about = (found) => `Similarity from −1 to 1 · ${plural(found.boxes.leng
 
 let answered = null;
 
-/** Tell of the same sentence anew what its threshold changes; the slider may be held, and stays. */
-function tellAgain(told, found) {
-  told.textContent = about(found);
+/** Update what the threshold changes of the same sentence; the slider may be held, and stays. */
+function updateAbout(line, found) {
+  line.textContent = about(found);
   const slider = byId("locate-result").querySelector("input");
   if (slider.matches(":active")) return;
   slider.value = found.threshold;
@@ -40,10 +40,10 @@ function tellAgain(told, found) {
 }
 
 function showResult(sentence, found, secret) {
-  const told = byId("locate-result").querySelector(".result-about");
+  const line = byId("locate-result").querySelector(".result-about");
   const question = `${secret} ${sentence}`;
-  if (told && answered === question) {
-    tellAgain(told, found);
+  if (line && answered === question) {
+    updateAbout(line, found);
     return;
   }
   answered = question;

@@ -1,4 +1,4 @@
-// The strip below the image that says what its colours mean.
+// The strip below the image that says what its colors mean.
 
 import { paintLegend, range } from "../lib/colormap.js";
 import { byId, element, score } from "../lib/dom.js";
@@ -43,7 +43,7 @@ export function start(viewer) {
   byId("opacity").addEventListener("input", ({ target }) => {
     viewer.setOverlay({ opacity: target.value / 100 });
   });
-  byId("colours").addEventListener("change", ({ target }) => {
+  byId("colors").addEventListener("change", ({ target }) => {
     viewer.setOverlay({ map: target.value });
     paintLegend(byId("legend-bar"), target.value);
   });

@@ -1,7 +1,7 @@
 // The image on its canvas, with the heatmap, the boxes and the peak over it.
 
 import { DEFAULT_MAP, paint } from "../lib/colormap.js";
-import { automatic, bounded, greysOf, PRESETS, shade, table, WHOLE } from "./levels.js";
+import { automatic, bounded, graysOf, PRESETS, shade, table, WHOLE } from "./levels.js";
 
 const BOX = "rgb(64, 224, 255)";
 const SHADOW = "rgba(0, 0, 0, 0.75)";
@@ -24,8 +24,8 @@ export class Viewer {
     const canvas = Object.assign(document.createElement("canvas"), { width, height });
     const context = canvas.getContext("2d", { willReadFrequently: true });
     context.drawImage(bitmap, 0, 0);
-    const greys = greysOf(context, width, height);
-    this.picture = { canvas, context, greys, pixels: context.createImageData(width, height) };
+    const grays = graysOf(context, width, height);
+    this.picture = { canvas, context, grays, pixels: context.createImageData(width, height) };
     this.found = null;
     this.reset();
   }
@@ -59,7 +59,7 @@ export class Viewer {
   setPreset(name) {
     const { width, level } = PRESETS.find((preset) => preset.name === name);
     if (width) this.setWindow({ width, level });
-    else if (this.picture) this.setWindow(automatic(this.picture.greys));
+    else if (this.picture) this.setWindow(automatic(this.picture.grays));
   }
 
   setInvert(invert) {
@@ -83,8 +83,8 @@ export class Viewer {
 
   shade() {
     if (!this.picture) return;
-    const { context, greys, pixels } = this.picture;
-    shade(pixels, greys, table(this.window, this.invert));
+    const { context, grays, pixels } = this.picture;
+    shade(pixels, grays, table(this.window, this.invert));
     context.putImageData(pixels, 0, 0);
     this.draw();
   }
@@ -107,8 +107,8 @@ export class Viewer {
     const zoom = Math.min(Math.max(this.zoom * factor, 1), MAX_ZOOM);
     const ratio = zoom / this.zoom;
     this.zoom = zoom;
-    const centre = { x: before.x + before.w / 2, y: before.y + before.h / 2 };
-    this.moveBy((centre.x - place.x) * (ratio - 1), (centre.y - place.y) * (ratio - 1));
+    const center = { x: before.x + before.w / 2, y: before.y + before.h / 2 };
+    this.moveBy((center.x - place.x) * (ratio - 1), (center.y - place.y) * (ratio - 1));
   }
 
   /** Move the picture, but not off the stage. */

@@ -26,7 +26,7 @@ function title(found, count) {
   return exact ? `${of}, in exact order` : `${of}; candidates only, ${whole(scored)} were scored`;
 }
 
-function tell(found, hits) {
+function describe(found, hits) {
   byId("found-title").textContent = title(found, hits.length);
   byId("found-title").title = query.inWords(asked);
   byId("found-warning").hidden = !found.warning;
@@ -50,7 +50,7 @@ function showPage(found, hits) {
   if (hits.length === 0) cards.clear(found.target);
   if (found.target === "images") cards.addImages(page, asked.query);
   else cards.addSentences(page, (sentence) => go("search", { query: sentence }));
-  tell(found, all);
+  describe(found, all);
   tellStale();
   byId("results-note").replaceChildren(
     ...(all.length ? [] : [emptyLine("Nothing found. Loosen the filters or the least score.")]),
