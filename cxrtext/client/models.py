@@ -1,7 +1,6 @@
 """What the HTTP API takes and answers, as models that the server writes and the client reads.
 
-Answers are frozen, and a field that is not known is left out, so that a client reads the answers of
-a newer server.  Docstrings and descriptions are part of the API's description.
+Docstrings and descriptions are part of the API's description.
 """
 
 from typing import Annotated, Any, Literal
@@ -15,25 +14,25 @@ Score = Annotated[float, Field(ge=-1.001, le=1.001, description="A similarity, i
 Probability = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 Fingerprint = Annotated[str, Field(description="The model that answered.")]
-Pair = tuple[Finite, Finite]
 Quad = tuple[Finite, Finite, Finite, Finite]
+Peak = Annotated[tuple[Finite, Finite], Field(description="x and y of the best region's center.")]
+Threshold = Annotated[Score, Field(description="From this on a region counts for the boxes.")]
 Grid = Annotated[list[list[Score]], Field(description="Region scores, rows from the top.")]
 FINGERPRINT = "770cc71e3be6cbaaa19a9d16751f7551ff122363903017e0fc0983bf1f0889e7"
 
 
 class Answer(BaseModel):
-    """An answer, or a part of one.
+    """An answer, or a part of one, frozen.
 
-    It cannot be changed, and a field that is not known is left out, so that a client reads the
-    answers of a newer server.
+    A field that is not known is left out, so that a client reads the answers of a newer server.
     """
 
     model_config = ConfigDict(frozen=True)
 
 
-def example(value: dict[str, Any]) -> ConfigDict:
+def example(**fields: Any) -> ConfigDict:
     """A model's configuration with an example of it, for the API's description."""
-    return ConfigDict(frozen=True, json_schema_extra={"examples": [value]})
+    return ConfigDict(frozen=True, json_schema_extra={"examples": [fields]})
 
 
 # --- the server and what it has loaded ---
@@ -49,12 +48,8 @@ class Prompts(BaseModel):
         negative: Sentences that say that it is not.
     """
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"positive": ["Rib fracture."], "negative": ["No rib fracture."]}]
-        },
+    model_config = example(positive=["Rib fracture."], negative=["No rib fracture."]) | ConfigDict(
+        extra="forbid"
     )
 
     positive: Phrases
@@ -64,9 +59,9 @@ class Prompts(BaseModel):
 class Access(Answer):
     """What the caller may do."""
 
-    model_config = example({"key_id": "reading-room", "scopes": ["read"]})
+    model_config = example(key_id="reading-room", scopes=["read"])
 
-    key_id: Annotated[str | None, Field(description="The caller's key; null without keys.")]
+    key_id: str | None = Field(description="The caller's key; null without keys.")
     scopes: list[str]
 
 
@@ -74,16 +69,14 @@ class TrainingInfo(Answer):
     """What the model was trained on, as its checkpoint notes it."""
 
     model_config = example(
-        {
-            "data": "08ba1e3a36434e78ff31f06ce1b1329ae4202f15045d35c057ef3b8da3d211d5",
-            "studies": None,
-            "objective": "dcl-eta-lm",
-            "steps": 600,
-            "date": None,
-        }
+        data="08ba1e3a36434e78ff31f06ce1b1329ae4202f15045d35c057ef3b8da3d211d5",
+        studies=None,
+        objective="dcl-eta-lm",
+        steps=600,
+        date=None,
     )
 
-    data: Annotated[str | None, Field(description="SHA-256 of the training data's tables.")]
+    data: str | None = Field(description="SHA-256 of the training data's tables.")
     studies: Count | None
     objective: str | None
     steps: Count | None
@@ -94,50 +87,40 @@ class IndexInfo(Answer):
     """The loaded index."""
 
     model_config = example(
-        {
-            "images": 2500,
-            "sentences": 6324,
-            "candidates": "flat",
-            "recall_at_10": 1.0,
-            "exact_share": 0.0696,
-        }
+        images=2500, sentences=6324, candidates="flat", recall_at_10=1.0, exact_share=0.0696
     )
 
     images: Count
-    sentences: Annotated[Count, Field(description="Distinct ones.")]
-    candidates: Annotated[
-        str | None, Field(description="Kind of the structure that the fast search looks in.")
-    ]
-    recall_at_10: Annotated[
-        Probability | None, Field(description="Share of the ten best that the fast search finds.")
-    ]
-    exact_share: Annotated[
-        Finite | None, Field(description="Share of the images that an exact search scores.")
-    ]
+    sentences: Count = Field(description="Distinct ones.")
+    candidates: str | None = Field(
+        description="Kind of the structure that the fast search looks in."
+    )
+    recall_at_10: Probability | None = Field(
+        description="Share of the ten best that the fast search finds."
+    )
+    exact_share: Finite | None = Field(
+        description="Share of the images that an exact search scores."
+    )
 
 
 class MeasuredFinding(Answer):
     """How well a finding was detected on images that the model did not see."""
 
-    auc: Annotated[Probability, Field(description="Area under the ROC curve.")]
-    low: Annotated[Probability, Field(description="Lower end of its 95 % interval.")]
+    auc: Probability = Field(description="Area under the ROC curve.")
+    low: Probability = Field(description="Lower end of its 95 % interval.")
     high: Probability
-    calibration_error: Annotated[
-        Probability | None, Field(description="Expected error of the calibrated probability.")
-    ]
+    calibration_error: Probability | None = Field(
+        description="Expected error of the calibrated probability."
+    )
 
 
 class EvaluationInfo(Answer):
     """What ``cxrtext evaluate --calibrate`` measured."""
 
     model_config = example(
-        {
-            "split": "test",
-            "images": 251,
-            "findings": {
-                "Edema": {"auc": 0.951, "low": 0.912, "high": 0.981, "calibration_error": 0.062}
-            },
-        }
+        split="test",
+        images=251,
+        findings={"Edema": {"auc": 0.951, "low": 0.912, "high": 0.981, "calibration_error": 0.062}},
     )
 
     split: str
@@ -153,13 +136,13 @@ class LimitInfo(Answer):
     max_prompts: int
     max_sentence_characters: int
     max_report_characters: int
-    max_sentences: Annotated[int, Field(description="Of POST /v1/score-text.")]
+    max_sentences: int = Field(description="Of POST /v1/score-text.")
 
 
 class ModelInfo(Answer):
     """What is loaded."""
 
-    version: Annotated[str, Field(description="Of cxrtext.")]
+    version: str = Field(description="Of cxrtext.")
     model: Fingerprint
     image_encoder: str
     text_encoder_layers: int
@@ -168,26 +151,26 @@ class ModelInfo(Answer):
     gamma_sq: Finite
     resize: int
     crop: int
-    prompts: Annotated[dict[str, Prompts], Field(description="Of the findings, in their order.")]
-    calibrated: Annotated[bool, Field(description="Whether the checkpoint has a calibration.")]
+    prompts: dict[str, Prompts] = Field(description="Of the findings, in their order.")
+    calibrated: bool = Field(description="Whether the checkpoint has a calibration.")
     has_index: bool
-    has_language_model: Annotated[bool, Field(description="Whether /v1/score-text answers.")]
-    takes_images: Annotated[bool, Field(description="Whether images can be added.")]
-    images: Annotated[Count, Field(description="Indexed images.")]
-    sentences: Annotated[Count, Field(description="Distinct indexed sentences.")]
-    columns: Annotated[Count, Field(description="Columns that filters can name.")]
-    exact: Annotated[bool, Field(description="Whether a search without a mode is exact.")]
+    has_language_model: bool = Field(description="Whether /v1/score-text answers.")
+    takes_images: bool = Field(description="Whether images can be added.")
+    images: Count = Field(description="Indexed images.")
+    sentences: Count = Field(description="Distinct indexed sentences.")
+    columns: Count = Field(description="Columns that filters can name.")
+    exact: bool = Field(description="Whether a search without a mode is exact.")
     index: IndexInfo | None
     access: Access
     trained: TrainingInfo | None
-    measured: Annotated[
-        dict[str, Finite] | None, Field(description="Of the validation images, at the end of it.")
-    ]
-    evaluated: Annotated[
-        EvaluationInfo | None, Field(description="Null until the checkpoint is calibrated.")
-    ] = None
+    measured: dict[str, Finite] | None = Field(
+        description="Of the validation images, at the end of it."
+    )
+    evaluated: EvaluationInfo | None = Field(
+        default=None, description="Null until the checkpoint is calibrated."
+    )
     limits: LimitInfo
-    max_body_bytes: Annotated[int, Field(description="Largest request.")]
+    max_body_bytes: int = Field(description="Largest request.")
     notice: str = "Research use only. Not a medical device."
 
 
@@ -232,7 +215,7 @@ HIT: dict[str, Any] = {**IMAGE, "score": 0.58, "labels": {"Pneumothorax": 0.71}}
 class Image(Answer):
     """An indexed image."""
 
-    model_config = example(IMAGE)
+    model_config = example(**IMAGE)
 
     image_id: str
     study_id: str
@@ -246,9 +229,9 @@ class Image(Answer):
 class ImagePage(Answer):
     """Some of the indexed images, in the order in which they were indexed."""
 
-    model_config = example({"total": 2500, "offset": 0, "limit": 1, "images": [IMAGE]})
+    model_config = example(total=2500, offset=0, limit=1, images=[IMAGE])
 
-    total: Annotated[Count, Field(description="Images that the filter leaves.")]
+    total: Count = Field(description="Images that the filter leaves.")
     offset: Count
     limit: Count
     images: list[Image]
@@ -264,55 +247,51 @@ class ReportSentence(Answer):
 class ImageDetail(Image):
     """An indexed image with its study's report."""
 
-    model_config = example(DETAIL)
+    model_config = example(**DETAIL)
 
-    report: Annotated[
-        list[ReportSentence], Field(description="Empty where the index holds no reports.")
-    ]
+    report: list[ReportSentence] = Field(description="Empty where the index holds no reports.")
 
 
 class AddedImage(Answer):
     """An image that was added; of a key that may not read, nothing but what it sent."""
 
-    model_config = example(DETAIL)
+    model_config = example(**DETAIL)
 
     image_id: str
     width: int
     height: int
     study_id: str | None = None
     patient_id: str | None = None
-    split: Annotated[str | None, Field(description="Null for a key that may not read.")] = None
+    split: str | None = Field(default=None, description="Null for a key that may not read.")
     metadata: dict[str, str]
-    report: Annotated[
-        list[ReportSentence] | None, Field(description="Null for a key that may not read.")
-    ] = None
+    report: list[ReportSentence] | None = Field(
+        default=None, description="Null for a key that may not read."
+    )
 
 
 class ImageHit(Image):
     """An image found."""
 
-    model_config = example(HIT)
+    model_config = example(**HIT)
 
-    score: Annotated[
-        Finite, Field(description="In [-1, 1]; in [-2, 2] where something was not to be found.")
-    ]
-    labels: Annotated[
-        dict[str, Probability], Field(description="Zero-shot probabilities that the index keeps.")
-    ] = Field(default_factory=dict)
+    score: Finite = Field(description="In [-1, 1]; in [-2, 2] where something was not to be found.")
+    labels: dict[str, Probability] = Field(
+        default_factory=dict, description="Zero-shot probabilities that the index keeps."
+    )
 
 
 class Column(Answer):
     """A column that filters can name."""
 
-    model_config = example({"name": "age", "kind": "number", "least": 18, "most": 93})
+    model_config = example(name="age", kind="number", least=18, most=93)
 
     name: str
     kind: Literal["number", "text"]
     least: Finite | None = None
     most: Finite | None = None
-    values: Annotated[
-        list[str] | None, Field(description="The commonest values, at most 20, of a text.")
-    ] = None
+    values: list[str] | None = Field(
+        default=None, description="The commonest values, at most 20, of a text."
+    )
 
 
 class Columns(Answer):
@@ -324,9 +303,9 @@ class Columns(Answer):
 class Deleted(Answer):
     """What was deleted."""
 
-    model_config = example({"deleted": 2})
+    model_config = example(deleted=2)
 
-    deleted: Annotated[Count, Field(description="Images.")]
+    deleted: Count = Field(description="Images.")
 
 
 # --- questions about an image, the archive or a text ---
@@ -354,67 +333,63 @@ SENTENCE: dict[str, Any] = {
 class Finding(Answer):
     """A finding in an image."""
 
-    model_config = example(FINDING)
+    model_config = example(**FINDING)
 
     finding: str
-    probability: Annotated[
-        Probability, Field(description="Logistic of the score, calibrated where the model is.")
-    ]
-    score: Annotated[Finite, Field(description="Above 0 says present.")]
-    calibrated: Annotated[
-        bool, Field(description="Whether this finding's probability is calibrated.")
-    ] = False
+    probability: Probability = Field(
+        description="Logistic of the score, calibrated where the model is."
+    )
+    score: Finite = Field(description="Above 0 says present.")
+    calibrated: bool = Field(
+        default=False, description="Whether this finding's probability is calibrated."
+    )
 
 
 class Classification(Answer):
     """Zero-shot probabilities, one a finding."""
 
-    model_config = example({"model": FINGERPRINT, "calibrated": False, "findings": [FINDING]})
+    model_config = example(model=FINGERPRINT, calibrated=False, findings=[FINDING])
 
     model: Fingerprint
-    calibrated: Annotated[bool, Field(description="Whether every probability is.")]
+    calibrated: bool = Field(description="Whether every probability is.")
     findings: list[Finding]
 
 
 class Box(Answer):
     """A group of neighboring regions above the threshold."""
 
-    bbox: Annotated[Quad, Field(description="x, y, width, height, in original pixels.")]
-    score: Annotated[Score, Field(description="Highest region score in it.")]
+    bbox: Quad = Field(description="x, y, width, height, in original pixels.")
+    score: Score = Field(description="Highest region score in it.")
 
 
 class Grounded(Answer):
     """Where an image supports a sentence."""
 
     model_config = example(
-        {
-            "model": FINGERPRINT,
-            "score": 0.42,
-            "grid": [[0.1, 0.2], [0.3, 0.6]],
-            **PLACE,
-            "peak": [1875, 2153],
-            "threshold": 0.45,
-            "boxes": BOXES,
-        }
+        model=FINGERPRINT,
+        score=0.42,
+        grid=[[0.1, 0.2], [0.3, 0.6]],
+        **PLACE,
+        peak=[1875, 2153],
+        threshold=0.45,
+        boxes=BOXES,
     )
 
     model: Fingerprint
     score: Score
     grid: Grid
-    region: Annotated[
-        Quad, Field(description="x, y, width, height of the grid, in original pixels.")
-    ]
+    region: Quad = Field(description="x, y, width, height of the grid, in original pixels.")
     width: int
     height: int
-    peak: Annotated[Pair, Field(description="x and y of the best region's center.")]
-    threshold: Annotated[Score, Field(description="From this on a region counts for the boxes.")]
+    peak: Peak
+    threshold: Threshold
     boxes: list[Box]
 
 
 class Reference(Answer):
     """Images with whose scores those of a report's sentences are compared."""
 
-    model_config = example({"source": "validation", "images": 512})
+    model_config = example(source="validation", images=512)
 
     source: Literal["validation", "index", "none"]
     images: Count
@@ -423,21 +398,20 @@ class Reference(Answer):
 class SupportedSentence(Answer):
     """A sentence of a report, and how well an image supports it."""
 
-    model_config = example(SENTENCE)
+    model_config = example(**SENTENCE)
 
     section: str
     sentence: str
-    start: Annotated[Count, Field(description="Its first character in the report, from 0.")]
-    end: Annotated[Count, Field(description="The character behind its last one.")]
+    start: Count = Field(description="Its first character in the report, from 0.")
+    end: Count = Field(description="The character behind its last one.")
     wording: Literal["affirmed", "negated", "uncertain"]
     score: Score
-    support: Annotated[
-        float | None,
-        Field(ge=0, le=100, description="Percentile of the score among the reference images."),
-    ]
+    support: float | None = Field(
+        ge=0, le=100, description="Percentile of the score among the reference images."
+    )
     verdict: Literal["supported", "weak", "unsupported"] | None
-    peak: Annotated[Pair, Field(description="x and y of the best region's center.")]
-    threshold: Annotated[Score, Field(description="From this on a region counts for the boxes.")]
+    peak: Peak
+    threshold: Threshold
     grid: Grid
     boxes: list[Box]
 
@@ -446,20 +420,16 @@ class Verified(Answer):
     """A report against an image, sentence by sentence."""
 
     model_config = example(
-        {
-            "model": FINGERPRINT,
-            **PLACE,
-            "reference": {"source": "validation", "images": 512},
-            "sentences": [SENTENCE],
-        }
+        model=FINGERPRINT,
+        **PLACE,
+        reference={"source": "validation", "images": 512},
+        sentences=[SENTENCE],
     )
 
     model: Fingerprint
     width: int
     height: int
-    region: Annotated[
-        Quad, Field(description="x, y, width, height of the grids, in original pixels.")
-    ]
+    region: Quad = Field(description="x, y, width, height of the grids, in original pixels.")
     reference: Reference
     sentences: list[SupportedSentence]
 
@@ -467,39 +437,37 @@ class Verified(Answer):
 class SentenceHit(Answer):
     """A sentence found."""
 
-    model_config = example({"sentence": "Small left pleural effusion.", "score": 0.6, "studies": 3})
+    model_config = example(sentence="Small left pleural effusion.", score=0.6, studies=3)
 
     sentence: str
     score: Score
-    studies: Annotated[Count, Field(description="How many indexed studies say it.")]
+    studies: Count = Field(description="How many indexed studies say it.")
 
 
 class Found(Answer):
     """What a search found, best first: images or sentences, as ``target`` says."""
 
     model_config = example(
-        {
-            "model": FINGERPRINT,
-            "target": "images",
-            "images": [HIT],
-            "sentences": [],
-            "matching": 2500,
-            "scored": 174,
-            "exact": True,
-            "warning": None,
-            "offset": 0,
-            "k": 10,
-        }
+        model=FINGERPRINT,
+        target="images",
+        images=[HIT],
+        sentences=[],
+        matching=2500,
+        scored=174,
+        exact=True,
+        warning=None,
+        offset=0,
+        k=10,
     )
 
     model: Fingerprint
     target: Literal["images", "sentences"]
     images: list[ImageHit] = Field(default_factory=list)
     sentences: list[SentenceHit] = Field(default_factory=list)
-    matching: Annotated[Count, Field(description="Images, or sentences, that were looked among.")]
-    scored: Annotated[Count, Field(description="How many of them were scored exactly.")]
-    exact: Annotated[bool, Field(description="Whether these are proven to be the best.")]
-    warning: Annotated[str | None, Field(description="Why to distrust the results.")] = None
+    matching: Count = Field(description="Images, or sentences, that were looked among.")
+    scored: Count = Field(description="How many of them were scored exactly.")
+    exact: bool = Field(description="Whether these are proven to be the best.")
+    warning: str | None = Field(default=None, description="Why to distrust the results.")
     offset: Count = 0
     k: Count
 
@@ -507,31 +475,28 @@ class Found(Answer):
 class ScoredSentence(Answer):
     """What the language model says of a sentence; its text is not repeated."""
 
-    model_config = example(
-        {"sentence_index": 0, "log_likelihood": -9.81, "tokens": 6, "unknown": 0, "eta": 0.0064}
-    )
+    model_config = example(sentence_index=0, log_likelihood=-9.81, tokens=6, unknown=0, eta=0.0064)
 
-    sentence_index: Annotated[Count, Field(description="Its place in what was sent, from 0.")]
-    log_likelihood: Annotated[float, Field(le=0, description="Pseudo-log-likelihood, in nats.")]
-    tokens: Annotated[Count, Field(description="Word pieces.")]
-    unknown: Annotated[
-        Count, Field(description="Words that the language model's vocabulary lacks.")
-    ] = 0
-    eta: Annotated[
-        Probability | None,
-        Field(description="Estimated class probability; null where too few words are known."),
-    ]
-    reason: Annotated[str | None, Field(description="Why there is no eta.")] = None
+    sentence_index: Count = Field(description="Its place in what was sent, from 0.")
+    log_likelihood: float = Field(le=0, description="Pseudo-log-likelihood, in nats.")
+    tokens: Count = Field(description="Word pieces.")
+    unknown: Count = Field(
+        default=0, description="Words that the language model's vocabulary lacks."
+    )
+    eta: Probability | None = Field(
+        description="Estimated class probability; null where too few words are known."
+    )
+    reason: str | None = Field(default=None, description="Why there is no eta.")
 
 
 class ScoredText(Answer):
     """Pseudo-log-likelihoods of sentences, in the order in which they were sent."""
 
-    model: Annotated[str, Field(description="The language model.")]
+    model: str = Field(description="The language model.")
     sentences: list[ScoredSentence]
-    warning: Annotated[
-        str | None, Field(description="That the text is foreign to the language model.")
-    ] = None
+    warning: str | None = Field(
+        default=None, description="That the text is foreign to the language model."
+    )
 
 
 MAX_SENTENCES = 256
@@ -554,9 +519,8 @@ class ScoreTextRequest(BaseModel):
         },
     )
 
-    sentences: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=MAX_SENTENCE_CHARACTERS)]],
-        Field(min_length=1, max_length=MAX_SENTENCES),
-    ]
-    a: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_A
-    k: Annotated[float, Field(ge=0, le=10)] = DEFAULT_K
+    sentences: list[Annotated[str, Field(min_length=1, max_length=MAX_SENTENCE_CHARACTERS)]] = (
+        Field(min_length=1, max_length=MAX_SENTENCES)
+    )
+    a: float = Field(default=DEFAULT_A, gt=0, lt=1)
+    k: float = Field(default=DEFAULT_K, ge=0, le=10)
