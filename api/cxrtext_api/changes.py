@@ -19,7 +19,7 @@ from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.labels import labeler_of
 from cxrtext.index.store.writer import keep_file, write_summary, writing
 from cxrtext_api.gate.keys import READ, Caller
-from cxrtext_api.problems import Refusal
+from cxrtext_api.problems import HELD, Refusal
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ SPARE_COLUMNS = 100
 
 TAKEN = "An image of this id is in the index; send replace=true to put this one in its place."
 SAME = "The same pixels are in the index under another id; send replace=true to add them again."
-LOCKED = "Another process is writing the index; try again in a moment."
 
 NO_COLUMNS = (
     "metadata: the index has no room for columns that are new to it; leave them out, or delete the "
@@ -178,7 +177,7 @@ def add_image(
         if known is not None and not form.replace:
             raise Refusal(409, TAKEN)
         if catalogue.meta()["generation"] != rows.generation:
-            raise Refusal(503, LOCKED)  # it was written anew meanwhile
+            raise Refusal(503, HELD)  # it was written anew meanwhile
         study, patient, split = _said(catalogue, name, form, caller)
         _check_columns(catalogue, form.metadata)
         digest = hashlib.sha256(picture.png).hexdigest()
@@ -202,7 +201,7 @@ def locked(stack: ExitStack, folder: Path) -> "Catalogue":
     try:
         return stack.enter_context(writing(folder, wait_s=WAIT_S))
     except DataError:
-        raise Refusal(503, LOCKED) from None
+        raise Refusal(503, HELD) from None
 
 
 def _index_for(service: "Service", name: str) -> "Index":

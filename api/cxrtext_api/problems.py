@@ -4,8 +4,8 @@ import logging
 import sqlite3
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -32,7 +32,6 @@ PROBLEM_TYPE = "application/problem+json"
 REQUEST_ID = "cxrtext_api.request_id"
 """Key of the request's id in the ASGI scope."""
 
-RETRY_SECONDS = 2
 _log = logging.getLogger("cxrtext_api")
 
 DETAILS = {
@@ -54,7 +53,7 @@ DETAILS = {
 }
 """What a status means here."""
 
-_RETRY = {"Retry-After": str(RETRY_SECONDS)}
+RETRY = {"Retry-After": "2"}
 HELD = "Another process is writing the index; try again in a moment."
 
 
@@ -144,17 +143,52 @@ def log_failure(request_id: str, error: BaseException) -> None:
     _log.error("%s in request %s\n%s", type(error).__name__, request_id, frames.rstrip())
 
 
-def _respond(request: Request, status: int, *args: Any, **kwargs: Any) -> JSONResponse:
-    return problem_response(request.scope[REQUEST_ID], status, *args, **kwargs)
-
-
-async def _on_http(request: Request, error: HTTPException) -> JSONResponse:
-    if error.status_code == 400 and is_full(error):  # a body that is parsed lies on a disk
-        return _on_full(request, error)
-    headers = error.headers
-    if error.status_code == 405:
-        headers = {**(headers or {}), "Allow": ", ".join(sorted(_methods(request)))}
-    return _respond(request, error.status_code, headers=headers)
+async def _on_error(request: Request, error: Exception) -> JSONResponse:
+    respond = partial(problem_response, request.scope[REQUEST_ID])
+    metrics: Metrics = request.app.state.metrics
+    full = is_full(error)
+    match error:
+        case RequestValidationError():
+            # A location is cut after the field's name: what follows can be the caller's own words.
+            faults = [
+                Fault(field=".".join(str(part) for part in fault["loc"][1:2]), message=fault["msg"])
+                for fault in error.errors()
+            ]
+            return respond(422, "Some fields do not fit; see errors.", errors=faults)
+        case HTTPException(status_code=status) if status != 400 or not full:
+            allowed = {"Allow": ", ".join(sorted(_methods(request)))} if status == 405 else {}
+            return respond(status, headers={**(error.headers or {}), **allowed})
+        case Refusal(status=status):
+            return respond(status, error.detail, headers=RETRY if status == 503 else None)
+        case NotReady():
+            return respond(503, str(error), headers=RETRY)
+        case Busy():
+            metrics.reject("queue")
+            return respond(503, headers={"Retry-After": str(error.retry_after)})
+        case NotFoundError():
+            return respond(404, str(error))
+        case UnavailableError():
+            return respond(503, str(error))
+        case ImageError():
+            return respond(422, str(error))
+    if type(error) is InputError:
+        return respond(422, str(error))
+    locked = isinstance(error, sqlite3.Error) and kind_of(error) is HeldError and not full
+    if locked or isinstance(error, HeldError):
+        metrics.reject("held")
+        return respond(503, HELD, headers=RETRY)
+    if full:  # of a body that is parsed, too: it lies on a disk
+        _log.error(
+            "cannot write, in request %s: %s; make room on the disk, or fix it",
+            request.scope[REQUEST_ID],
+            place_of(error),
+        )
+        metrics.count_error("disk")
+        return respond(507)
+    # Its message may name files of the server.
+    log_failure(request.scope[REQUEST_ID], error)
+    metrics.count_error(type(error).__name__)
+    return respond(500)
 
 
 def _methods(request: Request) -> set[str]:
@@ -166,88 +200,10 @@ def _methods(request: Request) -> set[str]:
     return found | {"HEAD"} if "GET" in found else found
 
 
-async def _on_validation(request: Request, error: RequestValidationError) -> JSONResponse:
-    # A location is cut after the name of the field: what follows can be the caller's own words.
-    faults = [
-        Fault(field=".".join(str(part) for part in fault["loc"][1:2]), message=fault["msg"])
-        for fault in error.errors()
-    ]
-    return _respond(request, 422, "Some fields do not fit; see errors.", errors=faults)
-
-
-async def _on_cxrtext(request: Request, error: CxrTextError) -> JSONResponse:
-    if isinstance(error, NotFoundError):
-        return _respond(request, 404, str(error))
-    if isinstance(error, UnavailableError):
-        return _respond(request, 503, str(error))
-    if isinstance(error, ImageError) or type(error) is InputError:
-        return _respond(request, 422, str(error))
-    if isinstance(error, HeldError):
-        return _on_held(request)
-    if is_full(error):
-        return _on_full(request, error)
-    return _on_failure(request, error)
-
-
-async def _on_system(request: Request, error: OSError | sqlite3.Error) -> JSONResponse:
-    if is_full(error):
-        return _on_full(request, error)
-    if isinstance(error, sqlite3.Error) and kind_of(error) is HeldError:
-        return _on_held(request)
-    return _on_failure(request, error)
-
-
-def _on_held(request: Request) -> JSONResponse:
-    metrics: Metrics = request.app.state.metrics
-    metrics.reject("held")
-    return _respond(request, 503, HELD, headers=_RETRY)
-
-
-def _on_full(request: Request, error: Exception) -> JSONResponse:
-    _log.error(
-        "cannot write, in request %s: %s; make room on the disk, or fix it",
-        request.scope[REQUEST_ID],
-        place_of(error),
-    )
-    metrics: Metrics = request.app.state.metrics
-    metrics.count_error("disk")
-    return _respond(request, 507)
-
-
-def _on_failure(request: Request, error: Exception) -> JSONResponse:
-    # Its message may name files of the server.
-    log_failure(request.scope[REQUEST_ID], error)
-    metrics: Metrics = request.app.state.metrics
-    metrics.count_error(type(error).__name__)
-    return _respond(request, 500)
-
-
-async def _on_busy(request: Request, error: Busy) -> JSONResponse:
-    metrics: Metrics = request.app.state.metrics
-    metrics.reject("queue")
-    return _respond(request, 503, headers={"Retry-After": str(error.retry_after)})
-
-
-async def _on_not_ready(request: Request, error: NotReady) -> JSONResponse:
-    return _respond(request, 503, str(error), headers=_RETRY)
-
-
-async def _on_refusal(request: Request, refusal: Refusal) -> JSONResponse:
-    headers = _RETRY if refusal.status == 503 else None
-    return _respond(request, refusal.status, refusal.detail, headers=headers)
-
-
 def add_problem_handlers(app: FastAPI) -> None:
     """Turn every error of an application into a problem document."""
-    handlers: dict[type[Exception], Any] = {
-        HTTPException: _on_http,
-        RequestValidationError: _on_validation,
-        CxrTextError: _on_cxrtext,
-        OSError: _on_system,
-        sqlite3.Error: _on_system,
-        Busy: _on_busy,
-        NotReady: _on_not_ready,
-        Refusal: _on_refusal,
-    }
-    for error, handler in handlers.items():
-        app.add_exception_handler(error, handler)
+    for kind in (
+        *(HTTPException, RequestValidationError, CxrTextError, OSError, sqlite3.Error),
+        *(Busy, NotReady, Refusal),
+    ):
+        app.add_exception_handler(kind, _on_error)

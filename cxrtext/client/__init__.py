@@ -4,6 +4,6 @@ It needs no model and no web framework, only pydantic and httpx2: ``cxrtext[clie
 """
 
 from cxrtext.client.client import Client, ImageId
-from cxrtext.client.errors import ApiError
+from cxrtext.client.transport import ApiError
 
 __all__ = ["ApiError", "Client", "ImageId"]

@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote
 
-from cxrtext.client.errors import ApiError
+from pydantic import BaseModel
+
 from cxrtext.client.models import (
     AddedImage,
     Classification,
@@ -23,12 +24,14 @@ from cxrtext.client.models import (
     ScoredText,
     Verified,
 )
-from cxrtext.client.transport import RETRIES, Transport
+from cxrtext.client.transport import RETRIES, ApiError, Transport
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import ImageError
 
 if TYPE_CHECKING:
     import httpx2
+
+T = TypeVar("T", bound=BaseModel)
 
 PNG, CSV = "image/png", "text/csv"
 FILE_NAME = "image"
@@ -102,7 +105,7 @@ class Client:
 
     def model(self) -> ModelInfo:
         """What is loaded, the limits, and what the key may do."""
-        return ModelInfo.model_validate_json(self._get("/v1/model"))
+        return self._get(ModelInfo, "/v1/model")
 
     # --- an image ---
 
@@ -113,14 +116,12 @@ class Client:
         said = None
         if prompts is not None:
             said = json.dumps({name: one.model_dump() for name, one in prompts.items()})
-        return Classification.model_validate_json(
-            self._post("/v1/classify", image, {"prompts": said}).content
-        )
+        return self._ask(Classification, "/v1/classify", image, {"prompts": said})
 
     def ground(self, image: Picture, sentence: str, threshold: float | None = None) -> Grounded:
         """Where an image supports a sentence; from the threshold on a region is in the boxes."""
         form = {"sentence": sentence, "threshold": threshold}
-        return Grounded.model_validate_json(self._post("/v1/ground", image, form).content)
+        return self._ask(Grounded, "/v1/ground", image, form)
 
     def ground_png(self, image: Picture, sentence: str, threshold: float | None = None) -> bytes:
         """The same as a picture: a heatmap over the image, as PNG."""
@@ -130,12 +131,11 @@ class Client:
     def verify(self, image: Picture, report: str, threshold: float | None = None) -> Verified:
         """How well an image supports each sentence of a report."""
         form = {"report": report, "threshold": threshold}
-        return Verified.model_validate_json(self._post("/v1/verify", image, form).content)
+        return self._ask(Verified, "/v1/verify", image, form)
 
     def render(self, image: Picture, size: int | None = None) -> bytes:
         """An image as a browser shows it, as PNG; ``size`` bounds its longest side."""
-        params = {} if size is None else {"size": size}
-        return self._post("/v1/render", image, {}, params=params).content
+        return self._post("/v1/render", image, {}, params=given({"size": size})).content
 
     # --- the archive ---
 
@@ -149,8 +149,7 @@ class Client:
             image: What they are to be like.
             options: As of :func:`.search_form`, such as ``k``, ``where`` and ``unique``.
         """
-        form = search_form(query, **options)
-        return Found.model_validate_json(self._post("/v1/search", image, form).content)
+        return self._ask(Found, "/v1/search", image, search_form(query, **options))
 
     def search_sentences(
         self,
@@ -166,15 +165,9 @@ class Client:
 
         ``where`` filters images, and what their studies say is looked among.
         """
-        form = {
-            "query": query,
-            "k": k,
-            "target": "sentences",
-            "where": where,
-            "offset": offset,
-            "min_score": min_score,
-        }
-        return Found.model_validate_json(self._post("/v1/search", image, form).content)
+        form: dict[str, Any] = {"query": query, "k": k, "target": "sentences", "where": where}
+        form |= {"offset": offset, "min_score": min_score}
+        return self._ask(Found, "/v1/search", image, form)
 
     def cohort(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
@@ -209,20 +202,20 @@ class Client:
 
     def page(self, offset: int = 0, limit: int = 50, where: str | None = None) -> ImagePage:
         """Some of the indexed images."""
-        params = given({"offset": offset, "limit": limit, "where": where})
-        return ImagePage.model_validate_json(self._get("/v1/images", params=params))
+        return self._get(ImagePage, "/v1/images", offset=offset, limit=limit, where=where)
 
     def columns(self) -> Columns:
         """What filters can name."""
-        return Columns.model_validate_json(self._get("/v1/columns"))
+        return self._get(Columns, "/v1/columns")
 
     def image(self, image_id: str) -> ImageDetail:
         """An indexed image with its study's report."""
-        return ImageDetail.model_validate_json(self._get(address_of(image_id)))
+        return self._get(ImageDetail, address_of(image_id))
 
     def picture(self, image_id: str, size: int | None = None) -> bytes:
         """An indexed image as PNG; ``size`` bounds its longest side."""
-        return self._get(f"{address_of(image_id)}/rendered", params=given({"size": size}))
+        path = f"{address_of(image_id)}/rendered"
+        return self._transport.send("GET", path, params=given({"size": size})).content
 
     def add_image(
         self,
@@ -281,8 +274,12 @@ class Client:
 
     # --- inside ---
 
-    def _get(self, path: str, params: Mapping[str, Any] | None = None) -> bytes:
-        return self._transport.send("GET", path, params=dict(params or {})).content
+    def _get(self, kind: type[T], path: str, **params: Any) -> T:
+        response = self._transport.send("GET", path, params=given(params))
+        return kind.model_validate_json(response.content)
+
+    def _ask(self, kind: type[T], path: str, image: Picture | None, form: Mapping[str, Any]) -> T:
+        return kind.model_validate_json(self._post(path, image, form).content)
 
     def _post(
         self,
@@ -291,11 +288,10 @@ class Client:
         form: Mapping[str, Any],
         *,
         accept: str = "application/json",
-        params: Mapping[str, Any] | None = None,
+        params: dict[str, Any] | None = None,
     ) -> "httpx2.Response":
-        content = _content(image, form)
         return self._transport.send(
-            "POST", path, headers={"Accept": accept}, params=dict(params or {}), **content
+            "POST", path, headers={"Accept": accept}, params=params or {}, **_content(image, form)
         )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cxrtext.client.errors import ApiError
-from cxrtext.errors import ConfigError
+from cxrtext.errors import ConfigError, CxrTextError
 
 if TYPE_CHECKING:
     import httpx2
@@ -17,6 +16,31 @@ LONGEST_WAIT_S = 30.0
 """A server that asks for more is not waited for."""
 
 _URL = re.compile(r"https?://[^/?#\s]+(/[^?#\s]*)?")
+
+
+class ApiError(CxrTextError):
+    """The server answered with an error, or not at all.
+
+    ``status`` is 0 where there was no answer, ``detail`` says what is wrong and what to do,
+    ``request_id`` is the one in the server's log, and ``retry_after`` are the seconds that the
+    server asks to wait.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        title: str,
+        detail: str,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        said = f"{title} ({status}): {detail}" if status else f"{title}: {detail}"
+        super().__init__(said + (f" [request {request_id}]" if request_id else ""))
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.request_id = request_id
+        self.retry_after = retry_after
 
 
 class Transport:

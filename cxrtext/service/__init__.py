@@ -7,8 +7,7 @@ from cxrtext.surface import import_on_use
 if TYPE_CHECKING:
     from cxrtext.index import Column
     from cxrtext.service.answers import EmbeddedImage, FindingScore, GroundedBox, Grounding
-    from cxrtext.service.load import load_service
-    from cxrtext.service.service import Service
+    from cxrtext.service.service import Service, load_service
 
 __all__ = [
     "Column",

@@ -12,15 +12,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cxrtext.errors import InputError, NotFoundError, UnavailableError
+from cxrtext.errors import DataError, InputError, NotFoundError, UnavailableError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, score_differences
 from cxrtext.evaluation.calibration import calibration_beside
 from cxrtext.images import Geometry, ReaderPool
-from cxrtext.index import Archive, Column, Found, ImageHit, Index, IndexedImage, Query, SentenceHit
+from cxrtext.index import (
+    Archive,
+    Column,
+    Found,
+    ImageHit,
+    Index,
+    IndexedImage,
+    Query,
+    SentenceHit,
+    open_index,
+)
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
-from cxrtext.models import ImageTextModel
-from cxrtext.models.masked_lm import MaskedLanguageModel
+from cxrtext.index.store.catalogue import WAIT_S
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.models.regions import embed_squares
 from cxrtext.models.similarity import region_scores
 from cxrtext.pausing import Pausing, finish, within
@@ -480,3 +491,44 @@ def _seconds(work: Callable[[], object], threads: int) -> float:
         work()
         took.append(time.perf_counter() - begun)
     return min(took)
+
+
+def load_service(
+    checkpoint: str | Path | None = None,
+    index: str | Path | Sequence[str | Path] | None = None,
+    *,
+    prompts: Mapping[str, Prompts] | None = None,
+    language_model: str | Path | None = None,
+    device: str = "cpu",
+    wait_s: float = WAIT_S,
+) -> Service:
+    """Load a model and, if given, its index.
+
+    Args:
+        checkpoint: The model's folder; by default the one noted in the index.
+        index: The index's folder, or those of several that are searched as one.
+        prompts: Prompts of zero-shot classification; CheX5's by default.
+        language_model: Folder or hub id of a masked language model, to score sentences with.
+        device: Where to compute.
+        wait_s: How long to wait where another process commits a change of the index.
+
+    Raises:
+        CheckpointError: A folder is damaged, or the two do not belong together.
+        DataError: Neither is given.
+        HubError: The language model is not here, and the hub cannot be reached.
+    """
+    folders = [index] if isinstance(index, str | Path) else list(index or ())
+    if checkpoint is None and not folders:
+        raise DataError("give a checkpoint, an index, or both")
+    model = None if checkpoint is None else load_model(checkpoint, device)
+    archive = open_index(folders, model, wait_s=wait_s) if folders else None
+    if model is None:
+        assert archive is not None  # noqa: S101 - one of the two is there
+        model = archive.model.to(device)
+    try:
+        language = language_model and load_masked_language_model(language_model, device=device)
+        return Service(model, archive, prompts, language or None)
+    except BaseException:
+        if archive is not None:
+            archive.close()
+        raise

@@ -10,9 +10,9 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from cxrtext.service import Service
+from cxrtext_api.gate.admission import MAX_BUCKETS, RateLimit
 from cxrtext_api.gate.keys import add_key
 from cxrtext_api.gate.middleware import DRAIN_BYTES, Body, answer_and_drain
-from cxrtext_api.gate.rate import MAX_BUCKETS, RateLimit
 from cxrtext_api.problems import problem_response
 from cxrtext_api.settings import Settings
 

@@ -1,8 +1,11 @@
 """Which requests are let in, decided by their heads before any of their bodies is read."""
 
 import ipaddress
+import math
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,7 +13,6 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from cxrtext_api.gate.keys import CALLER, METRICS, READ, WRITE, Caller, KeyRing
-from cxrtext_api.gate.rate import RateLimit
 from cxrtext_api.settings import Settings
 
 OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
@@ -26,6 +28,9 @@ JSON_PATHS = frozenset({"/v1/score-text"})
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 16 * 1024
+MAX_BUCKETS = 10_000
+"""Keys remembered at a time; the one unheard of for longest is forgotten first."""
+
 CLOSE = {"Connection": "close"}
 PORTS = {"http": 80, "https": 443}
 
@@ -65,6 +70,29 @@ class Origin(NamedTuple):
     scheme: str
     name: str
     port: int
+
+
+class RateLimit:
+    """Lets each key ask so often a minute (0: any number), in bursts of a quarter of that."""
+
+    def __init__(self, per_minute: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = per_minute / 60
+        self._burst = max(1.0, per_minute / 4)
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, key_id: str) -> int:
+        """Take a token of a key; gives 0, or the whole seconds until there is one."""
+        if not self._rate:
+            return 0
+        now = self._clock()
+        tokens, then = self._buckets.pop(key_id, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - then) * self._rate)
+        allowed = tokens >= 1
+        self._buckets[key_id] = (tokens - 1 if allowed else tokens, now)
+        if len(self._buckets) > MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+        return 0 if allowed else max(1, math.ceil((1 - tokens) / self._rate - 1e-6))
 
 
 class Admission:

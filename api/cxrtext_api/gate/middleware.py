@@ -18,7 +18,7 @@ from cxrtext_api.gate.admission import Admission, Refusal
 from cxrtext_api.gate.keys import CALLER, Caller, KeyRing
 from cxrtext_api.observe.audit import EXPORTED, AuditLog, add_subjects, subjects_of
 from cxrtext_api.observe.metrics import METHODS, Metrics
-from cxrtext_api.problems import REQUEST_ID, RETRY_SECONDS, log_failure, problem_response
+from cxrtext_api.problems import REQUEST_ID, RETRY, log_failure, problem_response
 from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT, RequestScope
 from cxrtext_api.settings import Settings
 
@@ -160,13 +160,12 @@ class Gate:
         refusal = self._admission.refuse_question(scope)
         if refusal is not None or scope["path"] in ALWAYS_ANSWERED:
             return refusal
-        wait = {"Retry-After": str(RETRY_SECONDS)}
         if self._inside > self._settings.concurrency:
-            return Refusal(503, "concurrency", headers=wait, drain=True)
+            return Refusal(503, "concurrency", headers=RETRY, drain=True)
         fails = scope["path"].startswith("/v1/") and self._audit.failed
         if fails and not await asyncio.to_thread(self._audit.works):
             return Refusal(
-                503, "audit", "The audit log cannot be written; see the server's disk.", wait, True
+                503, "audit", "The audit log cannot be written; see the server's disk.", RETRY, True
             )
         return None
 
@@ -308,7 +307,7 @@ def _problem(request_id: str, late: bool) -> Response:
         request_id,
         503,
         "The answer took too long; try again in a moment, or ask for less.",
-        headers={"Retry-After": str(RETRY_SECONDS)},
+        headers=RETRY,
     )
 
 
