@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cxrtext_cli.given import CHECKPOINT, DEVICE
+from cxrtext_cli.given import CHECKPOINT, DEVICE, NEW_FOLDER, PROMPTS
 
 Device = Annotated[
     str,
@@ -26,6 +26,17 @@ MaxRejected = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never ask the hub for a language model.")]
 Model = Annotated[Path, typer.Option(help="Checkpoint folder of an image-text model."), CHECKPOINT]
+NotedModel = Annotated[
+    Path | None, typer.Option(help="Checkpoint folder; not needed with --index."), CHECKPOINT
+]
+PromptsFile = Annotated[
+    Path | None, typer.Option(help="YAML file of prompts; CheX5's by default."), PROMPTS
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(help="Folder of decoded images, shared with training and others."),
+    NEW_FOLDER,
+]
 
 PLAIN_INTERVAL = 5.0
 """Seconds between two progress lines where there is no terminal."""
@@ -71,16 +82,10 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     print_table([columns, *body], left=len(columns))
 
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters that make a spreadsheet take a text for a formula."""
-
-
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write mappings of equal keys as CSV, with texts that a spreadsheet would run made plain."""
     from cxrtext.records import write_table
-
-    def plain(value: Any) -> Any:
-        return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    from cxrtext.service.tables import plain
 
     columns = list(rows[0]) if rows else ["score"]
     write_table(path, columns, [{k: plain(v) for k, v in row.items()} for row in rows])

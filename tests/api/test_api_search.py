@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from cxrtext.index import ImageHit, IndexedImage
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext_api.routes.cohort import write_cohort
+from cxrtext.service.tables import csv_table
 
 
 def test_search_by_a_sentence(client: TestClient, service: Service, model: ImageTextModel) -> None:
@@ -259,7 +259,7 @@ def test_no_cell_of_a_cohort_is_a_formula() -> None:
     image = IndexedImage(
         1, "a.png", "", "=s", "@p", "test", 1, 1, {f"={i}": text for i, text in enumerate(texts)}
     )
-    text = write_cohort([ImageHit(image, -0.5, {"=F": 0.5})])
+    text = csv_table([ImageHit(image, -0.5, {"=F": 0.5})])
     header, row = list(csv.reader(StringIO(text, newline="")))
     assert row[0] == "-0.5"  # a number of our own, not a text
     assert row[2:4] == ["'=s", "'@p"]

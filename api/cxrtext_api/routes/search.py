@@ -10,9 +10,9 @@ from fastapi.responses import StreamingResponse
 
 from cxrtext.client.models import Found
 from cxrtext.errors import InputError
+from cxrtext.service.tables import HIT_COLUMNS, csv_lines, csv_table, hit_row
 from cxrtext_api.observe.audit import EXPORTED
 from cxrtext_api.routes.answers import hit_of, sentence_of
-from cxrtext_api.routes.cohort import cohort_header, cohort_lines, write_cohort
 from cxrtext_api.routes.dependencies import (
     GUARDED,
     AnyImageDep,
@@ -201,7 +201,7 @@ async def search(
     found = await session.work(_images(service, form, asked))
     if preferred(accept, (JSON, CSV)) == CSV:
         return Response(
-            await session.read(write_cohort, found.hits),
+            await session.read(csv_table, found.hits),
             media_type=CSV,
             headers={"Content-Disposition": 'attachment; filename="cohort.csv"'},
         )
@@ -317,12 +317,13 @@ def _cohort(service: "Service", form: SearchForm, asked: _Asked) -> "Cohort":
 async def _table(request: Request, session: Session, cohort: "Cohort") -> AsyncIterator[str]:
     """The lines of a cohort, a page at a time."""
     request.scope[EXPORTED] = 0
-    yield cohort_header(cohort.columns)
+    columns = list(dict.fromkeys([*HIT_COLUMNS, *cohort.columns]))
+    yield csv_table([], columns)
     try:
         for start in cohort.pages:
             session.extend()
             hits = await session.read(cohort.hits, start)
-            yield await session.read(cohort_lines, hits, cohort.columns)
+            yield await session.read(csv_lines, map(hit_row, hits), columns)
             request.scope[EXPORTED] = start + len(hits)
     except Exception:  # whatever it is, the table is not to look whole
         yield f"# broken off after {request.scope[EXPORTED]} of {len(cohort)} images\r\n"

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cxrtext.errors import ImageError, InputError
-from cxrtext_cli.given import CHECKPOINT, FILE, INDEX, NEW_TABLE, PROMPTS
+from cxrtext_cli.given import FILE, INDEX, NEW_TABLE
 from cxrtext_cli.options import (
-    FORMULA,
     AllowOutside,
     AsJson,
     Device,
+    NotedModel,
+    PromptsFile,
     pick_device,
     print_json,
     print_rows,
@@ -34,9 +35,7 @@ def classify(
     images: Annotated[
         list[Path] | None, typer.Argument(help="Images (PNG, JPEG, DICOM), or one manifest."), FILE
     ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="Checkpoint folder; not needed with --index."), CHECKPOINT
-    ] = None,
+    model: NotedModel = None,
     index: Annotated[
         Path | None,
         typer.Option(help="Label a whole index, from what it keeps: nothing is decoded."),
@@ -45,9 +44,7 @@ def classify(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the labels in the index, for filters and cohorts.")
     ] = False,
-    prompts: Annotated[
-        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default."), PROMPTS
-    ] = None,
+    prompts: PromptsFile = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the probabilities as CSV, too."), NEW_TABLE
     ] = None,
@@ -117,6 +114,7 @@ def _classify_index(
     from cxrtext.index import keep_labels, label_archive, open_index
     from cxrtext.models import load_model
     from cxrtext.records import write_table
+    from cxrtext.service.tables import plain
 
     model = load_model(checkpoint, device) if checkpoint else None
     with open_index(folder, model) as archive:
@@ -150,11 +148,6 @@ def _classify_index(
 
 def _say_calibrated(findings: list[str]) -> None:
     say(f"calibrated: {', '.join(findings)}" if findings else "probabilities are not calibrated")
-
-
-def plain(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def _silent(_done: int, _total: int) -> None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, FILE, NEW_FOLDER, PROMPTS, SPLIT
+from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, FILE, NEW_FOLDER, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
+    Cache,
     Device,
     MaxRejected,
+    PromptsFile,
     pick_device,
     print_json,
     print_table,
@@ -39,9 +41,7 @@ def evaluate(
         Path | None, typer.Option(help="Folder for report.html and metrics.json."), NEW_FOLDER
     ] = None,
     split: Annotated[str, typer.Option(help="train, val, test or all."), SPLIT] = "test",
-    prompts: Annotated[
-        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default."), PROMPTS
-    ] = None,
+    prompts: PromptsFile = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Compare several checkpoints, with paired tests.")
     ] = False,
@@ -106,11 +106,7 @@ def evaluate(
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder of decoded images, shared with training and others."),
-        NEW_FOLDER,
-    ] = None,
+    cache: Cache = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a checkpoint: zero-shot classification, grounding and retrieval."""

@@ -1,5 +1,6 @@
 """``cxrtext index build|add|delete|check|compact|rebuild|move``."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,7 @@ from cxrtext_cli.given import (
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
+    Cache,
     Device,
     MaxRejected,
     pick_device,
@@ -89,11 +91,6 @@ TargetRecall = Annotated[
 ]
 Wait = Annotated[
     float, typer.Option(min=0.0, help="Seconds to queue while another process writes.")
-]
-Cache = Annotated[
-    Path | None,
-    typer.Option(help="Folder of decoded images, shared with training and others."),
-    NEW_FOLDER,
 ]
 
 
@@ -247,50 +244,33 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
         )
 
 
-@index.command("compact", short_help="Erase the vectors of what was deleted.")
-@checked
-def compact(
-    folder: Folder,
-    model: Model = None,
-    candidates: Structure = Candidates.AUTO,
-    target_recall: TargetRecall = 0.99,
-    wait: Wait = 0.0,
-    as_json: AsJson = False,
-) -> None:
-    """Write the vectors anew without those of deleted images; searches go on meanwhile."""
-    _rewrite(folder, model, candidates, target_recall, wait, as_json, rebuild=False)
+def _rewriter(*, rebuild: bool) -> Callable[..., None]:
+    def command(
+        folder: Folder,
+        model: Model = None,
+        candidates: Structure = Candidates.AUTO,
+        target_recall: TargetRecall = 0.99,
+        wait: Wait = 0.0,
+        as_json: AsJson = False,
+    ) -> None:
+        from cxrtext.index import rewrite
+
+        options: dict[str, Any] = {"kind": candidates.value, "target": target_recall}
+        _show(folder, rewrite(folder, model, rebuild=rebuild, wait_s=wait, **options), as_json)
+
+    return checked(command)
 
 
-@index.command("rebuild", short_help="Derive anew all that derives from the regions.")
-@checked
-def rebuild(
-    folder: Folder,
-    model: Model = None,
-    candidates: Structure = Candidates.AUTO,
-    target_recall: TargetRecall = 0.99,
-    wait: Wait = 0.0,
-    as_json: AsJson = False,
-) -> None:
-    """Compact, and derive anew all that derives from the regions; no image is decoded."""
-    _rewrite(folder, model, candidates, target_recall, wait, as_json, rebuild=True)
-
-
-def _rewrite(
-    folder: Path,
-    model: Path | None,
-    candidates: Candidates,
-    target: float,
-    wait: float,
-    as_json: bool,
-    *,
-    rebuild: bool,
-) -> None:
-    from cxrtext.index import rewrite
-
-    summary = rewrite(
-        folder, model, rebuild=rebuild, kind=candidates.value, target=target, wait_s=wait
-    )
-    _show(folder, summary, as_json)
+index.command(
+    "compact",
+    short_help="Erase the vectors of what was deleted.",
+    help="Write the vectors anew without those of deleted images; searches go on meanwhile.",
+)(_rewriter(rebuild=False))
+index.command(
+    "rebuild",
+    short_help="Derive anew all that derives from the regions.",
+    help="Compact, and derive anew all that derives from the regions; no image is decoded.",
+)(_rewriter(rebuild=True))
 
 
 @index.command("move", short_help="Note where a manifest's folder lies now.")

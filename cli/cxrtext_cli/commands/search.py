@@ -12,7 +12,7 @@ from cxrtext_cli.given import CHECKPOINT, FILE, INDEX, NEW_TABLE, SENTENCE
 from cxrtext_cli.options import AsJson, Device, pick_device, print_json, print_rows, say, write_rows
 
 if TYPE_CHECKING:
-    from cxrtext.index import Archive, ImageHit, Index, IndexedImage
+    from cxrtext.index import Archive, Index, IndexedImage
     from cxrtext.index.search.archive import SentenceOptions
     from cxrtext.service import EmbeddedImage, Service
 
@@ -102,6 +102,7 @@ def search(
     from cxrtext.index import open_index
     from cxrtext.models import load_model
     from cxrtext.service import Service
+    from cxrtext.service.tables import hit_row
 
     loaded = load_model(model, pick_device(device)) if model else None
     with open_index(index, loaded) as archive:
@@ -128,7 +129,9 @@ def search(
                     exclude_patients=[known[1].patient_id] if known and other_patients else (),
                     mode=mode.value,
                 )
-                rows = _image_rows(found.hits, labels=out is not None or as_json)
+                rows = [hit_row(hit, labels=out is not None or as_json) for hit in found.hits]
+                columns = dict.fromkeys(name for row in rows for name in row)
+                rows = [{name: row.get(name, "") for name in columns} for row in rows]
                 if not found.exact:
                     say(f"candidates only: {found.scored} of {found.images} images were scored")
         finally:
@@ -188,23 +191,3 @@ def _sentences(
         assert texts is not None  # noqa: S101 - of a sentence
         hits = archive.search_sentences(k, text=texts[0], **options)
     return [asdict(hit) for hit in hits]
-
-
-def _image_rows(hits: "list[ImageHit]", *, labels: bool) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for hit in hits:
-        image = hit.image
-        rows.append(
-            {
-                "score": hit.score,
-                "image": image.image,
-                "study_id": image.study_id,
-                "patient_id": image.patient_id,
-                "split": image.split,
-                **image.metadata,
-            }
-        )
-        if labels:
-            rows[-1] |= {f"label.{finding}": p for finding, p in hit.labels.items()}
-    columns = dict.fromkeys(name for row in rows for name in row)
-    return [{name: row.get(name, "") for name in columns} for row in rows]

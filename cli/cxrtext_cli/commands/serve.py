@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cxrtext.errors import InputError
-from cxrtext_cli.given import CHECKPOINT, INDEX, LANGUAGE_MODEL, NEW_FILE, NEW_FOLDER, PROMPTS
-from cxrtext_cli.options import Device, pick_device
+from cxrtext_cli.given import CHECKPOINT, INDEX, LANGUAGE_MODEL, NEW_FILE, NEW_FOLDER
+from cxrtext_cli.options import Device, PromptsFile, pick_device
 
 if TYPE_CHECKING:
     from cxrtext.service import Service
@@ -44,9 +44,7 @@ def serve(
         list[str] | None,
         typer.Option(help="Another site whose pages may ask: https://NAME; repeatable."),
     ] = None,
-    prompts: Annotated[
-        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default."), PROMPTS
-    ] = None,
+    prompts: PromptsFile = None,
     uploads: Annotated[
         Path | None,
         typer.Option(help="Folder for images added over HTTP; else none can be."),

@@ -35,9 +35,7 @@ def train(
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set a key; repeatable.")
     ] = None,
     resume: Annotated[
-        Path | None,
-        typer.Option(help="Resume the run in this folder.", metavar="DIR"),
-        ANY_PATH,
+        Path | None, typer.Option(help="Resume the run in this folder.", metavar="DIR"), ANY_PATH
     ] = None,
     init: Annotated[bool, typer.Option("--init", help="Write a commented cxrtext.yaml.")] = False,
     as_json: AsJson = False,

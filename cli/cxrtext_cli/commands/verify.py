@@ -7,21 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from cxrtext.errors import InputError
-from cxrtext_cli.given import (
-    CHECKPOINT,
-    DATA_FOLDER,
-    FILE,
-    INDEX,
-    NEW_FILE,
-    NEW_FOLDER,
-    REPORT,
-    SPLIT,
-)
+from cxrtext_cli.given import DATA_FOLDER, FILE, INDEX, NEW_FILE, NEW_FOLDER, REPORT, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
     Device,
     MaxRejected,
+    NotedModel,
     pick_device,
     print_json,
     print_rows,
@@ -48,9 +40,7 @@ def verify(
         typer.Argument(help="A text file with its report; - for standard input."),
         REPORT,
     ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="Checkpoint folder; not needed with --index."), CHECKPOINT
-    ] = None,
+    model: NotedModel = None,
     index: Annotated[
         Path | None,
         typer.Option(help="Index whose images to compare with, if the checkpoint keeps none."),

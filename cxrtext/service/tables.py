@@ -1,0 +1,47 @@
+"""What a search finds as a table: a row an image, and no cell that a spreadsheet would run."""
+
+import csv
+from collections.abc import Iterable, Mapping
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cxrtext.index import ImageHit
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""First characters that make a spreadsheet take a text for a formula."""
+
+HIT_COLUMNS = ("score", "image", "study_id", "patient_id", "split")
+"""The first columns of every table of hits."""
+
+
+def plain(value: Any) -> Any:
+    """A cell that no spreadsheet runs."""
+    formula = isinstance(value, str) and value.lstrip(" ").startswith(FORMULA)
+    return f"'{value}" if formula else value
+
+
+def hit_row(hit: "ImageHit", *, labels: bool = True) -> dict[str, Any]:
+    """A found image: score, names, the manifest's other columns, and the zero-shot labels."""
+    image = hit.image
+    names = (image.image, image.study_id, image.patient_id, image.split)
+    row = dict(zip(HIT_COLUMNS, (hit.score, *names), strict=True))
+    kept = {f"label.{finding}": p for finding, p in hit.labels.items()} if labels else {}
+    return row | dict(image.metadata) | kept
+
+
+def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> str:
+    """Rows as lines of CSV, numbers with six decimals; empty where a row lacks a column."""
+    text, names = StringIO(), list(columns)
+    writer = csv.writer(text, lineterminator="\r\n")
+    for row in rows:
+        cells = (row.get(name, "") for name in names)
+        writer.writerow([round(c, 6) if isinstance(c, float) else plain(c) for c in cells])
+    return text.getvalue()
+
+
+def csv_table(hits: Iterable["ImageHit"], columns: Iterable[str] = ()) -> str:
+    """Hits as a whole table; of no hits its header, with columns besides those of every table."""
+    rows = [hit_row(hit) for hit in hits]
+    names = list(dict.fromkeys([*HIT_COLUMNS, *columns, *(name for row in rows for name in row)]))
+    return csv_lines([dict(zip(names, names, strict=True)), *rows], names)
