@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from functools import cache, partial
 
 from fastapi import Depends, FastAPI
+from fastapi.params import Form
+from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 import cxrtext
@@ -14,16 +16,7 @@ from cxrtext_api.observe.audit import AuditLog, note_subjects
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.openapi import describe
 from cxrtext_api.problems import add_problem_handlers
-from cxrtext_api.routes import (
-    health,
-    image_questions,
-    images,
-    model,
-    page,
-    score_text,
-    search,
-    write,
-)
+from cxrtext_api.routes import health, images, model, page, questions, search, write
 from cxrtext_api.runtime.resources import LoadService, Resources, load_from_settings
 from cxrtext_api.settings import Settings
 
@@ -34,7 +27,7 @@ Research use only. Not a medical device.
 An image comes as multipart form data (PNG, JPEG or DICOM) or as the `image_id` of an indexed one.
 Errors are problem documents (RFC 9457)."""
 
-ROUTES = (health, page, model, images, image_questions, search, score_text, write)
+ROUTES = (health, page, model, images, questions, search, write)
 
 
 @asynccontextmanager
@@ -47,6 +40,18 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     finally:
         await resources.close()
         audit.close()
+
+
+def _json_paths() -> frozenset[str]:
+    """The addresses whose body is JSON; every other body is a form."""
+    routes = [route for routes in ROUTES for route in routes.router.routes]
+    return frozenset(
+        route.path
+        for route in routes
+        if isinstance(route, APIRoute)
+        and route.body_field is not None
+        and not isinstance(route.body_field.field_info, Form)
+    )
 
 
 def create_app(
@@ -88,6 +93,7 @@ def create_app(
         keys=app.state.keys,
         metrics=app.state.metrics,
         audit=app.state.audit,
+        json_paths=_json_paths(),
     )
     add_problem_handlers(app)
     app.state.routes = [route for route in app.routes if isinstance(route, Route)]

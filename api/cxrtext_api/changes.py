@@ -60,6 +60,10 @@ NOT_YOURS = (
 )
 
 
+Said = tuple[str, int, str]
+"""A sentence of a report: its section, its place in it, its text."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewImageForm:
     """An image to be added, as the form's fields say; see the route."""
@@ -78,7 +82,6 @@ class NewImageForm:
 class Picture:
     """A new image as it is kept: nothing else of what was sent is."""
 
-    embedded: "EmbeddedImage"
     pixels: Pixels
     png: bytes  # the pixels as a file
     name: str  # an id made of them
@@ -91,17 +94,19 @@ class Rows:
     generation: str  # of the index that they fit
     arrays: Mapping[str, NDArray[Any]]  # a row for each vector file of images
     labels: Mapping[str, float]  # probabilities, by column of labels
-    said: Sequence[tuple[str, str, int, str]]  # study, section, position, text of each sentence
+    said: Sequence[Said]
     vectors: Mapping[str, NDArray[Any]]  # of each distinct sentence, by its text
 
 
-def picture_of(embedded: "EmbeddedImage", pixels: Pixels) -> Picture:
+def picture_of(pixels: Pixels) -> Picture:
     """An image as it is to be kept."""
     digest = hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).hexdigest()
-    return Picture(embedded, pixels, encode_png(Image.fromarray(pixels)), f"{digest}.png")
+    return Picture(pixels, encode_png(Image.fromarray(pixels)), f"{digest}.png")
 
 
-def check_new(service: "Service", name: str, picture: Picture, caller: Caller) -> None:
+def check_new(
+    service: "Service", name: str, image: "EmbeddedImage", pixels: Pixels, caller: Caller
+) -> None:
     """Refuse an image whose id or pixels the index holds.
 
     Of pixels only a caller that may read learns.
@@ -113,21 +118,19 @@ def check_new(service: "Service", name: str, picture: Picture, caller: Caller) -
         raise Refusal(409, TAKEN)
     if READ not in caller.scopes or not service.archive.images:
         return
-    for hit in service.search_image(picture.embedded, SAME_AMONG):
+    for hit in service.search_image(image, SAME_AMONG):
         known = hit.image
-        if hit.score < ALIKE or (known.height, known.width) != picture.pixels.shape:
+        if hit.score < ALIKE or (known.height, known.width) != pixels.shape:
             continue
         try:
             other = service.pixels(known.image)
         except (NotFoundError, ImageError):
             continue
-        if np.array_equal(to_uint8(other), picture.pixels):
+        if np.array_equal(to_uint8(other), pixels):
             raise Refusal(409, SAME)
 
 
-def rows_of(
-    service: "Service", name: str, image: "EmbeddedImage", said: Sequence[tuple[str, str, int, str]]
-) -> Rows:
+def rows_of(service: "Service", name: str, image: "EmbeddedImage", said: Sequence[Said]) -> Rows:
     """What the index keeps of an image and of its study's sentences."""
     snapshot = _index_for(service, name).snapshot
     meta = snapshot.meta
@@ -255,8 +258,7 @@ def _reports(catalogue: "Catalogue", study_id: str, rows: Rows) -> NewReports:
     known = catalogue.known_sentences()
     new = [text for text in rows.vectors if text not in known]
     vectors = np.stack([rows.vectors[text] for text in new]) if new else np.empty(0)
-    said = [(study_id, section, position, text) for _, section, position, text in rows.said]
-    return NewReports(new, vectors, said)
+    return NewReports(new, vectors, [(study_id, *said) for said in rows.said])
 
 
 def _one(catalogue: "Catalogue", wanted: str, column: str, value: str, name: str) -> str | None:

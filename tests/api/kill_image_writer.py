@@ -66,11 +66,11 @@ def study_of(name: str) -> str:
 def put(service: Service, uploads: Path, name: str, version: int) -> None:
     """Add an image, or replace it, by the steps of the server's route."""
     embedded = service.embed(image_of(version))
-    picture = changes.picture_of(embedded, pixels_of(version))
+    picture = changes.picture_of(pixels_of(version))
     metadata = {"version": str(version)}
     report = report_of(version)
     form = NewImageForm(b"", name, study_of(name), "p", "train", metadata, report, replace=True)
-    said = sentences_of(report, study_of(name))
+    said = sentences_of(report)
     rows = changes.rows_of(service, name, embedded, said)
     changes.add_image(service, uploads, name, form, picture, rows, ANYONE)
 

@@ -319,7 +319,8 @@ def refused(headers: dict[str, str], path: str = "/v1/images", **settings: Any) 
     sent = {"content-type": "multipart/form-data", "content-length": "9", **headers}
     raw = [(name.encode(), value.encode("utf-8")) for name, value in sent.items()]
     scope = {"type": "http", "method": "POST", "path": path, "headers": raw}
-    refusal = Admission(given, KeyRing(given.keys_file)).refuse(scope)
+    admission = Admission(given, KeyRing(given.keys_file))
+    refusal = admission.refuse_head(scope) or admission.refuse_question(scope)
     return None if refusal is None else refusal.reason
 
 

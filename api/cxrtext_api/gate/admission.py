@@ -5,7 +5,7 @@ import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,9 +22,6 @@ OPEN_PREFIX = "/web/"
 
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 JSON = ("application/json",)
-
-JSON_PATHS = frozenset({"/v1/score-text"})
-"""Addresses that take JSON; the others take forms."""
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 16 * 1024
@@ -98,18 +95,18 @@ class RateLimit:
 class Admission:
     """Checks host, origin, key, scope, rate, size and kind, in this order."""
 
-    def __init__(self, settings: Settings, keys: KeyRing) -> None:
+    def __init__(self, settings: Settings, keys: KeyRing, json_paths: Collection[str] = ()) -> None:
         self._settings = settings
         self._keys = keys
+        self._json_paths = json_paths  # addresses that take JSON; the others take forms
         self._rate = RateLimit(settings.rate_limit)
         self._others = {parse_origin(origin) for origin in settings.cors_origins}
 
-    def refuse(self, scope: Scope) -> Refusal | None:
-        """Why a request is not let in; of one that is, the caller is noted in its scope."""
-        return self.refuse_head(scope) or self.refuse_question(scope)
-
     def refuse_question(self, scope: Scope) -> Refusal | None:
-        """Why a request whose head is good is not let in, by its caller or its body."""
+        """Why a request whose head is good is not let in, by its caller or its body.
+
+        Of one that is, the caller is noted in its scope.
+        """
         headers = Headers(scope=scope)
         return self._refuse_caller(scope, headers) or self._refuse_body(scope, headers)
 
@@ -195,7 +192,7 @@ class Admission:
             return None
         if headers.get("content-encoding", "identity").lower() != "identity":
             return Refusal(415, "kind", "Send the body as it is, not compressed.", drain=True)
-        kinds = JSON if scope["path"] in JSON_PATHS else FORMS
+        kinds = JSON if scope["path"] in self._json_paths else FORMS
         if kind not in kinds:
             taken = " or ".join(kinds)
             return Refusal(415, "kind", f"This address takes {taken}.", drain=True)

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import time
 import uuid
+from collections.abc import Collection
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -59,12 +60,18 @@ class Gate:
     """
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, keys: KeyRing, metrics: Metrics, audit: AuditLog
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        keys: KeyRing,
+        metrics: Metrics,
+        audit: AuditLog,
+        json_paths: Collection[str],
     ) -> None:
         self._app = app
         self._settings = settings
         self._keys = keys
-        self._admission = Admission(settings, keys)
+        self._admission = Admission(settings, keys, json_paths)
         self._metrics = metrics
         self._audit = audit
         self._inside = 0

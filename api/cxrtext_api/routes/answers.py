@@ -1,11 +1,15 @@
-"""From the service's results to the client's models, numbers with six decimals."""
+"""From the service's results to what is sent: the client's models, with six decimals, and PNG."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from PIL import Image as Pictures
+
 from cxrtext.client import models
-from cxrtext.images import Geometry
+from cxrtext.images import Geometry, encode_png, render_overlay
 from cxrtext.language.class_probability import WITHOUT_ETA
+from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
     from cxrtext.index import ImageHit, IndexedImage, SentenceHit
@@ -155,3 +159,24 @@ def score_text_of(
         ],
         warning=scores.warning(),
     )
+
+
+def draw_image(pixels: Pixels, side: int) -> bytes:
+    """An image as PNG, its longest side at most so long; a smaller one is not enlarged."""
+    picture = Pictures.fromarray(pixels)
+    picture.thumbnail(
+        (side, side), Pictures.Resampling.BOX if side < 512 else Pictures.Resampling.LANCZOS
+    )
+    return encode_png(picture)
+
+
+def draw_overlay(pixels: Pixels, found: "Grounding") -> bytes:
+    """A heatmap over an image as PNG, in original size."""
+    picture = render_overlay(
+        np.divide(pixels[np.newaxis], np.float32(255), dtype=np.float32),
+        found.map(),
+        limits=found.limits,
+        boxes=[box.bbox for box in found.boxes],
+        peak=found.peak,
+    )
+    return encode_png(picture)

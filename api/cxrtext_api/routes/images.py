@@ -7,10 +7,9 @@ from fastapi import APIRouter, Query, Response
 
 from cxrtext.client.models import Column, Columns, ImageDetail, ImagePage
 from cxrtext.images import to_uint8
-from cxrtext_api.routes.answers import detail_of, image_of
+from cxrtext_api.routes.answers import detail_of, draw_image, image_of
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 from cxrtext_api.routes.fields import DEFAULT_SIDE, MAX_WHERE, PNG, WHERE, WHOLE, Side, check_where
-from cxrtext_api.routes.pictures import draw_image
 
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing

@@ -133,11 +133,11 @@ async def add_image(
     caller: Caller = request.scope[CALLER]
     _ = service.index  # refused before the image is decoded
     embedded, pixels = await session.uploads.embed_whole(session, service, form.data)
-    picture = await session.read(changes.picture_of, embedded, pixels)
+    picture = await session.read(changes.picture_of, pixels)
     name = form.image_id or picture.name
     if not form.replace:
-        await session.read(changes.check_new, service, name, picture, caller)
-    said = await session.read(sentences_of, form.report or "", form.study_id or name)
+        await session.read(changes.check_new, service, name, embedded, pixels, caller)
+    said = await session.read(sentences_of, form.report or "")
     if said:
         await session.ensure_embedded([text for *_, text in said])
     rows = await session.compute(changes.rows_of, service, name, embedded, said)
@@ -266,20 +266,16 @@ def _cell(entry: Any, number: int) -> str:
 
 def _is_text(value: str) -> bool:
     """Whether there is no half of a surrogate pair in it, which UTF-8 cannot write."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def sentences_of(report: str, study_id: str) -> Sequence[tuple[str, str, int, str]]:
-    """The sentences (study, section, position, text) of a report that describe the image.
+def sentences_of(report: str) -> list[changes.Said]:
+    """The sentences of a report that describe the image.
 
     Raises:
         InputError: There are too many.
     """
-    said = study_sentences(Study(study_id, report=report))
+    said = study_sentences(Study("", report=report))
     if len(said) > MAX_REPORT_SENTENCES:
         raise InputError(f"the report has more than {MAX_REPORT_SENTENCES} sentences")
-    return [(study_id, s.section, s.position, s.sentence) for s in said]
+    return [(s.section, s.position, s.sentence) for s in said]

@@ -1,16 +1,30 @@
-"""Questions to one image: how it looks, what it shows, where, and whether a report fits it."""
+"""Questions to an image: how it looks, what it shows, where, whether a report fits; and to text."""
 
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Form, Header, Response
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
-from cxrtext.client.models import Classification, Grounded, Prompts, Verified
+from cxrtext.client.models import (
+    Classification,
+    Grounded,
+    Prompts,
+    ScoredText,
+    ScoreTextRequest,
+    Verified,
+)
 from cxrtext.errors import InputError
 from cxrtext.evaluation import Prompts as ServicePrompts
 from cxrtext.service.limits import check_prompts
 from cxrtext.service.verify.sentences import report_sentences
-from cxrtext_api.routes.answers import finding_of, grounded_of, verified_of
+from cxrtext_api.routes.answers import (
+    draw_image,
+    draw_overlay,
+    finding_of,
+    grounded_of,
+    score_text_of,
+    verified_of,
+)
 from cxrtext_api.routes.dependencies import GUARDED, ImageDep, SessionDep, problems
 from cxrtext_api.routes.fields import (
     DEFAULT_SIDE,
@@ -21,7 +35,6 @@ from cxrtext_api.routes.fields import (
     Threshold,
     preferred,
 )
-from cxrtext_api.routes.pictures import draw_image, draw_overlay
 
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing
@@ -179,3 +192,21 @@ async def verify(
     embedded = await image.embedded()
     await session.ensure_embedded([found.sentence for found in sentences])
     return await session.work(_verify(session.service, embedded, sentences, threshold))
+
+
+@router.post(
+    "/score-text",
+    tags=["questions"],
+    summary="How likely sentences are",
+    operation_id="score_text",
+    responses=problems(422),
+)
+async def score_text(session: SessionDep, asked: ScoreTextRequest) -> ScoredText:
+    """The pseudo-log-likelihood of each sentence, and the class probability that follows.
+
+    Wants a server that was started with a language model; answers 503 otherwise.  The work grows
+    with the square of a sentence's length; sentences that would take too long together are refused
+    before it is begun.
+    """
+    scores = await session.score(asked.sentences)
+    return await session.read(score_text_of, session.service, asked, scores)
