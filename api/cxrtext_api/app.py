@@ -62,11 +62,6 @@ def create_app(
     The model is loaded in the background once the application starts; until then ``/readyz`` and
     every route under ``/v1`` answer 503.
 
-    Args:
-        settings: The server's settings.
-        load: Loads the service from the settings.
-        warm: Whether the processes that decode uploads are started before it is ready.
-
     Raises:
         ConfigError: The file of keys cannot be read.
         WorkError: The audit log cannot be written.

@@ -58,11 +58,7 @@ def check_scored(sentences: Sequence[str]) -> None:
 
 
 def check_scoring(lengths: Sequence[int], multiplications: int) -> None:
-    """Refuse sentences that would take too long to score (InputError).
-
-    Args:
-        lengths: Word pieces of each.
-    """
+    """Refuse sentences of so many word pieces that would take too long to score (InputError)."""
     if multiplications > MAX_MULTIPLICATIONS:
         raise InputError(
             f"the sentences have {sum(lengths)} word pieces, the longest {max(lengths)}, and would "

@@ -163,6 +163,15 @@ class _Asked:
     patients: list[str]
 
 
+async def _ask(session: Session, form: SearchForm) -> _Asked:
+    """What a search wants to know before it begins."""
+    if form.queries or form.without:
+        await session.ensure_embedded([*form.queries, *form.without])
+    embedded = None if form.image is None else await form.image.embedded()
+    await session.see_index()
+    return await session.read(_asked, session.service, form, embedded)
+
+
 def _asked(service: "Service", form: SearchForm, image: "EmbeddedImage | None") -> _Asked:
     check_where(service, form.where)
     warning, patients = None, list(form.exclude_patients)
@@ -191,11 +200,7 @@ async def search(
     """
     service = session.service
     _ = service.archive  # refused before an image is read
-    if form.queries or form.without:
-        await session.ensure_embedded([*form.queries, *form.without])
-    embedded = None if form.image is None else await form.image.embedded()
-    await session.see_index()
-    asked = await session.read(_asked, service, form, embedded)
+    asked = await _ask(session, form)
     if form.target == "sentences":
         return await _sentences(session, form, asked)
     found = await session.work(_images(service, form, asked))
@@ -280,11 +285,7 @@ async def export(request: Request, session: SessionDep, form: SearchFormDep) -> 
     if form.target != "images":
         raise InputError("an export is of images; leave target out")
     session.hold_export()
-    if form.queries or form.without:
-        await session.ensure_embedded([*form.queries, *form.without])
-    embedded = None if form.image is None else await form.image.embedded()
-    await session.see_index()
-    asked = await session.read(_asked, service, form, embedded)
+    asked = await _ask(session, form)
     cohort = await session.compute(_cohort, service, form, asked)
     # A block at a time: other questions are answered between two of them.
     for steps, work in (

@@ -100,13 +100,8 @@ class Resources:
     """The service and its threads: some that read or draw images, one that runs the model.
 
     Uploads are decoded in processes of their own, which a hostile file may end without harm.
-
-    Args:
-        settings: The server's settings.
-        metrics: Where the work is counted.
-        load: Loads the service; called once, on a thread of its own.
-        warm: Whether the processes that decode are started before it is ready, and not each when
-            it is first needed.
+    ``load`` is called once, on a thread of its own.  With ``warm`` the processes that decode are
+    started before it is ready, and not each when it is first needed.
     """
 
     def __init__(
@@ -201,10 +196,8 @@ class Resources:
         """Look at what other processes changed in the index, before a question wants it.
 
         However many ask, one of them looks, so that an index that a writer holds takes one thread
-        for a while, and neither the model's nor every reader's.
-
-        Args:
-            now: Whether a look of a moment ago will not do.
+        for a while, and neither the model's nor every reader's.  With ``now`` a look of a moment
+        ago will not do.
 
         Raises:
             HeldError: A writer holds it.

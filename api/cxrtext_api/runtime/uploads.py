@@ -45,22 +45,14 @@ UPLOAD = "The image"
 
 
 class Uploads:
-    """What is made of uploaded images.
-
-    Args:
-        engine: Embeds them.
-        readers: Threads that digest large ones.
-        processes: How many processes decode, each with a thread that waits for it.
-        limit: How many uploads may wait for them.
-        metrics: Where the time that it takes is noted.
-    """
+    """What is made of uploaded images, of which ``limit`` may wait for the processes that decode."""
 
     def __init__(
         self, engine: Engine, readers: Workers, processes: int, limit: int, metrics: Metrics
     ) -> None:
         self._engine = engine
-        self._readers = readers
-        self._waiters = Workers("decode", processes, limit, metrics)
+        self._readers = readers  # digest large ones
+        self._waiters = Workers("decode", processes, limit, metrics)  # a thread for each process
         self._decoders = ReaderPool(processes, seconds=DECODE_SECONDS)
         self._known: OrderedDict[bytes, EmbeddedImage] = OrderedDict()
         self._at_work: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()

@@ -23,10 +23,7 @@ def run_server(
 ) -> None:
     """Serve until SIGINT or SIGTERM; SIGHUP reads the keys anew.
 
-    Args:
-        settings: What to serve, and where.
-        on_ready: Called once with the address, when the server answers with the model loaded.
-        load: Loads the service from the settings.
+    ``on_ready`` is called once with the address, when the server answers with the model loaded.
 
     Raises:
         ConfigError: The host can be reached by others and there are no keys, or the file of keys

@@ -39,13 +39,7 @@ def serve_on(
     announce: Callable[[], object],
     load: LoadService | None = None,
 ) -> None:
-    """Serve on a socket that listens already.
-
-    Args:
-        settings: What to serve.
-        listener: The socket.
-        announce: Called when the server answers with the model loaded.
-        load: Loads the service from the settings; by default what they name.
+    """Serve on a socket that listens already, and announce when the model is loaded.
 
     Raises:
         CxrTextError: The model or the index cannot be loaded.

@@ -1,6 +1,8 @@
 """``cxrtext verify``."""
 
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -23,6 +25,7 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
+    from cxrtext.service import Service
     from cxrtext.service.quality import CheckedSentence
     from cxrtext.service.verify.verify import SupportedSentence, Verification
 
@@ -87,14 +90,26 @@ def verify(
             raise InputError("give either IMAGE and REPORT, or --data DIR")
         _check_wording(wording)
 
+        from cxrtext.images.cache import DecodedCache
+        from cxrtext.records import Rejects
         from cxrtext.service import load_service
 
         service = load_service(model, index, device=pick_device(device))
-        rejects = _of_folder(
-            service, data, split, count, wording, allow_outside, max_rejected, cache, out, as_json
+        rejects = Rejects(max_rejected)
+        _of_folder(
+            service,
+            data,
+            count,
+            out,
+            as_json,
+            split=split,
+            wordings=None if wording is None else (wording,),
+            allow_outside=allow_outside,
+            cache=DecodedCache(cache, say) if cache else None,
+            rejects=rejects,
         )
-        if rejects:
-            say(f"images that cannot be read: {rejects}")
+        if rejects.rows:
+            say(f"images that cannot be read: {len(rejects.rows)}")
         return
     if image is None or report is None:
         raise InputError("give IMAGE and REPORT (a text file, or - for standard input)")
@@ -146,46 +161,34 @@ def _compared(found: "Verification") -> str:
     return f"support: percentile among {used.images} images {where}; not calibrated"
 
 
+FIELDS = ("section", "sentence", "start", "end", "wording", "score", "support", "verdict")
+
+
+def _fields(one: "SupportedSentence", names: Sequence[str] = FIELDS) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in names}
+
+
 def _row(one: "SupportedSentence") -> dict[str, Any]:
-    return {
-        "support": "-" if one.support is None else f"{one.support:.0f}",
-        "verdict": one.verdict or "-",
-        "wording": one.wording,
-        "score": one.score,
-        "section": one.section,
-        "sentence": one.sentence,
-    }
+    support = "-" if one.support is None else f"{one.support:.0f}"
+    shown = {"support": support, "verdict": one.verdict or "-"}
+    return shown | _fields(one, ("wording", "score", "section", "sentence"))
 
 
 def _json(found: "Verification") -> dict[str, Any]:
-    return {
-        "reference": {"source": found.reference.source, "images": found.reference.images},
-        "sentences": [
-            {
-                "section": one.section,
-                "sentence": one.sentence,
-                "start": one.start,
-                "end": one.end,
-                "wording": one.wording,
-                "score": one.score,
-                "support": one.support,
-                "verdict": one.verdict,
-                "peak": one.grounding.peak,
-                "threshold": one.grounding.threshold,
-                "boxes": [{"bbox": b.bbox, "score": b.score} for b in one.grounding.boxes],
-                "grid": one.grounding.grid.tolist(),
-            }
-            for one in found.sentences
-        ],
-    }
+    sentences = []
+    for one in found.sentences:
+        where = one.grounding
+        boxes = [{"bbox": box.bbox, "score": box.score} for box in where.boxes]
+        place = {"peak": where.peak, "threshold": where.threshold, "boxes": boxes}
+        sentences.append(_fields(one) | place | {"grid": where.grid.tolist()})
+    return {"reference": asdict(found.reference), "sentences": sentences}
 
 
 def _write(out: Path | None, found: "Verification", report: str, pixels: Any) -> None:
     if out is None:
         return
     if out.suffix.lower() == ".csv":
-        columns = ("section", "sentence", "start", "end", "wording", "score", "support", "verdict")
-        write_rows(out, [{name: getattr(s, name) for name in columns} for s in found.sentences])
+        write_rows(out, [_fields(one) for one in found.sentences])
         return
     from cxrtext.files import write_text
     from cxrtext.service.verify.page import verification_page
@@ -194,56 +197,27 @@ def _write(out: Path | None, found: "Verification", report: str, pixels: Any) ->
 
 
 def _of_folder(
-    service: Any,
-    data: Path,
-    split: str,
-    count: int,
-    wording: Any,
-    allow_outside: bool,
-    max_rejected: int,
-    cache: Path | None,
-    out: Path | None,
-    as_json: bool,
-) -> int:
-    from cxrtext.images.cache import DecodedCache
-    from cxrtext.records import Rejects
+    service: "Service", data: Path, count: int, out: Path | None, as_json: bool, **options: Any
+) -> None:
     from cxrtext.service.quality import least_supported
 
-    rejects = Rejects(max_rejected)
+    if out is None and not as_json:
+        count = min(count, PRINTED)
     with progress("verifying", "images") as update:
-        found, total = least_supported(
-            service,
-            data,
-            split=split,
-            count=count if out is not None or as_json else min(count, PRINTED),
-            wordings=None if wording is None else (wording,),
-            allow_outside=allow_outside,
-            cache=DecodedCache(cache, say) if cache else None,
-            rejects=rejects,
-            progress=update,
-        )
+        found, total = least_supported(service, data, count=count, progress=update, **options)
     rows = [_checked_row(one) for one in found]
+    said = f"the {len(rows)} least supported of {total} sentences"
     if out is not None:
         write_rows(out, rows)
-        say(f"{out}: the {len(rows)} least supported of {total} sentences")
+        say(f"{out}: {said}")
     if as_json:
         print_json(rows)
     elif out is None:
         print_rows(rows)
-        say(f"the {len(rows)} least supported of {total} sentences; --out FILE writes more")
-    return len(rejects.rows)
+        say(f"{said}; --out FILE writes more")
 
 
 def _checked_row(one: "CheckedSentence") -> dict[str, Any]:
-    found = one.found
-    return {
-        "image": one.record.name,
-        "study_id": one.record.study_id,
-        "section": found.section,
-        "position": one.position,
-        "wording": found.wording,
-        "support": found.support,
-        "verdict": found.verdict,
-        "score": found.score,
-        "sentence": found.sentence,
-    }
+    named = {"image": one.record.name, "study_id": one.record.study_id}
+    named |= {"section": one.found.section, "position": one.position}
+    return named | _fields(one.found, ("wording", "support", "verdict", "score", "sentence"))
