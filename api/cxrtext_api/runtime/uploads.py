@@ -45,7 +45,7 @@ UPLOAD = "The image"
 
 
 class Uploads:
-    """What is made of uploaded images, of which ``limit`` may wait for the processes that decode."""
+    """What is made of uploaded images; at most ``limit`` of them wait to be decoded."""
 
     def __init__(
         self, engine: Engine, readers: Workers, processes: int, limit: int, metrics: Metrics
