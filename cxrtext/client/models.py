@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
+from cxrtext.service.limits import MAX_QUERY_CHARACTERS, MAX_SCORED_SENTENCES
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Score = Annotated[float, Field(ge=-1.001, le=1.001, description="A similarity, in [-1, 1].")]
@@ -499,10 +500,6 @@ class ScoredText(Answer):
     )
 
 
-MAX_SENTENCES = 256
-MAX_SENTENCE_CHARACTERS = 2_000
-
-
 class ScoreTextRequest(BaseModel):
     """Sentences to score.
 
@@ -519,8 +516,8 @@ class ScoreTextRequest(BaseModel):
         },
     )
 
-    sentences: list[Annotated[str, Field(min_length=1, max_length=MAX_SENTENCE_CHARACTERS)]] = (
-        Field(min_length=1, max_length=MAX_SENTENCES)
+    sentences: list[Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]] = Field(
+        min_length=1, max_length=MAX_SCORED_SENTENCES
     )
     a: float = Field(default=DEFAULT_A, gt=0, lt=1)
     k: float = Field(default=DEFAULT_K, ge=0, le=10)

@@ -1,13 +1,18 @@
 """What a service lets itself be asked."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from cxrtext.errors import InputError
-from cxrtext.evaluation import Prompts
+
+if TYPE_CHECKING:  # the client, too, reads the limits, and has pydantic alone
+    from cxrtext.evaluation import Prompts
 
 MAX_QUERY_CHARACTERS = 2_000
 MAX_PROMPTS = 64
 MAX_RESULTS = 1_000
+MAX_REPORT_CHARACTERS = 20_000
+MAX_REPORT_SENTENCES = 256
 MAX_SCORED_SENTENCES = 256
 MAX_SCORED_CHARACTERS = 20_000
 
@@ -31,12 +36,12 @@ def check_sentence(sentence: str) -> None:
         )
 
 
-def phrases_of(prompts: Mapping[str, Prompts]) -> list[str]:
+def phrases_of(prompts: "Mapping[str, Prompts]") -> list[str]:
     """Every phrase of some prompts."""
     return [p for entry in prompts.values() for p in (*entry.positive, *entry.negative)]
 
 
-def check_prompts(prompts: Mapping[str, Prompts]) -> None:
+def check_prompts(prompts: "Mapping[str, Prompts]") -> None:
     """Refuse prompts that are too many, or of which one is empty or too long (InputError)."""
     phrases = phrases_of(prompts)
     if not phrases or len(phrases) > MAX_PROMPTS:

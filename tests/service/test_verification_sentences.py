@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cxrtext.errors import InputError
+from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
 from cxrtext.service.verify.sentences import (
-    MAX_REPORT_CHARACTERS,
-    MAX_REPORT_SENTENCES,
     report_sentences,
 )
 from cxrtext.text.sentences import normalize

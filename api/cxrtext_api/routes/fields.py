@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 JSON = "application/json"
 PNG = "image/png"
 CSV = "text/csv"
-MAX_REPORT_CHARACTERS = 20_000
 
 # --- numbers, which come as text: written as numbers are, and no other way ---
 

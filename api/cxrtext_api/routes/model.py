@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request
 
 import cxrtext
 from cxrtext.client.models import (
-    MAX_SENTENCES,
     Access,
     EvaluationInfo,
     IndexInfo,
@@ -21,11 +20,15 @@ from cxrtext.client.models import (
 )
 from cxrtext.index.search.archive import EXACT_BYTES
 from cxrtext.models.folders import TRAINING
-from cxrtext.service.limits import MAX_PROMPTS, MAX_QUERY_CHARACTERS
+from cxrtext.service.limits import (
+    MAX_PROMPTS,
+    MAX_QUERY_CHARACTERS,
+    MAX_REPORT_CHARACTERS,
+    MAX_RESULTS,
+    MAX_SCORED_SENTENCES,
+)
 from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
-from cxrtext_api.routes.fields import MAX_REPORT_CHARACTERS
-from cxrtext_api.routes.search import MAX_RESULTS
 from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
@@ -70,7 +73,7 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
             max_prompts=MAX_PROMPTS,
             max_sentence_characters=MAX_QUERY_CHARACTERS,
             max_report_characters=MAX_REPORT_CHARACTERS,
-            max_sentences=MAX_SENTENCES,
+            max_sentences=MAX_SCORED_SENTENCES,
         ),
         max_body_bytes=settings.max_body_bytes,
         **{name: about[name] for name in ModelInfo.model_fields if name in about},

@@ -15,7 +15,7 @@ from cxrtext.client.models import (
 )
 from cxrtext.errors import InputError
 from cxrtext.evaluation import Prompts as ServicePrompts
-from cxrtext.service.limits import check_prompts
+from cxrtext.service.limits import MAX_REPORT_CHARACTERS, check_prompts
 from cxrtext.service.verify.sentences import report_sentences
 from cxrtext_api.routes.answers import (
     draw_image,
@@ -29,7 +29,6 @@ from cxrtext_api.routes.dependencies import GUARDED, ImageDep, SessionDep, probl
 from cxrtext_api.routes.fields import (
     DEFAULT_SIDE,
     JSON,
-    MAX_REPORT_CHARACTERS,
     PNG,
     Side,
     Threshold,

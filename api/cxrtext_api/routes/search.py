@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from cxrtext.client.models import Found
 from cxrtext.errors import InputError
+from cxrtext.service.limits import MAX_RESULTS
 from cxrtext.service.tables import HIT_COLUMNS, csv_lines, csv_table, hit_row
 from cxrtext_api.observe.audit import EXPORTED
 from cxrtext_api.routes.answers import hit_of, sentence_of
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/v1", tags=["questions"], dependencies=GUARDED)
 
-MAX_RESULTS = 1000
 MAX_OFFSET = 10_000
 MAX_QUERIES = 16
 MAX_PATIENTS = 64

@@ -12,13 +12,12 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 from cxrtext.client.models import AddedImage, Deleted
 from cxrtext.errors import InputError, UnavailableError
 from cxrtext.records import Study
-from cxrtext.service.verify.sentences import MAX_REPORT_SENTENCES
+from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
 from cxrtext.text import study_sentences
 from cxrtext_api import changes
 from cxrtext_api.gate.keys import CALLER, READ, Caller
 from cxrtext_api.observe.audit import SUBJECTS, add_subjects
 from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
-from cxrtext_api.routes.fields import MAX_REPORT_CHARACTERS
 from cxrtext_api.routes.images import detail
 from cxrtext_api.runtime.resources import Session
 

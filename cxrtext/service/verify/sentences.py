@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cxrtext.errors import InputError
+from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
 from cxrtext.text import DESCRIPTIVE_SECTIONS
 from cxrtext.text.sections import HEADLESS, divide_report
 from cxrtext.text.sentences import divide, without_controls
-
-MAX_REPORT_CHARACTERS = 20_000
-MAX_REPORT_SENTENCES = 256
 
 _REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
 
