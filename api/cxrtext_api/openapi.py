@@ -43,7 +43,10 @@ def describe(app: FastAPI, *, wants_keys: bool) -> dict[str, Any]:
         for method, route in methods.items():
             if not wants_keys:
                 route.pop("security", None)
-            _describe_body(route)
+            content = route.get("requestBody", {}).get("content", {})
+            multipart, plain = FORMS
+            if plain in content:  # a form without a file is taken in both encodings
+                content.setdefault(multipart, content[plain])
             _describe_answers(route, path.startswith("/v1/"), changes=method == "delete")
     if not wants_keys:
         description["components"].pop("securitySchemes", None)
@@ -55,14 +58,6 @@ def describe(app: FastAPI, *, wants_keys: bool) -> dict[str, Any]:
     schemas["Problem"] = problem
     description["components"]["schemas"] = dict(sorted(schemas.items()))
     return description
-
-
-def _describe_body(route: dict[str, Any]) -> None:
-    """A form is taken in both of its encodings, as far as there is no file in it."""
-    content = route.get("requestBody", {}).get("content", {})
-    for kind in FORMS:
-        if kind in content and kind == FORMS[1]:
-            content.setdefault(FORMS[0], content[kind])
 
 
 def _describe_answers(route: dict[str, Any], guarded: bool, *, changes: bool) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from cxrtext_api.gate.keys import CALLER, METRICS, READ, WRITE, Caller, KeyRing
+from cxrtext_api.gate.keys import CALLER, METRICS, READ, WRITE, KeyRing
 from cxrtext_api.settings import Settings
 
 OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
@@ -121,16 +121,13 @@ class Admission:
             return Refusal(400, "headers", headers=CLOSE)
         hosts = headers.getlist("host")
         host = parse_host(hosts[0]) if len(hosts) == 1 else None
-        if host is None or not self._is_trusted(host.name):
+        if host is None or not _is_among(host.name, self._settings.names):
             return Refusal(
                 400, "host", "This server is not known by that host name; see trusted hosts."
             )
         if self._is_from_elsewhere(scope["path"], headers, host):
             return Refusal(403, "origin", "Requests from other sites are refused.")
         return None
-
-    def _is_trusted(self, host: str) -> bool:
-        return _is_among(host, self._settings.names)
 
     def _is_from_elsewhere(self, path: str, headers: Headers, host: Host) -> bool:
         """Whether a page of another site asks, as far as its browser says it."""
@@ -171,12 +168,7 @@ class Admission:
         if not wanted & caller.scopes:
             named = " or ".join(sorted(wanted))
             return Refusal(403, "scope", f"This key lacks the scope for that: {named}.")
-        return self._refuse_rate(caller)
-
-    def _refuse_rate(self, caller: Caller) -> Refusal | None:
-        if not self._keys.guarded:
-            return None
-        seconds = self._rate.wait(caller.key_id)
+        seconds = self._rate.wait(caller.key_id) if self._keys.guarded else 0
         return Refusal(429, "rate", headers={"Retry-After": str(seconds)}) if seconds else None
 
     def _refuse_body(self, scope: Scope, headers: Headers) -> Refusal | None:

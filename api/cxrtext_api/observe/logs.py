@@ -14,13 +14,9 @@ OURS = ("cxrtext_api", "cxrtext", "uvicorn")
 """Loggers whose messages are known to hold nothing that was sent."""
 
 
-def _is_ours(name: str) -> bool:
-    return name.partition(".")[0] in OURS
-
-
 def _message(record: logging.LogRecord) -> str:
     """The message on one line; of other libraries', where it was written, not what it says."""
-    if not _is_ours(record.name):
+    if record.name.partition(".")[0] not in OURS:
         return f"a message of {record.name} ({record.module}:{record.lineno}), withheld"
     text = record.getMessage()
     if record.exc_info and record.exc_info[1] is not None:

@@ -256,16 +256,12 @@ def _cell(entry: Any, number: int) -> str:
         return ""
     if isinstance(entry, bool | int | str) or (isinstance(entry, float) and entry == entry):
         said = str(entry).strip()
-        if len(said) <= MAX_VALUE and "\0" not in said and _is_text(said):
+        # Neither zeros nor halves of surrogate pairs, which UTF-8 cannot write.
+        if len(said) <= MAX_VALUE and not re.search("[\0\ud800-\udfff]", said):
             return said
     raise InputError(
         f"metadata: entry {number} is no text or number of at most {MAX_VALUE} characters"
     )
-
-
-def _is_text(value: str) -> bool:
-    """Whether there is no half of a surrogate pair in it, which UTF-8 cannot write."""
-    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def sentences_of(report: str) -> list[changes.Said]:

@@ -1,6 +1,6 @@
 """``cxrtext classify``."""
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,7 +76,8 @@ def classify(
     failed: list[str] = []
     sure: list[str] = []
     many = len(sources) > 1
-    with progress("classifying", "images") if many else nullcontext(_silent) as update:
+    with ExitStack() as stack:
+        update = stack.enter_context(progress("classifying", "images")) if many else None
         for number, (name, path) in enumerate(sources, 1):
             try:
                 findings = service.classify(service.embed_file(path))
@@ -86,7 +87,8 @@ def classify(
                 if not many:
                     raise
                 failed.append(str(error))
-            update(number, len(sources))
+            if update:
+                update(number, len(sources))
     if out is not None and rows:
         write_rows(out, rows)
     if as_json:
@@ -148,10 +150,6 @@ def _classify_index(
 
 def _say_calibrated(findings: list[str]) -> None:
     say(f"calibrated: {', '.join(findings)}" if findings else "probabilities are not calibrated")
-
-
-def _silent(_done: int, _total: int) -> None:
-    """Shows nothing: one image is quick."""
 
 
 def _sources(images: list[Path], allow_outside: bool) -> list[tuple[str, Path]]:
