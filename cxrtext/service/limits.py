@@ -74,8 +74,8 @@ def check_scoring(lengths: Sequence[int], multiplications: int) -> None:
 
 def tokens_a_turn(multiplications: int) -> int:
     """Tokens that a language model takes between two pauses."""
-    fewest, most = TURN_TOKENS
-    return max(fewest, min(most, TURN_MULTIPLICATIONS // max(1, multiplications)))
+    low, high = TURN_TOKENS
+    return max(low, min(high, TURN_MULTIPLICATIONS // max(1, multiplications)))
 
 
 def check_count(k: int) -> None:

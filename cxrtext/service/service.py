@@ -240,15 +240,15 @@ class Service:
 
     def text_tokens(self, sentences: Sequence[str]) -> int:
         """Tokens that sentences have at most, counted without a tokenizer."""
-        most = self.model.spec.max_tokens
-        return sum(min(most, len(sentence) + 2) for sentence in sentences)
+        longest = self.model.spec.max_tokens
+        return sum(min(longest, len(sentence) + 2) for sentence in sentences)
 
     def text_turns(self, sentences: Sequence[str]) -> list[list[str]]:
         """The sentences that are not remembered, in parts that are each embedded in a turn."""
         missing = self._texts.missing(sentences)
         encoded = self.model.tokenizer.backend_tokenizer.encode_batch(missing) if missing else []
-        most = self.model.spec.max_tokens
-        lengths = [min(most, sum(encoding.attention_mask)) for encoding in encoded]
+        longest = self.model.spec.max_tokens
+        lengths = [min(longest, sum(encoding.attention_mask)) for encoding in encoded]
         turns: list[list[str]] = []
         for at in sorted(range(len(missing)), key=lengths.__getitem__):
             if not turns or lengths[at] * (len(turns[-1]) + 1) > self.text_turn:
@@ -256,7 +256,7 @@ class Service:
             turns[-1].append(missing[at])
         return turns
 
-    def knows(self, sentences: Sequence[str]) -> bool:
+    def has_embedded(self, sentences: Sequence[str]) -> bool:
         """Whether all of some sentences are remembered (InputError)."""
         for sentence in sentences:
             check_sentence(sentence)

@@ -17,7 +17,7 @@ from cxrtext.service import Service
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import Batch, Engine
 from cxrtext_api.runtime.scope import Busy, RequestScope
-from cxrtext_api.runtime.work import LONGEST_WAIT, Budget, Pace
+from cxrtext_api.runtime.work import LONGEST_WAIT, Budget, WaitEstimate
 from cxrtext_api.settings import Settings
 
 
@@ -180,13 +180,13 @@ def test_a_request_keeps_its_place_until_it_is_answered() -> None:
 
 
 def test_the_time_to_come_back_is_measured() -> None:
-    pace = Pace(at_once=2)
-    assert pace.wait(10) == 1
-    pace.note(3.0)
-    assert pace.wait(3) == 6  # four pieces of 3 s, two at a time
+    estimate = WaitEstimate(at_once=2)
+    assert estimate.wait(10) == 1
+    estimate.note(3.0)
+    assert estimate.wait(3) == 6  # four pieces of 3 s, two at a time
     for _ in range(100):
-        pace.note(1000.0)
-    assert pace.wait(3) == LONGEST_WAIT
+        estimate.note(1000.0)
+    assert estimate.wait(3) == LONGEST_WAIT
 
 
 def test_a_budget_by_hand() -> None:

@@ -236,11 +236,11 @@ def test_phrases_that_are_known_give_the_prompts_of_evaluation(service: Service)
 
 
 def test_knowing_checks_the_sentences(service: Service) -> None:
-    assert not service.knows(["Never asked before."])
+    assert not service.has_embedded(["Never asked before."])
     service.embed_sentences(["Never asked before."])
-    assert service.knows(["Never asked before."])
+    assert service.has_embedded(["Never asked before."])
     with pytest.raises(InputError, match="is empty"):
-        service.knows(["Effusion.", " "])
+        service.has_embedded(["Effusion.", " "])
 
 
 def test_the_first_question_can_be_asked_ahead(service: Service, checkpoint: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from cxrtext.pausing import Pausing
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.scope import Busy, RequestScope
-from cxrtext_api.runtime.work import Budget, Pace
+from cxrtext_api.runtime.work import Budget, WaitEstimate
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,13 +40,13 @@ class Batch(Generic[Item, Result]):
     Args:
         name: For metrics.
         work: Does it for some items, giving a result of each.
-        most: What items weigh together that are done at a time; one alone may weigh more.
+        max_weight: What items weigh together that are done at a time; one alone may weigh more.
         weigh: What an item weighs; by default 1, so that items are counted.
     """
 
     name: str
     work: Callable[[Sequence[Item]], Sequence[Result]]
-    most: int
+    max_weight: int
     weigh: Callable[[Item], int] = lambda _: 1
 
 
@@ -79,7 +79,7 @@ class Engine:
     def __init__(self, limit: int, metrics: Metrics) -> None:
         self._places = Budget(limit)
         self._metrics = metrics
-        self._pace = Pace()
+        self._estimate = WaitEstimate()
         self._calls: Batch[Callable[[], Any], Any] = Batch("call", _call_each, 1)
         self._turns: Batch[Pausing[Any], Any] = Batch("turns", list, 1)
         self._jobs: deque[_Job] = deque()
@@ -96,7 +96,7 @@ class Engine:
         if scope.holds(self):
             return
         if not self._places.take(1):
-            raise Busy(self._pace.wait(self._places.taken))
+            raise Busy(self._estimate.wait(self._places.taken))
         scope.hold(self, partial(self._places.give, 1))
 
     async def call(
@@ -185,11 +185,11 @@ class Engine:
         first = self._jobs.popleft()
         taken, weight = [first], first.batch.weigh(first.item)
         others: list[_Job] = []
-        while self._jobs and weight < first.batch.most:
+        while self._jobs and weight < first.batch.max_weight:
             job = self._jobs.popleft()
             if job.batch is first.batch:
                 weight += job.batch.weigh(job.item)
-            fits = job.batch is first.batch and weight <= first.batch.most
+            fits = job.batch is first.batch and weight <= first.batch.max_weight
             (taken if fits else others).append(job)
         self._jobs.extendleft(reversed(others))
         return taken
@@ -225,7 +225,7 @@ class Engine:
         """Give everybody who asked the outcome."""
         batch = jobs[0].batch
         if not jobs[0].has_time:
-            self._pace.note(seconds / len(jobs))
+            self._estimate.note(seconds / len(jobs))
         for loop in {job.loop for job in jobs}:
             results = [
                 (job.future, outcome)

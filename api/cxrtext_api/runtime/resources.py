@@ -312,11 +312,13 @@ class Session(RequestScope):
             InputError: A sentence is empty or too long.
         """
         service, resources = self.service, self._resources
-        if service.knows(sentences):
+        if service.has_embedded(sentences):
             return
         if resources.sentences is None:
-            most = TURNS_AT_ONCE * service.text_turn
-            resources.sentences = Batch("text", resources.embed_texts, most, service.text_tokens)
+            max_tokens = TURNS_AT_ONCE * service.text_turn
+            resources.sentences = Batch(
+                "text", resources.embed_texts, max_tokens, service.text_tokens
+            )
         batch, engine = resources.sentences, resources.engine
         if service.text_tokens(sentences) <= service.text_turn:
             await engine.do(self, batch, tuple(sentences))

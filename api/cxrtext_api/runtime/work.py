@@ -18,7 +18,7 @@ T = TypeVar("T")
 LONGEST_WAIT = 60
 
 
-class Pace:
+class WaitEstimate:
     """The time that a piece of work has taken lately, of which ``at_once`` are done at a time."""
 
     def __init__(self, at_once: int = 1) -> None:
@@ -67,7 +67,7 @@ class Workers:
         self._metrics = metrics
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._places = threading.BoundedSemaphore(limit)
-        self._pace = Pace(threads)
+        self._estimate = WaitEstimate(threads)
         self._waiting = 0
 
     async def run(
@@ -101,11 +101,11 @@ class Workers:
                 return function(lambda: not given_up.is_set())
             finally:
                 seconds = time.perf_counter() - begun
-                self._pace.note(seconds)
+                self._estimate.note(seconds)
                 self._metrics.observe_stage(self._name, seconds)
 
         if not self._places.acquire(blocking=False):
-            raise Busy(self._pace.wait(self._waiting))
+            raise Busy(self._estimate.wait(self._waiting))
         try:
             future = self._pool.submit(timed)
         except BaseException:

@@ -77,7 +77,7 @@ class _Server(uvicorn.Server):
         self._drain_seconds = settings.drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def follow(self, loop: asyncio.AbstractEventLoop) -> None:
+    def take_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         """Take signals on a loop; SIGHUP reads the keys and opens the audit log anew."""
         self._loop = loop
         with suppress(ValueError, RuntimeError):  # only a main thread takes signals
@@ -119,7 +119,7 @@ async def _serve(
             server.should_exit = True
             raise
 
-    server.follow(asyncio.get_running_loop())
+    server.take_signals(asyncio.get_running_loop())
     watching = asyncio.create_task(watch())
     await server.serve(sockets=[listener])
     if not watching.done():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from cxrtext.evaluation import Prompts
 
-MOST_PRINTED = 1000
+MAX_PRINTED = 1000
 """Images of an index whose labels are printed; more go to a file."""
 
 
@@ -121,7 +121,7 @@ def _classify_index(
     model = load_model(checkpoint, device) if checkpoint else None
     with open_index(folder, model) as archive:
         archive.model.to(device)
-        if archive.images > MOST_PRINTED and out is None and not keep:
+        if archive.images > MAX_PRINTED and out is None and not keep:
             raise InputError(
                 f"{archive.images} images are many to print; give --out FILE or --keep"
             )
@@ -139,7 +139,7 @@ def _classify_index(
         if out is not None:
             write_table(out, ["image", "study_id", "patient_id", *prompts], rows)
             say(f"{out}: labels of {archive.images} images")
-        elif archive.images <= MOST_PRINTED:
+        elif archive.images <= MAX_PRINTED:
             given = list(rows)
             if as_json:
                 print_json(given)

@@ -13,7 +13,7 @@ from cxrtext.text.sentences import divide, without_controls
 
 _REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
 
-MOST_MARKS = 16
+MAX_MARKS = 16
 """Characters that are left out of a sentence at one place: a dictation system's field marks."""
 
 Placed = tuple[str, int, int]
@@ -102,7 +102,7 @@ def _visible(text: str, start: int) -> list[Placed]:
 
 def _find(characters: list[Placed], place: int, wanted: str) -> int:
     """The next place of a character, past marks that a sentence has not; else the place given."""
-    for near in range(place, min(place + MOST_MARKS, len(characters))):
+    for near in range(place, min(place + MAX_MARKS, len(characters))):
         if characters[near][0] == wanted:
             return near
     return place
