@@ -218,6 +218,6 @@ def _of_folder(
 
 
 def _checked_row(one: "CheckedSentence") -> dict[str, Any]:
-    named = {"image": one.record.name, "study_id": one.record.study_id}
+    named: dict[str, Any] = {"image": one.record.name, "study_id": one.record.study_id}
     named |= {"section": one.found.section, "position": one.position}
     return named | _fields(one.found, ("wording", "support", "verdict", "score", "sentence"))
