@@ -23,7 +23,7 @@ CHEX5_PROMPTS = {
     "Pneumonia": Prompts(("Findings suggesting pneumonia",), ("No signs of pneumonia",)),
     "Pneumothorax": Prompts(("Pneumothorax",), ("No pneumothorax",)),
 }
-"""The prompts of the CheX5 task (METHOD section 6)."""
+"""The prompts of the CheX5 task (Wang et al. 2023)."""
 
 
 def _phrases(path: Path, finding: str, side: str, value: object) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ and ``e^200`` overflows float32.  No gradient flows through W.  ``kernel`` is K_
 matrix of the candidates' auxiliary or sensitive information, and ``ridge`` is λ, above 0; a score
 of −inf adds nothing to any sum.  ``ValueError`` is raised for a kernel that is not finite as well.
 
-Source: Tsai et al. 2022 (CCL-K), eq. 7-9 and proposition 2.2; the floor is METHOD section 4's.
+Source: Tsai et al. 2022 (CCL-K), eq. 7-9 and proposition 2.2; the floor
+is ours (docs/objectives.md).
 """
 
 import math

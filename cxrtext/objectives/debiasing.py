@@ -6,7 +6,7 @@ computed in log space and relative to the positive, so that the losses stay fini
 through its γ², and none from a negative of an anchor whose loss is clamped there.
 
 Sources: Wang et al. 2023 (sample-specific debiasing), section 2.3, eq. 6-8 and figure 5; Robinson
-et al. 2021 (hard negative samples); METHOD sections 2 and 4.
+et al. 2021 (hard negative samples).
 """
 
 import math

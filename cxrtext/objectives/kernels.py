@@ -4,7 +4,7 @@
 ``ValueError``.  Gram matrices of several attributes multiply: ``rbf(age, 5.0) * delta(sex)``, or
 :func:`product`.  Distances and products are taken in full precision, also under autocast.
 
-Source: METHOD section 4.
+Sources: CCL-K (Tsai et al. 2022), and conditional alignment and uniformity.
 """
 
 import math

@@ -23,8 +23,6 @@ def symmetric(objective: Callable[..., Tensor]) -> Callable[..., Tensor]:
     negatives of it.
 
     ``extra``, which are scores of one direction, raise a ``ValueError``.
-
-    Source: METHOD section 4 (both directions are an option).
     """
     names = [name for name in inspect.signature(objective).parameters if name != "scores"]
 

@@ -92,7 +92,7 @@ def test_rows_of_a_table_have_the_same_budget(experiment: Experiment) -> None:
 
 
 def test_the_papers_settings() -> None:
-    """METHOD section 7, at scale paper."""
+    """The paper's recipes, at scale paper."""
     wanted: dict[str, dict[str, Any]] = {
         "cifar10-r": {"batch": 128, "epochs": 300, "lr": 1e-3, "weight_decay": 1e-6, "width": 64},
         "positive-debiased": {"batch": 512, "epochs": 50, "lr": 1e-3, "encoder": "resnet18"},

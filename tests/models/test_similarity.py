@@ -21,7 +21,7 @@ def unit(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tens
 
 
 def loop_lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Tensor | None) -> Tensor:
-    """METHOD section 3, pair by pair and region by region."""
+    """The definition, pair by pair and region by region."""
     result = torch.empty(len(texts), len(regions), dtype=torch.float64)
     for i, t in enumerate(texts):
         for j, image in enumerate(regions):

@@ -30,7 +30,7 @@ def unit(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tens
 def loop(
     name: str, regions: Tensor, texts: Tensor, lam: float, query: Callable[[Tensor], Tensor] | None
 ) -> Tensor:
-    """METHOD section 3, pair by pair."""
+    """The definition, pair by pair."""
     result = torch.empty(len(texts), len(regions), dtype=torch.float64)
     for i, t in enumerate(texts):
         for j, image in enumerate(regions):

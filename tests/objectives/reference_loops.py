@@ -195,7 +195,7 @@ def conditional_uniformity(
 
 
 def _conditional(row: Sequence[float], weights: np.ndarray, p: int) -> float:
-    """C_ii as the sum over all j, with the floor of METHOD section 4."""
+    """C_ii as the sum over all j, with its floor."""
     given = sum(math.exp(s) * float(weights[j, p]) for j, s in enumerate(row) if s > -math.inf)
     return max(given, 1e-8)
 

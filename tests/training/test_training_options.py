@@ -207,7 +207,7 @@ def test_there_is_one_recipe_of_the_paper(name: str) -> None:
     assert {key: written[key] for key in scale if key != "log_every"} == {
         key: value for key, value in scale.items() if key != "log_every"
     }
-    # METHOD section 5 knows neither; the defaults of a configuration have both.
+    # The paper's recipe knows neither; the defaults of a configuration have both.
     assert (training.clip, training.center_projections) == (0, False)
     assert training_arguments(
         load_config(None, [*TABLES, "training.clip=0"]), torch.device("cpu")

@@ -2,7 +2,7 @@
 
 ``query`` is the query map, whose None is q = r.
 
-Source: METHOD section 3, on the non-local aggregator of dual-stream MIL (Li et al. 2021).
+Sources: Wang et al. 2023, LSE+NL; the non-local aggregator of dual-stream MIL (Li et al. 2021).
 """
 
 import math

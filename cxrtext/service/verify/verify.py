@@ -75,8 +75,6 @@ def verify_sentences(
         sentences: S of them.
         threshold: From which score on a region counts for the boxes; by default halfway between
             the mean and the maximum of each sentence's map.
-
-    Source: METHOD section 6.
     """
     regions = image.regions[None].float().to(model.device)
     grids = region_scores(regions, texts)[:, 0].cpu().numpy()
