@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 schemathesis = pytest.importorskip("schemathesis")
 
 import uvicorn  # noqa: E402
-from hypothesis import HealthCheck, Phase, given  # noqa: E402
+from hypothesis import HealthCheck, Phase, assume, given  # noqa: E402
 from hypothesis import settings as examples  # noqa: E402
 from hypothesis.errors import Unsatisfiable  # noqa: E402
 from schemathesis import GenerationMode  # noqa: E402
@@ -31,6 +32,7 @@ from cxrtext_api.app import create_app  # noqa: E402
 from cxrtext_api.gate.keys import add_key  # noqa: E402
 from cxrtext_api.settings import Settings  # noqa: E402
 
+LONGEST_QUERY = 2**15  # bytes
 EXAMPLES = {GenerationMode.POSITIVE: 5, GenerationMode.NEGATIVE: 3}
 DESCRIPTION = create_app(Settings()).openapi()
 OPERATIONS = [
@@ -127,6 +129,8 @@ def test_no_answer_but_those_described(
     )
     @given(case=strategy)
     def ask(case: Any) -> None:
+        # No server reads a head without end: it answers 400 and closes, often before all is sent.
+        assume(len(urlencode(dict(case.query or {}), doseq=True)) < LONGEST_QUERY)
         response = case.call(base_url=address, timeout=30)
         case.validate_response(response, checks=checks)
 
