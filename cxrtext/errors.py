@@ -81,3 +81,9 @@ def kind_of(error: sqlite3.Error) -> type[WorkError]:
         return HeldError
     disk = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
     return DiskError if code in disk else WorkError
+
+
+def line_of(error: Exception) -> str:
+    """What SQLite says, in one line; of a damaged schema it quotes all that it does not know."""
+    said = " ".join(str(error).split())
+    return said if len(said) <= 100 else f"{said[:99]}…"

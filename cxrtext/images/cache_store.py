@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from cxrtext.errors import DataError, WorkError
+from cxrtext.errors import DataError, WorkError, line_of
 from cxrtext.files import only_one
 from cxrtext.files.table_sums import strict_text
 from cxrtext.images.reader_pool import ReadImage
@@ -71,7 +71,7 @@ def disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.OperationalError) as error:
-        reason = str(error)
+        reason = line_of(error)
         forbidden = "readonly" in reason or "unable to open" in reason
         if isinstance(error, OSError):
             reason = (error.strerror or type(error).__name__).lower()

@@ -327,7 +327,8 @@ def _ends_filled(scans: Scans, plane: Samples) -> bool:
     """Tell whether the last pixels could be filled: blocks of mid-gray, or equal differences."""
     if scans.frame != _LOSSLESS:
         return int(plane[-1, -1]) == 1 << (scans.precision - 1)
-    differences = np.diff(plane[-1, -_SAME_DIFFERENCES:].astype(np.int64))
+    last = plane[-1, -_SAME_DIFFERENCES:].astype(np.int64)
+    differences = np.mod(np.diff(last), 1 << scans.precision)
     return scans.scans[0].first != 1 or not np.diff(differences).any()
 
 

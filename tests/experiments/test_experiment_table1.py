@@ -189,7 +189,7 @@ def free(lock: Path) -> bool:
 def stopped(out: Path, number: signal.Signals) -> tuple[int, str]:
     """Signal an experiment in the middle of its second row; its exit code and what it said."""
     with start(out) as process:
-        wait_for(lambda: (out / "runs/dcl-eta-lm/seed-0/train/state").is_dir(), process)
+        wait_for(lambda: (out / "runs/dcl-eta-lm/seed-0/train/config.yaml").exists(), process)
         process.send_signal(number)
         said = process.stderr.read() if process.stderr else ""
         return process.wait(timeout=60), said

@@ -224,6 +224,12 @@ def test_what_is_cut_off_is_refused(name: str, make_dicom: Make) -> None:
     check_cuts(Kind(name, make_dicom), QUICK, SEED)
 
 
+def test_a_lossless_jpeg_whose_filled_end_wraps_around_is_refused(make_dicom: Make) -> None:
+    kind = Kind("DICOM, JPEG lossless", make_dicom)
+    for short in range(20, 80):  # a difference that repeats goes below 0 and on from the highest
+        assert kind.read(kind.picture[:-short] + b"\xff\xd9") is None, short
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_flipped_bit_is_refused_or_gives_a_picture(name: str, make_dicom: Make) -> None:
     check_flips(Kind(name, make_dicom), QUICK, SEED, checksum=name in PNGS)

@@ -218,6 +218,15 @@ def test_a_damaged_schema_is_refused(copy: Path) -> None:
         open_index(copy)
 
 
+def test_a_damaged_schema_is_refused_in_one_line(copy: Path) -> None:
+    """SQLite quotes all of a schema that it does not know."""
+    path = copy / "catalogue.sqlite"
+    path.write_bytes(path.read_bytes().replace(b"said (\n    study_id", b"said (\n`   study_id"))
+    with pytest.raises(CheckpointError, match="not a readable catalogue") as raised:
+        open_index(copy)
+    assert "\n" not in str(raised.value)
+
+
 def test_other_schemas_are_refused_with_what_to_do(copy: Path) -> None:
     change_meta(copy, "schema_version", "99")
     with pytest.raises(CheckpointError, match="newer version of cxrtext .schema 99.*update cxr"):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cxrtext.errors import CheckpointError, DiskError, HeldError, WorkError, kind_of
+from cxrtext.errors import CheckpointError, DiskError, HeldError, WorkError, kind_of, line_of
 from cxrtext.files.table_sums import keep_sums, prepare
 
 SCHEMA_VERSION = 4
@@ -140,7 +140,9 @@ class Catalogue:
                 isolation_level=None,
             )
         except sqlite3.OperationalError as error:
-            raise WorkError(f"{path}: cannot be opened ({error}); check the folder") from None
+            raise WorkError(
+                f"{path}: cannot be opened ({line_of(error)}); check the folder"
+            ) from None
         try:
             self._prepare(write)
         except BaseException:
@@ -325,8 +327,8 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         # Our own SQL fits a whole catalogue.
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
             raise CheckpointError(
-                f"{path}: is damaged ({error}); restore the folder from a copy, or index into a "
-                "new one"
+                f"{path}: is damaged ({line_of(error)}); restore the folder from a copy, or index "
+                "into a new one"
             ) from None
         kind = kind_of(error)
         advice = {
@@ -334,12 +336,13 @@ def sqlite_errors(path: Path) -> Iterator[None]:
             DiskError: "make room on the disk, and check the right to write",
         }.get(kind, "check the free space, the right to write, and that no other process holds it")
         raise kind(
-            f"{path}: {error}; {advice}, then run the same command again: what was there is kept"
+            f"{path}: {line_of(error)}; {advice}, then run the same command again: what was there "
+            "is kept"
         ) from None
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter of SQLite's message
         raise CheckpointError(
-            f"{path}: not a readable catalogue ({error}); restore the folder from a copy, or "
-            "index into a new one"
+            f"{path}: not a readable catalogue ({line_of(error)}); restore the folder from a copy, "
+            "or index into a new one"
         ) from None
 
 

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.errors import CxrTextError, DataError
+from cxrtext.errors import CxrTextError, DataError, line_of
 from cxrtext.files.table_sums import strict_text
 
 FORMAT = 2  # version of the file
@@ -132,7 +132,7 @@ class ScoreCache:
             ) from None
 
     def _unusable(self, error: sqlite3.Error) -> CxrTextError:
-        return DataError(f"{self.path}: the cache of scores cannot be used ({error})")
+        return DataError(f"{self.path}: the cache of scores cannot be used ({line_of(error)})")
 
     def remove(self) -> None:
         """Close the file and remove it."""

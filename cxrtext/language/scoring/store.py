@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.errors import DataError, WorkError
+from cxrtext.errors import DataError, WorkError, line_of
 from cxrtext.language.class_probability import Words
 from cxrtext.language.eta.fit import fit_class_probability
 from cxrtext.language.eta.statistics import EtaReport
@@ -68,8 +68,8 @@ class PartialScores(ScoreCache):
 
     def _unusable(self, error: sqlite3.Error) -> WorkError:
         return WorkError(
-            f"{self.path}: the work file cannot be used ({error}); make room on the disk and "
-            "start again to go on, or remove the file to begin anew"
+            f"{self.path}: the work file cannot be used ({line_of(error)}); make room on the disk "
+            "and start again to go on, or remove the file to begin anew"
         )
 
 
