@@ -165,6 +165,8 @@ def start(out: Path) -> "subprocess.Popen[str]":
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        # Started from a background job, as by a CI, it would inherit that SIGINT is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
