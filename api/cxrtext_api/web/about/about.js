@@ -135,9 +135,9 @@ function limitsCard(model) {
   return card("This server", list([
     ["Version of cxrtext", model.version],
     ["Largest request", `${whole(Math.round((limits.max_body_bytes ?? model.max_body_bytes) / 2 ** 20))} MiB`],
-    ["Results a request", limits.max_results ? whole(limits.max_results) : ""],
-    ["Prompts a request", limits.max_prompts ? whole(limits.max_prompts) : ""],
-    ["Characters a sentence", limits.max_sentence_characters ? whole(limits.max_sentence_characters) : ""],
+    ["Results per request", limits.max_results ? whole(limits.max_results) : ""],
+    ["Prompts per request", limits.max_prompts ? whole(limits.max_prompts) : ""],
+    ["Characters per sentence", limits.max_sentence_characters ? whole(limits.max_sentence_characters) : ""],
   ]));
 }
 
