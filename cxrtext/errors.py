@@ -29,7 +29,7 @@ class CxrTextError(Exception):
 
 
 class InputError(CxrTextError):
-    """The input or the options are wrong; the user can mend them."""
+    """The input or the options are wrong; the user can fix them."""
 
     exit_code = 2
 
