@@ -17,7 +17,7 @@ from cxrtext.evaluation import area_under_curve
 from cxrtext.records import read_manifest
 from cxrtext.service import load_service
 from cxrtext.service.verify.verify import verify
-from cxrtext.service.verify.wording import wording
+from cxrtext.text.wording import wording
 
 AXES = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")
 

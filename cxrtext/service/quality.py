@@ -16,7 +16,7 @@ from cxrtext.service.answers import EmbeddedImage
 from cxrtext.service.service import Service
 from cxrtext.service.verify.sentences import ReportSentence
 from cxrtext.service.verify.verify import SupportedSentence
-from cxrtext.service.verify.wording import Wording
+from cxrtext.text.wording import Wording
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from cxrtext.service.quality import least_supported
 from cxrtext.service.verify.page import verification_page
 from cxrtext.service.verify.reference import ReferenceScores, at_side, index_reference, percentile
 from cxrtext.service.verify.verify import verdict_of
-from cxrtext.service.verify.wording import Wording
+from cxrtext.text.wording import Wording
 
 REPORT = "FINDINGS: Left pleural effusion. No right pneumothorax.\n\nIMPRESSION: Left effusion."
 

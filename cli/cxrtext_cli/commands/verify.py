@@ -144,7 +144,7 @@ def _read(path: Path) -> str:
 
 
 def _check_wording(wording: str | None) -> None:
-    from cxrtext.service.verify.wording import Wording
+    from cxrtext.text.wording import Wording
 
     if wording is not None and wording not in get_args(Wording):
         raise InputError(f"--wording: '{wording}' is not one of {', '.join(get_args(Wording))}")

@@ -16,7 +16,7 @@ from cxrtext.pausing import Pausing
 from cxrtext.service.answers import EmbeddedImage, Grounding, ground_grid
 from cxrtext.service.verify.reference import ReferenceScores, Scores, percentile
 from cxrtext.service.verify.sentences import ReportSentence
-from cxrtext.service.verify.wording import Wording, wording
+from cxrtext.text.wording import Wording, wording
 
 Verdict = Literal["supported", "weak", "unsupported"]
 Source = Literal["validation", "index", "none"]

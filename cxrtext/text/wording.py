@@ -1,5 +1,7 @@
 """How a sentence of a report puts what it says: as there, as not there, or as uncertain.
 
+:func:`wording` says it of the sentence, :func:`mentions` of each of its words.
+
 A short list of rules in the manner of NegEx: a trigger ("no", "is not seen", "cannot be excluded")
 governs a part of its clause.  What is left outside the parts that are denied decides.  The rules
 look at words alone: "The lungs are clear." is affirmed, for it denies nothing.
@@ -155,16 +157,42 @@ def wording(sentence: str) -> Wording:
         but for what is hedged inside a denial ("no evidence to suggest"); "negated" where all that
         it names is denied, anatomy and words like "normal" apart; else "affirmed".
     """
-    text = PSEUDO.sub(lambda match: "~" * len(match[0]), " ".join(sentence.split()))
-    hedges = [match.span() for match in UNCERTAIN.finditer(text)]
-    plain = _blanked(text, hedges)
-    denied = _denied(plain)
-    if any(not any(a <= start < b for a, b in denied) for start, _ in hedges):
+    text, plain, denied, hedged = _parts(sentence)
+    if hedged:
         return "uncertain"
     if not denied:
         return "affirmed"
     left = _WORD.findall(_blanked(plain, denied))
     return "affirmed" if "~" in text or any(_asserts(word) for word in left) else "negated"
+
+
+def mentions(sentence: str) -> tuple[set[str], set[str]]:
+    """The words of a sentence, in lower case: those that it affirms, and those that it denies.
+
+    Words without a finding of their own (articles, anatomy, "normal") and those of a sentence that
+    hedges are in neither; a word that is affirmed in one clause and denied in another is in both.
+    """
+    _, plain, denied, hedged = _parts(sentence)
+    if hedged:
+        return set(), set()
+    left = _blanked(plain, denied)
+    inside = " ".join(BEFORE.sub(" ", AFTER.sub(" ", plain[a:b])) for a, b in denied)
+    affirmed, absent = (
+        {word.lower() for word in _WORD.findall(part) if _asserts(word)} for part in (left, inside)
+    )
+    return affirmed, absent
+
+
+def _parts(sentence: str) -> tuple[str, str, list[tuple[int, int]], bool]:
+    """The text with false triggers masked, the same without hedges, what of it is denied, and
+    whether a hedge lies outside of that.
+    """
+    text = PSEUDO.sub(lambda match: "~" * len(match[0]), " ".join(sentence.split()))
+    hedges = [match.span() for match in UNCERTAIN.finditer(text)]
+    plain = _blanked(text, hedges)
+    denied = _denied(plain)
+    hedged = any(not any(a <= start < b for a, b in denied) for start, _ in hedges)
+    return text, plain, denied, hedged
 
 
 def _asserts(word: str) -> bool:

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from cxrtext.service.verify.wording import Wording, wording
+from cxrtext.text.wording import Wording, mentions, wording
 
 AFFIRMED = """
 Small left pleural effusion.
@@ -121,3 +121,20 @@ def test_any_text_has_a_wording_quickly(sentence: str) -> None:
     began = time.perf_counter()
     assert wording(sentence) in ("affirmed", "negated", "uncertain")
     assert time.perf_counter() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("sentence", "affirmed", "denied"),
+    [
+        ("No pneumothorax or pleural effusion.", set(), {"pneumothorax", "effusion"}),
+        ("Moderate edema without effusion.", {"moderate", "edema"}, {"effusion"}),
+        ("Left effusion; no right effusion.", {"effusion"}, {"effusion"}),
+        ("An effusion is not seen.", set(), {"effusion"}),
+        ("Possible pneumonia.", set(), set()),
+        ("Heart size normal.", set(), set()),
+    ],
+)
+def test_each_word_is_affirmed_or_denied(
+    sentence: str, affirmed: set[str], denied: set[str]
+) -> None:
+    assert mentions(sentence) == (affirmed, denied)
