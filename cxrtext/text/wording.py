@@ -184,7 +184,9 @@ def mentions(sentence: str) -> tuple[set[str], set[str]]:
 
 
 def _parts(sentence: str) -> tuple[str, str, list[tuple[int, int]], bool]:
-    """The text with false triggers masked, the same without hedges, what of it is denied, and
+    """A sentence in parts.
+
+    They are the text with false triggers masked, the same without hedges, what of it is denied, and
     whether a hedge lies outside of that.
     """
     text = PSEUDO.sub(lambda match: "~" * len(match[0]), " ".join(sentence.split()))
