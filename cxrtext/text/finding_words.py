@@ -1,0 +1,365 @@
+"""Words of findings in a corpus of reports, and which report affirms which of them.
+
+A word that some reports affirm and others deny names a finding: articles, anatomy, quantities and
+times are seldom denied.  The words of a corpus are found by that (:func:`find_words`), beside a
+list of findings that are rarely denied, such as devices.  A study's own are the targets of a
+classifier (:func:`word_targets`); no label is needed.  People may edit them (:func:`write_words`,
+:func:`read_words`).
+
+The idea is that of labels taken from reports by rules (Irvin et al. 2019, CheXpert; Peng et al.
+2018, NegBio), with the vocabulary found instead of given.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from cxrtext.errors import DataError
+from cxrtext.files import write_text
+from cxrtext.text.wording import CLAUSE_END, mentions, wording
+
+AFFIRMED, ENOUGH, FEWEST = 0.02, 10, 5
+"""A word is affirmed by this share of the reports, or by so many where that is fewer, so that a
+rare finding of a large archive is kept.  Never by fewer than the last."""
+DENIED, FEWEST_DENIED = 0.005, 3
+"""A word is denied by this share of the reports, and by no fewer than so many."""
+MOST = 0.5
+"""A word is affirmed by at most this share of the reports."""
+
+Side = Literal["", "left", "right"]
+SIDES: tuple[Side, ...] = ("left", "right")
+Targets = np.ndarray[tuple[int, int], np.dtype[np.int8]]
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z'/-]*")
+_MARKS = re.compile(r"\[\*\*.*?\*\*\]|_{2,}|\b[\w-]*X{2,}[\w-]*\b")
+"""What de-identification left: [** **] and ___ of MIMIC, XXXX of Open-i."""
+_SIDED = re.compile(r"\b(left|right)\b", re.IGNORECASE)
+_BOTH = re.compile(r"\b(bilateral(?:ly)?|both|bibasilar|biapical)\b", re.IGNORECASE)
+
+# Words that are denied and name no finding that an image shows.
+_STOP = """
+    right left right-sided left-sided bilateral above below under over along across between near
+    than then when while where who whose what some few several many more most less least much only
+    just even very rather quite such same other another further additional multiple single one two
+    three four five both first second third
+    he she they him her his hers their we i you my our me us do does did done can could may might
+    must shall should will would if so because since until after before during about into onto
+    through out up down off as per via etc also
+    previously prior previous earlier later recent recently old older time times day days week weeks
+    month months year years age aged today yesterday ago interval past current known chronic acute
+    subacute early late persistent new newly now longer change changed changes unchanged stable
+    similar improved improvement improving worsening worsened increase increased decrease decreased
+    compared comparison evolution course follow-up followup follow further repeat repeated resolved
+    mild mildly minimal minimally moderate moderately severe severely small large tiny trace slight
+    slightly marked markedly extensive massive mass-like big greater lesser size sized
+    moderate-sized medium-sized large-sized small-sized mm cm ml degree amount number
+    significant significantly definite definitely obvious clear clearly convincing gross grossly
+    frank overt large-volume suspicious specific nonspecific typical atypical abnormal abnormality
+    abnormalities process processes disease diseases disorder condition cause causes pathology
+    pathologic findings finding features feature evidence signs sign manifestation suggestion focal
+    diffuse discrete large-scale displaced superimposed adverse complication complications
+    history patient patients man woman male female admission admitted discharged hospital
+    presented presentation presenting symptom symptoms symptomatic asymptomatic pain fever cough
+    dyspnea dyspnoea dysphagia chills headache nausea vomiting weight loss haemoptysis hemoptysis
+    smoking smoker travel contact contacts exposure treatment treated therapy medication medications
+    medical surgical surgery clinical clinically laboratory test tests testing tested pcr swab blood
+    count counts level levels negative positive result results culture cultures diagnosis diagnosed
+    confirmed remarkable unremarkable allergies allergy performed performing obtained taken seen
+    examination exam ct mri scan scans x-ray x-rays xray radiograph radiographs ultrasound technique
+    quality rotation rotated position positioned place placement distribution criteria recommended
+    recommend correlation evaluation evaluated assessment assessed limited adequate inadequate
+    consistent compatible suggestive represents representing respect regard concerning
+    sparing central centrally peripheral peripherally predominance predominant predominantly
+"""
+STOP = frozenset(re.findall(r"\S+", _STOP))
+"""Words that are never found; a file of words may hold them."""
+
+_SELDOM_DENIED = """
+    cardiomegaly atelectasis edema effusion pneumothorax pneumonia consolidation opacity
+    opacification infiltrate nodule granuloma fracture congestion emphysema emphysematous
+    hyperinflation hyperinflated hyperexpanded hyperexpansion fibrosis scarring scar blunting
+    thickening scoliosis kyphosis hernia elevated elevation enlarged enlargement tortuous
+    calcified calcification degenerative interstitial bronchiectasis bullae cavity cavitation
+    pneumomediastinum pneumoperitoneum tube line catheter picc pacemaker defibrillator lead
+    sternotomy wire clip prosthesis hardware drain stent
+"""
+SELDOM_DENIED = frozenset(_SELDOM_DENIED.split())
+"""Findings and devices that are words of findings even where nobody denies them."""
+
+_ABOUT = """\
+# Words of findings: the image encoder learns which reports affirm each of them.
+# One a line; further forms of a word follow it after commas, and "left" or "right" before it asks
+# for that side. Lines that begin with # are not read. Edit the list and give it back with --words.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyWords:
+    """The words of one report, in lower case.
+
+    ``affirmed`` and ``denied`` are those of :func:`~cxrtext.text.wording.mentions` in any of its
+    sentences; ``hedged`` those of sentences that hedge; ``left`` and ``right`` those affirmed in a
+    clause that names this side and not the other, or says "bilateral".
+    """
+
+    affirmed: frozenset[str]
+    denied: frozenset[str]
+    hedged: frozenset[str]
+    left: frozenset[str] = frozenset()
+    right: frozenset[str] = frozenset()
+
+    def affirms(self, finding: "FindingWord") -> bool:
+        """Whether any form of a finding's word is affirmed, on its side where it has one."""
+        return not self._of(finding.side).isdisjoint(finding.forms)
+
+    def unknown(self, finding: "FindingWord") -> bool:
+        """Whether the report leaves a finding open.
+
+        It hedges a form of the word and affirms none, or affirms one without telling the side.
+        """
+        if self.affirms(finding):
+            return False
+        if not self.hedged.isdisjoint(finding.forms):
+            return True
+        if not finding.side or self.affirmed.isdisjoint(finding.forms):
+            return False
+        other = self.right if finding.side == "left" else self.left
+        return other.isdisjoint(finding.forms)
+
+    def _of(self, side: Side) -> frozenset[str]:
+        return self.affirmed if side == "" else self.left if side == "left" else self.right
+
+
+@dataclass(frozen=True, slots=True)
+class FindingWord:
+    """A word of a finding.
+
+    Args:
+        forms: The word and other forms of it, in lower case; the first names the finding.
+        side: "left" or "right" where it is asked for on that side alone, else "".
+        affirmed: Reports of the corpus that affirm it.
+        denied: Reports that deny it and do not affirm it.
+    """
+
+    forms: tuple[str, ...]
+    side: Side = ""
+    affirmed: int = field(default=0, compare=False)
+    denied: int = field(default=0, compare=False)
+
+    @property
+    def name(self) -> str:
+        """What it is called: "effusion", "left effusion"."""
+        return f"{self.side} {self.forms[0]}".strip()
+
+
+def corpus_words(studies: Iterable[Iterable[str]]) -> list[StudyWords]:
+    """The words of each report of a corpus, from its sentences.
+
+    Marks of de-identification are no words.
+    """
+    sentence_words = cache(_sentence_words)  # sentences repeat; forgotten with this call
+    found = []
+    for sentences in studies:
+        words: list[set[str]] = [set(), set(), set(), set(), set()]
+        for sentence in sentences:
+            for kind, new in zip(words, sentence_words(sentence), strict=True):
+                kind |= new
+        found.append(StudyWords(*map(frozenset, words)))
+    return found
+
+
+def _sentence_words(sentence: str) -> tuple[frozenset[str], ...]:
+    """Of one sentence: affirmed, denied, hedged, left, right."""
+    text = _MARKS.sub(" ", sentence)
+    affirmed, denied = mentions(text)
+    hedged = set(_words(text)) if wording(text) == "uncertain" else set()
+    sided: dict[str, set[str]] = {"left": set(), "right": set()}
+    if affirmed and (_SIDED.search(text) or _BOTH.search(text)):
+        for clause in _clauses(text):
+            named = {side.lower() for side in _SIDED.findall(clause)}
+            if _BOTH.search(clause):
+                named = {"left", "right"}
+            elif len(named) == 2:
+                continue
+            for side in named:
+                sided[side] |= mentions(clause)[0] & affirmed
+    return tuple(map(frozenset, (affirmed, denied, hedged, sided["left"], sided["right"])))
+
+
+def _words(text: str) -> Iterable[str]:
+    return (word.lower() for word in _WORD.findall(text))
+
+
+def _clauses(text: str) -> list[str]:
+    """The parts of a sentence between the ends of clauses."""
+    ends = [match.start() for match in CLAUSE_END.finditer(text)]
+    return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True)]
+
+
+def find_words(studies: Sequence[StudyWords], *, sides: bool = False) -> list[FindingWord]:
+    """The words of findings in the reports of a corpus.
+
+    Plurals are forms of their singular where the corpus has both.  A word is taken where enough
+    reports affirm it (:data:`AFFIRMED`, :data:`ENOUGH`), at most :data:`MOST` do, and
+    :data:`DENIED` deny it, or it is one of :data:`SELDOM_DENIED`.
+
+    Args:
+        studies: The words of each report (:func:`corpus_words`).
+        sides: Whether a word that enough reports affirm on the left, and on the right, is also
+            taken by side, after all others.
+
+    Returns:
+        The most affirmed first, equals by name; empty where no word is often enough affirmed.
+    """
+    total = len(studies)
+    forms = _forms({word for study in studies for word in study.affirmed | study.denied})
+    affirmed, denied = _counts(studies, forms)
+    least = max(FEWEST, min(math.ceil(AFFIRMED * total), ENOUGH))
+    least_denied = max(FEWEST_DENIED, math.ceil(DENIED * total))
+    found = [
+        FindingWord(tuple(sorted({*same}, key=lambda w: (w != word, w))), "", count, denied[word])
+        for word, same in forms.items()
+        if least <= (count := affirmed[word]) <= MOST * total
+        and word not in STOP
+        and len(word) > 2
+        and (denied[word] >= least_denied or word in SELDOM_DENIED)
+    ]
+    found.sort(key=lambda one: (-one.affirmed, one.name))
+    return found + (_by_side(studies, found, least) if sides else [])
+
+
+def _by_side(
+    studies: Sequence[StudyWords], found: Sequence[FindingWord], least: int
+) -> list[FindingWord]:
+    sided = []
+    for word in found:
+        pair = counted([FindingWord(word.forms, side) for side in SIDES], studies)
+        if all(one.affirmed >= least for one in pair):
+            sided += pair
+    return sided
+
+
+def counted(words: Iterable[FindingWord], studies: Sequence[StudyWords]) -> list[FindingWord]:
+    """The words with how many reports affirm and deny each."""
+    return [
+        FindingWord(
+            word.forms,
+            word.side,
+            sum(study.affirms(word) for study in studies),
+            sum(
+                not study.affirms(word) and not study.denied.isdisjoint(word.forms)
+                for study in studies
+            ),
+        )
+        for word in words
+    ]
+
+
+def _forms(vocabulary: set[str]) -> dict[str, list[str]]:
+    """Words of a vocabulary and their plurals in it, by the singular."""
+    forms: dict[str, list[str]] = defaultdict(list)
+    for word in sorted(vocabulary):
+        forms[_singular(word, vocabulary)].append(word)
+    return dict(forms)
+
+
+def _singular(word: str, vocabulary: set[str]) -> str:
+    for ending, instead in (("aces", "ax"), ("ies", "y"), ("ses", "sis"), ("es", ""), ("s", "")):
+        if word.endswith(ending) and not word.endswith(("ss", "is", "us")):
+            shorter = word.removesuffix(ending) + instead
+            if len(shorter) > 2 and shorter in vocabulary:
+                return shorter
+    return word
+
+
+def _counts(
+    studies: Sequence[StudyWords], forms: dict[str, list[str]]
+) -> tuple[Counter[str], Counter[str]]:
+    """How many reports affirm a word in any form, and how many deny it and do not affirm it."""
+    base = {form: word for word, same in forms.items() for form in same}
+    affirmed: Counter[str] = Counter()
+    denied: Counter[str] = Counter()
+    for study in studies:
+        there = {base[form] for form in study.affirmed}
+        affirmed.update(there)
+        denied.update({base[form] for form in study.denied} - there)
+    return affirmed, denied
+
+
+def word_targets(words: Sequence[FindingWord], studies: Sequence[StudyWords]) -> Targets:
+    """Which report affirms which word.
+
+    Returns:
+        [studies, words]: 1 affirmed; 0 denied or not mentioned; -1 unknown: hedged, or on a side
+        that the report does not tell.
+    """
+    values = [
+        [1 if study.affirms(word) else -1 if study.unknown(word) else 0 for word in words]
+        for study in studies
+    ]
+    return np.asarray(values, dtype=np.int8).reshape(len(studies), len(words))
+
+
+def write_words(path: Path, words: Iterable[FindingWord]) -> None:
+    """Write words as a file that :func:`read_words` reads and people edit."""
+    lines = (f"{word.side} {', '.join(word.forms)}".strip() + "\n" for word in words)
+    write_text(path, _ABOUT + "".join(lines))
+
+
+def read_words(path: Path, studies: Sequence[StudyWords]) -> list[FindingWord]:
+    """Read a file of words, with the counts of a corpus.
+
+    Raises:
+        DataError: It cannot be read, holds no word or a bad line, names a word twice, or one that
+            no report affirms.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise DataError(f"{path}: cannot be read ({reason}); give a text file of words") from None
+    words: list[FindingWord] = []
+    first: dict[tuple[Side, str], int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        word = _word_of_line(path, number, line)
+        for form in word.forms:
+            before = first.setdefault((word.side, form), number)
+            if before != number:
+                raise DataError(
+                    f"{path}: line {number}: '{form}' is in line {before} already; keep one of them"
+                )
+        words.append(word)
+    if not words:
+        raise DataError(f"{path}: holds no word; write one a line, such as effusion")
+    found = counted(words, studies)
+    for word in found:
+        if not word.affirmed:
+            place = first[word.side, word.forms[0]]
+            raise DataError(
+                f"{path}: line {place}: no training report affirms '{word.name}'; correct its "
+                "spelling, or remove the line"
+            )
+    return found
+
+
+def _word_of_line(path: Path, number: int, line: str) -> FindingWord:
+    text = line.strip().lower()
+    side: Side = "left" if text.startswith("left ") else ""
+    side = "right" if text.startswith("right ") else side
+    forms = tuple(form.strip() for form in text.removeprefix(side).split(","))
+    if not all(map(_WORD.fullmatch, forms)) or len(set(forms)) < len(forms):
+        raise DataError(
+            f"{path}: line {number}: is no word of a finding; write a single word, such as "
+            "effusion, its other forms after commas (effusion, effusions), or a side before it "
+            "(left effusion)"
+        )
+    return FindingWord(forms, side)
