@@ -58,10 +58,20 @@ class ModelSection(Section):
     similarity: str
     image: Literal["resnet18", "resnet50", "resnet-narrow"] = "resnet18"
     image_weights: Path | None = None
+    init: Path | None = None
     text: str = "microsoft/BiomedVLP-CXR-BERT-general"
     dimension: Positive = 128
     gamma_sq: Annotated[float, Field(gt=0, le=100)] = 14.0
     max_tokens: Annotated[int, Field(ge=8, le=512)] = 96
+    text_head: Literal["linear", "mlp"] = "linear"
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        if self.init and self.image_weights:
+            raise ValueError(
+                "init starts from a whole model and image_weights from an image encoder; give one"
+            )
+        return self
 
 
 Sharpness = Annotated[float, Field(gt=0)]
@@ -409,6 +419,8 @@ class TrainingSection(Section):
     ema: Share = 0.0
     mlm_weight: Annotated[float, Field(ge=0)] = 0.0
     lock: tuple[Literal["image", "text"], ...] = ()
+    unlock: Positive | None = None
+    unlocked_lr: Annotated[float, Field(gt=0)] = 1.0
     center_projections: bool = True
     brightness: Share = 0.1
     contrast: Share = 0.1
@@ -431,6 +443,13 @@ class TrainingSection(Section):
         if self.batch % self.accumulate:
             raise ValueError(
                 f"accumulate {self.accumulate} does not divide batch {self.batch} evenly"
+            )
+        if self.unlock and not self.lock:
+            raise ValueError(f"unlock {self.unlock}: nothing is locked; give lock, such as [image]")
+        if self.unlock and self.unlock >= self.steps:
+            raise ValueError(
+                f"unlock {self.unlock} is not before the last step, {self.steps}; give a smaller "
+                "one, or none to keep encoders locked to the end"
             )
         if self.mlm_weight and "text" in self.lock:
             raise ValueError("mlm_weight trains the text encoder, which lock holds still")
@@ -656,7 +675,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
 PATHS = {
     "data": ("manifest", "sentences", "cache"),
     "objective": ("labels", "true_probability"),
-    "model": ("image_weights",),
+    "model": ("image_weights", "init"),
     "training": ("prompts",),
 }
 """The keys that hold paths, by section, beside ``out``."""

@@ -61,8 +61,8 @@ YOUNG_NS = 2_000_000_000
 
 
 @contextmanager
-def disk_errors(folder: Path) -> Iterator[None]:
-    """Turn what a disk or SQLite refuses into one line that names the cache.
+def disk_errors(folder: Path, what: str = "decoded images") -> Iterator[None]:
+    """Turn what a disk or SQLite refuses into one line that names the cache and what it holds.
 
     Raises:
         WorkError: The disk is full, or fails.
@@ -78,12 +78,12 @@ def disk_errors(folder: Path) -> Iterator[None]:
             forbidden = isinstance(error, PermissionError | NotADirectoryError | FileExistsError)
         if forbidden:
             raise DataError(
-                f"{folder}: decoded images cannot be kept there ({reason}); name a folder that can "
+                f"{folder}: {what} cannot be kept there ({reason}); name a folder that can "
                 "be written"
             ) from None
         raise WorkError(
-            f"{folder}: decoded images cannot be kept ({reason}); make room or name another "
-            "folder, then run again: what was decoded is kept"
+            f"{folder}: {what} cannot be kept ({reason}); make room or name another "
+            "folder, then run again: what was done is kept"
         ) from None
     except sqlite3.DatabaseError:
         raise DataError(

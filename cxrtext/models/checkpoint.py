@@ -25,6 +25,8 @@ from cxrtext.text.tokenizer import load_tokenizer
 
 _AGAIN = "copy the checkpoint again, or train it anew"
 _NOT_OF_THE_ENCODER = {"model_type", "tie_word_embeddings"}
+_LATER = {"text_head"}
+"""Fields that older checkpoints lack: such have their defaults."""
 
 
 def text_config(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,11 +73,11 @@ def checkpoint_fingerprint(folder: Path, sums: Mapping[str, str] | None = None) 
 def _read_spec(folder: Path) -> ModelSpec:
     path, config = folder / CONFIG, read_checkpoint_config(folder)
     wanted = {field.name for field in fields(ModelSpec)}
-    missing = wanted - config.keys()
+    missing = wanted - config.keys() - _LATER
     if missing:
         raise CheckpointError(f"{path}: key '{min(missing)}' is missing; copy the file again")
     try:
-        values = {name: config[name] for name in wanted}
+        values = {name: config[name] for name in wanted & config.keys()}
         values["preprocessing"] = Preprocessing.from_dict(values["preprocessing"])
         values["text"] = text_config(values["text"])
         return ModelSpec(**values)

@@ -70,5 +70,13 @@ class ImageEncoder(nn.Module):
 
         h and w are H and W over the stride, rounded up.
         """
-        features = self.backbone(images).last_hidden_state.permute(0, 2, 3, 1)  # [B, h, w, C]
-        return F.normalize(self.projection(features.contiguous()), dim=-1)
+        return self.project(self.features(images))
+
+    def features(self, images: Tensor) -> Tensor:
+        """What the ResNet makes of images [B, 1, H, W]: [B, h, w, C], before the linear map."""
+        found: Tensor = self.backbone(images).last_hidden_state
+        return found.permute(0, 2, 3, 1).contiguous()
+
+    def project(self, features: Tensor) -> Tensor:
+        """Map features [B, h, w, C] to unit vectors [B, h, w, D]."""
+        return F.normalize(self.projection(features), dim=-1)

@@ -25,6 +25,7 @@ from cxrtext.models.similarity import (
 
 GAMMA_SQ_CAP = 100.0
 """Largest γ² that training can reach."""
+TEXT_HEADS = ("linear", "mlp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class ModelSpec:
         gamma_sq: Initial γ².
         max_tokens: Longest sentence in word pieces, special tokens included.
         preprocessing: How an image is prepared.
+        text_head: From BERT's state to the joint space: "linear", or "mlp" of two layers.
     """
 
     image: str
@@ -50,21 +52,27 @@ class ModelSpec:
     gamma_sq: float = 14.0
     max_tokens: int = 96
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
+    text_head: str = "linear"
 
 
 class TextEncoder(nn.Module):
-    """BERT's ``[CLS]`` state and a linear map of it to D dimensions.
+    """BERT's ``[CLS]`` state and a map of it to D dimensions, linear or of two layers.
 
     ``config`` has the fields of a ``BertConfig``.
     """
 
-    def __init__(self, config: Mapping[str, Any], dimension: int = 128) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], dimension: int = 128, head: str = "linear"
+    ) -> None:
         super().__init__()
         from transformers import BertConfig, BertModel
 
         bert = BertConfig(**config)
         self.backbone = BertModel(bert, add_pooling_layer=False)
-        self.projection = nn.Linear(bert.hidden_size, dimension)
+        self.projection: nn.Module = nn.Linear(bert.hidden_size, dimension)
+        if head == "mlp":
+            width = bert.hidden_size
+            self.projection = nn.Sequential(nn.Linear(width, width), nn.GELU(), self.projection)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Embed sentences as unit vectors [S, D].
@@ -90,12 +98,14 @@ class ImageTextModel(nn.Module):
         if spec.aggregator not in SIMILARITIES:
             known = ", ".join(SIMILARITIES)
             raise ValueError(f"no similarity '{spec.aggregator}'; there are {known}")
+        if spec.text_head not in TEXT_HEADS:
+            raise ValueError(f"no text head '{spec.text_head}'; there are {', '.join(TEXT_HEADS)}")
         self.spec = spec
         self.tokenizer = tokenizer
         self.fingerprint = ""
         self.folder: Path | None = None
         self.image_encoder = ImageEncoder(spec.image, spec.dimension)
-        self.text_encoder = TextEncoder(spec.text, spec.dimension)
+        self.text_encoder = TextEncoder(spec.text, spec.dimension, spec.text_head)
         self.query: nn.Module | None = None
         if spec.aggregator in ("nl", "lse+nl"):
             self.query = build_query(spec.query, spec.dimension)

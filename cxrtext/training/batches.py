@@ -102,7 +102,8 @@ class Batch:
     know how the whole batch belongs together.
 
     Args:
-        images: [B, 1, R, R], 8-bit gray, before the crop; of this process's share.
+        images: [B, 1, R, R], 8-bit gray, before the crop; or [B, h, w, C], float16, what a locked
+            image encoder made of them; of this process's share.
         parts: The distinct sentences, shortest first, U in all, of this process's share; in groups,
             by the part of the step that they are embedded in.
         text_of: [S], the distinct sentence that each sentence is.
@@ -115,6 +116,11 @@ class Batch:
     text_of: Tensor
     pairs: Pairs
     distinct: int
+
+    @property
+    def locked(self) -> bool:
+        """Whether ``images`` are features of a locked encoder."""
+        return self.images.dtype != torch.uint8
 
     @property
     def tokens(self) -> list[Tokens]:

@@ -29,11 +29,12 @@ from cxrtext.training.initialization import (
     training_arguments,
 )
 from cxrtext.training.loader import Examples, collect
+from cxrtext.training.locked_features import lock_features
 from cxrtext.training.loss_data import gather_extras, objective_files
 from cxrtext.training.objective import build_objective
 from cxrtext.training.optimization import TrainingArguments, lock_towers
 from cxrtext.training.resume import check_same, fingerprint, load_newest_state, plain
-from cxrtext.training.step import PairLearner, build_learner, pair_job
+from cxrtext.training.step import PairLearner, autocast, build_learner, pair_job
 from cxrtext.training.trainer import Listener, Trainer
 from cxrtext.training.validation import check_best, keep_references, zero_shot_of
 
@@ -113,12 +114,18 @@ def _train(
     check_best(config, val_set, zero_shot)
 
     arguments = training_arguments(config, device)
-    if config.training.center_projections:
+    if config.training.center_projections and not config.model.init:
         center_projections(model, train_set, arguments.seed, arguments.lock)
-    learner = _learner(config, model, arguments, processes)
+    start = saved["learner"]["progress"]["step"] if saved else 0
+    learner = _learner(config, model, arguments, processes, arguments.locked(start))
     if saved:
         learner.load(saved["learner"])
         saved = None  # as large as all that is trained
+    if "image" in learner.locked:
+        sets = train_set, val_set
+        train_set, val_set = processes.in_turn(
+            lambda: [_locked(one, config, model, arguments, listener) for one in sets]
+        )
     trainer = Trainer(
         config=config,
         data=tables.fingerprint,
@@ -195,7 +202,8 @@ def read_tables(config: Config) -> Tables:
             f"{config.data.sentences}: no sentence has an eta: the language model knows too few of "
             "their words; score the reports with a model of such reports"
         )
-    vocabulary = [Path(config.model.text) / name for name in ("vocab.txt", "tokenizer.json")]
+    words = Path(config.model.init or config.model.text)
+    vocabulary = [words / name for name in ("vocab.txt", "tokenizer.json")]
     files = [
         config.data.manifest,
         config.data.sentences,
@@ -271,12 +279,38 @@ def _require_batch(count: int, config: Config) -> None:
         )
 
 
+def _locked(
+    examples: Examples,
+    config: Config,
+    model: ImageTextModel,
+    arguments: TrainingArguments,
+    listener: Listener,
+) -> Examples:
+    """Examples with what the locked image encoder makes of their images."""
+    features = lock_features(
+        model,
+        examples.pixels,
+        examples.rows,
+        config.data.cache or config.out / "cache",
+        precision=arguments.precision,
+        autocast=lambda: autocast(model.device, arguments.precision),
+        say=listener.say,
+        progress=listener.embedding,
+    )
+    return replace(examples, features=features)
+
+
 def _learner(
-    config: Config, model: ImageTextModel, arguments: TrainingArguments, processes: Processes
+    config: Config,
+    model: ImageTextModel,
+    arguments: TrainingArguments,
+    processes: Processes,
+    locked: tuple[str, ...],
 ) -> PairLearner:
     training = config.training
     model.image_encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    lock_towers(model, arguments.lock)
+    # What is unlocked later has its place in the optimizer from the beginning.
+    lock_towers(model, () if arguments.unlock else arguments.lock)
     if training.checkpointing:
         recompute_activations(model)
     if training.compile:
@@ -285,13 +319,16 @@ def _learner(
     head = build_head(config, model)
     if head is not None:
         head.to(model.device)
+    optimizer = build_optimizer(model, head, config)
+    lock_towers(model, locked)
     return build_learner(
         model,
         head,
-        build_optimizer(model, head, config),
+        optimizer,
         precision=arguments.precision,
         ema=arguments.ema,
         processes=processes,
+        locked=locked,
     )
 
 

@@ -1,7 +1,7 @@
 """From a configuration to a device, a new model where training starts from, and its optimizer."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import fields
 from typing import Any
@@ -15,13 +15,15 @@ from cxrtext.config import Config
 from cxrtext.errors import ConfigError
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import center_crop
-from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model
+from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model, load_model
 from cxrtext.models.checkpoint import text_config
 from cxrtext.models.image_encoder import STRIDES
 from cxrtext.training.loader import Examples
 from cxrtext.training.optimization import TrainingArguments, parameter_groups, set_training
 from cxrtext.training.step import frozen_statistics
 
+CONTINUED = ("image", "dimension", "text_head")
+"""Of a model's specification, what must be as in the checkpoint that it starts from."""
 SAMPLE = 128
 """Images, and sentences, whose mean is taken."""
 
@@ -49,12 +51,15 @@ def choose_device(name: str) -> torch.device:
 
 
 def build_model(config: Config) -> ImageTextModel:
-    """A new model; its text encoder starts from the language model's weights.
+    """A model as the configuration has it, with the weights that it starts from.
+
+    They are those of the checkpoint that ``model.init`` names; without it the text encoder starts
+    from the language model's, and all else from random ones.
 
     Raises:
         ConfigError: The crop is no multiple of the image encoder's stride, so that regions would
-            not tile it.
-        CheckpointError: The language model or the image weights are damaged or do not fit.
+            not tile it; or the configuration wants another model than the checkpoint's.
+        CheckpointError: The language model or the checkpoint is damaged.
     """
     stride = STRIDES[config.model.image]
     if config.data.crop % stride:
@@ -62,10 +67,21 @@ def build_model(config: Config) -> ImageTextModel:
             f"data.crop: {config.data.crop} is no multiple of {stride}, the stride of "
             f"{config.model.image}; {max(1, round(config.data.crop / stride)) * stride} is"
         )
+    torch.manual_seed(config.training.seed)
+    if config.model.init is not None:
+        return _continued(config, load_model(config.model.init))
     language_model = load_masked_language_model(config.model.text)
     text = text_config(language_model.model.config.to_dict())
+    torch.manual_seed(config.training.seed)
+    model = ImageTextModel(_spec(config, text), language_model.tokenizer)
+    model.text_encoder.backbone.load_state_dict(language_model.model.bert.state_dict())
+    return model
+
+
+def _spec(config: Config, text: Mapping[str, Any]) -> ModelSpec:
+    """What the configuration says of a model with this text encoder."""
     longest = int(text["max_position_embeddings"])
-    spec = ModelSpec(
+    return ModelSpec(
         image=config.model.image,
         text=text,
         dimension=config.model.dimension,
@@ -75,10 +91,31 @@ def build_model(config: Config) -> ImageTextModel:
         gamma_sq=config.model.gamma_sq,
         max_tokens=min(config.model.max_tokens, longest),
         preprocessing=Preprocessing(resize=config.data.resize, crop=config.data.crop),
+        text_head=config.model.text_head,
     )
-    torch.manual_seed(config.training.seed)
-    model = ImageTextModel(spec, language_model.tokenizer)
-    model.text_encoder.backbone.load_state_dict(language_model.model.bert.state_dict())
+
+
+def _continued(config: Config, start: ImageTextModel) -> ImageTextModel:
+    """A model with the weights of another; its similarity may be another one.
+
+    A query map that the other has not starts as in a new model.
+    """
+    model = ImageTextModel(_spec(config, start.spec.text), start.tokenizer)
+    for name in CONTINUED:
+        wanted, found = getattr(model.spec, name), getattr(start.spec, name)
+        if wanted != found:
+            raise ConfigError(
+                f"model.init: {config.model.init} has {name} {found}, and model.{name} is "
+                f"{wanted}; set model.{name}={found}"
+            )
+    own = model.state_dict()
+    same = start.spec.query == model.spec.query
+    taken = {
+        name: tensor
+        for name, tensor in start.state_dict().items()
+        if name in own and (same or not name.startswith("query."))
+    }
+    model.load_state_dict({**own, **taken})
     return model
 
 
@@ -157,10 +194,15 @@ def center_projections(
             ]
         )
         _center(model.image_encoder.projection, features.mean(dim=(0, 2, 3)))
-        _center(model.text_encoder.projection, states.mean(dim=0))
+        projection = model.text_encoder.projection
+        if isinstance(projection, nn.Sequential):
+            *first, projection = projection
+            states = nn.Sequential(*first)(states)
+        _center(projection, states.mean(dim=0))
 
 
-def _center(projection: nn.Linear, mean: Tensor) -> None:
+def _center(projection: nn.Module, mean: Tensor) -> None:
+    assert isinstance(projection, nn.Linear)  # noqa: S101 - the last layer
     projection.bias.copy_(-projection.weight @ mean)
 
 

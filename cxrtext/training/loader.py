@@ -23,6 +23,7 @@ from cxrtext.training.batches import (
     take,
     vocabulary_of,
 )
+from cxrtext.training.locked_features import LockedFeatures
 from cxrtext.training.optimization import TrainingArguments, seed_of
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -47,6 +48,7 @@ class Examples:
         vectors: [U, d], unit vectors of distinct sentences.
         vector_of: [sentences], the row of ``vectors`` of each.
         metadata: [rows, M].
+        features: What the locked image encoder makes of them; None where it is run.
         relate: What the objective makes of the pairs of a batch, on the CPU.
     """
 
@@ -63,6 +65,7 @@ class Examples:
     vectors: np.ndarray[tuple[int, ...], np.dtype[np.float16]] | None = None
     vector_of: Rows | None = None
     metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None
+    features: LockedFeatures | None = field(default=None, repr=False)
     relate: Callable[[Pairs], Pairs] = field(default=lambda pairs: pairs, repr=False)
 
     def __len__(self) -> int:
@@ -88,7 +91,7 @@ class Examples:
         image_of = [*range(len(drawn)), *(b for b, own in enumerate(drawn) for _ in own[1:])]
         distinct = sorted({tuple(self.tokens[i]) for i in chosen}, key=lambda t: (len(t), t))
         place = {pieces: number for number, pieces in enumerate(distinct)}
-        rows = self.rows[examples[span(len(examples), *share)]]
+        own = examples[span(len(examples), *share)]
         pairs = Pairs(
             image_of=torch.tensor(image_of),
             eta=torch.from_numpy(self.eta[chosen]),
@@ -97,12 +100,21 @@ class Examples:
             metadata=None if self.metadata is None else torch.from_numpy(self.metadata[examples]),
         )
         return Batch(
-            images=torch.from_numpy(np.asarray(self.pixels[rows])[:, None]),
+            images=self._images(own),
             parts=(group_by_length(distinct[span(len(distinct), *share)], self.pad_id),),
             text_of=torch.tensor([place[tuple(self.tokens[i])] for i in chosen]),
             pairs=self.relate(pairs),
             distinct=len(distinct),
         )
+
+    def _images(self, examples: Rows) -> Tensor:
+        if self.features is not None:
+            return torch.from_numpy(self.features.of(examples))
+        return torch.from_numpy(np.asarray(self.pixels[self.rows[examples]])[:, None])
+
+    def unlocked(self) -> "Examples":
+        """The same with pixels in place of features."""
+        return replace(self, features=None)
 
     def _vectors(self, chosen: list[int]) -> Tensor | None:
         if self.vectors is None or self.vector_of is None:
@@ -165,7 +177,8 @@ class Loader:
         arguments, seed = self._arguments, self._arguments.seed
         rows = batch_rows(len(self._examples), arguments.batch, seed, step)
         draws = np.random.default_rng([seed, 2, step])
-        batch = self._examples.batch(rows, draws, arguments.sentences, self._share)
+        examples = self._examples if arguments.locked(step) else self._examples.unlocked()
+        batch = examples.batch(rows, draws, arguments.sentences, self._share)
         generator = torch.Generator().manual_seed(seed_of(seed, 3, step))
         views = draw_views(
             len(rows),

@@ -63,6 +63,24 @@ class TrainingArguments(Schedule):
     mlm_weight: float = 0.0
     ema: float = 0.0
     lock: tuple[str, ...] = ()
+    unlock: int | None = None
+    unlocked_lr: float = 1.0
+
+    def locked(self, step: int) -> tuple[str, ...]:
+        """The encoders that are held still in a step, from 0."""
+        return self.lock if self.unlock is None or step < self.unlock else ()
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, from 0; warm-up and decay begin anew after unlocking."""
+        first, last, peak = 0, self.steps, self.lr
+        if self.unlock is not None:
+            if step < self.unlock:
+                last = self.unlock
+            else:
+                first, peak = self.unlock, self.lr * self.unlocked_lr
+        return learning_rate(
+            step - first, total=last - first, warmup=self.warmup, peak=peak, decay=self.decay
+        )
 
     def advice(self) -> str:
         """What to change where a loss or a gradient is no number."""
@@ -94,9 +112,9 @@ def seed_of(*numbers: int) -> int:
 
 
 def lock_towers(model: ImageTextModel, lock: Iterable[str]) -> None:
-    """Hold an encoder up to its projection still."""
-    for name in lock:
-        _backbone(model, name).requires_grad_(False)
+    """Hold these encoders still up to their projections, and no other."""
+    for name in ("image", "text"):
+        _backbone(model, name).requires_grad_(name not in lock)
 
 
 def set_training(model: ImageTextModel, lock: Iterable[str]) -> None:

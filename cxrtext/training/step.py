@@ -23,7 +23,13 @@ from cxrtext.training.distributed import Processes, gather_same, gather_shared, 
 from cxrtext.training.loader import Examples, Loader
 from cxrtext.training.loop import Learner, StepNumbers
 from cxrtext.training.losses import Terms
-from cxrtext.training.optimization import Average, TrainingArguments, seed_of, set_training
+from cxrtext.training.optimization import (
+    Average,
+    TrainingArguments,
+    lock_towers,
+    seed_of,
+    set_training,
+)
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Loss = Callable[[Tensor, Pairs, Tensor, Tensor, torch.Generator], Terms]
@@ -51,14 +57,20 @@ class Towers(nn.Module):
         self.precision = precision
 
     def forward(self, images: Tensor, tokens: Sequence[Tokens]) -> tuple[Tensor, Tensor, Tensor]:
-        """Embed normalized images [b, 1, H, W] and u sentences in groups.
+        """Embed images and u sentences in groups.
+
+        Images are [b, 1, H, W], normalized, or features [b, h, w, C] of the locked image encoder,
+        which are in float16.
 
         Returns:
             Regions [b, N, D] and texts [u, D], unit vectors in float32, and the summed
             cross-entropy of the masked word pieces, in nats (0 without a head).
         """
         with autocast(images.device, self.precision):
-            regions = self.image_encoder(images)
+            if images.dtype == torch.float16:
+                regions = self.image_encoder.project(images.float())
+            else:
+                regions = self.image_encoder(images)
             texts = [self.text_encoder(g.input_ids, g.attention) for g in tokens]
             mlm = sum((self._masked_loss(g) for g in tokens), images.new_zeros(()))
         return regions.float().flatten(1, 2), torch.cat(texts).float(), mlm
@@ -85,10 +97,19 @@ class PairLearner(Learner):
     head: nn.Module | None
     plain_towers: Towers
     towers: nn.Module
+    locked: tuple[str, ...] = ()
 
     def parts(self) -> dict[str, nn.Module]:
         """The modules whose weights a state keeps, by name."""
         return {"model": self.model, "head": self.head or nn.Module()}
+
+    def lock(self, names: tuple[str, ...]) -> None:
+        """Hold these encoders still from now on, and train the others."""
+        if self.locked != names:
+            lock_towers(self.model, names)
+            self.locked = names
+            self.towers = _divided(self.plain_towers, self.processes)
+        set_training(self.model, names)
 
     def average_the_rest(self) -> None:
         """Average the gradients of what is not in the towers: γ² and the query map."""
@@ -112,25 +133,36 @@ def build_learner(
     precision: str,
     ema: float,
     processes: Processes,
+    locked: tuple[str, ...] = (),
 ) -> PairLearner:
-    """Put the pieces together, on the device where the model is; ``ema`` 0 keeps no average."""
+    """Put the pieces together, on the device where the model is; ``ema`` 0 keeps no average.
+
+    What needs no gradient stays as it is; ``locked`` names the encoders that are held still.
+    """
     plain = Towers(model, head, precision)
-    towers: nn.Module = plain
     if processes.world > 1:
         synchronize(plain)
-        devices = [model.device] if model.device.type == "cuda" else None
-        towers = DistributedDataParallel(plain, device_ids=devices)
-        towers.broadcast_buffers = False  # synchronized norms have the same ones everywhere
     return PairLearner(
         model=model,
         head=head,
         plain_towers=plain,
-        towers=towers,
+        towers=_divided(plain, processes),
+        locked=locked,
         optimizer=optimizer,
         scaler=GradScaler(model.device.type, enabled=precision == "float16"),
         average=Average(model, ema) if ema else None,
         processes=processes,
     )
+
+
+def _divided(plain: Towers, processes: Processes) -> nn.Module:
+    """The towers, or those of all processes, which average the gradients of what is trained now."""
+    if processes.world == 1:
+        return plain
+    device = next(plain.parameters()).device
+    towers = DistributedDataParallel(plain, device_ids=[device] if device.type == "cuda" else None)
+    towers.broadcast_buffers = False  # synchronized norms have the same ones everywhere
+    return towers
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +182,11 @@ class PairJob:
         """Compute a step's gradients."""
         model, arguments = self.learner.model, self.schedule
         batch, views = made
-        set_training(model, arguments.lock)
+        self.learner.lock(arguments.locked(step))
         batch = batch.to(model.device)
-        images = prepared(model, augment(batch.images, views, self.loader.crop))
+        images = batch.images
+        if not batch.locked:
+            images = prepared(model, augment(images, views, self.loader.crop))
         terms, measures = backward(self.learner, self.loss, batch, images, arguments, step)
         numbers = StepNumbers(*measures.tolist())
         if numbers.without_negatives == len(terms.losses):

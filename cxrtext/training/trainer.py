@@ -35,10 +35,14 @@ LOGGED = (
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Hears lines of text, (done, total) of decoding, and (report, total) after every step."""
+    """Hears lines of text, (done, total) of images, and (report, total) after every step.
+
+    Images are decoded, and pass through a locked encoder (``embedding``).
+    """
 
     say: Callable[[str], None] = lambda _: None
     decoding: Callable[[int, int], None] = lambda _done, _total: None
+    embedding: Callable[[int, int], None] = lambda _done, _total: None
     step: Callable[[StepReport, int], None] = lambda _report, _total: None
 
 
@@ -192,10 +196,12 @@ class Trainer:
         if len(self.val_set) < 2:
             return {}
         learner, job = self.job.learner, self.job
+        # Measured as trained: on features as long as the encoder is locked.
+        locked = "image" in job.schedule.locked(learner.progress.step - 1)
         with self._measured_weights():
             return validate(
                 learner.model,
-                self.val_set,
+                self.val_set if locked else self.val_set.unlocked(),
                 job.loss,
                 job.schedule,
                 self.zero_shot,

@@ -106,9 +106,12 @@ def _measure_batch(
     """Add one batch's numbers to a part; returns its regions, [b, N, D]."""
     batch = examples.batch(rows, np.random.default_rng([arguments.seed, 4, number]))
     batch = batch.to(model.device)
-    images = center_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
     with autocast(model.device, arguments.precision):
-        regions = model.embed_images(prepared(model, images)).flatten(1, 2)
+        if batch.locked:
+            regions = model.image_encoder.project(batch.images.float()).flatten(1, 2)
+        else:
+            images = center_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
+            regions = model.embed_images(prepared(model, images)).flatten(1, 2)
         distinct = [model.embed_tokens(g.input_ids, g.attention_mask) for g in batch.tokens]
     regions, texts = regions.float(), torch.cat(distinct).float()[batch.text_of]
     part.sums["images"] += len(rows)

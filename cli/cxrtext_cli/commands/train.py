@@ -9,6 +9,7 @@ import typer
 from cxrtext.errors import ConfigError
 from cxrtext_cli.given import (
     ANY_PATH,
+    CHECKPOINT,
     DEVICE,
     FILE,
     LANGUAGE_MODEL,
@@ -74,10 +75,13 @@ def train(
         def decoding(done: int, total: int) -> None:
             stages.show("decoding", done, total, "images")
 
+        def embedding(done: int, total: int) -> None:
+            stages.show("embedding", done, total, "images")
+
         def step(report: "StepReport", total: int) -> None:
             stages.show("training", report.step, total, "steps")
 
-        listener = Listener(say=say, decoding=decoding, step=step)
+        listener = Listener(say=say, decoding=decoding, embedding=embedding, step=step)
         summary = run(loaded, resume=resume is not None, listener=listener)
     if as_json:
         values = asdict(summary).items()
@@ -103,13 +107,15 @@ def _check(config: "Config", resume: bool) -> None:
     from cxrtext.training.folder import check_folder
 
     data, model, objective, training = config.data, config.model, config.objective, config.training
+    text = model.text if model.init is None or training.mlm_weight else None
     check_each(
         {
             "data.manifest": (FILE, data.manifest),
             "data.sentences": (FILE, data.sentences),
             "data.cache": (NEW_FOLDER, data.cache),
-            "model.text": (LANGUAGE_MODEL, model.text),
+            "model.text": (LANGUAGE_MODEL, text),
             "model.image_weights": (FILE, model.image_weights),
+            "model.init": (CHECKPOINT, model.init),
             "objective.labels": (FILE, getattr(objective, "labels", None)),
             "objective.true_probability": (FILE, getattr(objective, "true_probability", None)),
             "training.prompts": (PROMPTS, training.prompts),
