@@ -275,10 +275,10 @@ MUTANTS = (
     ),
     Mutant(
         "colors of views only raised",
-        "experiments/simclr/augment.py",
+        "images/simclr.py",
         "around = u[4:8] * 2 - 1",
         "around = u[4:8]",
-        ("experiments/test_simclr.py",),
+        ("images/test_simclr.py",),
     ),
     # language
     Mutant(

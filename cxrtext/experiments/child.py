@@ -34,7 +34,6 @@ from cxrtext.experiments.measures import (
     write_measures,
 )
 from cxrtext.experiments.papers.table1 import CONFIG, MEASURES
-from cxrtext.experiments.simclr.augment import SimclrSpec
 from cxrtext.experiments.simclr.encoders import FILE as ENCODER
 from cxrtext.experiments.simclr.encoders import encode, load_encoder
 from cxrtext.experiments.simclr.probes import PROBES, Features, resamples_of
@@ -43,6 +42,7 @@ from cxrtext.experiments.simclr.train import train_views
 from cxrtext.experiments.stages import noted_in
 from cxrtext.files import read_sealed, replacing, write_sealed
 from cxrtext.images.cache import DecodedCache
+from cxrtext.images.simclr import SimclrSpec
 from cxrtext.training import Listener, train
 from cxrtext.training.initialization import choose_device
 from cxrtext.training.loop import StepReport

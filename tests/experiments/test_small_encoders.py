@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from cxrtext.experiments.simclr.encoders import PickedConv2d, ProjectionHead, build_small_encoder
+from cxrtext.experiments.simclr.encoders import PickedConv2d, build_small_encoder
 from cxrtext.models.image_encoder import ARCHITECTURES, ImageEncoder
+from cxrtext.models.projection_head import ProjectionHead
 
 
 def count(module: nn.Module) -> int:

@@ -10,11 +10,10 @@ from cxrtext import objectives
 from cxrtext.config import OBJECTIVES, read_objective
 from cxrtext.experiments.simclr.losses import (
     Known,
-    score_views,
-    view_accuracy,
     view_losses,
 )
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
+from cxrtext.objectives.views import score_views, view_accuracy
 from cxrtext.training.losses import Terms
 from cxrtext.training.metadata import Kind, kernels_for
 

@@ -9,7 +9,6 @@ import torch
 
 from cxrtext.config import read_objective
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, WorkError
-from cxrtext.experiments.simclr.augment import SimclrSpec
 from cxrtext.experiments.simclr.encoders import (
     ViewEncoder,
     channel_statistics,
@@ -18,6 +17,7 @@ from cxrtext.experiments.simclr.encoders import (
 )
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
 from cxrtext.experiments.simclr.train import train_views
+from cxrtext.images.simclr import SimclrSpec
 from cxrtext.training import Listener
 from cxrtext.training.loop import StepReport
 

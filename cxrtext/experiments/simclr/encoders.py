@@ -149,32 +149,6 @@ class LeNet5(nn.Module):
         return torch.as_tensor(self.dense(self.grid(images).flatten(1)))
 
 
-class ProjectionHead(nn.Module):
-    """Linear maps with ReLU between them; the caller brings what it gives to unit length.
-
-    ``sizes`` are of each linear map, the last D; with ``norm`` a batch norm stands before each
-    ReLU, as in the CCL-K paper's heads.
-    """
-
-    def __init__(self, features: int, sizes: tuple[int, ...], *, norm: bool = False) -> None:
-        super().__init__()
-        if not sizes or min(sizes) < 1:
-            raise ValueError(f"a head needs one size or more, each at least 1, not {sizes}")
-        layers: list[nn.Module] = []
-        before = features
-        for size in sizes[:-1]:
-            layers.append(nn.Linear(before, size, bias=not norm))
-            layers.extend([nn.BatchNorm1d(size)] if norm else [])
-            layers.append(nn.ReLU(True))
-            before = size
-        self.layers = nn.Sequential(*layers, nn.Linear(before, sizes[-1]))
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Project features, [B, F] -> [B, D]."""
-        projected: Tensor = self.layers(features)
-        return projected
-
-
 class ViewEncoder(nn.Module):
     """An encoder of :func:`build_small_encoder` that standardizes its images by itself."""
 

@@ -51,6 +51,7 @@ from cxrtext.config import (
 )
 from cxrtext.experiments.simclr.settings import BY_ANCHOR, BY_KERNEL, BY_VIEW, ViewSettings
 from cxrtext.objectives.positive_debiasing import positive_debiased_terms
+from cxrtext.objectives.views import positives_of_views
 from cxrtext.training.losses import (
     Direction,
     Terms,
@@ -71,28 +72,6 @@ class Known:
     labels: Tensor | None = None
     eta: Tensor | None = None
     metadata: Tensor | None = None
-
-
-def score_views(embedded: Tensor, gamma_sq: Tensor) -> Tensor:
-    """Scores of all views against all, −inf of each against itself.
-
-    Unit vectors [V, B, D] -> float32 [VB, VB]; the rows of a view follow each other.
-    """
-    flat = embedded.flatten(0, 1)
-    scores = gamma_sq * (flat @ flat.T)
-    return scores.masked_fill(_itself(len(flat), flat.device), -torch.inf)
-
-
-def _itself(count: int, device: torch.device) -> Tensor:
-    return torch.eye(count, dtype=torch.bool, device=device)
-
-
-def view_accuracy(scores: Tensor, views: int) -> Tensor:
-    """Share of views whose best candidate is another view of their image."""
-    images = len(scores) // views
-    best = scores.detach().argmax(dim=1) % images
-    own = torch.arange(len(scores), device=scores.device) % images
-    return (best == own).float().mean()
 
 
 def view_losses(
@@ -130,7 +109,7 @@ def _by_anchor(
 ) -> Terms:
     """Every view an anchor, each other view of its image a positive in turn."""
     section, count = settings.objective, len(scores)
-    columns = _positives(count, views, scores.device)  # [VB, M]
+    columns = positives_of_views(count, views, scores.device)  # [VB, M]
     positive = scores.gather(1, columns)
     negative = scores.scatter(1, columns, -torch.inf)
     if settings.without_same_class:
@@ -155,12 +134,6 @@ def _by_anchor(
     return replace(_averaged(found), without_negatives=alone)
 
 
-def _positives(count: int, views: int, device: torch.device) -> Tensor:
-    """[VB, V − 1], the columns of each view's fellows."""
-    turns = torch.arange(1, views, device=device) * (count // views)
-    return (torch.arange(count, device=device)[:, None] + turns) % count
-
-
 def _grouped(section: ObjectiveSection, anchors: Direction, positive: Tensor) -> Terms:
     """DCL whose estimate holds the mean of all positives."""
     eta = section.eta if isinstance(section, DclEta) else anchors.eta
@@ -177,7 +150,7 @@ def _averaged(found: Sequence[Terms]) -> Terms:
 
 def _supervised(section: ObjectiveSection, scores: Tensor, known: Known, gamma_sq: Tensor) -> Terms:
     labels = needed(known.labels, section.name, "labels of the images").repeat(2)
-    positive = _positives(len(scores), 2, scores.device)[:, 0]
+    positive = positives_of_views(len(scores), 2, scores.device)[:, 0]
     same = labels[:, None] == labels
     eta = scores.new_zeros(len(scores))
     return losses_of(section, Direction(scores, positive, eta, gamma_sq, same=same))

@@ -17,9 +17,9 @@ from cxrtext.config import (
     WithKernel,
 )
 from cxrtext.errors import ConfigError
-from cxrtext.experiments.simclr.augment import SimclrSpec
 from cxrtext.experiments.simclr.encoders import SMALL_ENCODERS
 from cxrtext.experiments.simclr.optimizers import OPTIMIZERS
+from cxrtext.images.simclr import SimclrSpec
 from cxrtext.training.metadata import Kind
 from cxrtext.training.step import DTYPES
 

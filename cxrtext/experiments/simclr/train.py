@@ -11,22 +11,21 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.errors import CheckpointError, WorkError
-from cxrtext.experiments.simclr.augment import SimclrDraws, draw_simclr, simclr
 from cxrtext.experiments.simclr.encoders import (
-    ProjectionHead,
     ViewEncoder,
     channel_statistics,
     save_encoder,
 )
 from cxrtext.experiments.simclr.losses import (
     Known,
-    score_views,
-    view_accuracy,
     view_losses,
 )
 from cxrtext.experiments.simclr.optimizers import OPTIMIZERS
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings, check
 from cxrtext.files import only_one
+from cxrtext.images.simclr import SimclrDraws, draw_simclr, simclr
+from cxrtext.models.projection_head import ProjectionHead
+from cxrtext.objectives.views import score_views, view_accuracy
 from cxrtext.training.folder import MetricsLog
 from cxrtext.training.initialization import choose_device
 from cxrtext.training.loader import batch_rows

@@ -7,7 +7,7 @@ import torch
 from PIL import Image, ImageEnhance
 from torch import Tensor
 
-from cxrtext.experiments.simclr.augment import (
+from cxrtext.images.simclr import (
     SimclrSpec,
     blurred,
     draw_simclr,
