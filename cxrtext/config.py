@@ -64,6 +64,7 @@ class ModelSection(Section):
     gamma_sq: Annotated[float, Field(gt=0, le=100)] = 14.0
     max_tokens: Annotated[int, Field(ge=8, le=512)] = 96
     text_head: Literal["linear", "mlp"] = "linear"
+    position: Literal["none", "additive", "mlp"] = "none"
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:

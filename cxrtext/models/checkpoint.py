@@ -25,7 +25,7 @@ from cxrtext.text.tokenizer import load_tokenizer
 
 _AGAIN = "copy the checkpoint again, or train it anew"
 _NOT_OF_THE_ENCODER = {"model_type", "tie_word_embeddings"}
-_LATER = {"text_head"}
+_LATER = {"text_head", "position"}
 """Fields that older checkpoints lack: such have their defaults."""
 
 

@@ -5,6 +5,8 @@ from typing import Any, Literal, get_args
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cxrtext.models.position import build_position
+
 Architecture = Literal["resnet18", "resnet50", "resnet-narrow"]
 ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
 """``resnet18`` and ``resnet50`` have stride 32; ``resnet-narrow`` has stride 16, three
@@ -43,13 +45,15 @@ STRIDES = {"resnet18": 32, "resnet50": 32, "resnet-narrow": 16}
 class ImageEncoder(nn.Module):
     """A one-channel ResNet and a linear map, with bias, of each region to D dimensions.
 
+    ``position`` names what is added to that map by a region's place (:mod:`~.position`).
+
     :mod:`cxrtext.models.image_weights` starts it from weights of elsewhere.
 
     Raises:
-        ValueError: There is no such architecture.
+        ValueError: There is no such architecture, or no such position.
     """
 
-    def __init__(self, architecture: str, dimension: int = 128) -> None:
+    def __init__(self, architecture: str, dimension: int = 128, position: str = "none") -> None:
         super().__init__()
         if architecture not in _SHAPES:
             raise ValueError(
@@ -63,7 +67,9 @@ class ImageEncoder(nn.Module):
             # The first stage halves the size instead, by a learned convolution: at 128 pixels a
             # pleural line is one pixel wide, and does not survive max pooling.
             self.backbone.embedder.add_module("pooler", nn.Identity())
-        self.projection = nn.Linear(shape["hidden_sizes"][-1], dimension)
+        channels = shape["hidden_sizes"][-1]
+        self.projection = nn.Linear(channels, dimension)
+        self.position = build_position(position, channels, dimension)
 
     def forward(self, images: Tensor) -> Tensor:
         """Embed images [B, 1, H, W], normalized, as unit vectors [B, h, w, D].
@@ -79,4 +85,7 @@ class ImageEncoder(nn.Module):
 
     def project(self, features: Tensor) -> Tensor:
         """Map features [B, h, w, C] to unit vectors [B, h, w, D]."""
-        return F.normalize(self.projection(features), dim=-1)
+        embedded = self.projection(features)
+        if self.position is not None:
+            embedded = embedded + self.position(features)
+        return F.normalize(embedded, dim=-1)

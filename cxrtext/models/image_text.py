@@ -41,6 +41,7 @@ class ModelSpec:
         max_tokens: Longest sentence in word pieces, special tokens included.
         preprocessing: How an image is prepared.
         text_head: From BERT's state to the joint space: "linear", or "mlp" of two layers.
+        position: How the place of a region enters its embedding: "none", "additive" or "mlp".
     """
 
     image: str
@@ -53,6 +54,7 @@ class ModelSpec:
     max_tokens: int = 96
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
     text_head: str = "linear"
+    position: str = "none"
 
 
 class TextEncoder(nn.Module):
@@ -104,7 +106,7 @@ class ImageTextModel(nn.Module):
         self.tokenizer = tokenizer
         self.fingerprint = ""
         self.folder: Path | None = None
-        self.image_encoder = ImageEncoder(spec.image, spec.dimension)
+        self.image_encoder = ImageEncoder(spec.image, spec.dimension, spec.position)
         self.text_encoder = TextEncoder(spec.text, spec.dimension, spec.text_head)
         self.query: nn.Module | None = None
         if spec.aggregator in ("nl", "lse+nl"):

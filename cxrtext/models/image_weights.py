@@ -72,7 +72,7 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
             "of the same architecture, or set model.image to theirs"
         )
     projection = _as_linear(projection)
-    own = {n: x for n, x in encoder.state_dict().items() if not n.startswith("backbone.")}
+    own = {f"projection.{n}": x for n, x in encoder.projection.state_dict().items()}
     unfit = _difference(own, projection)
     _check_finite(path, {**trunk, **({} if unfit else projection)})
     encoder.backbone.load_state_dict(trunk, strict=False)

@@ -22,7 +22,7 @@ from cxrtext.training.loader import Examples
 from cxrtext.training.optimization import TrainingArguments, parameter_groups, set_training
 from cxrtext.training.step import frozen_statistics
 
-CONTINUED = ("image", "dimension", "text_head")
+CONTINUED = ("image", "dimension", "text_head", "position")
 """Of a model's specification, what must be as in the checkpoint that it starts from."""
 SAMPLE = 128
 """Images, and sentences, whose mean is taken."""
@@ -92,18 +92,19 @@ def _spec(config: Config, text: Mapping[str, Any]) -> ModelSpec:
         max_tokens=min(config.model.max_tokens, longest),
         preprocessing=Preprocessing(resize=config.data.resize, crop=config.data.crop),
         text_head=config.model.text_head,
+        position=config.model.position,
     )
 
 
 def _continued(config: Config, start: ImageTextModel) -> ImageTextModel:
     """A model with the weights of another; its similarity may be another one.
 
-    A query map that the other has not starts as in a new model.
+    A query map or a position that the other has not starts as in a new model.
     """
     model = ImageTextModel(_spec(config, start.spec.text), start.tokenizer)
     for name in CONTINUED:
         wanted, found = getattr(model.spec, name), getattr(start.spec, name)
-        if wanted != found:
+        if wanted != found and (name, found) != ("position", "none"):
             raise ConfigError(
                 f"model.init: {config.model.init} has {name} {found}, and model.{name} is "
                 f"{wanted}; set model.{name}={found}"

@@ -1,0 +1,150 @@
+"""A sentence with one thing in it turned over: the other side, the other level, or its denial.
+
+What it then says is false of the study that it was written about, as far as its words tell: a hard
+negative, which differs from the truth in a word or two.  Sentences whose turned form may be just
+as true are left alone: those that hedge, that deny something of one side ("no effusion on the
+left" says nothing of the right), that name both sides, or name no finding ("the left lung is
+clear").
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+from cxrtext.text.wording import mentions, wording
+
+Turn = Literal["mirrored", "denied"]
+TURNS: tuple[str, ...] = get_args(Turn)
+"""What :func:`turned` knows: sides and levels exchanged, denials taken away or put in."""
+
+_FLAGS = re.IGNORECASE
+_SIDE = re.compile(r"\b(left|right)(?=\b|-)", _FLAGS)
+_SHORT = re.compile(r"\b([LR])(UL|ML|LL)\b")
+_LEVEL = re.compile(r"\b(upper|lower)(?=[ -](?:lobes?|lungs?|zones?|fields?)\b)", _FLAGS)
+_SHORT_LEVEL = re.compile(r"\b([LR])([UL])L\b")
+_BOTH = re.compile(r"\b(?:bilateral(?:ly)?|both|bi(?:basilar|basal|apical)|either)\b", _FLAGS)
+_OTHER = {"left": "right", "right": "left", "upper": "lower", "lower": "upper"}
+
+_NO = re.compile(
+    r"^(?P<there>there (?:is|are|has been) )?no (?:definite |acute |obvious |significant )?"
+    r"(?:(?:radiographic )?(?:evidence|signs?) of (?:an? |any )?)?(?P<rest>.+)$",
+    _FLAGS,
+)
+_NOT = re.compile(r"\b(is|are) (?:not|no longer) ", _FLAGS)
+_THERE = re.compile(r"^there (is|are) (?:an? )?(?!no\b|not\b)(?P<rest>.+)$", _FLAGS)
+_BE = re.compile(r"\b(?:is|are|was|were|has|have)\b", _FLAGS)
+_BE_NOW = re.compile(r"\b(is|are) ", _FLAGS)
+_SEEN = re.compile(r" (?:is|are) (?:seen|identified|present|noted|evident|visible)\b", _FLAGS)
+_LONGEST = 6
+"""Words of an affirmed phrase without a verb that "no" may stand before."""
+
+
+def turned(sentence: str, turns: Iterable[str] = TURNS) -> tuple[str, ...]:
+    """Sentences that differ in one thing from one, and say what is false where it is true.
+
+    Args:
+        sentence: One sentence of a report.
+        turns: Some of :data:`TURNS`.
+
+    Returns:
+        Each distinct one; empty where no rule fits.
+
+    >>> turned("Small left pleural effusion.")
+    ('Small right pleural effusion.', 'No small left pleural effusion.')
+    """
+    rules = {"mirrored": mirrored, "denied": denied}
+    found = [other for turn in turns for other in rules[turn](sentence)]
+    return tuple(dict.fromkeys(other for other in found if other != sentence))
+
+
+def mirrored(sentence: str) -> tuple[str, ...]:
+    """The sentence with left and right exchanged, and with upper and lower exchanged.
+
+    Each is there where the sentence names one side, or one level, affirms a finding, and denies
+    nothing.
+    """
+    affirmed, absent = mentions(sentence)
+    if absent or not affirmed or wording(sentence) != "affirmed":
+        return ()
+    found = []
+    if len(_sides(sentence)) == 1:
+        other = _SIDE.sub(_exchanged, sentence)
+        found.append(_SHORT.sub(lambda m: "LR"[m[1] == "L"] + m[2], other))
+    levels = {word.lower() for word in _LEVEL.findall(sentence)}
+    levels |= {"upper" if m[1] == "U" else "lower" for m in _SHORT_LEVEL.findall(sentence)}
+    if len(levels) == 1 and not _BOTH.search(sentence):
+        other = _LEVEL.sub(_exchanged, sentence)
+        found.append(_SHORT_LEVEL.sub(lambda m: m[1] + "UL"[m[2] == "U"] + "L", other))
+    return tuple(found)
+
+
+def both_sides(sentence: str) -> bool:
+    """Whether a sentence speaks of both sides ("bilateral", "right greater than left")."""
+    return bool(_BOTH.search(sentence)) or len(_sides(sentence)) == 2
+
+
+def _sides(sentence: str) -> set[str]:
+    if _BOTH.search(sentence):
+        return set()
+    named = {word.lower() for word in _SIDE.findall(sentence)}
+    return named | {"left" if m[0] == "L" else "right" for m in _SHORT.findall(sentence)}
+
+
+def _exchanged(match: re.Match[str]) -> str:
+    return _cased(_OTHER[match[1].lower()], match[1])
+
+
+def _cased(word: str, like: str) -> str:
+    if like.isupper():
+        return word.upper()
+    return word.capitalize() if like[0].isupper() else word
+
+
+def denied(sentence: str) -> tuple[str, ...]:
+    """The sentence with its denial taken away, or with one put in; of one clause only.
+
+    >>> denied("There is no pneumothorax."), denied("The heart is enlarged.")
+    (('There is pneumothorax.',), ('The heart is not enlarged.',))
+    """
+    affirmed, absent = mentions(sentence)
+    kind = wording(sentence)
+    if kind == "negated" and absent and not affirmed:
+        return _affirmation(sentence)
+    if kind == "affirmed" and affirmed and not absent:
+        return _denial(sentence)
+    return ()
+
+
+def _affirmation(sentence: str) -> tuple[str, ...]:
+    if match := _NO.match(sentence):
+        rest = match["rest"]
+        if re.search(r"\b(?:no|not|nor|without)\b|;", rest, _FLAGS):
+            return ()
+        return (_capital((match["there"] or "") + rest),)
+    if len(_NOT.findall(sentence)) == 1:
+        return (_NOT.sub(r"\1 ", sentence),)
+    return ()
+
+
+def _denial(sentence: str) -> tuple[str, ...]:
+    if re.search(r"[;,:]|\b(?:with|and|but)\b", sentence):
+        return ()
+    if match := _THERE.match(sentence):
+        return (_capital(f"there {match[1].lower()} no {_small(match['rest'])}"),)
+    if _SEEN.search(sentence) and len(_BE.findall(sentence)) == 1:
+        return (_capital("no " + _small(re.sub(r"^an? ", "", sentence, flags=_FLAGS))),)
+    verbs = _BE.findall(sentence)
+    if not verbs and len(sentence.split()) <= _LONGEST:
+        return (_capital("no " + _small(re.sub(r"^an? ", "", sentence, flags=_FLAGS))),)
+    if len(verbs) == 1 and _BE_NOW.search(sentence):
+        return (_BE_NOW.sub(r"\1 not ", sentence),)
+    return ()
+
+
+def _small(text: str) -> str:
+    """A text whose first word begins small, but for abbreviations."""
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
