@@ -84,8 +84,17 @@ class TextEncoder(nn.Module):
             attention_mask: [S, T], 1 on tokens and 0 on padding; or [S, 1, T, T], what each piece
                 attends to; None where nothing is padded.
         """
-        states = self.backbone(input_ids=input_ids, attention_mask=attention_mask)
-        return F.normalize(self.projection(states.last_hidden_state[:, 0]), dim=-1)
+        return self.project(self.states(input_ids, attention_mask))
+
+    def states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """BERT's ``[CLS]`` states [S, H] of sentences, arguments as above."""
+        found = self.backbone(input_ids=input_ids, attention_mask=attention_mask)
+        states: Tensor = found.last_hidden_state[:, 0]
+        return states
+
+    def project(self, states: Tensor) -> Tensor:
+        """Map states [S, H] to unit vectors [S, D]."""
+        return F.normalize(self.projection(states), dim=-1)
 
 
 class ImageTextModel(nn.Module):

@@ -33,6 +33,7 @@ class Tokens:
         lengths: Word pieces of each sentence.
         masked_ids: [n, T], the pieces with some masked, for the masked-language-model loss.
         masked_at: [m], where the masked pieces are in [n · T].
+        states: [n, H], float16, what a locked text encoder made of them.
     """
 
     input_ids: Tensor
@@ -40,6 +41,7 @@ class Tokens:
     lengths: tuple[int, ...]
     masked_ids: Tensor | None = None
     masked_at: Tensor | None = None
+    states: Tensor | None = None
 
     @property
     def attention(self) -> Tensor | None:
@@ -56,7 +58,8 @@ class Tokens:
         """Some of the sentences."""
         ids, T = self.input_ids[part], self.input_ids.shape[1]
         if self.masked_ids is None or self.masked_at is None:
-            return Tokens(ids, self.attention_mask[part], self.lengths[part])
+            states = None if self.states is None else self.states[part]
+            return Tokens(ids, self.attention_mask[part], self.lengths[part], states=states)
         at = self.masked_at[(self.masked_at >= part.start * T) & (self.masked_at < part.stop * T)]
         masks = self.masked_ids[part], at - part.start * T
         return Tokens(ids, self.attention_mask[part], self.lengths[part], *masks)

@@ -29,7 +29,7 @@ from cxrtext.training.initialization import (
     training_arguments,
 )
 from cxrtext.training.loader import Examples, collect
-from cxrtext.training.locked_features import lock_features
+from cxrtext.training.locked_features import Keeping, lock_images, lock_sentences
 from cxrtext.training.loss_data import gather_extras, objective_files
 from cxrtext.training.objective import build_objective
 from cxrtext.training.optimization import TrainingArguments, lock_towers
@@ -121,10 +121,10 @@ def _train(
     if saved:
         learner.load(saved["learner"])
         saved = None  # as large as all that is trained
-    if "image" in learner.locked:
+    if learner.locked:
         sets = train_set, val_set
         train_set, val_set = processes.in_turn(
-            lambda: [_locked(one, config, model, arguments, listener) for one in sets]
+            lambda: [_locked(one, config, learner, arguments, listener) for one in sets]
         )
     trainer = Trainer(
         config=config,
@@ -282,22 +282,25 @@ def _require_batch(count: int, config: Config) -> None:
 def _locked(
     examples: Examples,
     config: Config,
-    model: ImageTextModel,
+    learner: PairLearner,
     arguments: TrainingArguments,
     listener: Listener,
 ) -> Examples:
-    """Examples with what the locked image encoder makes of their images."""
-    features = lock_features(
-        model,
-        examples.pixels,
-        examples.rows,
-        config.data.cache or config.out / "cache",
+    """Examples with what the locked encoders make of them."""
+    model = learner.model
+    keeping = Keeping(
+        folder=config.data.cache or config.out / "cache",
         precision=arguments.precision,
         autocast=lambda: autocast(model.device, arguments.precision),
         say=listener.say,
         progress=listener.embedding,
     )
-    return replace(examples, features=features)
+    if "image" in learner.locked:
+        features = lock_images(model, examples.pixels, examples.rows, keeping)
+        examples = replace(examples, features=features)
+    if "text" in learner.locked:
+        examples = replace(examples, states=lock_sentences(model, examples.tokens, keeping))
+    return examples
 
 
 def _learner(

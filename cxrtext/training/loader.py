@@ -15,8 +15,10 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
 from cxrtext.records import ImageRecord, Rejects, Sentence
 from cxrtext.training.batches import (
+    GROUP,
     Batch,
     Pairs,
+    Tokens,
     group_by_length,
     mask_tokens,
     span,
@@ -49,6 +51,7 @@ class Examples:
         vector_of: [sentences], the row of ``vectors`` of each.
         metadata: [rows, M].
         features: What the locked image encoder makes of them; None where it is run.
+        states: What the locked text encoder makes of each of ``tokens``; None where it is run.
         relate: What the objective makes of the pairs of a batch, on the CPU.
     """
 
@@ -66,6 +69,7 @@ class Examples:
     vector_of: Rows | None = None
     metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None
     features: LockedFeatures | None = field(default=None, repr=False)
+    states: LockedFeatures | None = field(default=None, repr=False)
     relate: Callable[[Pairs], Pairs] = field(default=lambda pairs: pairs, repr=False)
 
     def __len__(self) -> int:
@@ -101,7 +105,7 @@ class Examples:
         )
         return Batch(
             images=self._images(own),
-            parts=(group_by_length(distinct[span(len(distinct), *share)], self.pad_id),),
+            parts=(self._tokens(distinct[span(len(distinct), *share)], chosen),),
             text_of=torch.tensor([place[tuple(self.tokens[i])] for i in chosen]),
             pairs=self.relate(pairs),
             distinct=len(distinct),
@@ -112,9 +116,20 @@ class Examples:
             return torch.from_numpy(self.features.of(examples))
         return torch.from_numpy(np.asarray(self.pixels[self.rows[examples]])[:, None])
 
+    def _tokens(self, distinct: list[tuple[int, ...]], chosen: list[int]) -> tuple[Tokens, ...]:
+        groups = group_by_length(distinct, self.pad_id)
+        if self.states is None:
+            return groups
+        one_of = {tuple(self.tokens[i]): i for i in chosen}
+        states = torch.from_numpy(self.states.of([one_of[pieces] for pieces in distinct]))
+        return tuple(
+            replace(group, states=part)
+            for group, part in zip(groups, states.split(GROUP), strict=True)
+        )
+
     def unlocked(self) -> "Examples":
-        """The same with pixels in place of features."""
-        return replace(self, features=None)
+        """The same with pixels and word pieces in place of features."""
+        return replace(self, features=None, states=None)
 
     def _vectors(self, chosen: list[int]) -> Tensor | None:
         if self.vectors is None or self.vector_of is None:

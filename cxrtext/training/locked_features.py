@@ -1,12 +1,12 @@
-"""What a locked image encoder makes of images: computed once, and kept in a memory-mapped file.
+"""What locked encoders make of images and sentences: computed once, kept in memory-mapped files.
 
-A locked encoder gives an image the same features at every step.  They are those of the center
-crop: with one view an image they are computed once, and a step costs no pass through the encoder.
+A locked encoder gives the same features at every step.  An image's are those of the center crop:
+with one view an image they are computed once, and a step costs no pass through the encoder.
 
-Two files for each encoder, ``regions-<digest>.f16`` and ``.keys``: features of images in the order
-in which they came, and beside each the digest of its square and a checksum.  Both only grow, so
-that runs with the same encoder share them, and a stopped run has lost nothing.  They can be deleted
-at any time when no process uses them.
+Two files for each encoder, ``regions-<digest>.f16`` or ``sentences-<digest>.f16`` and ``.keys``:
+features in the order in which they came, and beside each the digest of what it is of and a
+checksum.  Both only grow, so that runs with the same encoder share them, and a stopped run has lost
+nothing.  They can be deleted at any time when no process uses them.
 """
 
 import hashlib
@@ -14,14 +14,16 @@ import math
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cxrtext.errors import WorkError
 from cxrtext.files import only_one
@@ -32,7 +34,7 @@ from cxrtext.models.regions import normalized
 
 VERSION = 1
 BATCH = 64
-"""Images that are computed at once; always as many, so that they are the same whoever asks."""
+"""Those that are computed at once; always as many, so that they are the same whoever asks."""
 DIGEST_BYTES = 16
 _ENTRY = np.dtype([("digest", f"V{DIGEST_BYTES}"), ("checksum", "<u4")])
 _WAIT_S = 2.0
@@ -44,111 +46,162 @@ Half = np.ndarray[tuple[int, ...], np.dtype[np.float16]]
 
 @dataclass(frozen=True, slots=True)
 class LockedFeatures:
-    """Features of n images in memory-mapped storage.
+    """Features of n images or sentences in memory-mapped storage, before the projection.
 
     Args:
-        values: [places, h, w, C], before the projection; other images may lie between.
-        places: [n], where each image's are.
+        values: [places, h, w, C] of images, [places, H] of sentences; others may lie between.
+        places: [n], where each one's are.
     """
 
     values: Half
     places: Rows
 
-    def of(self, images: Rows) -> Half:
-        """Features [b, h, w, C] of some of the images, read into memory."""
-        return np.ascontiguousarray(self.values[self.places[images]])
+    def of(self, chosen: Rows | Sequence[int]) -> Half:
+        """Features of some of them, [b, h, w, C] or [b, H], read into memory."""
+        return np.ascontiguousarray(self.values[self.places[chosen]])
 
 
-def encoder_digest(model: ImageTextModel, precision: str) -> str:
-    """SHA-256 over all that features depend on beside the image: weights and preprocessing."""
-    digest = hashlib.sha256(
-        f"{VERSION} {model.spec.image} {precision} {asdict(model.spec.preprocessing)}".encode()
-    )
-    for name, tensor in model.image_encoder.backbone.state_dict().items():
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy().data.cast("B"))
-    return digest.hexdigest()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How features are computed and kept.
+
+    Args:
+        folder: Where they are kept.
+        precision: A name for what ``autocast`` does; other precisions have files of their own.
+        autocast: Around the encoder.
+        say: Told how much is computed, and what was damaged.
+        progress: Called with what it is, and (done, total) of those that are computed.
+    """
+
+    folder: Path
+    precision: str = "float32"
+    autocast: Callable[[], AbstractContextManager[object]] = field(default=ExitStack)
+    say: Callable[[str], None] = lambda _: None
+    progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None
 
 
-def lock_features(
-    model: ImageTextModel,
-    pixels: Pixels,
-    rows: Rows,
-    folder: Path,
-    *,
-    precision: str = "float32",
-    autocast: Callable[[], AbstractContextManager[object]] = ExitStack,
-    say: Callable[[str], None] = lambda _: None,
-    progress: Callable[[int, int], None] = lambda _done, _total: None,
+def lock_images(
+    model: ImageTextModel, pixels: Pixels, rows: Rows, keeping: Keeping
 ) -> LockedFeatures:
-    """Compute the features of images that are not kept yet, and map those of all.
+    """Compute what the image encoder makes of images that are not kept yet, and map all.
 
     Those that are kept are compared with their checksums, and computed again where they differ.
 
     Args:
-        model: Whose image encoder is locked; it is put into evaluation mode.
+        model: Its image encoder is put into evaluation mode.
         pixels: [slots, R, R], 8-bit squares.
         rows: [n], the slot of each image.
-        folder: Where they are kept.
-        precision: A name for what ``autocast`` does; other precisions have files of their own.
-        say: Told how much is computed, and what was damaged.
-        progress: Called with (done, total) of the images that are computed.
+        keeping: How.
 
     Raises:
         WorkError: The disk has too little room, or fails.
         DataError: The folder cannot be written.
     """
-    store = _Store(folder, encoder_digest(model, precision)[:16], _shape(model))
-    with disk_errors(folder, "features of the locked encoder"), ExitStack() as stack:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        digests = [_digest(pixels[row]) for row in rows]
+    spec = model.spec
+    side = math.ceil(spec.preprocessing.crop / STRIDES[spec.image])
+    shape = (side, side, model.image_encoder.projection.in_features)
+    what = f"{spec.image} {asdict(spec.preprocessing)}"
+    store = _Store(keeping, "regions", model.image_encoder.backbone, what, shape)
+
+    def compute(images: Sequence[int]) -> Half:
+        squares = torch.from_numpy(np.asarray(pixels[rows[_full(images)]])[:, None])
+        prepared = normalized(squares.to(model.device), spec.preprocessing)
+        prepared = prepared.contiguous(memory_format=torch.channels_last)
+        return _half(model.image_encoder.features(prepared))
+
+    model.image_encoder.eval()
+    return _kept("images", store, [_digest(pixels[row]) for row in rows], _batches, compute)
+
+
+def lock_sentences(
+    model: ImageTextModel, tokens: Sequence[Sequence[int]], keeping: Keeping
+) -> LockedFeatures:
+    """Compute BERT's states of sentences that are not kept yet, as :func:`lock_images`.
+
+    ``tokens`` are word pieces of n sentences, special tokens included; equal ones are computed
+    once.
+    """
+    shape = (int(model.spec.text["hidden_size"]),)
+    store = _Store(keeping, "sentences", model.text_encoder.backbone, "", shape)
+
+    def of_one_length(sentences: Sequence[int]) -> Iterator[list[int]]:
+        # Nothing is padded, so that a state does not depend on what is computed with it.
+        ordered = sorted(sentences, key=lambda i: len(tokens[i]))
+        for _, same in groupby(ordered, key=lambda i: len(tokens[i])):
+            yield from _batches(list(same))
+
+    def compute(sentences: Sequence[int]) -> Half:
+        ids = torch.tensor([tokens[i] for i in _full(sentences)], device=model.device)
+        return _half(model.text_encoder.states(ids, None))
+
+    model.text_encoder.eval()
+    digests = [_digest(np.asarray(pieces, dtype=np.int64)) for pieces in tokens]
+    return _kept("sentences", store, digests, of_one_length, compute)
+
+
+def _batches(chosen: Sequence[int]) -> Iterator[list[int]]:
+    for start in range(0, len(chosen), BATCH):
+        yield list(chosen[start : start + BATCH])
+
+
+def _full(chosen: Sequence[int]) -> list[int]:
+    """A batch filled up with its first one."""
+    return [*chosen, *[chosen[0]] * (BATCH - len(chosen))]
+
+
+def _half(features: Tensor) -> Half:
+    limit = float(torch.finfo(torch.float16).max)
+    values: Half = features.float().clamp(-limit, limit).half().cpu().numpy()
+    return values
+
+
+def _kept(
+    what: str,
+    store: "_Store",
+    digests: Sequence[bytes],
+    batches: Callable[[Sequence[int]], Iterable[list[int]]],
+    compute: Callable[[Sequence[int]], Half],
+) -> LockedFeatures:
+    """Compute what a store lacks, a batch at a time, and map all of it."""
+    keeping = store.keeping
+    with disk_errors(keeping.folder, f"features of {what}"), ExitStack() as stack:
+        keeping.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found, damaged = store.find(digests)
         if any(digest not in found for digest in digests):
-            _take_turn(stack, store.path, say)
+            _take_turn(stack, store.path, keeping.say)
             found, damaged = store.find(digests)  # the process before may have added them
         if damaged:
-            say(f"{store.path}: {len(damaged)} image(s) were damaged; they are computed again")
-        first = dict(zip(digests, rows, strict=True))
-        missing = [(digest, row) for digest, row in first.items() if digest not in found]
-        new = len(missing) - len(damaged)
-        store.require_room(new)
+            keeping.say(f"{store.path}: {len(damaged)} of the {what} were damaged")
+        first = dict(zip(reversed(digests), range(len(digests) - 1, -1, -1), strict=True))
+        missing = sorted(place for digest, place in first.items() if digest not in found)
+        store.require_room(len(missing) - len(damaged), what)
         if missing:
-            say(
-                f"{len(missing)} images pass through the locked image encoder once; their features "
-                f"are kept in {store.path} ({len(missing) * store.row_bytes / 1e9:.3g} GB)"
+            keeping.say(
+                f"{len(missing)} {what} pass through the locked encoder once; their features are "
+                f"kept in {store.path} ({len(missing) * store.row_bytes / 1e9:.3g} GB)"
             )
-        model.image_encoder.eval()
-        for done in range(0, len(missing), BATCH):
-            part = missing[done : done + BATCH]
-            squares = torch.from_numpy(np.asarray(pixels[[row for _, row in part]])[:, None])
-            with torch.inference_mode(), autocast():
-                values = _features(model, squares)
-            found |= store.keep([digest for digest, _ in part], values, damaged)
-            progress(done + len(part), len(missing))
+        done = 0
+        for part in batches(missing):
+            with torch.inference_mode(), keeping.autocast():
+                values = compute(part)[: len(part)]
+            found |= store.keep([digests[i] for i in part], values, damaged)
+            done += len(part)
+            keeping.progress(what, done, len(missing))
         places = np.asarray([found[digest] for digest in digests], dtype=np.int64)
         return LockedFeatures(store.map(int(places.max(initial=-1)) + 1), places)
 
 
-def _shape(model: ImageTextModel) -> tuple[int, int, int]:
-    """Of an image's features: h, w and C."""
-    side = math.ceil(model.spec.preprocessing.crop / STRIDES[model.spec.image])
-    return side, side, model.image_encoder.projection.in_features
+def _digest(content: np.ndarray[tuple[int, ...], np.dtype[Any]]) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(content).data, digest_size=DIGEST_BYTES).digest()
 
 
-def _features(model: ImageTextModel, squares: Tensor) -> Half:
-    """Features [b, h, w, C] of 8-bit squares [b, 1, R, R]; the last batch is filled up."""
-    count = len(squares)
-    full = torch.cat([squares, squares[:1].expand(BATCH - count, -1, -1, -1)])
-    images = normalized(full.to(model.device), model.spec.preprocessing)
-    images = images.contiguous(memory_format=torch.channels_last)
-    limit = float(torch.finfo(torch.float16).max)
-    found = model.image_encoder.features(images).float().clamp(-limit, limit)[:count]
-    values: Half = found.half().cpu().numpy()
-    return values
-
-
-def _digest(square: Pixels) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(square).data, digest_size=DIGEST_BYTES).digest()
+def _encoder_digest(encoder: nn.Module, what: str) -> str:
+    """SHA-256 over weights, and over what else features depend on beside the input."""
+    digest = hashlib.sha256(f"{VERSION} {what}".encode())
+    for name, tensor in encoder.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().data.cast("B"))
+    return digest.hexdigest()
 
 
 def _take_turn(stack: ExitStack, path: Path, say: Callable[[str], None]) -> None:
@@ -168,8 +221,12 @@ def _take_turn(stack: ExitStack, path: Path, say: Callable[[str], None]) -> None
 class _Store:
     """The two files of one encoder."""
 
-    def __init__(self, folder: Path, name: str, shape: tuple[int, ...]) -> None:
-        self.path = folder / f"regions-{name}.f16"
+    def __init__(
+        self, keeping: Keeping, kind: str, encoder: nn.Module, what: str, shape: tuple[int, ...]
+    ) -> None:
+        self.keeping = keeping
+        name = _encoder_digest(encoder, f"{kind} {keeping.precision} {what}")[:16]
+        self.path = keeping.folder / f"{kind}-{name}.f16"
         self._keys = self.path.with_suffix(".keys")
         self._shape = shape
         self.row_bytes = 2 * math.prod(shape)
@@ -221,13 +278,13 @@ class _Store:
             return np.empty((0, *self._shape), dtype=np.float16)
         return np.memmap(self.path, np.float16, "r", shape=(places, *self._shape))
 
-    def require_room(self, images: int) -> None:
+    def require_room(self, count: int, what: str) -> None:
         """Refuse to compute what the disk has no room for (WorkError)."""
-        size, status = images * self.row_bytes, os.statvfs(self.path.parent)
+        size, status = count * self.row_bytes, os.statvfs(self.path.parent)
         free = status.f_bavail * status.f_frsize
         if size > free:
             raise WorkError(
-                f"{self.path}: the features of {images} images take {size / 1e9:.3g} GB and the "
+                f"{self.path}: the features of {count} {what} take {size / 1e9:.3g} GB and the "
                 f"disk has {free / 1e9:.3g} GB free; make room, name another folder with "
                 "data.cache, or train without training.lock"
             )

@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from cxrtext.errors import WorkError
 from cxrtext.images.augment import Views, augment
 from cxrtext.models import ImageTextModel
+from cxrtext.models.image_text import TextEncoder
 from cxrtext.training.batches import Batch, Pairs, Tokens, span
 from cxrtext.training.distributed import Processes, gather_same, gather_shared, synchronize
 from cxrtext.training.loader import Examples, Loader
@@ -40,6 +41,14 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
     """Half precision where it is asked for."""
     dtype = DTYPES.get(precision)
     return torch.autocast(device.type, dtype=dtype) if dtype else nullcontext()
+
+
+def embed_group(encoder: TextEncoder, group: Tokens) -> Tensor:
+    """Unit vectors [n, D] of sentences, from their states where the encoder is locked."""
+    if group.states is not None:
+        return encoder.project(group.states.float())
+    found: Tensor = encoder(group.input_ids, group.attention)
+    return found
 
 
 class Towers(nn.Module):
@@ -71,7 +80,7 @@ class Towers(nn.Module):
                 regions = self.image_encoder.project(images.float())
             else:
                 regions = self.image_encoder(images)
-            texts = [self.text_encoder(g.input_ids, g.attention) for g in tokens]
+            texts = [embed_group(self.text_encoder, g) for g in tokens]
             mlm = sum((self._masked_loss(g) for g in tokens), images.new_zeros(()))
         return regions.float().flatten(1, 2), torch.cat(texts).float(), mlm
 

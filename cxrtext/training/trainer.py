@@ -35,14 +35,15 @@ LOGGED = (
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Hears lines of text, (done, total) of images, and (report, total) after every step.
+    """Hears lines of text, (done, total) of decoding, and (report, total) after every step.
 
-    Images are decoded, and pass through a locked encoder (``embedding``).
+    ``embedding`` hears what passes through a locked encoder, images or sentences, and (done, total)
+    of them.
     """
 
     say: Callable[[str], None] = lambda _: None
     decoding: Callable[[int, int], None] = lambda _done, _total: None
-    embedding: Callable[[int, int], None] = lambda _done, _total: None
+    embedding: Callable[[str, int, int], None] = lambda _what, _done, _total: None
     step: Callable[[StepReport, int], None] = lambda _report, _total: None
 
 
@@ -197,7 +198,7 @@ class Trainer:
             return {}
         learner, job = self.job.learner, self.job
         # Measured as trained: on features as long as the encoder is locked.
-        locked = "image" in job.schedule.locked(learner.progress.step - 1)
+        locked = job.schedule.locked(max(0, learner.progress.step - 1))
         with self._measured_weights():
             return validate(
                 learner.model,

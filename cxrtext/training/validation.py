@@ -32,7 +32,7 @@ from cxrtext.training.batches import group_by_length
 from cxrtext.training.distributed import Processes
 from cxrtext.training.loader import Examples
 from cxrtext.training.optimization import TrainingArguments, seed_of
-from cxrtext.training.step import Loss, accuracy, autocast, prepared
+from cxrtext.training.step import Loss, accuracy, autocast, embed_group, prepared
 
 RETRIEVED = 500
 """Images, the first of the split, among which sentences are searched, and the other way round."""
@@ -112,7 +112,7 @@ def _measure_batch(
         else:
             images = center_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
             regions = model.embed_images(prepared(model, images)).flatten(1, 2)
-        distinct = [model.embed_tokens(g.input_ids, g.attention_mask) for g in batch.tokens]
+        distinct = [embed_group(model.text_encoder, g) for g in batch.tokens]
     regions, texts = regions.float(), torch.cat(distinct).float()[batch.text_of]
     part.sums["images"] += len(rows)
     if model.spec.aggregator in ("nl", "lse+nl"):

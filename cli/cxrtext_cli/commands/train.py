@@ -75,8 +75,8 @@ def train(
         def decoding(done: int, total: int) -> None:
             stages.show("decoding", done, total, "images")
 
-        def embedding(done: int, total: int) -> None:
-            stages.show("embedding", done, total, "images")
+        def embedding(what: str, done: int, total: int) -> None:
+            stages.show("embedding", done, total, what)
 
         def step(report: "StepReport", total: int) -> None:
             stages.show("training", report.step, total, "steps")
