@@ -1,0 +1,217 @@
+"""Locked encoders: what they make of images and sentences is computed once, and the same."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cxrtext.config import Config, load_config
+from cxrtext.errors import ConfigError, WorkError
+from cxrtext.images.augment import center_crop
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.records import Rejects
+from cxrtext.training import Listener, train
+from cxrtext.training.image_text import gather_examples, read_tables
+from cxrtext.training.initialization import build_model
+from cxrtext.training.loader import Examples
+from cxrtext.training.locked_features import BATCH, Keeping, lock_images, lock_sentences
+from cxrtext.training.optimization import TrainingArguments
+from cxrtext.training.step import prepared
+from tests.training.test_training_run import metrics, stop_at, weights
+
+
+@pytest.fixture
+def config(options: list[str]) -> Config:
+    return load_config(None, options)
+
+
+@pytest.fixture
+def model(config: Config) -> ImageTextModel:
+    return build_model(config).eval()
+
+
+@pytest.fixture
+def examples(config: Config, model: ImageTextModel) -> Examples:
+    given = config, read_tables(config), model, Rejects()
+    return gather_examples(*given, lambda _: None, lambda _done, _total: None)[0]
+
+
+def test_features_are_those_of_the_center_crop(
+    examples: Examples, model: ImageTextModel, tmp_path: Path
+) -> None:
+    features = lock_images(model, examples.pixels, examples.rows, Keeping(folder=tmp_path))
+    squares = torch.from_numpy(np.asarray(examples.pixels[examples.rows])[:, None])
+    crops = center_crop(squares, model.spec.preprocessing.crop).float() / 255.0
+    with torch.inference_mode():
+        wanted = model.image_encoder.features(prepared(model, crops)).numpy()
+        regions = model.image_encoder.project(
+            torch.from_numpy(features.of(np.arange(len(examples)))).float()
+        )
+        whole = model.embed_images(prepared(model, center_crop(squares, 64).float() / 255.0))
+    assert features.of(np.arange(len(examples))) == pytest.approx(wanted, rel=1e-3, abs=1e-4)
+    assert torch.allclose(regions, whole, atol=2e-3)
+
+
+def test_states_are_those_of_each_sentence_alone(
+    examples: Examples, model: ImageTextModel, tmp_path: Path
+) -> None:
+    states = lock_sentences(model, examples.tokens, Keeping(folder=tmp_path))
+    assert len(states.values) == len({tuple(pieces) for pieces in examples.tokens})
+    for place in (0, len(examples.tokens) - 1):
+        with torch.inference_mode():
+            ids = torch.tensor([examples.tokens[place]])
+            wanted = model.text_encoder.states(ids, None)[0].numpy()
+        assert states.of([place])[0] == pytest.approx(wanted, rel=2e-3, abs=2e-3)
+
+
+def counted(folder: Path) -> tuple[Keeping, list[int]]:
+    """Where to keep features, and how many were computed in each call with something missing."""
+    totals: list[int] = []
+    keeping = Keeping(
+        folder=folder,
+        progress=lambda _what, done, total: totals.append(total) if done == total else None,
+    )
+    return keeping, totals
+
+
+def test_what_is_kept_is_not_computed_again(
+    examples: Examples, model: ImageTextModel, tmp_path: Path
+) -> None:
+    keeping, computed = counted(tmp_path)
+    half = len(examples) // 2
+    one = lock_images(model, examples.pixels, examples.rows[:half], keeping)
+    both = lock_images(model, examples.pixels, examples.rows, keeping)
+    again = lock_images(model, examples.pixels, examples.rows, keeping)
+    assert computed == [half, len(examples) - half]
+    assert np.array_equal(one.of(np.arange(half)), both.of(np.arange(half)))
+    assert np.array_equal(both.places, again.places)
+    with torch.no_grad():
+        next(model.image_encoder.backbone.parameters()).mul_(1.01)
+    lock_images(model, examples.pixels, examples.rows[:2], keeping)
+    assert computed[2:] == [2]  # other weights have files of their own
+
+
+def test_damaged_and_half_written_features_are_computed_again(
+    examples: Examples, model: ImageTextModel, tmp_path: Path
+) -> None:
+    keeping, computed = counted(tmp_path)
+    whole = lock_images(model, examples.pixels, examples.rows, keeping)
+    wanted = whole.of(np.arange(len(examples)))
+    (data,) = tmp_path.glob("*.f16")
+    row = data.stat().st_size // len(examples)
+    content = bytearray(data.read_bytes())
+    content[3 * row + 1] ^= 1
+    data.write_bytes(content[: -row // 2])  # one damaged, and the last one cut
+    said: list[str] = []
+    again = lock_images(model, examples.pixels, examples.rows, replace(keeping, say=said.append))
+    assert computed == [len(examples), 2]
+    assert "1 of the images were damaged" in said[0]
+    assert np.array_equal(again.of(np.arange(len(examples))), wanted)
+
+
+def test_features_for_which_there_is_no_room_are_refused(
+    examples: Examples, model: ImageTextModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        f_bavail, f_frsize = 1, 512
+
+    monkeypatch.setattr("cxrtext.training.locked_features.os.statvfs", lambda _: Full)
+    with pytest.raises(WorkError, match="images take .* GB and the disk has .*; make room, name"):
+        lock_images(model, examples.pixels, examples.rows, Keeping(folder=tmp_path))
+    assert not list(tmp_path.glob("*.f16"))
+
+
+@pytest.mark.parametrize("stop", [3, 6, 9])
+@pytest.mark.parametrize("lock", ["[image]", "[image,text]"])
+def test_a_run_stopped_before_at_or_after_unlocking_ends_in_the_same_weights(
+    options: list[str], tmp_path: Path, stop: int, lock: str
+) -> None:
+    chosen = [*options, "training.steps=12", f"training.lock={lock}", "training.unlock=6"]
+    whole, broken = (
+        load_config(None, [*chosen, f"out={tmp_path / name}"]) for name in ("whole", "broken")
+    )
+    train(whole)
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, listener=stop_at(stop))
+    train(broken, resume=True)
+    one, other = weights(whole.out), weights(broken.out)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_locked_encoders_do_not_move_before_they_are_unlocked(
+    options: list[str], tmp_path: Path
+) -> None:
+    chosen = [*options, "training.lock=[image]", "training.validate_every=4"]
+    first = build_model(load_config(None, chosen)).state_dict()
+    locked = load_config(None, [*chosen, "training.steps=4", f"out={tmp_path / 'locked'}"])
+    live = [*chosen, "training.steps=6", "training.unlock=4", f"out={tmp_path / 'live'}"]
+    train(locked)
+    train(load_config(None, live))
+    still, moved = weights(tmp_path / "locked"), weights(tmp_path / "live")
+    backbone = [name for name in first if name.startswith("image_encoder.backbone")]
+    assert all(torch.equal(first[name], still[name]) for name in backbone)
+    assert not all(torch.equal(first[name], moved[name]) for name in backbone)
+    assert not torch.equal(
+        first["image_encoder.projection.weight"], still["image_encoder.projection.weight"]
+    )
+
+
+def test_the_rate_begins_anew_after_unlocking() -> None:
+    arguments = TrainingArguments(
+        steps=30, batch=8, lr=1.0, warmup=4, lock=("image",), unlock=10, unlocked_lr=0.5
+    )
+    alone = TrainingArguments(steps=10, batch=8, lr=1.0, warmup=4)
+    after = TrainingArguments(steps=20, batch=8, lr=0.5, warmup=4)
+    assert [arguments.rate(step) for step in range(30)] == [
+        *(alone.rate(step) for step in range(10)),
+        *(after.rate(step) for step in range(20)),
+    ]
+
+
+def test_a_run_starts_from_a_checkpoint(
+    run_folder: Path, options: list[str], tmp_path: Path
+) -> None:
+    start = run_folder / "checkpoint"
+    chosen = [*options, f"model.init={start}", "training.lr=1e-12", "training.steps=1"]
+    said: list[str] = []
+    train(load_config(None, [*chosen, f"out={tmp_path / 'a'}"]), listener=Listener(say=said.append))
+    before, after = load_model(start).state_dict(), weights(tmp_path / "a")
+    same = [name for name in before if "normalization" not in name]
+    assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in same)
+    train(load_config(None, [*chosen, "model.similarity=lse", f"out={tmp_path / 'b'}"]))
+    assert load_model(tmp_path / "b/checkpoint").spec.aggregator == "lse"
+    with pytest.raises(ConfigError, match="has dimension 16, and model.dimension is 8; set model"):
+        train(load_config(None, [*chosen, "model.dimension=8", f"out={tmp_path / 'c'}"]))
+
+
+def test_a_text_head_of_two_layers_is_kept(options: list[str], tmp_path: Path) -> None:
+    chosen = [*options, "model.text_head=mlp", "training.steps=2", f"out={tmp_path / 'run'}"]
+    train(load_config(None, chosen))
+    model = load_model(tmp_path / "run/checkpoint")
+    assert model.spec.text_head == "mlp"
+    assert model.embed_sentences(["Left effusion."]).norm() == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (["training.unlock=5"], "nothing is locked; give lock"),
+        (["training.lock=[image]", "training.unlock=9999999"], "is not before the last step"),
+        (["model.init=a", "model.image_weights=b"], "give one"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(
+    options: list[str], changes: list[str], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        load_config(None, [*options, *changes])
+
+
+def test_a_locked_run_learns(options: list[str], tmp_path: Path) -> None:
+    chosen = [*options, "training.steps=100", "training.lock=[image]", f"out={tmp_path / 'run'}"]
+    train(load_config(None, [*chosen, "training.log_every=10"]))
+    losses = [line["loss"] for line in metrics(tmp_path / "run") if line["kind"] == "train"]
+    assert losses[-1] < losses[0]
+    assert BATCH >= 2
