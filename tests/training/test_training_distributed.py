@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -172,6 +173,34 @@ def test_two_processes_train_validate_and_write_once(options: list[str], tmp_pat
     run = tmp_path / "run"
     assert (run / "checkpoint/model.safetensors").is_file()
     assert (run / "metrics.jsonl").read_text().count('"kind": "val"') == 2
+
+
+def without_dropout(language_model: Path, folder: Path) -> Path:
+    """A copy of a language model without dropout, which each process draws by itself."""
+    shutil.copytree(language_model, folder)
+    config = json.loads((folder / "config.json").read_text())
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (folder / "config.json").write_text(json.dumps({**config, **still}))
+    return folder
+
+
+def test_two_processes_go_from_locked_to_live_as_one_does(
+    options: list[str], language_model: Path, tmp_path: Path
+) -> None:
+    model = without_dropout(language_model, tmp_path / "still")
+    chosen = [*options, "training.steps=6", "training.lock=[image]", "training.unlock=3"]
+    chosen += ["training.lr=1e-4", "training.precision=float32", "training.log_every=1"]
+    chosen += [f"model.text={model}"]
+    losses = []
+    for world in (1, 2):
+        out = tmp_path / str(world)
+        for process in training([*chosen, f"out={out}"], world):
+            assert process.communicate(timeout=240)[1] is not None
+            assert process.returncode == 0
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        losses.append([line["loss"] for line in lines if line["kind"] == "train"])
+    assert len(losses[0]) == 6
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 def test_an_error_of_one_ends_all_with_one_line(options: list[str]) -> None:
