@@ -21,6 +21,7 @@ from cxrtext_cli.commands.import_data import import_data
 from cxrtext_cli.commands.index import index
 from cxrtext_cli.commands.keys import keys
 from cxrtext_cli.commands.phantom import phantom
+from cxrtext_cli.commands.pretrain_image import pretrain_image
 from cxrtext_cli.commands.pretrain_text import pretrain_text
 from cxrtext_cli.commands.score_text import score_text
 from cxrtext_cli.commands.search import search
@@ -50,6 +51,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     import_data: "Turn DICOM files or a public set into a data folder.",
     check_data: "Look for what is wrong with a data set.",
     pretrain_text: "Train a language model on a corpus of reports.",
+    pretrain_image: "Train an image encoder to start a training from.",
     score_text: "Split reports into sentences; score their likelihood.",
     train: "Train an image-text model.",
     evaluate: "Measure a checkpoint: zero-shot labels, retrieval.",

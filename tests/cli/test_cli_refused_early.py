@@ -38,6 +38,12 @@ pretrain-text REPORTS --out new --masking none
 pretrain-text REPORTS --out new --section none
 pretrain-text REPORTS --out new --device tpu
 pretrain-text REPORTS --out new --base GONE/GONE/GONE
+pretrain-image GONE --out new
+pretrain-image MANIFEST --out FILE
+pretrain-image MANIFEST --out new --image vit
+pretrain-image MANIFEST --out new --words GONE
+pretrain-image MANIFEST --out new --resume
+pretrain-image MANIFEST --out new --device tpu
 score-text GONE
 score-text FILE.xlsx
 score-text REPORTS --model GONE/GONE/GONE

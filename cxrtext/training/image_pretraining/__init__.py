@@ -1,0 +1,13 @@
+"""Image encoders trained before the image–text model: on words of findings, labels, or views."""
+
+from typing import TYPE_CHECKING
+
+from cxrtext.surface import import_on_use
+
+if TYPE_CHECKING:
+    from cxrtext.training.image_pretraining.pretrain import ImagePretrainSummary, pretrain_image
+    from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
+
+__all__ = ["ImagePretrainSettings", "ImagePretrainSummary", "pretrain_image"]
+
+import_on_use(__name__)

@@ -1,0 +1,265 @@
+"""Jobs of the loop that train a ResNet: by findings told from pooled regions, or by views."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+
+from cxrtext.images import Preprocessing
+from cxrtext.images.augment import Views, augment, draw_views
+from cxrtext.images.simclr import SimclrDraws, SimclrSpec, draw_simclr, simclr
+from cxrtext.models.image_encoder import ImageEncoder
+from cxrtext.models.projection_head import ProjectionHead
+from cxrtext.objectives import info_nce
+from cxrtext.objectives.views import positives_of_views, score_views, view_accuracy
+from cxrtext.text.finding_words import FindingWord
+from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
+from cxrtext.training.loader import Rows, batch_rows
+from cxrtext.training.loop import Learner, StepNumbers
+from cxrtext.training.optimization import Schedule, decay_groups, seed_of
+from cxrtext.training.step import autocast
+
+VIEWS = SimclrSpec(scale=(0.3, 1.0), flip=0.0, gray=0.0, saturation=0.0, hue=0.0)
+"""Of radiographs: no mirror images, for the heart is on the left, and windows that show a lung."""
+PROJECTED = (128, 64)
+"""Sizes of the head that views are compared behind."""
+RARE = 0.002
+"""A finding's first guess is its share of the training studies, at least this."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSet:
+    """Decoded images of one split and what is to be told of them.
+
+    Args:
+        pixels: [slots, R, R], 8-bit gray; other images may lie between.
+        rows: [n], the row of ``pixels`` of each image.
+        targets: [n, findings], int8: 1, 0, or -1 unknown; no columns for views.
+    """
+
+    pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+    rows: Rows
+    targets: np.ndarray[tuple[int, ...], np.dtype[np.int8]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def squares(self, chosen: Rows) -> Tensor:
+        """8-bit squares of some images, [b, 1, R, R]."""
+        return torch.from_numpy(np.asarray(self.pixels[self.rows[chosen]])[:, None])
+
+
+def pooled(grid: Tensor) -> Tensor:
+    """Mean and maximum over regions, [B, C, h, w] -> [B, 2C].
+
+    The maximum keeps what shows in one region only, such as a pleural line at an apex.
+    """
+    return torch.cat([grid.mean(dim=(2, 3)), grid.amax(dim=(2, 3))], dim=1)
+
+
+def pooled_by_half(grid: Tensor) -> Tensor:
+    """Both halves pooled one beside the other, [B, C, h, w] -> [B, 4C].
+
+    Where the number of columns is odd, the middle one belongs to both.
+    """
+    width = (grid.shape[-1] + 1) // 2
+    return torch.cat([pooled(grid[..., :width]), pooled(grid[..., -width:])], dim=1)
+
+
+class Classifier(nn.Module):
+    """A ResNet and a linear map of its pooled regions to the logits of findings.
+
+    Where some findings are of a side, the halves of the image are pooled apart.
+    """
+
+    def __init__(self, architecture: str, findings: Sequence[FindingWord], precision: str) -> None:
+        super().__init__()
+        self.backbone = ImageEncoder(architecture).backbone
+        self.precision = precision
+        self.by_half = any(finding.side for finding in findings)
+        width = channels_of(self.backbone) * (4 if self.by_half else 2)
+        self.findings = nn.Linear(width, len(findings))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits of normalized images, [B, 1, H, W] -> float32 [B, findings]."""
+        with autocast(images.device, self.precision):
+            grid = self.backbone(images).last_hidden_state
+            logits = self.findings(pooled_by_half(grid) if self.by_half else pooled(grid))
+        return torch.as_tensor(logits).float()
+
+    @torch.no_grad()
+    def guess(self, targets: Tensor) -> None:
+        """Begin from how often each finding is present where it is known; [n, findings], int8."""
+        known = (targets >= 0).sum(dim=0).clamp(min=1)
+        share = ((targets == 1).sum(dim=0) / known).clamp(RARE, 1 - RARE)
+        self.findings.bias.copy_(torch.logit(share))
+
+
+def channels_of(backbone: Any) -> int:
+    """Channels of a ResNet's regions."""
+    sizes: list[int] = backbone.config.hidden_sizes
+    return sizes[-1]
+
+
+class ViewEncoder(nn.Module):
+    """A ResNet and the head that views of an image are compared behind."""
+
+    def __init__(self, architecture: str, precision: str) -> None:
+        super().__init__()
+        self.backbone = ImageEncoder(architecture).backbone
+        self.precision = precision
+        self.head = ProjectionHead(2 * channels_of(self.backbone), PROJECTED, norm=True)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Unit vectors of normalized images, [B, 1, H, W] -> float32 [B, D]."""
+        with autocast(images.device, self.precision):
+            projected = self.head(pooled(self.backbone(images).last_hidden_state))
+        return F.normalize(projected.float(), dim=-1)
+
+
+def build_learner(
+    model: nn.Module, settings: ImagePretrainSettings, device: torch.device
+) -> Learner:
+    """A model on its device with its optimizer."""
+    model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    groups = decay_groups(list(model.parameters()), settings.weight_decay)
+    return Learner(
+        model=model,
+        optimizer=torch.optim.AdamW(groups, lr=settings.lr),
+        scaler=GradScaler(device.type, enabled=settings.precision == "float16"),
+    )
+
+
+def schedule_of(settings: ImagePretrainSettings, images: int) -> Schedule:
+    """How long and how fast, on so many images."""
+    return Schedule(
+        steps=settings.steps(images),
+        batch=settings.batch,
+        lr=settings.lr,
+        warmup=settings.warmup,
+        clip=1.0,
+        seed=settings.seed,
+        precision=settings.precision,
+    )
+
+
+def normalized(images: Tensor, preprocessing: Preprocessing) -> Tensor:
+    """Images in [0, 1] as the ResNet takes them; changed in place."""
+    images = images.sub_(preprocessing.mean).div_(preprocessing.std)
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+def known_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean binary cross-entropy of the known targets, in nats; 0 where none is known.
+
+    Logits and int8 targets [B, findings].
+    """
+    losses = F.binary_cross_entropy_with_logits(
+        logits, targets.clamp(min=0).float(), reduction="none"
+    )
+    known = (targets >= 0).float()
+    return (losses * known).sum() / known.sum().clamp(min=1)
+
+
+@dataclass(frozen=True, slots=True)
+class FindingJob:
+    """A :class:`Classifier` that learns which findings its images' studies have."""
+
+    learner: Learner
+    schedule: Schedule
+    images: ImageSet
+    settings: ImagePretrainSettings
+    preprocessing: Preprocessing
+
+    def make(self, step: int) -> tuple[Tensor, Tensor, Views]:
+        """Squares, targets and how the images of a step are to be seen."""
+        settings = self.settings
+        rows = batch_rows(len(self.images), settings.batch, settings.seed, step)
+        generator = torch.Generator().manual_seed(seed_of(settings.seed, 3, step))
+        views = draw_views(
+            len(rows),
+            settings.resize,
+            settings.crop,
+            generator,
+            brightness=settings.brightness,
+            contrast=settings.contrast,
+        )
+        return self.images.squares(rows), torch.from_numpy(self.images.targets[rows]), views
+
+    def gradients(self, step: int, made: tuple[Tensor, Tensor, Views]) -> StepNumbers:  # noqa: ARG002
+        """Compute a step's gradients."""
+        squares, targets, views = made
+        learner = self.learner
+        learner.model.train()
+        targets = targets.to(learner.device)
+        seen = augment(squares.to(learner.device), views, self.settings.crop)
+        logits = learner.model(normalized(seen, self.preprocessing))
+        loss = known_loss(logits, targets)
+        learner.scaler.scale(loss).backward()
+        right = ((logits.detach() > 0) == (targets == 1))[targets >= 0].float().mean()
+        value, accuracy = torch.stack([loss.detach(), right.nan_to_num()]).tolist()
+        return StepNumbers(value, accuracy, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewJob:
+    """A :class:`ViewEncoder` that learns to tell two views of an image from those of others."""
+
+    learner: Learner
+    schedule: Schedule
+    images: ImageSet
+    settings: ImagePretrainSettings
+    preprocessing: Preprocessing
+
+    def make(self, step: int) -> tuple[Tensor, SimclrDraws]:
+        """Squares of a step, and how their views are to be seen, first views first."""
+        settings = self.settings
+        rows = batch_rows(len(self.images), settings.batch, settings.seed, step)
+        generator = torch.Generator().manual_seed(seed_of(settings.seed, 3, step))
+        return self.images.squares(rows), draw_simclr(2 * len(rows), VIEWS, generator)
+
+    def gradients(self, step: int, made: tuple[Tensor, SimclrDraws]) -> StepNumbers:  # noqa: ARG002
+        """Compute a step's gradients."""
+        learner = self.learner
+        learner.model.train()
+        scores = self.scores(*made)
+        loss = view_loss(scores)
+        learner.scaler.scale(loss).backward()
+        value, accuracy = torch.stack([loss.detach(), view_accuracy(scores, 2)]).tolist()
+        return StepNumbers(value, accuracy, self.settings.gamma_sq)
+
+    def scores(self, squares: Tensor, draws: SimclrDraws) -> Tensor:
+        """Scores of both views of all images against each other, [2B, 2B]."""
+        seen = simclr(squares.to(self.learner.device).repeat(2, 1, 1, 1), draws, VIEWS)
+        embedded = self.learner.model(normalized(seen, self.preprocessing))
+        gamma_sq = torch.tensor(self.settings.gamma_sq, device=embedded.device)
+        return score_views(embedded.unflatten(0, (2, len(squares))), gamma_sq)
+
+
+def view_loss(scores: Tensor) -> Tensor:
+    """SimCLR's loss of two views, [2B, 2B], in nats."""
+    return info_nce(scores, positives_of_views(len(scores), 2, scores.device)[:, 0]).mean()
+
+
+def build_job(
+    images: ImageSet,
+    findings: Sequence[FindingWord],
+    settings: ImagePretrainSettings,
+    device: torch.device,
+) -> FindingJob | ViewJob:
+    """A new ResNet with random weights, and all that trains it; on views where nothing is told."""
+    torch.manual_seed(settings.seed)
+    preprocessing = Preprocessing(resize=settings.resize, crop=settings.crop)
+    if not findings:
+        model: nn.Module = ViewEncoder(settings.image, settings.precision)
+        kind: type[FindingJob] | type[ViewJob] = ViewJob
+    else:
+        model, kind = Classifier(settings.image, findings, settings.precision), FindingJob
+        model.guess(torch.from_numpy(images.targets))
+    learner = build_learner(model, settings, device)
+    return kind(learner, schedule_of(settings, len(images)), images, settings, preprocessing)

@@ -1,0 +1,462 @@
+"""A whole pre-training of an image encoder: from a manifest to weights to start from."""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.files import sha256, write_json
+from cxrtext.images import Preprocessing
+from cxrtext.images.cache import DecodedCache
+from cxrtext.models.image_encoder import STRIDES
+from cxrtext.models.weight_files import save_sealed
+from cxrtext.records import ImageRecord, Rejects, read_manifest, write_table
+from cxrtext.text.finding_words import write_words
+from cxrtext.training.folder import MetricsLog, draw_curves, own_folder
+from cxrtext.training.image_pretraining.learning import (
+    FindingJob,
+    ImageSet,
+    ViewJob,
+    build_job,
+)
+from cxrtext.training.image_pretraining.settings import (
+    ImagePretrainSettings,
+    Method,
+    check_output,
+    check_settings,
+)
+from cxrtext.training.image_pretraining.targets import (
+    Targets,
+    targets_of_labels,
+    targets_of_words,
+)
+from cxrtext.training.image_pretraining.validation import FindingAuc, finding_aucs, view_numbers
+from cxrtext.training.initialization import choose_device
+from cxrtext.training.loop import StepReport
+from cxrtext.training.resume import difference, load_newest_state, require_room, save_state
+from cxrtext.training.trainer import Listener, take_steps
+
+KIND = "image-encoder"
+"""What ``pretraining.json`` says that the folder holds."""
+ENCODER, WORDS, REPORT, TABLE = "encoder.safetensors", "words.txt", "pretraining.json", "auc.csv"
+VALIDATIONS = 4
+"""Times that the validation split is measured, evenly over a run, the last at its end."""
+KEEP = 2
+"""States that are kept."""
+MIN_IMAGES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePretrainSummary:
+    """What a pre-training came to.
+
+    Args:
+        encoder: The file that ``model.image_weights`` names.
+        method: "words", "labels" or "views".
+        findings: What was learned, with the AUC on the validation split; empty for views.
+        validation: The last validation's numbers: "loss", "auc", for views "accuracy".
+        images: Images trained on.
+        validation_images: Images measured on.
+        steps: Steps in all.
+        epochs: Passes over the images.
+        words: The file of words; None for another method.
+        rejected: The table of images that could not be read; None without any.
+        seconds: Of this process, decoding included.
+    """
+
+    encoder: Path
+    method: Method
+    findings: list[FindingAuc]
+    validation: dict[str, float]
+    images: int
+    validation_images: int
+    steps: int
+    epochs: int
+    words: Path | None
+    rejected: Path | None
+    seconds: float
+
+
+def choose_targets(
+    manifest: Path,
+    records: Sequence[ImageRecord],
+    *,
+    words: Path | None = None,
+    labels: Path | None = None,
+    reports: Path | None = None,
+    sides: bool = False,
+    views: bool = False,
+) -> Targets:
+    """What is told of each study: its labels, the words of its report, or nothing.
+
+    Raises:
+        ConfigError: Two kinds of targets are asked for.
+        DataError: A table is wrong.
+    """
+    given = [
+        name
+        for name, wanted in (
+            ("--words", words), ("--labels", labels), ("--self-supervised", views)
+        )
+        if wanted
+    ]  # fmt: skip
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)}: give one of them")
+    if views:
+        return Targets("views")
+    if labels is not None:
+        return targets_of_labels(labels, manifest, records)
+    found = targets_of_words(manifest, records, words=words, reports=reports, sides=sides)
+    return found or Targets("views")
+
+
+def pretrain_image(
+    manifest: Path,
+    out: Path,
+    *,
+    settings: ImagePretrainSettings | None = None,
+    words: Path | None = None,
+    labels: Path | None = None,
+    reports: Path | None = None,
+    views: bool = False,
+    cache: Path | None = None,
+    resume: bool = False,
+    allow_outside: bool = False,
+    max_rejected: int = 100,
+    device: str = "auto",
+    listener: Listener | None = None,
+) -> ImagePretrainSummary:
+    """Train the ResNet of an image encoder on the training split, or resume the run in a folder.
+
+    It learns the words of findings that each study's report affirms, the findings of a table of
+    labels, or, with neither reports nor labels, to tell two views of an image from those of others
+    (SimCLR).
+
+    Writes into ``out``: ``encoder.safetensors``, which ``model.image_weights`` reads,
+    ``words.txt``, ``auc.csv`` (how well each finding is told on the validation split),
+    ``pretraining.json``, ``metrics.jsonl``, ``curves.png``, ``state/`` and, without ``cache``,
+    ``cache/``.  A run that is interrupted (``KeyboardInterrupt``) saves its state first.
+
+    Args:
+        manifest: The images; the split "train" is learned, "val" measured.
+        out: The folder.
+        settings: How to train.
+        words: A file of words instead of those found.
+        labels: A table of labels to learn instead of words.
+        reports: A table of reports instead of the one beside the manifest.
+        views: Whether to learn from views even where there are reports.
+        cache: Folder of decoded images, shared with training and others.
+        resume: Whether to go on with the run in the folder.
+        allow_outside: Whether images may lie outside the manifest's folder.
+        max_rejected: How many images may be unreadable.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+        listener: Hears what is going on.
+
+    Raises:
+        ConfigError: Settings do not fit each other or this machine, or the folder holds a run.
+        DataError: A table or a file of words is wrong, or there are too few images.
+        CheckpointError: The state to resume from is damaged or another run's.
+        WorkError: The loss is no longer a number or has diverged, the disk is full, or another
+            process trains into the folder.
+    """
+    started = time.monotonic()
+    heard = listener or Listener()
+    place = choose_device(device)
+    chosen = _for_device(settings or ImagePretrainSettings(), place)
+    check_settings(chosen)
+    _check_stride(chosen)
+    check_output(out, resume)
+    with own_folder(out, resume):
+        records = read_manifest(manifest, allow_outside=allow_outside)
+        targets = choose_targets(
+            manifest,
+            records,
+            words=words,
+            labels=labels,
+            reports=reports,
+            sides=chosen.sides,
+            views=views,
+        )
+        heard.say(describe(targets, out))
+        if targets.method == "words" and not resume:
+            write_words(out / WORDS, targets.findings)
+        folder = out / "state"
+        saved = load_newest_state(folder, heard.say) if resume else None
+        rejects = Rejects(max_rejected)
+        decoded = _Decoder(targets, chosen, DecodedCache(cache or out / "cache", heard.say))
+        _check_count(manifest, decoded.wanted(records, "train"), chosen, targets)
+        train = decoded.images(records, "train", rejects, heard.decoding)
+        val = decoded.images(records, "val", rejects, heard.decoding)
+        _check_count(manifest, train, chosen, targets)
+        fingerprint = _fingerprint(targets, train, val, decoded.names)
+        if saved:
+            _check_same(saved, chosen, fingerprint, folder)
+        job = build_job(train, targets.findings, chosen, place)
+        if saved:
+            job.learner.load(saved["learner"])
+        run = _Run(job, targets, val, out, fingerprint)
+        heard.say(_greeting(run, len(train)))
+        run.to_the_end(heard)
+        summary = ImagePretrainSummary(
+            encoder=out / ENCODER,
+            method=targets.method,
+            findings=run.findings,
+            validation=run.validation,
+            images=len(train),
+            validation_images=len(val),
+            steps=job.schedule.steps,
+            epochs=job.schedule.steps // (len(train) // chosen.batch),
+            words=out / WORDS if targets.method == "words" else None,
+            rejected=rejects.write(out / "images"),
+            seconds=round(time.monotonic() - started, 1),
+        )
+        _write(summary, run, targets)
+    return summary
+
+
+def write_found_words(
+    manifest: Path,
+    out: Path,
+    *,
+    reports: Path | None = None,
+    sides: bool = False,
+    allow_outside: bool = False,
+) -> list[str]:
+    """Write ``words.txt`` into a folder, to be edited before a training.
+
+    Returns:
+        What was found, in lines.
+
+    Raises:
+        DataError: A table is wrong, or the training studies have no reports.
+    """
+    records = read_manifest(manifest, allow_outside=allow_outside)
+    targets = targets_of_words(manifest, records, reports=reports, sides=sides)
+    if targets is None:
+        raise DataError(f"{manifest}: no study of the split 'train' has a report, so no words")
+    write_words(out / WORDS, targets.findings)
+    return describe(targets, out).splitlines()
+
+
+def _for_device(settings: ImagePretrainSettings, device: torch.device) -> ImagePretrainSettings:
+    if settings.precision != "auto":
+        return settings
+    half = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return replace(settings, precision="bfloat16" if half else "float32")
+
+
+def _check_stride(settings: ImagePretrainSettings) -> None:
+    stride = STRIDES[settings.image]
+    if settings.crop % stride:
+        raise ConfigError(
+            f"crop: {settings.crop} is no multiple of {stride}, the stride of {settings.image}; "
+            f"{max(1, round(settings.crop / stride)) * stride} is"
+        )
+
+
+def describe(targets: Targets, out: Path) -> str:
+    """What is going to be learned, for people; words of findings, and nothing else of a report."""
+    if targets.method == "views":
+        return (
+            "no report and no table of labels: learning from views of the images alone (SimCLR), "
+            "without mirror images"
+        )
+    shown = ", ".join(f"{one.name} {one.affirmed}/{one.denied}" for one in targets.findings)
+    if targets.method == "labels":
+        return (
+            f"{len(targets.findings)} findings of {targets.source} in {targets.reports} training "
+            f"studies (present/absent): {shown}"
+        )
+    return (
+        f"{len(targets.findings)} words of findings in {targets.reports} training reports "
+        f"(affirmed/denied): {shown}\n"
+        f"to change them, edit {out / WORDS} and give it with --words"
+    )
+
+
+def _check_count(
+    manifest: Path, images: Sequence[Any] | ImageSet, settings: ImagePretrainSettings, of: Targets
+) -> None:
+    count = len(images)
+    what = {"words": "a report", "labels": "labels", "views": "pixels"}[of.method]
+    if count < MIN_IMAGES:
+        raise DataError(
+            f"{manifest}: {count} image(s) of the split 'train' have {what}; check the splits, and "
+            "that the tables use the same study_id"
+        )
+    if count < settings.batch:
+        raise DataError(
+            f"{manifest}: {count} training images have {what}, fewer than a batch of "
+            f"{settings.batch}; give --batch {count} or fewer"
+        )
+
+
+@dataclass(slots=True)
+class _Decoder:
+    """Decodes the images that something is told of."""
+
+    targets: Targets
+    settings: ImagePretrainSettings
+    cache: DecodedCache
+    names: list[str] = field(default_factory=list)
+
+    def wanted(self, records: Sequence[ImageRecord], split: str) -> list[ImageRecord]:
+        told = self.targets.of_study
+        return [r for r in records if r.split == split and (told is None or r.study_id in told)]
+
+    def images(
+        self,
+        records: Sequence[ImageRecord],
+        split: str,
+        rejects: Rejects,
+        decoding: Callable[[int, int], None],
+    ) -> ImageSet:
+        """The images of a split with their targets."""
+        wanted = self.wanted(records, split)
+        size = Preprocessing(resize=self.settings.resize, crop=self.settings.crop)
+        decoded = self.cache.fill(
+            [record.path for record in wanted],
+            size,
+            reject=lambda row, reason: rejects.add(wanted[row].name, reason),
+            progress=decoding,
+        )
+        usable = np.flatnonzero(decoded.slots >= 0)
+        self.names += [wanted[row].name for row in usable]
+        told = self.targets.of_study
+        count = len(self.targets.findings)
+        targets = np.zeros((len(usable), count), dtype=np.int8)
+        if told is not None:
+            for place, row in enumerate(usable):
+                targets[place] = told[wanted[row].study_id]
+        return ImageSet(decoded.pixels, decoded.slots[usable], targets)
+
+
+def _fingerprint(targets: Targets, train: ImageSet, val: ImageSet, names: Sequence[str]) -> str:
+    """SHA-256 over which images are trained and measured on, and what is told of them."""
+    digest = hashlib.sha256(repr([(one.name, one.forms) for one in targets.findings]).encode())
+    digest.update("\x00".join(names).encode())
+    digest.update(train.targets.tobytes() + val.targets.tobytes())
+    return digest.hexdigest()
+
+
+def _check_same(
+    saved: dict[str, Any], settings: ImagePretrainSettings, fingerprint: str, state: Path
+) -> None:
+    changed = difference(saved["configuration"], settings.deciding())
+    if changed is None and saved["data"] != fingerprint:
+        changed = "the images, the words, or what reports or labels say of them"
+    if changed:
+        raise CheckpointError(
+            f"{state}: saved by another run: {changed}; resume with the old ones, or name a new "
+            "folder"
+        )
+
+
+def _greeting(run: "_Run", images: int) -> str:
+    job = run.job
+    start = job.learner.progress.step
+    return (
+        f"{images} training and {len(run.val)} validation images, {job.schedule.steps} steps, on "
+        f"{job.learner.device}" + (f", from step {start}" if start else "")
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run that is under way; its own callbacks."""
+
+    job: FindingJob | ViewJob
+    targets: Targets
+    val: ImageSet
+    out: Path
+    fingerprint: str
+    validation: dict[str, float] = field(default_factory=dict)
+    findings: list[FindingAuc] = field(default_factory=list)
+
+    def to_the_end(self, listener: Listener) -> None:
+        """Take the steps that are left."""
+        job = self.job
+        self._require_room_to_start()
+        if job.learner.progress.step < job.schedule.steps:
+            take_steps(
+                job,
+                self,
+                self.out,
+                listener,
+                images=len(job.images),
+                log_every=job.settings.log_every,
+                save_every=job.settings.save_every,
+            )
+        else:
+            self._validate()
+        draw_curves(self.out)
+
+    def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
+        """Measure the validation split every so many steps, and after the last."""
+        steps = self.job.schedule.steps
+        if report.step % max(1, math.ceil(steps / VALIDATIONS)) and report.step != steps:
+            return
+        self._validate()
+        if self.validation and log:
+            log.write("val", report.step, self.validation)
+
+    def _validate(self) -> None:
+        if isinstance(self.job, ViewJob):
+            self.validation = view_numbers(self.job, self.val)
+        elif len(self.val):
+            self.validation, self.findings = finding_aucs(self.job, self.val, self.targets.findings)
+        else:
+            self.findings = [FindingAuc(one, 0, 0, None) for one in self.targets.findings]
+
+    def save(self) -> None:
+        """Write the state."""
+        learner, folder = self.job.learner, self.out / "state"
+        require_room(folder, learner.state_bytes(), "a state")
+        state = {
+            "configuration": self.job.settings.deciding(),
+            "data": self.fingerprint,
+            "learner": learner.state(),
+        }
+        save_state(folder, learner.progress.step, state, KEEP)
+
+    def _require_room_to_start(self) -> None:
+        there = sum(path.stat().st_size for path in self.out.glob("state/*.pt"))
+        size = (KEEP + 2) * self.job.learner.state_bytes() - there
+        require_room(self.out, size, "keeping states")
+
+
+def _write(summary: ImagePretrainSummary, run: _Run, targets: Targets) -> None:
+    """Write the encoder, the table of AUCs and what was done."""
+    settings, backbone = run.job.settings, run.job.learner.model.get_submodule("backbone")
+    tensors = {f"backbone.{name}": value for name, value in backbone.state_dict().items()}
+    size = Preprocessing(resize=settings.resize, crop=settings.crop)
+    notes = {"kind": KIND, "image": settings.image, "preprocessing": size.to_dict()}
+    rows = [one.row() for one in summary.findings]
+    if rows:
+        write_table(run.out / TABLE, list(rows[0]), rows)
+    save_sealed(summary.encoder, tensors, notes)
+    words = {word.name: list(word.forms) for word in targets.findings}
+    write_json(
+        run.out / REPORT,
+        {
+            "kind": KIND,
+            "method": summary.method,
+            "settings": asdict(settings),
+            "source_sha256": sha256(targets.source) if targets.source else None,
+            "reports_or_labels": targets.reports,
+            "images": summary.images,
+            "validation_images": summary.validation_images,
+            "steps": summary.steps,
+            "epochs": summary.epochs,
+            "validation": {name: round(value, 4) for name, value in summary.validation.items()},
+            "findings": [{**row, "forms": words[row["finding"]]} for row in rows],
+            "seconds": summary.seconds,
+        },
+    )

@@ -1,0 +1,143 @@
+"""What an image encoder is to tell: words that a study's report affirms, or labels of the study."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cxrtext.errors import DataError
+from cxrtext.evaluation.data import reports_of, sentences_beside
+from cxrtext.records import ImageRecord, read_labels, read_table, require_match
+from cxrtext.records.labels import CHEXPERT
+from cxrtext.text.finding_words import (
+    FindingWord,
+    StudyWords,
+    corpus_words,
+    find_words,
+    read_words,
+    word_targets,
+)
+from cxrtext.training.image_pretraining.settings import Method
+
+NO_FINDINGS = ("study_id", "patient_id", "subject_id", "split", "No Finding")
+"""Columns of a table of labels that are no findings."""
+FEWEST = 5
+"""Training studies that a label must be present in, and absent from."""
+
+Row = np.ndarray[tuple[int], np.dtype[np.int8]]
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What is to be told of each study.
+
+    Args:
+        method: "words" or "labels"; "views" where nothing is told, and no study has a row.
+        findings: What each column is; of labels the name alone.
+        of_study: [findings] of each study that something is known of: 1, 0, or -1 unknown.
+        reports: Training studies that were counted.
+        source: The table that it was taken from.
+    """
+
+    method: Method
+    findings: Sequence[FindingWord] = ()
+    of_study: dict[str, Row] | None = None
+    reports: int = 0
+    source: Path | None = None
+
+
+def targets_of_words(
+    manifest: Path,
+    records: Sequence[ImageRecord],
+    *,
+    words: Path | None = None,
+    reports: Path | None = None,
+    sides: bool = False,
+) -> Targets | None:
+    """The words of findings in the reports of the training studies; None where there is no report.
+
+    Args:
+        manifest: Its ``reports.csv``, or its own columns of reports, are read.
+        records: Its rows.
+        words: A file of words instead of those found.
+        reports: Another table of reports.
+        sides: Whether words are also taken by side.
+
+    Raises:
+        DataError: A table or the file is wrong, or no word is affirmed often enough.
+    """
+    source = reports or reports_of(manifest)
+    sentences = sentences_beside(manifest, reports) or []
+    by_study: dict[str, list[str]] = defaultdict(list)
+    for sentence in sentences:
+        by_study[sentence.study_id].append(sentence.sentence)
+    studies = {record.study_id: record.split for record in records}
+    if reports is not None:
+        require_match(reports, "reports", set(by_study), set(studies), "study_id", manifest)
+    known = [study for study in studies if study in by_study]
+    said = dict(zip(known, corpus_words(by_study[study] for study in known), strict=True))
+    training = [said[study] for study in known if studies[study] == "train"]
+    if not training:
+        if words or reports:
+            raise DataError(
+                f"{source or manifest}: no study of the split 'train' has a report; check that "
+                f"its study_id are those of {manifest}"
+            )
+        return None
+    found = read_words(words, training) if words else find_words(training, sides=sides)
+    if not found:
+        raise DataError(
+            f"{source}: no word of a finding is affirmed often enough in {len(training)} training "
+            "reports; name the words in a file (--words), or give a table of labels (--labels)"
+        )
+    return Targets("words", found, _rows(found, said), len(training), source)
+
+
+def _rows(found: Sequence[FindingWord], said: dict[str, StudyWords]) -> dict[str, Row]:
+    table = word_targets(found, list(said.values()))
+    return dict(zip(said, table, strict=True))
+
+
+def targets_of_labels(path: Path, manifest: Path, records: Sequence[ImageRecord]) -> Targets:
+    """The findings of a table of labels; blank and uncertain ones are unknown.
+
+    Findings are the columns of CheXpert, or where there is none of them all but ids.  Those that
+    fewer than :data:`FEWEST` training studies have, or have not, are left out.
+
+    Raises:
+        DataError: The table is wrong, is of other studies, or no finding is left.
+    """
+    columns = read_table(path, required=["study_id"]).columns
+    names = [name for name in columns if name in CHEXPERT and name not in NO_FINDINGS]
+    names = names or [name for name in columns if name not in NO_FINDINGS]
+    if not names:
+        raise DataError(f"{path}: no column of a finding; give a table of study_id and findings")
+    labels = read_labels(path, tuple(names))
+    studies = {record.study_id: record.split for record in records}
+    require_match(path, "labels", set(labels), set(studies), "study_id", manifest)
+    known = [study for study in studies if study in labels]
+    table = np.asarray(
+        [[_target(labels[study][name]) for name in names] for study in known], dtype=np.int8
+    ).reshape(len(known), len(names))
+    training = table[[studies[study] == "train" for study in known]]
+    present, absent = (training == 1).sum(axis=0), (training == 0).sum(axis=0)
+    kept = np.flatnonzero((present >= FEWEST) & (absent >= FEWEST))
+    if not len(kept):
+        raise DataError(
+            f"{path}: no finding is present in {FEWEST} training studies and absent from {FEWEST}; "
+            "give a larger table"
+        )
+    findings = [FindingWord((names[i],), "", int(present[i]), int(absent[i])) for i in kept]
+    return Targets(
+        "labels",
+        findings,
+        dict(zip(known, np.ascontiguousarray(table[:, kept]), strict=True)),
+        len(training),
+        path,
+    )
+
+
+def _target(label: int | None) -> int:
+    return -1 if label is None or label < 0 else label

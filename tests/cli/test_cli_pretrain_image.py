@@ -1,0 +1,50 @@
+"""``cxrtext pretrain-image`` on the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+Command = Callable[..., CompletedProcess[str]]
+SMALL = ("--image", "resnet-narrow", "--resize", "40", "--crop", "32", "--device", "cpu")
+
+
+def test_words_are_written_edited_and_learned(
+    cxrtext: Command, data_folder: Path, tmp_path: Path
+) -> None:
+    manifest, out = data_folder / "manifest.csv", tmp_path / "encoder"
+    listed = cxrtext("pretrain-image", manifest, "--out", out, "--words-only")
+    assert listed.returncode == 0, listed.stderr
+    assert "2 words of findings in" in listed.stdout
+    words = out / "words.txt"
+    words.write_text(words.read_text().replace("pneumothorax\n", ""))
+    options = ("--words", words, "--epochs", "2", "--batch", "8", *SMALL)
+    done = cxrtext("pretrain-image", manifest, "--out", out, *options)
+    assert done.returncode == 0, done.stderr
+    assert "1 words of findings" in done.stderr
+    assert f"{out / 'encoder.safetensors'}: 2 epochs on " in done.stdout
+    assert f"--set model.image_weights={out / 'encoder.safetensors'}" in done.stdout
+    assert "lungs" not in done.stdout + done.stderr
+    again = cxrtext("pretrain-image", manifest, "--out", out, *options, "--resume", "--json")
+    assert again.returncode == 0, again.stderr
+    found = json.loads(again.stdout)
+    assert [one["finding"] for one in found["findings"]] == ["effusion"]
+    assert found["method"] == "words"
+
+
+def test_wrong_input_is_one_line(
+    refused: Callable[..., str], data_folder: Path, tmp_path: Path
+) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("two words\n")
+    for arguments, says in (
+        (("--image", "vit"), "image: 'vit' is not one of"),
+        (("--batch", "1"), "batch: 1 is below 2"),
+        (("--resume",), "holds no run to resume"),
+        (("--labels", tmp_path / "none.csv"), "none.csv: no such file"),
+    ):
+        line = refused(
+            "pretrain-image", data_folder / "manifest.csv", "--out", tmp_path / "new", *arguments
+        )
+        assert says in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["words.txt"]

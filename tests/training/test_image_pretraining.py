@@ -1,0 +1,188 @@
+"""Image encoders trained on words of findings, labels or views, before the image–text model."""
+
+import json
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.models.image_encoder import ImageEncoder
+from cxrtext.models.image_weights import load_image_weights
+from cxrtext.text.finding_words import FindingWord
+from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
+from cxrtext.training.image_pretraining.learning import Classifier, known_loss, pooled_by_half
+from cxrtext.training.loop import StepReport
+from cxrtext.training.trainer import Listener
+
+SMALL = ImagePretrainSettings(
+    image="resnet-narrow", resize=40, crop=32, epochs=4, batch=8, lr=3e-3, warmup=2, save_every=5
+)
+
+
+@pytest.fixture(autouse=True)
+def uncurved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "cxrtext.training.image_pretraining.pretrain.draw_curves", lambda folder: Path(folder)
+    )
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("decoded")
+
+
+def test_words_are_learned_and_the_encoder_starts_a_training(
+    data_folder: Path, cache: Path, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    summary = pretrain_image(
+        data_folder / "manifest.csv",
+        tmp_path,
+        settings=replace(SMALL, epochs=16),
+        cache=cache,
+        listener=Listener(say=said.append),
+    )
+    assert [one.finding.name for one in summary.findings] == ["effusion", "pneumothorax"]
+    assert "2 words of findings" in said[0]
+    assert not any("lungs are clear" in line for line in said)
+    # bright corners and stripes are seen after a few steps, on images that were not trained on
+    assert summary.findings[1].auc is not None
+    assert summary.findings[1].auc > 0.9
+    assert (tmp_path / "words.txt").read_text().splitlines()[-2:] == ["effusion", "pneumothorax"]
+    report = json.loads((tmp_path / "pretraining.json").read_text())
+    assert (report["images"], report["epochs"]) == (summary.images, 16)
+    assert (tmp_path / "auc.csv").read_text().startswith("finding,training_present")
+
+    encoder = ImageEncoder("resnet-narrow", dimension=8)
+    line = load_image_weights(encoder, summary.encoder)
+    assert "ResNet of 1-1-1 basic blocks" in line
+    assert "ignored" not in line
+    kept = load_file(summary.encoder)
+    for name, value in encoder.backbone.state_dict().items():
+        assert torch.equal(value, kept[f"backbone.{name}"])
+
+
+class Stopped:
+    """Asks a run to stop after a step, as Ctrl-C does."""
+
+    def __init__(self, step: int) -> None:
+        self.at = step
+
+    def __call__(self, report: StepReport, _total: int) -> None:
+        if report.step == self.at:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
+    views: bool, data_folder: Path, cache: Path, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"settings": SMALL, "cache": cache, "views": views}
+    manifest = data_folder / "manifest.csv"
+    whole = pretrain_image(manifest, tmp_path / "whole", **given)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain_image(manifest, tmp_path / "cut", listener=Listener(step=Stopped(7)), **given)
+    assert not (tmp_path / "cut/encoder.safetensors").exists()
+    with pytest.raises(ConfigError, match="holds a training run already; go on with it"):
+        pretrain_image(manifest, tmp_path / "cut", **given)
+    with pytest.raises(CheckpointError, match=r"lr was 0\.003 and is now 0\.1"):
+        pretrain_image(
+            manifest,
+            tmp_path / "cut",
+            resume=True,
+            **(given | {"settings": replace(SMALL, lr=0.1)}),
+        )
+    gone_on = pretrain_image(manifest, tmp_path / "cut", resume=True, **given)
+    assert (tmp_path / "cut/encoder.safetensors").read_bytes() == (
+        tmp_path / "whole/encoder.safetensors"
+    ).read_bytes()
+    assert gone_on.validation == whole.validation
+    assert gone_on.findings == whole.findings
+    lines = (tmp_path / "cut/metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    assert steps == sorted(steps)
+    again = pretrain_image(manifest, tmp_path / "cut", resume=True, **given)
+    assert again.validation == whole.validation
+
+
+def test_labels_are_learned_where_they_are_known(
+    data_folder: Path, cache: Path, tmp_path: Path
+) -> None:
+    rows = (data_folder / "labels.csv").read_text().splitlines()
+    # every third study is uncertain of its pneumothorax, and blank of a finding without labels
+    table = tmp_path / "labels.csv"
+    lines = [f"{rows[0]},Fracture"]
+    for number, row in enumerate(rows[1:]):
+        study, present, other = row.split(",")
+        lines.append(f"{study},{present},{'-1' if number % 5 == 0 else other},")
+    table.write_text("\n".join(lines) + "\n")
+    summary = pretrain_image(
+        data_folder / "manifest.csv", tmp_path / "out", settings=SMALL, cache=cache, labels=table
+    )
+    assert [one.finding.name for one in summary.findings] == ["Pleural Effusion", "Pneumothorax"]
+    effusion, pneumothorax = summary.findings
+    assert effusion.present + effusion.absent == summary.validation_images
+    assert pneumothorax.present + pneumothorax.absent < summary.validation_images
+    assert not (tmp_path / "out/words.txt").exists()
+
+
+def test_without_reports_and_labels_views_are_learned(
+    data_folder: Path, cache: Path, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "manifest.csv"
+    text = (data_folder / "manifest.csv").read_text()
+    manifest.write_text(text.replace("images/", f"{data_folder}/images/"))
+    said: list[str] = []
+    summary = pretrain_image(
+        manifest,
+        tmp_path / "out",
+        settings=SMALL,
+        cache=cache,
+        allow_outside=True,
+        listener=Listener(say=said.append),
+    )
+    assert summary.method == "views"
+    assert said[0].startswith("no report and no table of labels")
+    assert summary.validation.keys() == {"loss", "accuracy"}
+    load_image_weights(ImageEncoder("resnet-narrow"), summary.encoder)
+
+
+def test_sides_are_told_from_the_halves_of_the_image() -> None:
+    grid = torch.zeros(1, 1, 2, 5)
+    grid[..., 1, 4] = 10.0  # the patient's left
+    right_mean, right_max, left_mean, left_max = pooled_by_half(grid)[0]
+    assert (float(right_mean), float(right_max)) == (0, 0)
+    assert (round(float(left_mean), 4), float(left_max)) == (round(10 / 6, 4), 10)
+    plain = Classifier("resnet-narrow", [FindingWord(("effusion",))], "float32")
+    sided = Classifier("resnet-narrow", [FindingWord(("effusion",), "left")], "float32")
+    assert 2 * plain.findings.in_features == sided.findings.in_features
+
+
+def test_unknown_targets_do_not_count() -> None:
+    logits = torch.tensor([[2.0, -30.0], [0.0, 30.0]])
+    targets = torch.tensor([[1, -1], [0, -1]], dtype=torch.int8)
+    expected = (torch.log1p(torch.exp(torch.tensor(-2.0))) + torch.log(torch.tensor(2.0))) / 2
+    assert float(known_loss(logits, targets)) == pytest.approx(float(expected))
+    assert float(known_loss(logits, torch.full_like(targets, -1))) == 0
+
+
+def test_what_cannot_be_trained_is_refused(data_folder: Path, cache: Path, tmp_path: Path) -> None:
+    manifest, out = data_folder / "manifest.csv", tmp_path / "out"
+    words = tmp_path / "words.txt"
+    words.write_text("effusion\nopacity\n")
+    for settings, given, kind, says in (
+        (replace(SMALL, crop=30), {}, ConfigError, "crop: 30 is no multiple of 16"),
+        (replace(SMALL, crop=48), {}, ConfigError, "crop: 48 is not between 1 and resize, 40"),
+        (replace(SMALL, image="vit"), {}, ConfigError, "image: 'vit' is not one of resnet18"),
+        (replace(SMALL, batch=40), {}, DataError, "training images have a report, fewer than"),
+        (SMALL, {"words": words}, DataError, "line 2: no training report affirms 'opacity'"),
+        (SMALL, {"words": words, "views": True}, ConfigError, "--words and --self-supervised"),
+        (SMALL, {"resume": True}, ConfigError, "holds no run to resume"),
+    ):
+        with pytest.raises(kind, match=says):
+            pretrain_image(manifest, out, settings=settings, cache=cache, **given)
