@@ -8,7 +8,7 @@ clear").
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 from cxrtext.text.wording import mentions, wording
@@ -57,6 +57,42 @@ def turned(sentence: str, turns: Iterable[str] = TURNS) -> tuple[str, ...]:
     return tuple(dict.fromkeys(other for other in found if other != sentence))
 
 
+def false_of(report: Sequence[str], turns: Iterable[str] = TURNS) -> list[tuple[str, ...]]:
+    """Turned forms of each sentence of a report that are false of its study.
+
+    A mirrored form is left out where another sentence affirms one of its findings elsewhere ("small
+    effusion on the other side", "bilateral"), and any form that the report says itself.
+
+    >>> false_of(["Left effusion.", "The right effusion is large."])
+    [('No left effusion.',), ('The right effusion is not large.',)]
+    """
+    chosen = tuple(turns)
+    said = set(report)
+    places = {sentence: _places(sentence) for sentence in said}
+    found = {sentence: _findings(sentence) for sentence in said}
+    result = []
+    for sentence in report:
+        elsewhere = any(
+            not places[other] <= places[sentence] and not found[other].isdisjoint(found[sentence])
+            for other in said
+        )
+        kinds = [turn for turn in chosen if not (turn == "mirrored" and elsewhere)]
+        result.append(tuple(form for form in turned(sentence, kinds) if form not in said))
+    return result
+
+
+def _places(sentence: str) -> set[str]:
+    """The sides and levels that a sentence names."""
+    if both_sides(sentence):
+        return {"left", "right"}
+    return _sides(sentence) | _levels(sentence)
+
+
+def _findings(sentence: str) -> set[str]:
+    """What a sentence affirms, a plural as its singular."""
+    return {word.removesuffix("s") for word in mentions(sentence)[0]}
+
+
 def mirrored(sentence: str) -> tuple[str, ...]:
     """The sentence with left and right exchanged, and with upper and lower exchanged.
 
@@ -70,9 +106,7 @@ def mirrored(sentence: str) -> tuple[str, ...]:
     if len(_sides(sentence)) == 1:
         other = _SIDE.sub(_exchanged, sentence)
         found.append(_SHORT.sub(lambda m: "LR"[m[1] == "L"] + m[2], other))
-    levels = {word.lower() for word in _LEVEL.findall(sentence)}
-    levels |= {"upper" if m[1] == "U" else "lower" for m in _SHORT_LEVEL.findall(sentence)}
-    if len(levels) == 1 and not _BOTH.search(sentence):
+    if len(_levels(sentence)) == 1 and not _BOTH.search(sentence):
         other = _LEVEL.sub(_exchanged, sentence)
         found.append(_SHORT_LEVEL.sub(lambda m: m[1] + "UL"[m[2] == "U"] + "L", other))
     return tuple(found)
@@ -88,6 +122,11 @@ def _sides(sentence: str) -> set[str]:
         return set()
     named = {word.lower() for word in _SIDE.findall(sentence)}
     return named | {"left" if m[0] == "L" else "right" for m in _SHORT.findall(sentence)}
+
+
+def _levels(sentence: str) -> set[str]:
+    named = {word.lower() for word in _LEVEL.findall(sentence)}
+    return named | {"upper" if m[1] == "U" else "lower" for m in _SHORT_LEVEL.findall(sentence)}
 
 
 def _exchanged(match: re.Match[str]) -> str:

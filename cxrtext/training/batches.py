@@ -81,6 +81,8 @@ class Pairs:
         clusters: [B], of the metadata.
         kernel: [B, B], Gram matrix of the metadata.
         rounds: The first sentence of each image, the second of those that have one, and so on.
+        turned: [T], which sentences have a turned form, a hard negative (``hard_sentences``).
+        hard: [T], scores of those forms with the images of their sentences, scaled by γ².
         undefined: Why no step can be taken with this kernel; "" where one can.
     """
 
@@ -94,6 +96,8 @@ class Pairs:
     clusters: Tensor | None = None
     kernel: Tensor | None = None
     rounds: tuple[Tensor, ...] = ()
+    turned: Tensor | None = None
+    hard: Tensor | None = None
     undefined: str = ""
 
 
@@ -109,7 +113,8 @@ class Batch:
             image encoder made of them; of this process's share.
         parts: The distinct sentences, shortest first, U in all, of this process's share; in groups,
             by the part of the step that they are embedded in.
-        text_of: [S], the distinct sentence that each sentence is.
+        text_of: [S + T], the distinct sentence that each sentence is, and each turned form behind
+            them.
         pairs: How they belong together.
         distinct: U.
     """

@@ -19,6 +19,7 @@ from cxrtext.models.image_weights import load_image_weights
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.training.distributed import Processes, agreed, connected, local_device
 from cxrtext.training.folder import own_folder
+from cxrtext.training.hard_sentences import with_turned_forms
 from cxrtext.training.initialization import (
     build_head,
     build_model,
@@ -116,6 +117,8 @@ def _train(
     arguments = training_arguments(config, device)
     if config.training.center_projections and not config.model.init:
         center_projections(model, train_set, arguments.seed, arguments.lock)
+    if config.training.hard_sentences:
+        train_set = with_turned_forms(train_set, config.training.hard_sentences, tokenizer(model))
     start = saved["learner"]["progress"]["step"] if saved else 0
     learner = _learner(config, model, arguments, processes, arguments.locked(start))
     if saved:
@@ -228,12 +231,7 @@ def gather_examples(
         DataError: The tables do not meet, there are fewer images than a batch takes, or too many
             cannot be decoded.
     """
-
-    def tokenize(texts: list[str]) -> list[list[int]]:
-        encoded = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
-
+    tokenize = tokenizer(model)
     cache = DecodedCache(config.data.cache or config.out / "cache", say)
 
     def of(split: str) -> Examples:
@@ -262,6 +260,17 @@ def gather_examples(
         drawn = [weights.get(sentence.section, 1.0) for sentence in train.texts]
         train = replace(train, weights=np.asarray(drawn, dtype=np.float32))
     return train, of("val")
+
+
+def tokenizer(model: ImageTextModel) -> Callable[[list[str]], list[list[int]]]:
+    """The word pieces of sentences as a model takes them, special tokens included."""
+
+    def tokenize(texts: list[str]) -> list[list[int]]:
+        encoded = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    return tokenize
 
 
 def _check_enough(config: Config, tables: Tables) -> None:

@@ -39,7 +39,8 @@ class Examples:
         pixels: [n, R, R], 8-bit gray; n counts images of other examples as well.
         rows: The row of ``pixels`` of each example.
         sentences: For each of ``rows``, the indices of its study's sentences.
-        tokens: The word pieces of each sentence, special tokens included.
+        tokens: The word pieces of each sentence, special tokens included; behind them those of
+            turned sentences.
         eta: [sentences], class probabilities.
         pad_id: The word piece of padding.
         weights: [sentences], how readily each is drawn, above 0; None draws all alike.
@@ -52,6 +53,8 @@ class Examples:
         metadata: [rows, M].
         features: What the locked image encoder makes of them; None where it is run.
         states: What the locked text encoder makes of each of ``tokens``; None where it is run.
+        turned: For each sentence, where its turned forms are in ``tokens``, if any: hard negatives,
+            of which each of a batch's sentences gets one at random; None for none.
         relate: What the objective makes of the pairs of a batch, on the CPU.
     """
 
@@ -70,6 +73,7 @@ class Examples:
     metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None
     features: LockedFeatures | None = field(default=None, repr=False)
     states: LockedFeatures | None = field(default=None, repr=False)
+    turned: Sequence[Rows] | None = field(default=None, repr=False)
     relate: Callable[[Pairs], Pairs] = field(default=lambda pairs: pairs, repr=False)
 
     def __len__(self) -> int:
@@ -93,7 +97,9 @@ class Examples:
         drawn = [self.draw(int(i), generator, sentences) for i in examples]
         chosen = [int(own[0]) for own in drawn] + [int(i) for own in drawn for i in own[1:]]
         image_of = [*range(len(drawn)), *(b for b, own in enumerate(drawn) for _ in own[1:])]
-        distinct = sorted({tuple(self.tokens[i]) for i in chosen}, key=lambda t: (len(t), t))
+        anchors, turned = self._turned(chosen, generator)
+        said = chosen + turned
+        distinct = sorted({tuple(self.tokens[i]) for i in said}, key=lambda t: (len(t), t))
         place = {pieces: number for number, pieces in enumerate(distinct)}
         own = examples[span(len(examples), *share)]
         pairs = Pairs(
@@ -102,14 +108,25 @@ class Examples:
             labels=None if self.labels is None else torch.from_numpy(self.labels[examples]),
             vectors=self._vectors(chosen),
             metadata=None if self.metadata is None else torch.from_numpy(self.metadata[examples]),
+            turned=torch.tensor(anchors) if anchors else None,
         )
         return Batch(
             images=self._images(own),
-            parts=(self._tokens(distinct[span(len(distinct), *share)], chosen),),
-            text_of=torch.tensor([place[tuple(self.tokens[i])] for i in chosen]),
+            parts=(self._tokens(distinct[span(len(distinct), *share)], said),),
+            text_of=torch.tensor([place[tuple(self.tokens[i])] for i in said]),
             pairs=self.relate(pairs),
             distinct=len(distinct),
         )
+
+    def _turned(
+        self, chosen: list[int], generator: np.random.Generator
+    ) -> tuple[list[int], list[int]]:
+        """Which of the chosen sentences have a turned form, and which of its forms is taken."""
+        if self.turned is None:
+            return [], []
+        forms = [self.turned[i] for i in chosen]
+        anchors = [row for row, own in enumerate(forms) if len(own)]
+        return anchors, [int(generator.choice(forms[row])) for row in anchors]
 
     def _images(self, examples: Rows) -> Tensor:
         if self.features is not None:

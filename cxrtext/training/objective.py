@@ -36,6 +36,7 @@ from cxrtext.training.losses import (
     joined,
     losses_of,
     needed,
+    with_hard,
 )
 from cxrtext.training.metadata import Kernel, Kind, gram, kernels_for
 
@@ -139,7 +140,7 @@ class Objective:
             z = texts[: scores.shape[1]].detach()
             forward = replace(forward, kernel=kernels.gram(kernel.name, z, kernel.sigma))
         else:
-            terms = [self._losses(forward, pairs)]
+            terms = [with_hard(self._losses(forward, pairs), forward, pairs)]
         if isinstance(section, Contrast) and section.symmetric:
             terms.append(self._losses(image_anchors(forward), pairs))
         return joined(

@@ -1,6 +1,6 @@
 import pytest
 
-from cxrtext.text.turning import both_sides, denied, mirrored, turned
+from cxrtext.text.turning import both_sides, denied, false_of, mirrored, turned
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,19 @@ def test_both_sides() -> None:
     assert both_sides("Effusions, right greater than left.")
     assert not both_sides("Left effusion.")
     assert not both_sides("Effusion.")
+
+
+def test_forms_that_the_report_may_mean_elsewhere_are_left_out() -> None:
+    assert false_of(["Left effusion.", "Small right effusions."], ["mirrored"]) == [(), ()]
+    assert false_of(["Left effusion.", "Bilateral effusions."], ["mirrored"]) == [(), ()]
+    assert false_of(["Left upper lobe mass.", "Mass in the RLL."], ["mirrored"]) == [(), ()]
+    # Another finding, or the same side again, leaves them.
+    kept = false_of(["Left effusion.", "Right pneumothorax.", "The left effusion is large."])
+    assert kept[0] == ("Right effusion.", "No left effusion.")
+    assert kept[1] == ("Left pneumothorax.", "No right pneumothorax.")
+    assert kept[2] == ("The right effusion is large.", "The left effusion is not large.")
+
+
+def test_a_form_that_the_report_says_itself_is_none() -> None:
+    assert false_of(["No edema.", "Edema."], ["denied"]) == [(), ()]
+    assert false_of([]) == []

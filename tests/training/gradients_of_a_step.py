@@ -20,7 +20,8 @@ from cxrtext.images.augment import augment
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Rejects
 from cxrtext.training.distributed import Processes, connected
-from cxrtext.training.image_text import Tables, gather_examples, read_tables
+from cxrtext.training.hard_sentences import with_turned_forms
+from cxrtext.training.image_text import Tables, gather_examples, read_tables, tokenizer
 from cxrtext.training.initialization import (
     build_head,
     build_model,
@@ -65,6 +66,9 @@ def gradients(overrides: list[str], processes: Processes, made: Made) -> dict[st
     extras = gather_extras(config, tables.records, tables.sentences, model)
     objective = build_objective(config.objective, extras.kinds)
     examples = replace(extras.attach(examples), relate=objective.relate)
+    if config.training.hard_sentences:
+        given = config.training.hard_sentences, tokenizer(model)
+        examples = with_turned_forms(examples, *given)
     arguments = training_arguments(config, device)
     head = build_head(config, model)
     optimizer = build_optimizer(model, head, config)

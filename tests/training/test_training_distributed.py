@@ -85,6 +85,7 @@ CASES = {
         "objective.kernel=rbf",
         "training.checkpointing=true",
     ],
+    "hard-sentences": ["training.hard_sentences=[mirrored,denied]", "training.sentences=2"],
 }
 OBJECTIVE_KEYS: dict[str, object] = {
     "symmetric": "true",
@@ -110,6 +111,9 @@ def objective_options(name: str, truth: Path) -> list[str]:
 IN_PARTS = {
     "whole": ["training.sentences=2", "training.lock=[image]"],
     "parts": ["training.sentences=2", "training.lock=[image]", "training.accumulate=4"],
+}
+IN_PARTS |= {
+    f"hard {name}": [*case, "training.hard_sentences=[denied]"] for name, case in IN_PARTS.items()
 }
 
 
@@ -146,11 +150,12 @@ def test_two_processes_have_the_gradients_of_one(
     check_equal(one, two, 1e-4 if case in OBJECTIVES else 1e-5)
 
 
+@pytest.mark.parametrize("kind", ["", "hard "])
 def test_parts_in_turn_have_the_gradients_of_the_whole(
-    found: dict[int, dict[str, Gradients]],
+    found: dict[int, dict[str, Gradients]], kind: str
 ) -> None:
     """With an image encoder whose batch norms use fixed statistics; others see their part only."""
-    whole, parts = (found[1][name] for name in IN_PARTS)
+    whole, parts = (found[1][f"{kind}{name}"] for name in ("whole", "parts"))
     assert whole.keys() == parts.keys()
     check_equal(whole, parts)
 

@@ -1,0 +1,223 @@
+"""Hard negatives of sentences: which forms a batch has, what they do to a loss, and whole runs."""
+
+import itertools
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cxrtext import objectives
+from cxrtext.config import OBJECTIVES, ONE_POSITIVE, load_config, read_objective
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.records import Rejects, Sentence
+from cxrtext.training import train
+from cxrtext.training.batches import Pairs
+from cxrtext.training.hard_sentences import with_turned_forms
+from cxrtext.training.image_text import gather_examples, read_tables, tokenizer
+from cxrtext.training.initialization import build_model
+from cxrtext.training.loader import Examples
+from cxrtext.training.objective import build_objective
+from cxrtext.training.step import with_turned
+from tests.training.test_training_run import stop_at, weights
+
+REPORTS = [
+    ["Left effusion.", "No edema."],
+    ["The lungs are clear."],
+    ["Right pneumothorax.", "Left effusion.", "The heart is normal."],
+]
+FORMS = {
+    "Left effusion.": {"Right effusion.", "No left effusion."},
+    "No edema.": {"Edema."},
+    "Right pneumothorax.": {"Left pneumothorax.", "No right pneumothorax."},
+}
+WORDS: dict[str, int] = {}
+
+
+def pieces(texts: list[str]) -> list[list[int]]:
+    return [[2, *(WORDS.setdefault(w, 10 + len(WORDS)) for w in t.split()), 3] for t in texts]
+
+
+def text_of(ids: list[int]) -> str:
+    words = {number: word for word, number in WORDS.items()}
+    return " ".join(words[i] for i in ids if i in words)
+
+
+@pytest.fixture
+def examples() -> Examples:
+    texts = [
+        Sentence(f"s{study}", "findings", place, sentence)
+        for study, report in enumerate(REPORTS)
+        for place, sentence in enumerate(report)
+    ]
+    ends = np.cumsum([0, *map(len, REPORTS)])
+    return Examples(
+        pixels=np.zeros((3, 4, 4), dtype=np.uint8),
+        rows=np.arange(3),
+        sentences=[np.arange(a, b) for a, b in itertools.pairwise(ends)],
+        tokens=pieces([one.sentence for one in texts]),
+        eta=np.full(len(texts), 0.05, dtype=np.float32),
+        pad_id=0,
+        texts=texts,
+    )
+
+
+def test_a_batch_has_a_form_of_each_sentence_that_has_one(examples: Examples) -> None:
+    hard = with_turned_forms(examples, ["mirrored", "denied"], pieces)
+    seen: dict[str, set[str]] = {}
+    for seed in range(20):
+        batch = hard.batch(np.arange(3), np.random.default_rng(seed), sentences=3)
+        ids = [row[row > 0].tolist() for group in batch.tokens for row in group.input_ids]
+        said = [text_of(ids[int(i)]) for i in batch.text_of]
+        assert batch.distinct == len({*said})
+        assert batch.pairs.turned is not None
+        anchors = batch.pairs.turned.tolist()
+        assert anchors == [row for row in range(6) if said[row] in FORMS]
+        for row, form in zip(anchors, said[6:], strict=True):
+            seen.setdefault(said[row], set()).add(form)
+    assert seen == FORMS
+
+
+def test_the_sentences_of_a_batch_are_those_without_forms(examples: Examples) -> None:
+    hard = with_turned_forms(examples, ["denied"], pieces)
+    for seed in range(5):
+        one, other = (
+            of.batch(np.arange(3), np.random.default_rng(seed), sentences=1)
+            for of in (examples, hard)
+        )
+        assert torch.equal(one.pairs.image_of, other.pairs.image_of)
+        ids = [
+            [row[row > 0].tolist() for group in batch.tokens for row in group.input_ids]
+            for batch in (one, other)
+        ]
+        first = [ids[0][int(i)] for i in one.text_of]
+        assert first == [ids[1][int(i)] for i in other.text_of[:3]]
+
+
+def test_a_corpus_without_such_sentences_is_refused(examples: Examples) -> None:
+    plain = replace(
+        examples, texts=[replace(one, sentence="The lungs are clear.") for one in examples.texts]
+    )
+    with pytest.raises(DataError, match="none of the 6 training sentences has a form that is mir"):
+        with_turned_forms(plain, ["mirrored"], pieces)
+
+
+IMAGE_OF = torch.tensor([0, 1, 2, 3, 0, 2])
+
+
+def drawn(seed: int = 0) -> tuple[torch.Tensor, Pairs, torch.Tensor]:
+    """Scores [6 + 3, 4] of six sentences and of the forms of three, pairs, and vectors."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = (torch.randn(9, 4, generator=generator, dtype=torch.float64) * 3).requires_grad_()
+    labels = torch.tensor([[1, 0], [0, 1], [0, 0], [1, 0]], dtype=torch.bool)
+    vectors = torch.nn.functional.normalize(torch.randn(6, 5, generator=generator), dim=1)
+    pairs = Pairs(
+        image_of=IMAGE_OF,
+        eta=torch.tensor([0.01, 0.1, 0.05, 0.02, 0.03, 0.2]),
+        labels=labels,
+        vectors=vectors,
+        metadata=torch.tensor([[0.0], [0.0], [0.0], [1.0]]),
+        turned=torch.tensor([1, 3, 4]),
+    )
+    return scores, pairs, torch.randn(9, 5, generator=generator)
+
+
+def section(name: str) -> dict[str, object]:
+    given = {"name": name, "keep": 2, "condition": "age", "clusters": None}
+    known = {"name", *OBJECTIVES[name].model_fields}
+    return {key: value for key, value in given.items() if key in known and value is not None}
+
+
+@pytest.mark.parametrize("name", sorted(ONE_POSITIVE))
+def test_a_form_is_one_more_candidate(name: str) -> None:
+    """Equal to the loss ``−log( p / (p + R + e^{s'}) )``, R from the loss without it."""
+    scores, pairs, said = drawn()
+    objective = build_objective(read_objective(section(name)))
+    pairs = objective.relate(pairs)
+    gamma_sq = torch.tensor(14.0)
+    generator = torch.Generator().manual_seed(1)
+    without = replace(pairs, turned=None)
+    plain = objective(scores[:6], without, gamma_sq, said[:6], generator).losses
+    taken, with_hard, vectors = with_turned(scores, pairs, said)
+    assert taken.shape == (6, 4)
+    assert vectors.shape == (6, 5)
+    found = objective(taken, with_hard, gamma_sq, vectors, generator.manual_seed(1)).losses
+    expected, known = plain.tolist(), scores.detach().numpy()
+    for row, anchor in enumerate([1, 3, 4]):
+        image = int(IMAGE_OF[anchor])
+        positive, hard = known[anchor, image], known[6 + row, image]
+        rest = math.expm1(expected[anchor])  # R / p
+        expected[anchor] = math.log(1 + rest + math.exp(hard - positive))
+    assert found.tolist() == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_it_is_info_nce_with_a_column_more_and_so_are_its_gradients() -> None:
+    scores, pairs, said = drawn()
+    objective = build_objective(read_objective({"name": "info-nce"}))
+    given = with_turned(scores, pairs, said)
+    found = objective(given[0], given[1], torch.tensor(14.0), given[2]).losses
+    column = torch.full((6, 1), -torch.inf, dtype=torch.float64)
+    hard = scores[6:].gather(1, IMAGE_OF[pairs.turned][:, None])
+    wide = torch.cat([scores[:6], column.index_put((pairs.turned,), hard)], dim=1)
+    plain = objectives.info_nce(wide, IMAGE_OF)
+    assert found.tolist() == pytest.approx(plain.tolist(), rel=1e-9)
+    (one,) = torch.autograd.grad(found.mean(), scores, retain_graph=True)
+    (other,) = torch.autograd.grad(plain.mean(), scores)
+    assert torch.allclose(one, other, atol=1e-9)
+    assert one[6:].count_nonzero() == 3  # of each form its own image alone
+
+
+def test_the_image_direction_is_as_before() -> None:
+    scores, pairs, said = drawn()
+    objective = build_objective(read_objective({"name": "info-nce", "symmetric": True}))
+    given = with_turned(scores, pairs, said)
+    both = objective(given[0], given[1], torch.tensor(14.0), given[2]).losses
+    plain = objective(scores[:6], replace(pairs, turned=None), torch.tensor(14.0), said[:6]).losses
+    assert torch.equal(both[6:], plain[6:])
+    assert not torch.equal(both[:6], plain[:6])
+
+
+def test_forms_of_real_sentences_pass_through_the_whole_step(options: list[str]) -> None:
+    config = load_config(None, [*options, "training.hard_sentences=[mirrored,denied]"])
+    model = build_model(config)
+    given = config, read_tables(config), model, Rejects()
+    train_set, _ = gather_examples(*given, lambda _: None, lambda _done, _total: None)
+    hard = with_turned_forms(train_set, config.training.hard_sentences, tokenizer(model))
+    assert hard.turned is not None
+    assert len(hard.tokens) > len(train_set.tokens) == len(hard.turned)
+    shares = [bool(len(own)) for own in hard.turned]
+    assert 0 < np.mean(shares) < 1
+
+
+@pytest.mark.parametrize("lock", [[], ["training.lock=[image,text]", "training.unlock=6"]])
+def test_a_stopped_run_ends_in_the_same_weights(
+    options: list[str], tmp_path: Path, lock: list[str]
+) -> None:
+    chosen = [*options, "training.steps=9", "training.hard_sentences=[mirrored,denied]", *lock]
+    whole, broken = (
+        load_config(None, [*chosen, f"out={tmp_path / name}"]) for name in ("whole", "broken")
+    )
+    train(whole)
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, listener=stop_at(5))
+    train(broken, resume=True)
+    one, other = weights(whole.out), weights(broken.out)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTIVES.keys() - ONE_POSITIVE))
+def test_objectives_of_another_form_are_refused(options: list[str], name: str) -> None:
+    chosen = [f"objective.{key}={value}" for key, value in section(name).items()]
+    says = f"training.hard_sentences: {name} has no sum of negatives that one more could join"
+    with pytest.raises(ConfigError, match=says):
+        load_config(None, [*options, *chosen, "training.hard_sentences=[mirrored]"])
+
+
+def test_other_contradictions_are_refused(options: list[str]) -> None:
+    hard = [*options, "training.hard_sentences=[denied]"]
+    with pytest.raises(ConfigError, match="hard_sentences and mlm_weight do not work together"):
+        load_config(None, [*hard, "training.mlm_weight=0.1"])
+    with pytest.raises(ConfigError, match="hard_sentences"):
+        load_config(None, [*options, "training.hard_sentences=[reversed]"])
