@@ -138,7 +138,7 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
         return "notes", _sealed if _is_sealed(path) else None
     if suffix == ".pt" and path.stem.startswith(("step-", "state-")):
         return "training states", _named
-    if name in ("reference.safetensors", "encoder.safetensors"):
+    if name in ("reference.safetensors", "familiar.safetensors", "encoder.safetensors"):
         return "tensors", _tensors
     if suffix == ".npz":
         return "arrays", _archive

@@ -17,6 +17,7 @@ from cxrtext.index import changes
 from cxrtext.index.changes import NewImage, NewReports
 from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.labels import labeler_of
+from cxrtext.index.store.catalogue import UNLIKE
 from cxrtext.index.store.writer import keep_file, write_summary, writing
 from cxrtext_api.gate.keys import READ, Caller
 from cxrtext_api.problems import HELD, Refusal
@@ -93,7 +94,7 @@ class Rows:
 
     generation: str  # of the index that they fit
     arrays: Mapping[str, NDArray[Any]]  # a row for each vector file of images
-    labels: Mapping[str, float]  # probabilities, by column of labels
+    labels: Mapping[str, float]  # what the model says of it, by column
     said: Sequence[Said]
     vectors: Mapping[str, NDArray[Any]]  # of each distinct sentence, by its text
 
@@ -144,10 +145,11 @@ def rows_of(service: "Service", name: str, image: "EmbeddedImage", said: Sequenc
     columns = labeler_of(service.model, meta).columns(kept)
     texts = list(dict.fromkeys(text for *_, text in said))
     vectors = list(service.embed_sentences(texts).cpu().numpy()) if texts else []
+    unlike = {} if image.unlike is None else {UNLIKE: image.unlike.share}
     return Rows(
         meta["generation"],
         arrays,
-        {name: float(values[0]) for name, values in columns.items()},
+        {name: float(values[0]) for name, values in columns.items()} | unlike,
         said,
         dict(zip(texts, vectors, strict=True)),
     )

@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cxrtext_cli.given import CHECKPOINT, DEVICE, NEW_FOLDER, PROMPTS
+
+if TYPE_CHECKING:
+    from cxrtext.models.familiar import Unlike
 
 Device = Annotated[
     str,
@@ -40,6 +43,19 @@ Cache = Annotated[
 
 PLAIN_INTERVAL = 5.0
 """Seconds between two progress lines where there is no terminal."""
+
+
+def far_fields(far: "Unlike | None") -> dict[str, Any] | None:
+    """How unlike something is as JSON takes it; None where it is not known."""
+    if far is None:
+        return None
+    return {"distance": far.distance, "threshold": far.threshold, "flagged": far.flagged}
+
+
+def say_unlike(what: str, far: "Unlike | None", why: str) -> None:
+    """Say that something is unlike what the model was trained on, where it is known to be."""
+    if far is not None and far.flagged:
+        say(f"{what}: {why}")
 
 
 def print_json(value: Any) -> None:

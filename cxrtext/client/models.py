@@ -154,6 +154,10 @@ class ModelInfo(Answer):
     crop: int
     prompts: dict[str, Prompts] = Field(description="Of the findings, in their order.")
     calibrated: bool = Field(description="Whether the checkpoint has a calibration.")
+    knows_images: bool = Field(
+        default=False, description="Whether it says which images are unlike those of its training."
+    )
+    knows_sentences: bool = Field(default=False, description="The same of sentences.")
     has_index: bool
     has_language_model: bool = Field(description="Whether /v1/score-text answers.")
     takes_images: bool = Field(description="Whether images can be added.")
@@ -312,6 +316,8 @@ class Deleted(Answer):
 # --- questions about an image, the archive or a text ---
 
 FINDING: dict[str, Any] = {"finding": "Pneumothorax", "probability": 0.71, "score": 0.895}
+LIKE: dict[str, Any] = {"distance": 0.97, "threshold": 1.34, "flagged": False}
+LIKE_SENTENCE: dict[str, Any] = {"distance": 0.0, "threshold": 0.25, "flagged": False}
 BOXES: list[dict[str, Any]] = [{"bbox": [1250, 1528, 1250, 1250], "score": 0.6}]
 PLACE: dict[str, Any] = {"region": [0, 278, 2500, 2500], "width": 2500, "height": 3056}
 
@@ -328,7 +334,32 @@ SENTENCE: dict[str, Any] = {
     "threshold": 0.45,
     "grid": [[0.1, 0.2], [0.3, 0.6]],
     "boxes": BOXES,
+    "unlike": LIKE_SENTENCE,
 }
+
+
+class Unlike(Answer):
+    """How far an image or a sentence lies from those that the model was trained on."""
+
+    model_config = example(**LIKE)
+
+    distance: Finite = Field(
+        ge=0,
+        description="Of an image, about 1 for those it was trained on; of a sentence, the share of "
+        "its words that its training reports hardly ever say.",
+    )
+    threshold: Finite = Field(description="What few held-out images or sentences exceed.")
+    flagged: bool = Field(description="Whether it is above; answers then mean little.")
+
+
+UnlikeImage = Annotated[
+    Unlike | None,
+    Field(description="How unlike those of the training the image is; null: not known."),
+]
+UnlikeSentence = Annotated[
+    Unlike | None,
+    Field(description="How unlike those of the training the sentence is; null: not known."),
+]
 
 
 class Finding(Answer):
@@ -349,11 +380,12 @@ class Finding(Answer):
 class Classification(Answer):
     """Zero-shot probabilities, one a finding."""
 
-    model_config = example(model=FINGERPRINT, calibrated=False, findings=[FINDING])
+    model_config = example(model=FINGERPRINT, calibrated=False, findings=[FINDING], unlike=LIKE)
 
     model: Fingerprint
-    calibrated: bool = Field(description="Whether every probability is.")
+    calibrated: bool = Field(description="Whether every probability is; never of an unlike image.")
     findings: list[Finding]
+    unlike: UnlikeImage = None
 
 
 class Box(Answer):
@@ -374,6 +406,10 @@ class Grounded(Answer):
         peak=[1875, 2153],
         threshold=0.45,
         boxes=BOXES,
+        limits=[0.35, 0.62],
+        stands_out=True,
+        unlike=LIKE,
+        unlike_sentence=LIKE_SENTENCE,
     )
 
     model: Fingerprint
@@ -385,6 +421,16 @@ class Grounded(Answer):
     peak: Peak
     threshold: Threshold
     boxes: list[Box]
+    limits: tuple[Score, Score] | None = Field(
+        default=None,
+        description="Region scores between which this sentence's heatmaps shade: what the best "
+        "region of 60 % and of 99 % of the reference images stays below; null without them.",
+    )
+    stands_out: bool | None = Field(
+        default=None, description="Whether any region is above the lower limit."
+    )
+    unlike: UnlikeImage = None
+    unlike_sentence: UnlikeSentence = None
 
 
 class Reference(Answer):
@@ -415,6 +461,7 @@ class SupportedSentence(Answer):
     threshold: Threshold
     grid: Grid
     boxes: list[Box]
+    unlike: UnlikeSentence = None
 
 
 class Verified(Answer):
@@ -425,6 +472,7 @@ class Verified(Answer):
         **PLACE,
         reference={"source": "validation", "images": 512},
         sentences=[SENTENCE],
+        unlike=LIKE,
     )
 
     model: Fingerprint
@@ -433,6 +481,7 @@ class Verified(Answer):
     region: Quad = Field(description="x, y, width, height of the grids, in original pixels.")
     reference: Reference
     sentences: list[SupportedSentence]
+    unlike: UnlikeImage = None
 
 
 class SentenceHit(Answer):
@@ -457,6 +506,8 @@ class Found(Answer):
         scored=174,
         exact=True,
         warning=None,
+        unlike=LIKE,
+        unlike_sentences=[LIKE_SENTENCE],
         offset=0,
         k=10,
     )
@@ -469,6 +520,13 @@ class Found(Answer):
     scored: Count = Field(description="How many of them were scored exactly.")
     exact: bool = Field(description="Whether these are proven to be the best.")
     warning: str | None = Field(default=None, description="Why to distrust the results.")
+    unlike: Unlike | None = Field(
+        default=None,
+        description="How unlike those of the training the image is; null: not known, or no image.",
+    )
+    unlike_sentences: list[UnlikeSentence] = Field(
+        default_factory=list, description="The same of each query, then of each not."
+    )
     offset: Count = 0
     k: Count
 

@@ -16,13 +16,14 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports, set_attributes
 from cxrtext.index.features.language import INDUCING_POINTS, Language, typical_sentences
 from cxrtext.index.features.scoring import packed_rows, pooled
-from cxrtext.index.labels import labeler_of, labels_as_meta, prompts_of_json
+from cxrtext.index.labels import labeler_of, labels_as_meta, prompts_of_json, unlike_column
 from cxrtext.index.search.filter import as_cell
 from cxrtext.index.search.index import check_model
 from cxrtext.index.store.catalogue import Catalogue, set_meta
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.familiar import familiar_beside
 from cxrtext.models.regions import STORAGES, embed_files
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, require_match
 from cxrtext.records.text_source import SECTION_COLUMNS
@@ -221,14 +222,14 @@ def _add_images(
     """Embed and add images; gives how many."""
     meta = catalogue.meta()
     language, labeler = Language.of_meta(meta), labeler_of(model, meta)
-    storage, pool = meta["storage"], int(meta["pool"])
+    storage, pool, familiar = meta["storage"], int(meta["pool"]), familiar_beside(model)
     done = added = 0
     for part in embed_files(model, [record.path for record in todo], cache=cache):
         for row, reason in part.failed:
             rejects.add(todo[row].name, reason)
         if part.rows:
             rows, regions = packed_rows(model, part.regions, language, storage, pool)
-            labels = labeler.columns(regions)
+            labels = labeler.columns(regions) | unlike_column(familiar, model, part.squares)
             images = [
                 NewImage(
                     record.name,

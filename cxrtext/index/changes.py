@@ -30,7 +30,7 @@ class NewImage:
     height: int  # of the original, in pixels
     width: int
     metadata: Mapping[str, str]
-    labels: Mapping[str, float]  # probabilities, by column of labels
+    labels: Mapping[str, float]  # what the model says of it, by column
     file: str | None = None  # name of the file kept for it, below root; None: its own name
     added_by: str | None = None  # name of the key that added it over HTTP
 

@@ -1,7 +1,7 @@
 """Zero-shot labels of a whole archive, from the kept regions: no image is decoded again."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,12 @@ from cxrtext.index.changes import set_attributes
 from cxrtext.index.features.scoring import exact_scores, images_a_piece
 from cxrtext.index.search.archive import Archive
 from cxrtext.index.search.index import Index
-from cxrtext.index.store.catalogue import LABEL, IndexedImage, set_meta
+from cxrtext.index.store.catalogue import LABEL, UNLIKE, IndexedImage, set_meta
 from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.index.store.writer import write_summary, writing
 from cxrtext.models import ImageTextModel
-from cxrtext.models.regions import unpack
+from cxrtext.models.familiar import Familiar, looks
+from cxrtext.models.regions import Square, unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,19 @@ class Labeler:
         """Probabilities by the name that filters know them by, each [B]."""
         probabilities = self.probabilities(self.scores(regions))
         return {LABEL + f: p for f, p in zip(self.findings, probabilities, strict=True)}
+
+
+def unlike_column(
+    familiar: Familiar | None, model: ImageTextModel, squares: Sequence[Square]
+) -> dict[str, NDArray[np.float32]]:
+    """How unlike those that a model was trained on images are, [B], by the column's name.
+
+    It is the distance over the limit; there is no column where the checkpoint does not know.
+    """
+    if familiar is None or familiar.images is None:
+        return {}
+    found = familiar.images.of(looks(np.stack(squares), model.spec.preprocessing))
+    return {UNLIKE: np.array([one.share for one in found], dtype=np.float32)}
 
 
 def label_archive(archive: Archive, prompts: Mapping[str, Prompts]) -> Iterator[LabeledImage]:

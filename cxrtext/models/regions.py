@@ -38,12 +38,14 @@ class EmbeddedBatch:
         rows: [b], their places in the list of paths.
         sizes: [b], height and width of the original of each, in pixels.
         regions: [b, N, D], unit vectors, on the model's device.
+        squares: [b], the 8-bit squares [1, R, R] that were embedded.
         failed: Place and reason of each image that could not be read.
     """
 
     rows: list[int]
     sizes: list[tuple[int, int]]
     regions: Tensor
+    squares: list[Square]
     failed: list[tuple[int, str]]
 
 
@@ -99,6 +101,20 @@ def embed_files(
             yield _embed(model, current)
 
 
+def read_squares(
+    preprocessing: Preprocessing,
+    paths: Sequence[Path],
+    *,
+    batch: int = 32,
+    processes: int | None = None,
+    cache: DecodedCache | None = None,
+) -> Iterator[Square | str]:
+    """The square of each image file, in order, or why there is none; see :func:`embed_files`."""
+    with closing(_squares(preprocessing, paths, batch, processes, cache)) as read:
+        for image in read:
+            yield str(image) if isinstance(image, ImageError) else image.pixels
+
+
 def _squares(
     preprocessing: Preprocessing,
     paths: Sequence[Path],
@@ -128,8 +144,8 @@ def _embed(
             sizes.append((image.height, image.width))
             images.append(image.pixels)
     if not images:
-        return EmbeddedBatch([], [], torch.empty(0, 0, model.spec.dimension), failed)
-    return EmbeddedBatch(rows, sizes, embed_squares(model, images), failed)
+        return EmbeddedBatch([], [], torch.empty(0, 0, model.spec.dimension), [], failed)
+    return EmbeddedBatch(rows, sizes, embed_squares(model, images), images, failed)
 
 
 def pack(regions: Tensor, storage: str) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from cxrtext.evaluation import Prompts
 from cxrtext.evaluation.calibration import KeptCalibration
 from cxrtext.images import Geometry
+from cxrtext.models.familiar import Unlike
 
 Image = NDArray[np.float32]
 Grid = NDArray[np.float32]
@@ -23,6 +24,12 @@ class EmbeddedImage:
     regions: Tensor  # [N, D], unit vectors
     height: int  # of the original, in pixels
     width: int
+    unlike: Unlike | None = None  # how unlike those that the model was trained on; None: not known
+
+    @property
+    def is_unlike(self) -> bool:
+        """Whether it is known to be unlike them, so that answers mean little."""
+        return self.unlike is not None and self.unlike.flagged
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +79,21 @@ class Grounding:
     peak: tuple[float, float]  # x and y of the center of the best region, in original pixels
     threshold: float  # the score from which on a region counts for the boxes
     boxes: list[GroundedBox]  # groups of regions above it, best first
+    # between which scores pictures of this sentence shade, whatever the image; see `heat`.
+    scale: tuple[float, float] | None = None
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The scores between which a picture shades: from the mean to the maximum."""
-        return float(self.grid.mean()), float(self.grid.max())
+        """The scores between which a picture shades; without a scale, from the mean to the maximum.
+
+        A scale of the image's own colors every image, also one in which there is nothing.
+        """
+        return self.scale or (float(self.grid.mean()), float(self.grid.max()))
+
+    @property
+    def stands_out(self) -> bool | None:
+        """Whether any region does; None where no scale says so."""
+        return None if self.scale is None else bool(self.grid.max() > self.scale[0])
 
     def map(self) -> Grid:
         """The map [H, W] in original pixels; NaN outside the crop that the model saw."""

@@ -22,6 +22,12 @@ MAX_MULTIPLICATIONS = 5 * 10**12
 TURN_MULTIPLICATIONS = 10**9
 """Of a language model between two pauses: some hundredths of a second."""
 
+UNLIKE_IMAGE = "is unlike those that the model was trained on; its answers mean little"
+UNLIKE_SENTENCE = (
+    "resembles nothing in the reports that the model was trained on; what it finds means little"
+)
+"""What is said, behind its name, of an image or a sentence that is flagged."""
+
 TURN_TOKENS = 128, 4096
 """Fewest and most tokens that a language model takes at once; with fewer it is no quicker."""
 

@@ -87,9 +87,12 @@ def least_supported(
     for batch in embed_files(service.model, [record.path for record in records], cache=cache):
         for row, reason in batch.failed:
             rejects.add(records[row].name, reason)
-        for row, size, regions in zip(batch.rows, batch.sizes, batch.regions, strict=True):
+        unlike = service.familiar.of_squares(batch.squares, service.model.spec.preprocessing)
+        for row, size, regions, far in zip(
+            batch.rows, batch.sizes, batch.regions, unlike, strict=True
+        ):
             record, positions = records[row], Counter[str]()
-            image = EmbeddedImage(regions, *size)
+            image = EmbeddedImage(regions, *size, far)
             for found in finish(service.verify_pausing(image, said[record.study_id])).sentences:
                 if wordings is None or found.wording in wordings:
                     checked.append(CheckedSentence(record, positions[found.section], found))

@@ -5,6 +5,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -31,6 +32,7 @@ from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
 from cxrtext.index.store.catalogue import WAIT_S
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.models.regions import embed_squares
 from cxrtext.models.similarity import region_scores
@@ -45,6 +47,7 @@ from cxrtext.service.answers import (
     ground_grid,
 )
 from cxrtext.service.cache import TextMemory, prompt_vectors
+from cxrtext.service.heat import HeatScales
 from cxrtext.service.limits import (
     check_count,
     check_prompts,
@@ -84,7 +87,8 @@ class Service:
         language_model: Scores sentences by themselves.
 
     Raises:
-        CheckpointError: The calibration beside the model is damaged, or another model's.
+        CheckpointError: The calibration beside the model, or what is familiar to it, is damaged or
+            another model's.
     """
 
     def __init__(
@@ -106,6 +110,8 @@ class Service:
         self._made_scorer: Scorer | None = None
         self.prompts = dict(prompts or CHEX5_PROMPTS)
         self.calibration = calibration_beside(model)
+        self.familiar = familiar_beside(model) or Familiar()
+        self._scales = HeatScales(self._references)
         self._prompt_vectors = prompt_vectors(self._texts, self.prompts)
 
     @property
@@ -184,8 +190,20 @@ class Service:
 
     def embed(self, image: Image) -> EmbeddedImage:
         """Embed an image [1, H, W] in [0, 1]."""
-        (regions,) = self.embed_squares([self.model.spec.preprocessing.square(image)])
-        return EmbeddedImage(regions, image.shape[1], image.shape[2])
+        square = self.model.spec.preprocessing.square(image)
+        (regions,) = self.embed_squares([square])
+        return EmbeddedImage(regions, image.shape[1], image.shape[2], self.unlike_square(square))
+
+    def unlike_square(self, square: Square) -> Unlike | None:
+        """How unlike those that the model was trained on an image is, by its 8-bit square.
+
+        None where the checkpoint does not say what the model was trained on.
+        """
+        return self.familiar.of_squares([square], self.model.spec.preprocessing)[0]
+
+    def unlike_sentences(self, sentences: Sequence[str]) -> list[Unlike | None]:
+        """How unlike those of the training reports sentences are; None as above."""
+        return [self.familiar.of_sentence(sentence) for sentence in sentences]
 
     def read_file(self, path: Path) -> Image:
         """Read an image file, [1, H, W] in [0, 1], in a process of its own (ImageError)."""
@@ -202,7 +220,7 @@ class Service:
     def embedded(self, image_id: str) -> EmbeddedImage:
         """An indexed image as the model sees it, without decoding it again."""
         part, found = self.archive.find(image_id)
-        return EmbeddedImage(part.regions(found.number), found.height, found.width)
+        return embedded_of(part, found, self.familiar)
 
     def pixels(self, image_id: str) -> Image:
         """The pixels of an indexed image, [1, H, W] in [0, 1], from where it was indexed.
@@ -318,7 +336,8 @@ class Service:
     ) -> list[FindingScore]:
         """Zero-shot probabilities, one a finding, in the order of the prompts (InputError).
 
-        They are calibrated where the checkpoint keeps a calibration of just these prompts.
+        They are calibrated where the checkpoint keeps a calibration of just these prompts, and the
+        image is not unlike those that it was fitted to.
 
         Args:
             prompts: Other prompts than the service's.
@@ -334,7 +353,8 @@ class Service:
             probabilities = differences.sigmoid()
         asked = prompts or self.prompts
         findings = zip(asked, probabilities.tolist(), differences.tolist(), strict=True)
-        return calibrated([FindingScore(*found) for found in findings], self.calibration, asked)
+        known = None if image.is_unlike else self.calibration
+        return calibrated([FindingScore(*found) for found in findings], known, asked)
 
     def ground(
         self, image: EmbeddedImage, sentence: str, threshold: float | None = None
@@ -353,7 +373,10 @@ class Service:
             score = float(self.model.scores(regions, text)[0, 0])
         side = round(len(grid) ** 0.5)
         geometry = Geometry(image.height, image.width, self.model.spec.preprocessing)
-        return ground_grid(grid.reshape(side, side), score, geometry, threshold)
+        (scale,) = self._scales.of([sentence], text, side)
+        return replace(
+            ground_grid(grid.reshape(side, side), score, geometry, threshold), scale=scale
+        )
 
     def verify(
         self, image: EmbeddedImage, report: str, threshold: float | None = None
@@ -468,6 +491,14 @@ class Service:
         else:
             search = self.archive.search_sentences_pausing(k, image=asked.regions, **options)
         return (yield from within(self._lock, search))
+
+
+def embedded_of(part: Index, found: IndexedImage, familiar: Familiar) -> EmbeddedImage:
+    """An indexed image as the model sees it, with how unlike the index says that it is."""
+    share = part.catalogue.unlike(found.number)
+    limit = None if familiar.images is None else familiar.images.threshold
+    unlike = None if share is None or limit is None else Unlike(share * limit, limit)
+    return EmbeddedImage(part.regions(found.number), found.height, found.width, unlike)
 
 
 def threads_for(work: Callable[[], object]) -> int:

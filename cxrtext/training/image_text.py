@@ -29,6 +29,7 @@ from cxrtext.training.initialization import (
     recompute_activations,
     training_arguments,
 )
+from cxrtext.training.keeping import keep_references
 from cxrtext.training.loader import Examples, collect
 from cxrtext.training.locked_features import Keeping, lock_images, lock_sentences
 from cxrtext.training.loss_data import gather_extras, objective_files
@@ -37,7 +38,7 @@ from cxrtext.training.optimization import TrainingArguments, lock_towers
 from cxrtext.training.resume import check_same, fingerprint, load_newest_state, plain
 from cxrtext.training.step import PairLearner, autocast, build_learner, pair_job
 from cxrtext.training.trainer import Listener, Trainer
-from cxrtext.training.validation import check_best, keep_references, zero_shot_of
+from cxrtext.training.validation import check_best, zero_shot_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ def _train(
     _greet(trainer, tables)
     validation = trainer.run()
     if processes.first:
-        keep_references(config.out, val_set, str(device))
+        keep_references(config.out, train_set, val_set, str(device))
     return TrainSummary(
         checkpoint=config.out / "checkpoint",
         steps=learner.progress.step,

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,7 @@ from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.prompts import CHEX5_PROMPTS, Prompts, read_prompts
 from cxrtext.evaluation.retrieval import retrieval_metrics
 from cxrtext.images.augment import center_crop
-from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.reference import (
-    REFERENCE,
-    Reference,
-    choose_reference,
-    embed_reference,
-    save_reference,
-)
+from cxrtext.models import ImageTextModel
 from cxrtext.models.similarity import attention_entropy
 from cxrtext.records import read_labels
 from cxrtext.training.batches import group_by_length
@@ -236,22 +228,3 @@ def check_best(config: Config, val_set: Examples, zero_shot: ZeroShot | None) ->
             f"training.patience: {config.data.manifest} has {len(val_set)} validation image(s) "
             "with text; give the manifest a split 'val', or set training.patience=0"
         )
-
-
-def keep_references(out: Path, validation: Examples, device: str) -> None:
-    """Put reference images, of the validation split if it has any, into checkpoints without."""
-    folders = [out / name for name in ("checkpoint", "checkpoint-best")]
-    wanting = [f for f in folders if f.is_dir() and not (f / REFERENCE).is_file()]
-    records = validation.records
-    if not records or not wanting:
-        return
-    chosen = choose_reference(
-        [record.name for record in records], [record.patient_id for record in records]
-    )
-    made: dict[str, Reference] = {}
-    for folder in wanting:
-        model = load_model(folder, device)
-        if model.fingerprint not in made:
-            squares = (validation.pixels[validation.rows[place]][None] for place in chosen)
-            made = {model.fingerprint: embed_reference(model, squares)}
-        save_reference(folder, made[model.fingerprint], model.fingerprint)

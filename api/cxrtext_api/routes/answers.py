@@ -14,6 +14,7 @@ from cxrtext_api.runtime.uploads import Pixels
 if TYPE_CHECKING:
     from cxrtext.index import ImageHit, IndexedImage, SentenceHit
     from cxrtext.language import SentenceScores
+    from cxrtext.models.familiar import Unlike
     from cxrtext.service import EmbeddedImage, FindingScore, GroundedBox, Grounding, Service
     from cxrtext.service.verify.verify import SupportedSentence, Verification
 
@@ -63,6 +64,15 @@ def hit_of(hit: "ImageHit") -> models.ImageHit:
     return models.ImageHit(**_fields(hit.image), score=rounded(hit.score), labels=labels)
 
 
+def unlike_of(found: "Unlike | None") -> models.Unlike | None:
+    """How unlike something is as an answer."""
+    if found is None:
+        return None
+    return models.Unlike(
+        distance=rounded(found.distance), threshold=rounded(found.threshold), flagged=found.flagged
+    )
+
+
 def finding_of(found: "FindingScore") -> models.Finding:
     """A finding as an answer."""
     return models.Finding(
@@ -82,10 +92,12 @@ def _region(geometry: Geometry) -> models.Quad:
     return quad((left, top, right - left, bottom - top))
 
 
-def grounded_of(model: str, found: "Grounding") -> models.Grounded:
-    """A grounding as an answer."""
+def grounded_of(
+    service: "Service", image: "EmbeddedImage", sentence: str, found: "Grounding"
+) -> models.Grounded:
+    """A grounding of a sentence in an image as an answer."""
     return models.Grounded(
-        model=model,
+        model=service.model.fingerprint,
         score=rounded(found.score),
         grid=grid_rows(found.grid),
         region=_region(found.geometry),
@@ -94,6 +106,10 @@ def grounded_of(model: str, found: "Grounding") -> models.Grounded:
         peak=(rounded(found.peak[0]), rounded(found.peak[1])),
         threshold=rounded(found.threshold),
         boxes=_boxes(found.boxes),
+        limits=None if found.scale is None else (rounded(found.scale[0]), rounded(found.scale[1])),
+        stands_out=found.stands_out,
+        unlike=unlike_of(image.unlike),
+        unlike_sentence=unlike_of(service.familiar.of_sentence(sentence)),
     )
 
 
@@ -113,11 +129,12 @@ def verified_of(
         height=image.height,
         region=_region(geometry),
         reference=models.Reference(source=found.reference.source, images=found.reference.images),
-        sentences=[_supported(sentence) for sentence in found.sentences],
+        sentences=[_supported(service, sentence) for sentence in found.sentences],
+        unlike=unlike_of(image.unlike),
     )
 
 
-def _supported(found: "SupportedSentence") -> models.SupportedSentence:
+def _supported(service: "Service", found: "SupportedSentence") -> models.SupportedSentence:
     where = found.grounding
     return models.SupportedSentence(
         section=found.section,
@@ -132,6 +149,7 @@ def _supported(found: "SupportedSentence") -> models.SupportedSentence:
         threshold=rounded(where.threshold),
         grid=grid_rows(where.grid),
         boxes=_boxes(where.boxes),
+        unlike=unlike_of(service.familiar.of_sentence(found.sentence)),
     )
 
 

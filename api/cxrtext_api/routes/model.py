@@ -57,6 +57,8 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
             for name, prompts in service.prompts.items()
         },
         calibrated=getattr(service, "calibration", None) is not None,
+        knows_images=service.familiar.images is not None,
+        knows_sentences=service.familiar.words is not None,
         has_index=service.has_index,
         has_language_model=service.language_model is not None,
         takes_images=service.has_index and settings.uploads is not None,

@@ -23,6 +23,7 @@ from cxrtext_api.routes.answers import (
     finding_of,
     grounded_of,
     score_text_of,
+    unlike_of,
     verified_of,
 )
 from cxrtext_api.routes.dependencies import GUARDED, ImageDep, SessionDep, problems
@@ -133,6 +134,7 @@ async def classify(
         model=service.model.fingerprint,
         calibrated=bool(found) and all(finding.calibrated for finding in found),
         findings=[finding_of(finding) for finding in found],
+        unlike=unlike_of(embedded.unlike),
     )
 
 
@@ -159,7 +161,7 @@ async def ground(
     found = await session.compute(service.ground, embedded, sentence, threshold)
     if pixels is not None:
         return Response(await session.draw(draw_overlay, pixels, found), media_type=PNG)
-    return grounded_of(service.model.fingerprint, found)
+    return grounded_of(service, embedded, sentence, found)
 
 
 def _verify(

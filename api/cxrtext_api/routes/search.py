@@ -10,10 +10,10 @@ from fastapi.responses import StreamingResponse
 
 from cxrtext.client.models import Found
 from cxrtext.errors import InputError
-from cxrtext.service.limits import MAX_RESULTS
+from cxrtext.service.limits import MAX_RESULTS, UNLIKE_IMAGE, UNLIKE_SENTENCE
 from cxrtext.service.tables import HIT_COLUMNS, csv_lines, csv_table, hit_row
 from cxrtext_api.observe.audit import EXPORTED
-from cxrtext_api.routes.answers import hit_of, sentence_of
+from cxrtext_api.routes.answers import hit_of, sentence_of, unlike_of
 from cxrtext_api.routes.dependencies import (
     GUARDED,
     AnyImageDep,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from cxrtext.index import Cohort, Query
     from cxrtext.index import Found as ServiceFound
     from cxrtext.index.search.archive import SentenceOptions
+    from cxrtext.models.familiar import Unlike
     from cxrtext.pausing import Pausing
     from cxrtext.service import EmbeddedImage, Service
 
@@ -161,6 +162,7 @@ class _Asked:
     image: "EmbeddedImage | None"
     warning: str | None
     patients: list[str]
+    unlike: list["Unlike | None"]  # of each query, then of each sentence that is not to fit
 
 
 async def _ask(session: Session, form: SearchForm) -> _Asked:
@@ -174,13 +176,23 @@ async def _ask(session: Session, form: SearchForm) -> _Asked:
 
 def _asked(service: "Service", form: SearchForm, image: "EmbeddedImage | None") -> _Asked:
     check_where(service, form.where)
-    warning, patients = None, list(form.exclude_patients)
-    if form.image is not None and image is not None:
-        if form.image_id is None:
-            warning = UNLIKE if service.archive.is_unlike(image.regions) else None
-        elif form.other_patients:
-            patients.append(service.find_image(form.image_id).patient_id)
-    return _Asked(image, warning, patients)
+    patients = list(form.exclude_patients)
+    if image is not None and form.image_id is not None and form.other_patients:
+        patients.append(service.find_image(form.image_id).patient_id)
+    unlike = service.unlike_sentences([*form.queries, *form.without])
+    said = [] if image is None else _doubts(service, form, image)
+    if any(one is not None and one.flagged for one in unlike):
+        said.append(f"A sentence {UNLIKE_SENTENCE}.")
+    return _Asked(image, " ".join(said) or None, patients, unlike)
+
+
+def _doubts(service: "Service", form: SearchForm, image: "EmbeddedImage") -> list[str]:
+    """Why to distrust what a search by an image finds."""
+    if image.is_unlike:
+        return [f"The image {UNLIKE_IMAGE}."]
+    if form.image_id is None and service.archive.is_unlike(image.regions):
+        return [UNLIKE]
+    return []
 
 
 @router.post(
@@ -218,6 +230,8 @@ async def search(
         scored=found.scored,
         exact=found.exact,
         warning=asked.warning,
+        unlike=None if asked.image is None else unlike_of(asked.image.unlike),
+        unlike_sentences=[unlike_of(one) for one in asked.unlike],
         offset=form.offset,
         k=form.k,
     )
@@ -261,6 +275,8 @@ async def _sentences(session: Session, form: SearchForm, asked: _Asked) -> Found
         scored=sentences,
         exact=True,
         warning=asked.warning,
+        unlike=None if asked.image is None else unlike_of(asked.image.unlike),
+        unlike_sentences=[unlike_of(one) for one in asked.unlike],
         offset=form.offset,
         k=form.k,
     )

@@ -14,7 +14,8 @@ from PIL import Image
 
 from cxrtext.errors import ImageError
 from cxrtext.images import to_uint8
-from cxrtext.images.reader_pool import ReaderPool
+from cxrtext.images.reader_pool import ReaderPool, ReadImage
+from cxrtext.models.familiar import Unlike
 from cxrtext.service.answers import EmbeddedImage
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import Batch, Engine
@@ -123,14 +124,17 @@ class Uploads:
     ) -> tuple[EmbeddedImage, Pixels | None]:
         self._engine.enter(scope)  # before it is decoded for nothing
         square = service.model.spec.preprocessing
-        read = await self._decoded(
-            scope, lambda: self._decoders.prepare_bytes(data, UPLOAD, square, whole=whole)
-        )
+
+        def decode() -> tuple[ReadImage, Unlike | None]:
+            read = self._decoders.prepare_bytes(data, UPLOAD, square, whole=whole)
+            return read, service.unlike_square(read.pixels)
+
+        read, unlike = await self._decoded(scope, decode)
         if self._batch is None:
             self._batch = Batch("image", service.embed_squares, IMAGES_AT_ONCE)
         regions = await self._engine.do(scope, self._batch, read.pixels)
         pixels = None if read.whole is None else read.whole[0]
-        return EmbeddedImage(regions, read.height, read.width), pixels
+        return EmbeddedImage(regions, read.height, read.width, unlike), pixels
 
     async def _decoded(self, scope: RequestScope, decode: Callable[[], T]) -> T:
         try:

@@ -14,11 +14,13 @@ from cxrtext_cli.options import (
     Device,
     NotedModel,
     PromptsFile,
+    far_fields,
     pick_device,
     print_json,
     print_rows,
     progress,
     say,
+    say_unlike,
     write_rows,
 )
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cxrtext.evaluation import Prompts
+    from cxrtext.models.familiar import Unlike
 
 MAX_PRINTED = 1000
 """Images of an index whose labels are printed; more go to a file."""
@@ -68,6 +71,7 @@ def classify(
     sources = _sources(images, allow_outside)
 
     from cxrtext.service import load_service
+    from cxrtext.service.limits import UNLIKE_IMAGE
 
     service = load_service(
         model, prompts=read_prompts(prompts) if prompts else None, device=pick_device(device)
@@ -75,32 +79,44 @@ def classify(
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
     sure: list[str] = []
+    far: dict[str, Unlike | None] = {}
     many = len(sources) > 1
     with ExitStack() as stack:
         update = stack.enter_context(progress("classifying", "images")) if many else None
         for number, (name, path) in enumerate(sources, 1):
             try:
-                findings = service.classify(service.embed_file(path))
+                embedded = service.embed_file(path)
+                findings = service.classify(embedded)
                 rows.append({"image": name, **{f.finding: f.probability for f in findings}})
-                sure = [f.finding for f in findings if f.calibrated]
+                far[name] = embedded.unlike
+                sure = sure or [f.finding for f in findings if f.calibrated]
             except ImageError as error:
                 if not many:
                     raise
                 failed.append(str(error))
             if update:
                 update(number, len(sources))
+    shown = [{**row, "unlike": _in_a_word(far[row["image"]])} for row in rows]
     if out is not None and rows:
-        write_rows(out, rows)
+        write_rows(out, shown)
     if as_json:
-        print_json(rows)
+        print_json([{**row, "unlike": far_fields(far[row["image"]])} for row in rows])
     elif rows:
-        print_rows(rows)
+        print_rows(shown)
     if rows:
         _say_calibrated(sure)
+    for name, one in far.items():
+        say_unlike(name, one, UNLIKE_IMAGE)
     for line in failed:
         say(f"rejected: {line}")
     if failed and not rows:
         raise ImageError(f"none of {len(failed)} images can be read")
+
+
+def _in_a_word(far: "Unlike | None") -> str:
+    if far is None:
+        return "not known"
+    return "yes" if far.flagged else "no"
 
 
 def _classify_index(

@@ -90,7 +90,8 @@ def evaluate(
         bool,
         typer.Option(
             "--keep-reference",
-            help="Keep validation images' embeddings with the checkpoint, for verify.",
+            help="Keep validation images' embeddings with the checkpoint, for verify, and, where "
+            "it does not say yet, what its training images and sentences are like.",
         ),
     ] = False,
     examples: Annotated[
@@ -168,6 +169,7 @@ def evaluate(
         written.append(_keep_calibration(checkpoint[0], result))
     if keep_reference:
         written.append(_keep_reference(checkpoint[0], data, device, allow_outside, decoded))
+        written.append(_keep_familiar(checkpoint[0], data, allow_outside, decoded))
     if as_json:
         print_json(result.to_dict())
         return
@@ -212,6 +214,21 @@ def _keep_reference(
             progress=update,
         )
     say(f"{path}: {images} validation images")
+    return path
+
+
+def _keep_familiar(
+    checkpoint: Path, data: Path, allow_outside: bool, cache: "DecodedCache | None"
+) -> Path:
+    from cxrtext.evaluation.familiar import keep_familiar
+
+    with progress("describing images", "images") as update:
+        path, found = keep_familiar(
+            checkpoint, data, allow_outside=allow_outside, cache=cache, progress=update
+        )
+    for known, what in ((found.images, "images"), (found.words, "sentences")):
+        if known is None:
+            say(f"{path}: too few {what} to say which others are unlike them")
     return path
 
 

@@ -7,7 +7,15 @@ import typer
 
 from cxrtext.errors import InputError
 from cxrtext_cli.given import FILE, NEW_FILE, SENTENCE
-from cxrtext_cli.options import AsJson, Device, Model, pick_device, print_json
+from cxrtext_cli.options import (
+    AsJson,
+    Device,
+    Model,
+    far_fields,
+    pick_device,
+    print_json,
+    say_unlike,
+)
 
 
 def ground(
@@ -30,10 +38,12 @@ def ground(
     from cxrtext.files import replacing
     from cxrtext.images import encode_png, render_overlay
     from cxrtext.service import load_service
+    from cxrtext.service.limits import UNLIKE_IMAGE, UNLIKE_SENTENCE
 
     service = load_service(model, device=pick_device(device))
     pixels = service.read_file(image)
-    found = service.ground(service.embed(pixels), sentence)
+    embedded = service.embed(pixels)
+    found, (far,) = service.ground(embedded, sentence), service.unlike_sentences([sentence])
     boxes = [box.bbox for box in found.boxes]
     overlay = render_overlay(pixels, found.map(), limits=found.limits, boxes=boxes, peak=found.peak)
     with replacing(target) as temporary:
@@ -46,10 +56,18 @@ def ground(
                 "threshold": found.threshold,
                 "boxes": [{"bbox": box.bbox, "score": box.score} for box in found.boxes],
                 "grid": found.grid.tolist(),
+                "limits": found.scale,
+                "stands_out": found.stands_out,
+                "unlike": far_fields(embedded.unlike),
+                "unlike_sentence": far_fields(far),
                 "overlay": str(target),
             }
         )
         return
+    say_unlike(str(image), embedded.unlike, UNLIKE_IMAGE)
+    say_unlike("the sentence", far, UNLIKE_SENTENCE)
+    if found.stands_out is False:
+        typer.echo("nothing stands out: most reference images have a better region for this")
     x, y = found.peak
     typer.echo(f"score {found.score:.4f}, peak at x {x:.0f}, y {y:.0f} of the original")
     for box in found.boxes:

@@ -9,7 +9,16 @@ import typer
 
 from cxrtext.errors import InputError, NotFoundError
 from cxrtext_cli.given import CHECKPOINT, FILE, INDEX, NEW_TABLE, SENTENCE
-from cxrtext_cli.options import AsJson, Device, pick_device, print_json, print_rows, say, write_rows
+from cxrtext_cli.options import (
+    AsJson,
+    Device,
+    pick_device,
+    print_json,
+    print_rows,
+    say,
+    say_unlike,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     from cxrtext.index import Archive, Index, IndexedImage
@@ -102,6 +111,7 @@ def search(
     from cxrtext.index import open_index
     from cxrtext.models import load_model
     from cxrtext.service import Service
+    from cxrtext.service.limits import UNLIKE_SENTENCE
     from cxrtext.service.tables import hit_row
 
     loaded = load_model(model, pick_device(device)) if model else None
@@ -110,6 +120,9 @@ def search(
         try:
             known = _known(archive, image_id) if image_id is not None else None
             embedded = _embedded(service, image, known)
+            asked = [query, *(without or ())] if query is not None else list(without or ())
+            for far in service.unlike_sentences(asked):
+                say_unlike("a sentence", far, UNLIKE_SENTENCE)
             if target is Target.SENTENCES:
                 options: SentenceOptions = {"where": where, "offset": offset}
                 if min_score is not None:
@@ -163,15 +176,16 @@ def _known(archive: "Archive", image_id: str) -> "tuple[Index, IndexedImage]":
 def _embedded(
     service: "Service", image: Path | None, known: "tuple[Index, IndexedImage] | None"
 ) -> "EmbeddedImage | None":
-    from cxrtext.service import EmbeddedImage
+    from cxrtext.service.limits import UNLIKE_IMAGE
+    from cxrtext.service.service import embedded_of
 
     if known is not None:
-        part, found = known
-        return EmbeddedImage(part.regions(found.number), found.height, found.width)
+        return embedded_of(*known, service.familiar)
     if image is None:
         return None
     embedded = service.embed_file(image)
-    if service.archive.is_unlike(embedded.regions):
+    say_unlike(str(image), embedded.unlike, UNLIKE_IMAGE)
+    if not embedded.is_unlike and service.archive.is_unlike(embedded.regions):
         say(f"{image}: is unlike every indexed image; is it a chest radiograph?")
     return embedded
 

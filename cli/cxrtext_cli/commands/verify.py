@@ -16,11 +16,13 @@ from cxrtext_cli.options import (
     Device,
     MaxRejected,
     NotedModel,
+    far_fields,
     pick_device,
     print_json,
     print_rows,
     progress,
     say,
+    say_unlike,
     write_rows,
 )
 
@@ -116,17 +118,26 @@ def verify(
     text = _read(report)
 
     from cxrtext.service import load_service
+    from cxrtext.service.limits import UNLIKE_IMAGE, UNLIKE_SENTENCE
 
     service = load_service(model, index, device=pick_device(device))
 
     pixels = service.read_file(image)
-    found = service.verify(service.embed(pixels), text, threshold)
+    embedded = service.embed(pixels)
+    found = service.verify(embedded, text, threshold)
+    far = service.unlike_sentences([one.sentence for one in found.sentences])
     _write(out, found, text, pixels)
     if as_json:
-        print_json(_json(found))
+        answer = _json(found)
+        for one, unlike in zip(answer["sentences"], far, strict=True):
+            one["unlike"] = far_fields(unlike)
+        print_json(answer | {"unlike": far_fields(embedded.unlike)})
         return
     print_rows([_row(one) for one in found.sentences])
     typer.echo(_compared(found))
+    say_unlike(str(image), embedded.unlike, UNLIKE_IMAGE)
+    for number, unlike in enumerate(far, 1):
+        say_unlike(f"sentence {number}", unlike, UNLIKE_SENTENCE)
     if out is not None:
         say(f"written: {out}")
 

@@ -92,6 +92,10 @@ NUMBERS_AT_ONCE = 500  # numbers that one statement asks for
 LABEL = "label."
 """How the names of zero-shot labels begin, to distinguish them from a manifest's columns."""
 
+UNLIKE = "model.unlike"
+"""The column of how unlike an image is those that the model was trained on: its distance over the
+limit, so that what is above 1 is flagged."""
+
 _IMAGES = (
     "SELECT number, image, path, study_id, patient_id, split, height, width, metadata, file "
     "FROM images JOIN roots USING (root) "
@@ -243,6 +247,14 @@ class Catalogue:
             pairs = zip(names, values, strict=True)
             found[number] = {name: value for name, value in pairs if value is not None}
         return found
+
+    def unlike(self, number: int) -> float | None:
+        """How unlike those that the model was trained on an image is, where that is kept."""
+        slot = self.columns().get(UNLIKE)
+        if slot is None:
+            return None
+        found = list(self._each(f"SELECT c{int(slot)} FROM attributes", [number]))  # noqa: S608
+        return float(found[0][0]) if found and found[0][0] is not None else None
 
     def _each(self, query: str, numbers: Sequence[int]) -> Iterator[tuple[Any, ...]]:
         """The rows of a query for some numbers."""

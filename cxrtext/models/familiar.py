@@ -1,0 +1,388 @@
+"""What a model knows: how far images and sentences lie from those it was trained on.
+
+A model answers whatever it is asked: a hand, an ultrasound and noise get probabilities, too, and
+"asdf qwerty" has hits.  A checkpoint therefore keeps statistics of its training data, and a limit
+that few held-out images or sentences exceed.  Beyond it an answer means little.
+
+An image is described by 192 numbers, its *look*: gray values of a coarse grid, and contrasts at
+four scales in sixteen places.  Its distance is that of a Gaussian with few free directions (Tipping
+and Bishop 1999), fitted to looks of training images.  A sentence is described by the share of its
+words that fewer than three training studies say.  What is kept are means, directions and digests
+of words; no pixel, no name, no text.
+"""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.errors import CheckpointError
+from cxrtext.images import Preprocessing
+from cxrtext.images.augment import center_crop
+from cxrtext.models.image_text import ImageTextModel
+from cxrtext.models.weight_files import load_sealed, save_sealed
+
+FAMILIAR = "familiar.safetensors"
+FORMAT, VERSION = "cxrtext familiar images and sentences", 1
+
+EXCEEDED = 0.03
+"""Share of the held-out images that may lie beyond the limit."""
+
+MAX_IMAGES = 2048
+"""Training images that are described; more make the limit no better."""
+
+FREE = 32
+"""Directions of the Gaussian that have a variance of their own; of few images fewer."""
+
+FEWEST = 8
+"""Images, or sentences, from which on statistics are made."""
+
+FOLDS = 5
+
+SAID_BY = 3
+"""Studies that have to say a word until it counts as known."""
+
+LEAST_UNKNOWN = 0.25
+"""Share of unknown words from which on a sentence is unlike those of the corpus, at least: held-out
+reports have nearly none, and one odd word in a long sentence does no harm."""
+
+_GRID, _PLACES, _SCALES, _SIDE = 8, 4, 4, 128
+LOOK = _GRID**2 + 2 * _SCALES * _PLACES**2
+"""Numbers of a look."""
+
+_STEP = 1 / 255
+_WORD = re.compile(r"[^\W\d_]+")
+
+Rows = NDArray[np.float64]
+Squares = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """How far something lies from what a model was trained on."""
+
+    distance: float
+    threshold: float  # the limit, above which few held-out images or sentences are
+
+    @property
+    def share(self) -> float:
+        """The distance over the limit: above 1 is flagged."""
+        return self.distance / self.threshold
+
+    @property
+    def flagged(self) -> bool:
+        """Whether it is beyond the limit, so that answers mean little."""
+        return self.distance > self.threshold
+
+
+# --- images ---
+
+
+def looks(squares: Squares | Tensor, preprocessing: Preprocessing) -> Rows:
+    """Describe images by gray values and contrasts, as the model's own crop has them.
+
+    Args:
+        squares: [b, 1, R, R], 8-bit squares of `Preprocessing.square`.
+
+    Returns:
+        [b, 192].
+    """
+    given = (
+        squares if isinstance(squares, Tensor) else torch.from_numpy(np.ascontiguousarray(squares))
+    )
+    with torch.inference_mode():
+        gray = center_crop(given, preprocessing.crop).float() * _STEP
+        if gray.shape[-1] > _SIDE:
+            gray = F.adaptive_avg_pool2d(gray, _SIDE)
+        parts = [F.adaptive_avg_pool2d(gray, _GRID).flatten(1)]
+        for scale in range(_SCALES):
+            for change in (gray.diff(dim=-1), gray.diff(dim=-2)):
+                mean = F.adaptive_avg_pool2d(change.abs(), _PLACES).flatten(1)
+                parts.append(torch.log(mean + _STEP))
+            if scale < _SCALES - 1 and gray.shape[-1] >= 4:
+                gray = F.avg_pool2d(gray, 2)
+        found: Rows = torch.cat(parts, dim=1).double().numpy()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """A Gaussian whose variance is the same in all but a few directions.
+
+    Args:
+        mean: [d], of the values.
+        scale: [d], their standard deviations.
+        axes: [k, d], orthonormal directions of greatest variance, of values in these units.
+        variances: [k], along them.
+        rest: The variance along any other direction.
+    """
+
+    mean: Rows
+    scale: Rows
+    axes: Rows
+    variances: Rows
+    rest: float
+
+    def distances(self, values: Rows) -> Rows:
+        """Mahalanobis distances of values [n, d] over √d, [n]: about 1 for those it was fitted to.
+
+        Source: Tipping and Bishop 1999, *Probabilistic principal component analysis*.
+        """
+        units = (values - self.mean) / self.scale
+        along = units @ self.axes.T
+        beside = np.maximum((units**2).sum(axis=1) - (along**2).sum(axis=1), 0.0)
+        squares = (along**2 / self.variances).sum(axis=1) + beside / self.rest
+        distances: Rows = np.sqrt(squares / len(self.mean))
+        return distances
+
+
+def fit_gaussian(values: Rows) -> Gaussian:
+    """Fit a :class:`Gaussian` to values [n, d].
+
+    Raises:
+        ValueError: There are fewer than :data:`FEWEST` rows.
+    """
+    count, width = values.shape
+    if count < FEWEST:
+        raise ValueError(f"{count} rows are too few; give {FEWEST} at least")
+    mean, spread = values.mean(axis=0), values.std(axis=0)
+    # What never changes has no unit of its own; the least of the others says how much is a lot.
+    least = max(1e-3 * float(spread.max()), 1e-6)
+    scale = np.maximum(spread, least)
+    _, singular, axes = np.linalg.svd((values - mean) / scale, full_matrices=False)
+    variances = singular**2 / (count - 1)
+    kept = max(1, min(FREE, count // 4, width - 1))
+    rest = float(variances[kept:].sum() / (width - kept))
+    floor = 1e-6
+    return Gaussian(mean, scale, axes[:kept], np.maximum(variances[:kept], floor), max(rest, floor))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownImages:
+    """A Gaussian of looks, and the distance that few held-out images exceed."""
+
+    gaussian: Gaussian
+    threshold: float
+
+    def of(self, values: Rows) -> list[Unlike]:
+        """How unlike images of some looks [n, 192] are."""
+        return [Unlike(float(d), self.threshold) for d in self.gaussian.distances(values)]
+
+
+def know_images(train: Rows, held_out: Rows | None = None) -> KnownImages | None:
+    """Describe the images that a model was trained on by their looks, both [n, 192].
+
+    Where few were held out, training images stand in for them: a fifth of them at a time, each
+    measured by what was fitted to the other four.  None where there are too few of both.
+    """
+    if held_out is None:
+        held_out = train[:0]
+    if len(train) < FEWEST:
+        train, held_out = np.concatenate([train, held_out]), held_out[:0]
+    if len(train) < 2 * FEWEST:
+        return None
+    gaussian = fit_gaussian(train)
+    distances = gaussian.distances(held_out)
+    if len(distances) * EXCEEDED < 1:
+        distances = np.concatenate([distances, _crossed(train)])
+    return KnownImages(gaussian, _limit(distances))
+
+
+def _crossed(values: Rows) -> Rows:
+    """Distances of values, each by what was fitted without its fold."""
+    fold = np.arange(len(values)) % FOLDS
+    found = np.empty(len(values))
+    for one in range(FOLDS):
+        found[fold == one] = fit_gaussian(values[fold != one]).distances(values[fold == one])
+    return found
+
+
+def _limit(values: Rows) -> float:
+    """The value that at most :data:`EXCEEDED` of new ones exceed, as far as these can tell.
+
+    Source: Vovk, Gammerman and Shafer 2005, *Algorithmic learning in a random world*.
+    """
+    place = ceil((len(values) + 1) * (1 - EXCEEDED)) - 1
+    return float(np.sort(values)[min(place, len(values) - 1)])
+
+
+# --- sentences ---
+
+
+def words_of(sentence: str) -> list[str]:
+    """The words of a sentence, in lower case; numbers and marks are none."""
+    return _WORD.findall(sentence.lower())
+
+
+def _digest(word: str) -> int:
+    digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWords:
+    """Digests of the words of a corpus, [n] in rising order, and the share that may be unknown."""
+
+    digests: NDArray[np.int64]
+    threshold: float
+
+    def share(self, sentence: str) -> float:
+        """Share of a sentence's words that are unknown; 1 where it has no word."""
+        words = words_of(sentence)
+        if not words:
+            return 1.0
+        wanted = np.array([_digest(word) for word in words], dtype=np.int64)
+        places = np.searchsorted(self.digests, wanted)
+        found = self.digests[np.minimum(places, len(self.digests) - 1)] == wanted
+        return float(1 - found.mean())
+
+    def of(self, sentence: str) -> Unlike:
+        """How unlike those of the corpus a sentence is."""
+        return Unlike(self.share(sentence), self.threshold)
+
+
+def know_words(said: Iterable[tuple[str, str]], held_out: Iterable[str] = ()) -> KnownWords | None:
+    """Describe the sentences that a model was trained on, each with the study that says it.
+
+    ``held_out`` are sentences of other studies, of which few are to be beyond the limit.  None
+    where there are too few sentences, or no word is said by enough studies.
+    """
+    studies: dict[str, set[str]] = defaultdict(set)
+    for study, sentence in said:
+        for word in words_of(sentence):
+            if len(studies[word]) < SAID_BY:
+                studies[word].add(study)
+    known = sorted(_digest(word) for word, by in studies.items() if len(by) >= SAID_BY)
+    if not known:
+        return None
+    made = KnownWords(np.array(known, dtype=np.int64), 0.0)
+    shares = np.array([made.share(sentence) for sentence in dict.fromkeys(held_out)])
+    limit = _limit(shares) if len(shares) >= FEWEST else 0.0
+    # Just below it: a sentence that has this share is beyond the limit.
+    threshold = max(limit, float(np.nextafter(LEAST_UNKNOWN, 0)))
+    return KnownWords(made.digests, min(threshold, float(np.nextafter(1, 0))))
+
+
+# --- both, and the file ---
+
+
+@dataclass(frozen=True, slots=True)
+class Familiar:
+    """What a model was trained on; each part None where it is not known."""
+
+    images: KnownImages | None = None
+    words: KnownWords | None = None
+
+    def of_squares(
+        self, squares: Sequence[Squares], preprocessing: Preprocessing
+    ) -> list[Unlike | None]:
+        """How unlike images are, 8-bit squares [1, R, R] each."""
+        if self.images is None or not squares:
+            return [None] * len(squares)
+        return list(self.images.of(looks(np.stack(squares), preprocessing)))
+
+    def of_sentence(self, sentence: str) -> Unlike | None:
+        """How unlike a sentence is."""
+        return None if self.words is None else self.words.of(sentence)
+
+
+def save_familiar(folder: Path, familiar: Familiar, fingerprint: str) -> Path:
+    """Put what is familiar into the checkpoint of the model of a fingerprint, which stays."""
+    path = folder / FAMILIAR
+    arrays: dict[str, NDArray[np.generic]] = {}
+    notes: dict[str, object] = {"format": FORMAT, "version": VERSION, "fingerprint": fingerprint}
+    if familiar.images is not None:
+        gaussian = familiar.images.gaussian
+        arrays |= {name: getattr(gaussian, name) for name in ("mean", "scale", "axes", "variances")}
+        arrays["rest"] = np.array([gaussian.rest])
+        notes["image_threshold"] = familiar.images.threshold
+    if familiar.words is not None:
+        arrays["words"] = familiar.words.digests
+        notes["word_threshold"] = familiar.words.threshold
+    tensors = {
+        name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()
+    }
+    save_sealed(path, tensors, notes)
+    return path
+
+
+def load_familiar(folder: Path, fingerprint: str) -> Familiar | None:
+    """What is familiar to the model of a checkpoint, or None where that is not known.
+
+    Raises:
+        CheckpointError: The file is damaged, or of another model.
+    """
+    path = folder / FAMILIAR
+    if not path.exists():
+        return None
+    try:
+        notes, tensors = load_sealed(path)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read ({error}); {AGAIN}") from None
+    if (notes.get("format"), notes.get("version")) != (FORMAT, VERSION):
+        raise CheckpointError(f"{path}: does not say what a model was trained on; {AGAIN}")
+    if notes.get("fingerprint") != fingerprint:
+        raise CheckpointError(
+            f"{path}: made for another model ({str(notes.get('fingerprint'))[:12]}…, this one is "
+            f"{fingerprint[:12]}…); {AGAIN}"
+        )
+    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    try:
+        return Familiar(_images_of(notes, arrays), _words_of(notes, arrays))
+    except (KeyError, TypeError, ValueError):
+        raise CheckpointError(f"{path}: holds numbers that do not fit together; {AGAIN}") from None
+
+
+def _images_of(
+    notes: dict[str, object], arrays: dict[str, NDArray[np.generic]]
+) -> KnownImages | None:
+    if "image_threshold" not in notes:
+        return None
+    names = ("mean", "scale", "axes", "variances", "rest")
+    mean, scale, axes, variances, rest = (arrays[n].astype(np.float64) for n in names)
+    if axes.shape != (len(variances), len(mean)) or scale.shape != mean.shape or rest.shape != (1,):
+        raise ValueError("shapes")
+    if not all(np.isfinite(a).all() for a in (mean, scale, axes, variances, rest)):
+        raise ValueError("not finite")
+    if not ((scale > 0).all() and (variances > 0).all() and rest[0] > 0):
+        raise ValueError("not above 0")
+    gaussian = Gaussian(mean, scale, axes, variances, float(rest[0]))
+    return KnownImages(gaussian, _number(notes["image_threshold"]))
+
+
+def _words_of(
+    notes: dict[str, object], arrays: dict[str, NDArray[np.generic]]
+) -> KnownWords | None:
+    if "word_threshold" not in notes:
+        return None
+    digests = arrays["words"]
+    if digests.dtype != np.int64 or digests.ndim != 1 or not len(digests):
+        raise ValueError("digests")
+    return KnownWords(digests.astype(np.int64), _number(notes["word_threshold"]))
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, float) or not np.isfinite(value):
+        raise ValueError("no number")
+    return value
+
+
+def familiar_beside(model: ImageTextModel) -> Familiar | None:
+    """What is familiar to a model, from beside its checkpoint, if it is noted there.
+
+    Raises:
+        CheckpointError: As of :func:`load_familiar`.
+    """
+    return None if model.folder is None else load_familiar(model.folder, model.fingerprint)
+
+
+AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --keep-reference'"

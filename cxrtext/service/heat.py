@@ -1,0 +1,72 @@
+"""Between which scores the heatmap of a sentence shades, by what reference images reach."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cxrtext.models.similarity import region_scores
+from cxrtext.service.cache import Remembered
+from cxrtext.service.verify.reference import References, ReferenceScores, at_side
+
+COLD, HOT = 60.0, 99.0
+"""Percentiles of the reference images' best region: where color begins, and where it is full."""
+
+LEAST_SPAN = 0.1
+"""Between the two, at least: "The lungs are clear." has nearly the same best region everywhere."""
+
+SCORED_AT_ONCE = 64
+
+Scale = tuple[float, float]
+
+
+class HeatScales:
+    """Scales of sentences, remembered; threads may share one."""
+
+    def __init__(self, references: References, size: int = 4096) -> None:
+        self._references = references
+        self._size = size
+        self._made: tuple[ReferenceScores | None, Remembered[tuple[int, str], Scale]]
+        self._made = None, Remembered(size)
+
+    def of(self, sentences: Sequence[str], texts: Tensor, side: int) -> list[Scale | None]:
+        """The scale of each of S sentences with embeddings [S, D]; None without reference images.
+
+        ``side``: Regions along a side of the image that is shown; a score depends on it.
+
+        Raises:
+            CheckpointError: The checkpoint's reference is damaged, or another model's.
+        """
+        reference = self._references.now()
+        if reference is None:
+            return [None] * len(sentences)
+        if self._made[0] is not reference:  # the archive that it is of has changed
+            self._made = reference, Remembered(self._size)
+        known = self._made[1]
+        keys = [(side, sentence) for sentence in sentences]
+        found = known.use(keys)
+        missing = {key: i for i, key in enumerate(keys) if key not in found}
+        if missing:
+            peaks = _peaks(reference, texts[list(missing.values())].float().cpu(), side)
+            cold, hot = np.percentile(peaks, (COLD, HOT), axis=1).tolist()
+            scales = [(c, max(h, c + LEAST_SPAN)) for c, h in zip(cold, hot, strict=True)]
+            made = dict(zip(missing, scales, strict=True))
+            found |= made
+            known.keep(made)
+        return [found[key] for key in keys]
+
+
+@torch.inference_mode()
+def _peaks(
+    reference: ReferenceScores, texts: Tensor, side: int
+) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    """Best region scores of sentences [S, D] in every reference image, [S, n]."""
+    kept = reference.reference
+    parts = [
+        region_scores(at_side(kept.regions(start, start + SCORED_AT_ONCE), side), texts).amax(
+            dim=-1
+        )
+        for start in range(0, len(kept), SCORED_AT_ONCE)
+    ]
+    return torch.cat(parts, dim=1).numpy()

@@ -1,0 +1,131 @@
+"""Images and sentences that are unlike those of the training, and heatmaps of nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cxrtext.evaluation.calibration import (
+    FindingCalibration,
+    KeptCalibration,
+    prompts_digest,
+)
+from cxrtext.index import open_index
+from cxrtext.index.store.catalogue import UNLIKE
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.familiar import Familiar
+from cxrtext.service import Service
+from cxrtext.service.heat import COLD, HOT, LEAST_SPAN
+
+
+@pytest.fixture(scope="module")
+def model(checkpoint: Path) -> ImageTextModel:
+    return load_model(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def service(model: ImageTextModel, index_folder: Path) -> Service:
+    return Service(model, open_index(index_folder, model))
+
+
+def _blank() -> np.ndarray:
+    return np.full((1, 80, 80), 0.5, dtype=np.float32)
+
+
+def _calibration(service: Service) -> KeptCalibration:
+    findings = {
+        name: FindingCalibration(
+            scale=3.0, shift=0.5, prompts=prompts_digest(prompts), positives=9, negatives=9
+        )
+        for name, prompts in service.prompts.items()
+    }
+    return KeptCalibration(
+        fingerprint=service.model.fingerprint, data="d", measured=("test", 9), findings=findings
+    )
+
+
+def test_an_unlike_image_is_not_calibrated(
+    service: Service, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "calibration", _calibration(service))
+    own = service.embed_file(data_folder / "images/s00.png")
+    assert own.unlike is not None
+    assert not own.is_unlike
+    assert all(one.calibrated for one in service.classify(own))
+    blank = service.embed(_blank())
+    assert blank.is_unlike
+    found = service.classify(blank)
+    assert not any(one.calibrated for one in found)
+    plain = 1 / (1 + np.exp(-found[0].score))
+    assert found[0].probability == pytest.approx(plain, abs=1e-6)
+    unknown = replace(blank, unlike=None)
+    assert all(one.calibrated for one in service.classify(unknown))
+
+
+def test_the_index_knows_it_of_its_images(service: Service, data_folder: Path) -> None:
+    """An indexed image is as unlike as the same file uploaded, without being read again."""
+    for image in ("images/s00.png", "images/s05.png"):
+        kept, fresh = service.embedded(image), service.embed_file(data_folder / image)
+        assert kept.unlike is not None
+        assert fresh.unlike is not None
+        assert kept.unlike.distance == pytest.approx(fresh.unlike.distance, rel=1e-5)
+        assert kept.unlike.threshold == fresh.unlike.threshold
+    assert UNLIKE in [column.name for column in service.columns()]
+    found = service.search(service.make_query("Left pleural effusion."), where=f"{UNLIKE} > 1")
+    assert found.images < 48
+
+
+def test_without_the_file_nothing_is_known(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "familiar", Familiar())
+    assert service.embed(_blank()).unlike is None
+    assert service.embedded("images/s00.png").unlike is None
+    assert service.unlike_sentences(["asdf qwerty"]) == [None]
+
+
+def test_nonsense_is_flagged_and_queries_are_not(service: Service) -> None:
+    asked = ["asdf qwerty", "left effusion", "PNEUMOTHORAX", "42"]
+    flags = [one is not None and one.flagged for one in service.unlike_sentences(asked)]
+    assert flags == [True, False, False, True]
+
+
+def test_the_scale_of_a_heatmap_is_that_of_the_reference(service: Service) -> None:
+    """From the 60th to the 99th percentile of the reference images' best regions."""
+    sentence = "Left pleural effusion."
+    image = service.embedded("images/s01.png")
+    found = service.ground(image, sentence)
+    assert found.scale is not None
+    reference = service.reference()
+    assert reference is not None
+    text = service.embed_sentences([sentence])[0]
+    regions = reference.reference.regions(0, len(reference.reference))
+    peaks = torch.einsum("bnd,d->bn", regions, text).amax(dim=1).numpy()
+    cold, hot = np.percentile(peaks, (COLD, HOT))
+    assert found.scale == pytest.approx((cold, max(hot, cold + LEAST_SPAN)), abs=1e-5)
+    assert found.limits == found.scale
+    assert found.stands_out == bool(found.grid.max() > cold)
+    other = service.ground(service.embedded("images/s00.png"), sentence)
+    assert other.scale == found.scale  # whatever the image
+
+
+def test_in_most_reference_images_nothing_stands_out(service: Service) -> None:
+    """In the validation images, which are the reference, in two of five by definition."""
+    own = [f"images/s{i:02d}.png" for i in range(48) if i % 12 in (5, 6)]
+    shown = [service.ground(service.embedded(i), "Left pleural effusion.") for i in own]
+    assert len(own) == 8
+    assert sum(bool(found.stands_out) for found in shown) in (2, 3, 4)
+
+
+def test_without_a_reference_the_image_is_its_own_scale(
+    model: ImageTextModel, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = Service(model)
+    monkeypatch.setattr(alone._references, "now", lambda: None)
+    found = alone.ground(alone.embed_file(data_folder / "images/s01.png"), "Left effusion.")
+    assert found.scale is None
+    assert found.stands_out is None
+    assert found.limits == (pytest.approx(found.grid.mean()), pytest.approx(found.grid.max()))
+    alone.close()
