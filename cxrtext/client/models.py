@@ -362,6 +362,18 @@ UnlikeSentence = Annotated[
 ]
 
 
+Limits = Annotated[
+    tuple[Score, Score] | None,
+    Field(
+        description="Region scores between which the sentence's heatmaps shade: what the best "
+        "region of 60 % and of 99 % of the reference images stays below; null without them."
+    ),
+]
+StandsOut = Annotated[
+    bool | None, Field(description="Whether any region is above the lower limit.")
+]
+
+
 class Finding(Answer):
     """A finding in an image."""
 
@@ -374,6 +386,10 @@ class Finding(Answer):
     score: Finite = Field(description="Above 0 says present.")
     calibrated: bool = Field(
         default=False, description="Whether this finding's probability is calibrated."
+    )
+    evaluated: MeasuredFinding | None = Field(
+        default=None,
+        description="How well it is detected with these prompts; null: it was not evaluated.",
     )
 
 
@@ -421,14 +437,8 @@ class Grounded(Answer):
     peak: Peak
     threshold: Threshold
     boxes: list[Box]
-    limits: tuple[Score, Score] | None = Field(
-        default=None,
-        description="Region scores between which this sentence's heatmaps shade: what the best "
-        "region of 60 % and of 99 % of the reference images stays below; null without them.",
-    )
-    stands_out: bool | None = Field(
-        default=None, description="Whether any region is above the lower limit."
-    )
+    limits: Limits = None
+    stands_out: StandsOut = None
     unlike: UnlikeImage = None
     unlike_sentence: UnlikeSentence = None
 
@@ -461,6 +471,8 @@ class SupportedSentence(Answer):
     threshold: Threshold
     grid: Grid
     boxes: list[Box]
+    limits: Limits = None
+    stands_out: StandsOut = None
     unlike: UnlikeSentence = None
 
 

@@ -242,10 +242,15 @@ class KeptCalibration(BaseModel):
 
     def of(self, finding: str, prompts: Prompts) -> Calibration | None:
         """The calibration of a finding asked with some prompts; None where it has none."""
+        found = self.measured_of(finding, prompts)
+        return None if found is None else found.calibration
+
+    def measured_of(self, finding: str, prompts: Prompts) -> FindingCalibration | None:
+        """What was fitted and measured of a finding asked with some prompts."""
         found = self.findings.get(finding)
         if found is None or found.prompts != prompts_digest(prompts):
             return None
-        return found.calibration
+        return found
 
 
 def prompts_digest(prompts: Prompts) -> str:

@@ -1,22 +1,27 @@
 """Between which scores the heatmap of a sentence shades, by what reference images reach."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cxrtext.models.similarity import region_scores
+from cxrtext.pausing import Pausing
 from cxrtext.service.cache import Remembered
 from cxrtext.service.verify.reference import References, ReferenceScores, at_side
+from cxrtext.service.verify.verify import SupportedSentence, Verification
 
 COLD, HOT = 60.0, 99.0
 """Percentiles of the reference images' best region: where color begins, and where it is full."""
 
 LEAST_SPAN = 0.1
-"""Between the two, at least: "The lungs are clear." has nearly the same best region everywhere."""
+"""Between the two, at least, up to a score of 1: "The lungs are clear." has nearly the same best
+region everywhere."""
 
-SCORED_AT_ONCE = 64
+SCORED_AT_ONCE, SENTENCES_AT_ONCE = 64, 16
+"""Images, and sentences, at a time: memory is bounded, and so is the time between two pauses."""
 
 Scale = tuple[float, float]
 
@@ -29,6 +34,23 @@ class HeatScales:
         self._size = size
         self._made: tuple[ReferenceScores | None, Remembered[tuple[int, str], Scale]]
         self._made = None, Remembered(size)
+
+    def put(self, found: Verification, texts: Tensor) -> Pausing[Verification]:
+        """A verification whose groundings have the scale of their sentence; with pauses.
+
+        ``texts`` [S, D] are the embeddings of its sentences.
+        """
+        shown: list[SupportedSentence] = []
+        for start in range(0, len(found.sentences), SENTENCES_AT_ONCE):
+            some = found.sentences[start : start + SENTENCES_AT_ONCE]
+            own = texts[start : start + SENTENCES_AT_ONCE]
+            scales = self.of([one.sentence for one in some], own, len(some[0].grounding.grid))
+            shown += [
+                replace(one, grounding=replace(one.grounding, scale=scale))
+                for one, scale in zip(some, scales, strict=True)
+            ]
+            yield
+        return replace(found, sentences=tuple(shown))
 
     def of(self, sentences: Sequence[str], texts: Tensor, side: int) -> list[Scale | None]:
         """The scale of each of S sentences with embeddings [S, D]; None without reference images.
@@ -50,7 +72,7 @@ class HeatScales:
         if missing:
             peaks = _peaks(reference, texts[list(missing.values())].float().cpu(), side)
             cold, hot = np.percentile(peaks, (COLD, HOT), axis=1).tolist()
-            scales = [(c, max(h, c + LEAST_SPAN)) for c, h in zip(cold, hot, strict=True)]
+            scales = [(c, min(max(h, c + LEAST_SPAN), 1.0)) for c, h in zip(cold, hot, strict=True)]
             made = dict(zip(missing, scales, strict=True))
             found |= made
             known.keep(made)

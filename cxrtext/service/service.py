@@ -404,9 +404,10 @@ class Service:
         reference = self.reference()
         yield
         texts = self.embed_sentences([one.sentence for one in sentences])
-        return (
-            yield from verify_sentences(self.model, texts, image, reference, sentences, threshold)
+        found = yield from verify_sentences(
+            self.model, texts, image, reference, sentences, threshold
         )
+        return (yield from self._scales.put(found, texts))
 
     def reference(self) -> ReferenceScores | None:
         """What support is measured by: the checkpoint's images, else the index's, else None.

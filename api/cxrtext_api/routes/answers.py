@@ -12,6 +12,7 @@ from cxrtext.language.class_probability import WITHOUT_ETA
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
+    from cxrtext.evaluation.calibration import FindingCalibration
     from cxrtext.index import ImageHit, IndexedImage, SentenceHit
     from cxrtext.language import SentenceScores
     from cxrtext.models.familiar import Unlike
@@ -73,18 +74,33 @@ def unlike_of(found: "Unlike | None") -> models.Unlike | None:
     )
 
 
-def finding_of(found: "FindingScore") -> models.Finding:
+def measured_of(found: "FindingCalibration | None") -> models.MeasuredFinding | None:
+    """What was measured of a finding as an answer; None where its AUC is not known."""
+    if found is None or found.auc is None:
+        return None
+    auc, low, high = found.auc
+    return models.MeasuredFinding(auc=auc, low=low, high=high, calibration_error=found.error_after)
+
+
+def finding_of(
+    found: "FindingScore", evaluated: "FindingCalibration | None" = None
+) -> models.Finding:
     """A finding as an answer."""
     return models.Finding(
         finding=found.finding,
         probability=rounded(found.probability),
         score=rounded(found.score),
         calibrated=found.calibrated,
+        evaluated=measured_of(evaluated),
     )
 
 
 def _boxes(boxes: "Iterable[GroundedBox]") -> list[models.Box]:
     return [models.Box(bbox=quad(box.bbox), score=rounded(box.score)) for box in boxes]
+
+
+def _limits(found: "Grounding") -> tuple[float, float] | None:
+    return None if found.scale is None else (rounded(found.scale[0]), rounded(found.scale[1]))
 
 
 def _region(geometry: Geometry) -> models.Quad:
@@ -106,7 +122,7 @@ def grounded_of(
         peak=(rounded(found.peak[0]), rounded(found.peak[1])),
         threshold=rounded(found.threshold),
         boxes=_boxes(found.boxes),
-        limits=None if found.scale is None else (rounded(found.scale[0]), rounded(found.scale[1])),
+        limits=_limits(found),
         stands_out=found.stands_out,
         unlike=unlike_of(image.unlike),
         unlike_sentence=unlike_of(service.familiar.of_sentence(sentence)),
@@ -149,6 +165,8 @@ def _supported(service: "Service", found: "SupportedSentence") -> models.Support
         threshold=rounded(where.threshold),
         grid=grid_rows(where.grid),
         boxes=_boxes(where.boxes),
+        limits=_limits(where),
+        stands_out=where.stands_out,
         unlike=unlike_of(service.familiar.of_sentence(found.sentence)),
     )
 

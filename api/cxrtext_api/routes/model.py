@@ -13,7 +13,6 @@ from cxrtext.client.models import (
     EvaluationInfo,
     IndexInfo,
     LimitInfo,
-    MeasuredFinding,
     ModelInfo,
     Prompts,
     TrainingInfo,
@@ -28,6 +27,7 @@ from cxrtext.service.limits import (
     MAX_SCORED_SENTENCES,
 )
 from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
+from cxrtext_api.routes.answers import measured_of
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 from cxrtext_api.settings import Settings
 
@@ -146,13 +146,8 @@ def _evaluated(service: "Service") -> EvaluationInfo | None:
     if kept is None:
         return None
     split, images = kept.measured
-    measured = {
-        name: MeasuredFinding(
-            auc=one.auc[0], low=one.auc[1], high=one.auc[2], calibration_error=one.error_after
-        )
-        for name, one in kept.findings.items()
-        if one.auc is not None
-    }
+    found = {name: measured_of(one) for name, one in kept.findings.items()}
+    measured = {name: one for name, one in found.items() if one is not None}
     return EvaluationInfo(split=split, images=images, findings=measured) if measured else None
 
 

@@ -37,6 +37,7 @@ from cxrtext_api.routes.fields import (
 )
 
 if TYPE_CHECKING:
+    from cxrtext.evaluation.calibration import FindingCalibration
     from cxrtext.pausing import Pausing
     from cxrtext.service import EmbeddedImage, Service
     from cxrtext.service.verify.sentences import ReportSentence
@@ -133,9 +134,17 @@ async def classify(
     return Classification(
         model=service.model.fingerprint,
         calibrated=bool(found) and all(finding.calibrated for finding in found),
-        findings=[finding_of(finding) for finding in found],
+        findings=[finding_of(one, _evaluated(service, one.finding, asked)) for one in found],
         unlike=unlike_of(embedded.unlike),
     )
+
+
+def _evaluated(
+    service: "Service", finding: str, asked: "dict[str, ServicePrompts] | None"
+) -> "FindingCalibration | None":
+    """What was measured of a finding with the prompts that were asked."""
+    kept = getattr(service, "calibration", None)
+    return None if kept is None else kept.measured_of(finding, (asked or service.prompts)[finding])
 
 
 @router.post(

@@ -188,11 +188,10 @@ def _asked(service: "Service", form: SearchForm, image: "EmbeddedImage | None") 
 
 def _doubts(service: "Service", form: SearchForm, image: "EmbeddedImage") -> list[str]:
     """Why to distrust what a search by an image finds."""
-    if image.is_unlike:
-        return [f"The image {UNLIKE_IMAGE}."]
+    said = [f"The image {UNLIKE_IMAGE}."] if image.is_unlike else []
     if form.image_id is None and service.archive.is_unlike(image.regions):
-        return [UNLIKE]
-    return []
+        said.append(UNLIKE)
+    return said
 
 
 @router.post(

@@ -16,6 +16,7 @@ import * as stage from "./read/stage.js";
 import * as study from "./read/study.js";
 import * as tabs from "./lib/tabs.js";
 import * as theme from "./lib/theme.js";
+import * as unlikeness from "./read/unlike.js";
 import * as verify from "./read/verify.js";
 
 const PAUSE = 1500;
@@ -90,7 +91,7 @@ function start() {
   tabs.start();
   about.showLoading();
   router.start();
-  for (const part of [stage, findings, locate, verify, study]) part.start();
+  for (const part of [stage, unlikeness, findings, locate, verify, study]) part.start();
   byId("gate-button").addEventListener("click", load);
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault();

@@ -185,7 +185,7 @@ def _embedded(
         return None
     embedded = service.embed_file(image)
     say_unlike(str(image), embedded.unlike, UNLIKE_IMAGE)
-    if not embedded.is_unlike and service.archive.is_unlike(embedded.regions):
+    if service.archive.is_unlike(embedded.regions):
         say(f"{image}: is unlike every indexed image; is it a chest radiograph?")
     return embedded
 

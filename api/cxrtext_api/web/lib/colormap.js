@@ -32,8 +32,13 @@ export function color(level, map = DEFAULT_MAP) {
 /** Share of color of a level: cool regions stay readable. */
 export const coverage = (level) => clip(level) ** 1.5;
 
-/** What a grid is colored between: its mean, below which nothing is drawn, and its greatest. */
-export function range(grid) {
+/**
+ * What a grid is colored between: the sentence's own limits, which are the same for every image, so
+ * that one in which nothing stands out stays without color. A server that has nothing to compare
+ * with gives none; then between its mean, below which nothing is drawn, and its greatest.
+ */
+export function range({ grid, limits = null }) {
+  if (limits) return limits;
   const values = grid.flat();
   return [values.reduce((sum, value) => sum + value, 0) / values.length, Math.max(...values)];
 }
@@ -52,13 +57,14 @@ export function sample(grid, x, y) {
   return upper * (1 - down) + lower * down;
 }
 
-/** The grid as a smooth picture whose transparency falls with heat. */
-export function paint(grid, { side = 256, map = DEFAULT_MAP } = {}) {
+/** The grid of a grounding as a smooth picture whose transparency falls with heat. */
+export function paint(found, { side = 256, map = DEFAULT_MAP } = {}) {
+  const { grid } = found;
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = side;
   const context = canvas.getContext("2d");
   const pixels = context.createImageData(side, side);
-  const [low, high] = range(grid);
+  const [low, high] = range(found);
   const span = high > low ? high - low : Infinity;
   for (let row = 0; row < side; row += 1) {
     for (let column = 0; column < side; column += 1) {

@@ -4,11 +4,22 @@ import * as api from "../lib/api.js";
 import { byId, element, skeletons, whenReleased } from "../lib/dom.js";
 import { problemCard } from "../lib/notices.js";
 import * as prompts from "./prompts.js";
+import { isUnlike, quality, qualityTag } from "../lib/quality.js";
 import * as session from "../lib/session.js";
+import * as unlikeness from "./unlike.js";
 
 let classifying = new AbortController();
 
-function row({ finding, probability }) {
+/** Whether a probability is worth a color: it is calibrated, above a half, of a finding that works. */
+const isLikely = ({ probability, calibrated, evaluated = null }) =>
+  calibrated && probability >= 0.5 && quality(evaluated).sound;
+
+const classOf = (found) => [
+  "finding", isLikely(found) ? "likely" : "", found.calibrated ? "" : "uncalibrated",
+].filter(Boolean).join(" ");
+
+function row(found, ofUnlike) {
+  const { finding, probability, evaluated = null } = found;
   const fill = element("span", { className: "bar-fill" });
   fill.style.width = `${100 * probability}%`;
   const percent = `${Math.round(100 * probability)} %`;
@@ -17,12 +28,13 @@ function row({ finding, probability }) {
     "button",
     {
       type: "button",
-      className: probability >= 0.5 ? "finding likely" : "finding",
-      "aria-label": `${finding}, probability ${percent}. Show where.`,
+      className: classOf(found),
+      "aria-label": `${finding}, probability ${percent}, ${quality(evaluated, ofUnlike).text}. Show where.`,
       data: { finding },
     },
     element("span", { className: "finding-name" }, finding),
     element("span", { className: "finding-number" }, probability.toFixed(2)),
+    qualityTag(evaluated, ofUnlike),
     element("span", { className: "bar-track" }, fill),
     element("span", { className: "finding-prompts" }, `${asked.positive[0]} / ${asked.negative[0]}`),
   );
@@ -30,7 +42,7 @@ function row({ finding, probability }) {
   return element("li", { className: "finding-item" }, shown, prompts.editor(finding));
 }
 
-function tellCalibration({ calibrated, findings }) {
+function tellCalibration({ calibrated, findings, unlike = null }) {
   const custom = prompts.changed();
   byId("calibration").hidden = findings.length === 0;
   byId("calibration").className = calibrated ? "tag good" : "tag";
@@ -41,15 +53,18 @@ function tellCalibration({ calibrated, findings }) {
     (calibrated
       ? "Probabilities are calibrated on the validation images."
       : "Each compares a sentence that says so with one that denies it; it is no share of patients.") +
-    (custom ? " Prompts were changed on this page." : "");
+    (custom ? " Prompts were changed on this page." : "") +
+    (unlike ? "" : unlikeness.unknown());
 }
 
 function showFindings(answer) {
-  byId("findings").replaceChildren(...answer.findings.map(row));
+  const ofUnlike = isUnlike(answer.unlike);
+  byId("findings").replaceChildren(...answer.findings.map((found) => row(found, ofUnlike)));
   byId("findings").setAttribute("aria-busy", "false");
   byId("findings-hint").hidden = answer.findings.length > 0;
   byId("findings-hint").textContent = "There are no findings to look for; add one.";
   tellCalibration({ calibrated: false, ...answer });
+  unlikeness.take(answer.unlike ?? null);
 }
 
 /** Show no finding, and nothing that was said of the former ones. */

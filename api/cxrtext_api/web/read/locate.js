@@ -3,6 +3,7 @@
 import * as api from "../lib/api.js";
 import { button, byId, element, plural, score, sendOnEnter, settled } from "../lib/dom.js";
 import { emptyLine, problemCard } from "../lib/notices.js";
+import { isUnlike, qualityTag, UNLIKE_SENTENCE } from "../lib/quality.js";
 import * as session from "../lib/session.js";
 
 const FITTING = 12;
@@ -25,8 +26,18 @@ function thresholdSlider(sentence, found, secret) {
   return element("label", { className: "slider wide" }, "Boxes from", slider, value);
 }
 
-const about = (found) => `Similarity from −1 to 1 · ${plural(found.boxes.length, "region")} · best at ` +
-  `${Math.round(found.peak[0])}, ${Math.round(found.peak[1])} px`;
+const about = (found) => `Similarity from −1 to 1 · ` + (found.stands_out === false
+  ? "nothing stands out: most other images have a region that fits as well"
+  : `${plural(found.boxes.length, "region")} · best at ` +
+    `${Math.round(found.peak[0])}, ${Math.round(found.peak[1])} px`);
+
+/** What was measured of the finding whose prompt a sentence is. */
+function evaluatedOf(sentence) {
+  const { prompts = {}, evaluated = null } = session.current.model ?? {};
+  const asks = ({ positive, negative }) => [...positive, ...negative].includes(sentence);
+  const finding = Object.keys(prompts).find((name) => asks(prompts[name]));
+  return evaluated?.findings[finding] ?? null;
+}
 
 let answered = null;
 
@@ -50,7 +61,7 @@ function showResult(sentence, found, secret) {
   byId("locate-result").replaceChildren(
     element(
       "div",
-      { className: "result" },
+      { className: isUnlike(found.unlike_sentence) ? "result odd" : "result" },
       element("p", { className: "result-number" }, score(found.score)),
       element(
         "div",
@@ -61,6 +72,10 @@ function showResult(sentence, found, secret) {
           { className: "result-about muted small-text" },
           about(found),
         ),
+        qualityTag(evaluatedOf(sentence), isUnlike(found.unlike)),
+        isUnlike(found.unlike_sentence)
+          ? element("p", { className: "sentence-unlike" }, UNLIKE_SENTENCE)
+          : null,
       ),
       thresholdSlider(sentence, found, secret),
     ),

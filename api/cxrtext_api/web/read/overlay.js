@@ -4,6 +4,12 @@ import { paintLegend, range } from "../lib/colormap.js";
 import { byId, element, score } from "../lib/dom.js";
 import * as session from "../lib/session.js";
 
+const NOTHING = "Six in ten reference images have a region that fits this sentence at least as well.";
+const FIXED = "The same scale for every image: from what the best region of 60 % of the reference " +
+  "images stays below to what that of 99 % does.";
+const OWN = "A scale of this image alone: there are no reference images, so its best region is " +
+  "always bright.";
+
 /** Show a grounding of a sentence over the image, or take it away (null). */
 export function showFound(viewer, sentence, found) {
   viewer.setFound(found);
@@ -16,11 +22,15 @@ export function showFound(viewer, sentence, found) {
     );
     return;
   }
-  byId("heat-note").replaceChildren(
+  byId("heat-note").replaceChildren(...[
     element("span", { className: "number" }, score(found.score)),
+    found.stands_out === false
+      ? element("span", { className: "heat-nothing", title: NOTHING }, "Nothing stands out")
+      : null,
     element("span", { className: "heat-sentence", title: sentence }, sentence),
-  );
-  const [low, high] = range(found.grid);
+  ].filter(Boolean));
+  const [low, high] = range(found);
+  byId("legend-bar").title = found.limits ? FIXED : OWN;
   byId("legend-low").textContent = score(low);
   byId("legend-high").textContent = score(high);
 }

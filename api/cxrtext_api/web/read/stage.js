@@ -53,7 +53,7 @@ function onClosed(viewer, wanted) {
   overlay.showFound(viewer, "", null);
   byId("image-note").textContent = "";
   byId("window-note").textContent = "";
-  byId("stage").classList.remove("zoomed");
+  byId("stage").classList.remove("zoomed", "open");
   for (const id of CONTROLS) byId(id).disabled = true;
   byId("empty-title").textContent = `${nameOf(wanted)} could not be opened`;
   byId("empty").hidden = false;
@@ -68,6 +68,7 @@ function onOpened(viewer, { bitmap }) {
     ? `${detail.image_id}\n${detail.width} × ${detail.height}`
     : (source.name ?? "");
   for (const id of CONTROLS) byId(id).disabled = false;
+  byId("stage").classList.add("open");
   reveal();
 }
 

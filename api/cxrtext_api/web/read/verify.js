@@ -3,7 +3,9 @@
 import * as api from "../lib/api.js";
 import { byId, element, plural, score, skeletons, whole } from "../lib/dom.js";
 import { emptyLine, problemCard } from "../lib/notices.js";
+import { isUnlike, UNLIKE_SENTENCE } from "../lib/quality.js";
 import * as session from "../lib/session.js";
+import * as unlikeness from "./unlike.js";
 
 const VERDICTS = {
   supported: { mark: "✓", title: "Supported" },
@@ -49,6 +51,9 @@ function sentenceRow(answer, one) {
         `${title} · `,
         element("span", { className: `wording ${one.wording}` }, WORDINGS[one.wording] ?? ""),
       ),
+      isUnlike(one.unlike)
+        ? element("span", { className: "sentence-unlike small-text" }, UNLIKE_SENTENCE)
+        : "",
     ),
     element("span", { className: "number" }, support),
   );
@@ -110,7 +115,9 @@ async function check() {
   byId("verified").replaceChildren(...skeletons("div", "skeleton-line", 4));
   try {
     const answer = await api.verify(session.current.source, { report }, signal);
-    if (!signal.aborted) showChecked(answer);
+    if (signal.aborted) return;
+    showChecked(answer);
+    if (answer.unlike) unlikeness.take(answer.unlike);
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
     byId("verified").replaceChildren(problemCard(error, check));

@@ -40,7 +40,7 @@ export class Viewer {
   /** Show a grounding (null for none). */
   setFound(found) {
     this.found = found;
-    this.heat = found && paint(found.grid, { map: this.overlay.map });
+    this.heat = found && paint(found, { map: this.overlay.map });
     this.draw();
   }
 
@@ -150,6 +150,15 @@ export class Viewer {
     if (this.found) this.drawFound(context, frame);
   }
 
+  /** What the model saw: outside it there is no heat because nothing was looked at. */
+  drawFrame(context, box) {
+    context.setLineDash([3, 5]);
+    context.lineWidth = 1;
+    context.strokeStyle = "rgba(255, 255, 255, 0.4)";
+    context.strokeRect(...box);
+    context.setLineDash([]);
+  }
+
   drawFound(context, frame) {
     const { found, overlay } = this;
     const scale = frame.w / found.width;
@@ -160,12 +169,9 @@ export class Viewer {
       context.globalAlpha = 1;
     }
     if (!overlay.boxes) return;
-    // What the model saw: outside it there is no heat because nothing was looked at.
-    context.setLineDash([3, 5]);
-    context.lineWidth = 1;
-    context.strokeStyle = "rgba(255, 255, 255, 0.4)";
-    context.strokeRect(...place(found.region));
-    context.setLineDash([]);
+    this.drawFrame(context, place(found.region));
+    // A best region there always is; where nothing stands out it says nothing.
+    if (found.stands_out === false) return;
     for (const [style, width] of [[SHADOW, 4], [BOX, 1.75]]) {
       context.strokeStyle = style;
       context.lineWidth = width;

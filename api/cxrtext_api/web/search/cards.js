@@ -5,6 +5,8 @@ import * as cohort from "./cohort.js";
 import { forget, watch } from "./hover.js";
 import { line } from "../read/locate.js";
 import { go } from "../lib/router.js";
+import { quality } from "../lib/quality.js";
+import * as session from "../lib/session.js";
 import { thumbnail } from "../lib/thumbnails.js";
 
 const FACTS = 4;
@@ -12,6 +14,8 @@ const LABELS = 3;
 const LIKELY = 0.5;
 
 let showSimilar = () => {};
+
+const qualityOf = (finding) => quality(session.current.model?.evaluated?.findings[finding]);
 
 const factsOf = ({ metadata }) => Object.entries(metadata)
   .filter(([, value]) => value !== "").slice(0, FACTS)
@@ -21,7 +25,10 @@ function labelsOf({ labels = {} }) {
   const likely = Object.entries(labels).filter(([, p]) => p >= LIKELY).sort(([, a], [, b]) => b - a);
   const shown = likely.slice(0, LABELS).map(([finding, p]) => element(
     "span",
-    { className: "label-row", title: `${finding}: probability ${p.toFixed(2)}` },
+    {
+      className: qualityOf(finding).sound ? "label-row" : "label-row doubtful",
+      title: `${finding}: probability ${p.toFixed(2)}, ${qualityOf(finding).text}`,
+    },
     element("span", { className: "label-name" }, finding),
     element("span", { className: "number" }, p.toFixed(2)),
   ));

@@ -17,13 +17,14 @@ function remember(key, value) {
 }
 
 /** The map over the whole picture as the thumbnail shows it: fitted into a square. */
-function draw({ grid, region, width, height }) {
+function draw(found) {
+  const { region, width, height } = found;
   const canvas = element("canvas", { className: "heat", width: SIDE, height: SIDE });
   const scale = SIDE / Math.max(width, height);
   const [left, top] = [(SIDE - width * scale) / 2, (SIDE - height * scale) / 2];
   const [x, y, w, h] = region;
   canvas.getContext("2d").drawImage(
-    paint(grid, { side: SIDE }), left + x * scale, top + y * scale, w * scale, h * scale,
+    paint(found, { side: SIDE }), left + x * scale, top + y * scale, w * scale, h * scale,
   );
   return canvas;
 }

@@ -1,0 +1,164 @@
+"""The page says how good the model is, and what it knows nothing of."""
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cxrtext.evaluation.calibration import FindingCalibration, KeptCalibration, prompts_digest
+from cxrtext.models.familiar import Familiar
+from cxrtext.service import Service
+
+IMAGE = "#/read?image=images/s25.png"
+UNLIKE = "This image is unlike those the model was trained on; its answers mean little."
+
+
+def _measured(service: Service, finding: str, auc: tuple[float, float, float]) -> Any:
+    return FindingCalibration(
+        scale=0.01, shift=2.0, prompts=prompts_digest(service.prompts[finding]),
+        positives=10, negatives=20, auc=auc,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def calibrated(service: Service) -> Iterator[None]:
+    """Every finding at about .88; Edema good, Pneumonia near chance, Cardiomegaly not evaluated."""
+    good, poor = (0.951, 0.912, 0.981), (0.55, 0.47, 0.63)
+    kept = {name: _measured(service, name, good) for name in service.prompts}
+    kept["Pneumonia"] = _measured(service, "Pneumonia", poor)
+    del kept["Cardiomegaly"]
+    service.calibration = KeptCalibration(
+        fingerprint=service.model.fingerprint, data="d", measured=("test", 99), findings=kept
+    )
+    yield
+    service.calibration = None
+
+
+def _blank() -> dict[str, Any]:
+    buffer = BytesIO()
+    Image.fromarray(np.full((96, 80), 130, np.uint8)).save(buffer, format="PNG")
+    return {"name": "blank.png", "mimeType": "image/png", "buffer": buffer.getvalue()}
+
+
+def _finding(page: Any, name: str) -> Any:
+    return page.locator(f"#findings .finding[data-finding='{name}']")
+
+
+def _shown(page: Any) -> Any:
+    page.wait_for_selector("#findings[aria-busy=false] .finding")
+    return page
+
+
+@pytest.mark.usefixtures("calibrated")
+def test_each_finding_says_how_well_it_is_detected(visit: Any) -> None:
+    """Color is for what is calibrated, above a half, and detected better than by chance."""
+    page = _shown(visit(IMAGE))
+    said = {
+        name: _finding(page, name).locator(".quality").text_content()
+        for name in ("Edema", "Pneumonia", "Cardiomegaly")
+    }
+    assert said == {
+        "Edema": "AUC .95 (.91–.98)",
+        "Pneumonia": "near chance, AUC .55",
+        "Cardiomegaly": "not evaluated",
+    }
+    numbers = [_finding(page, name).locator(".finding-number").text_content() for name in said]
+    assert numbers[0] == numbers[1] == "0.88"
+    classes = {name: _finding(page, name).get_attribute("class").split() for name in said}
+    assert classes["Edema"] == ["finding", "likely"]
+    assert classes["Pneumonia"] == ["finding"]
+    assert classes["Cardiomegaly"] == ["finding", "uncalibrated"]
+    page.click("#edit-prompts")
+    field = page.locator(".prompts textarea").nth(list(classes).index("Edema") + 1)
+    with page.expect_response("**/v1/classify"):
+        page.locator("[aria-label^='Edema, present']").fill("Wet lungs.")
+        page.locator("[aria-label^='Edema, present']").blur()
+    page.wait_for_selector("#findings[aria-busy=false] [data-finding=Edema].uncalibrated")
+    assert _finding(page, "Edema").locator(".quality").text_content() == "not evaluated"
+    assert field.count() == 1
+
+
+@pytest.mark.usefixtures("calibrated")
+def test_an_unlike_image_is_said_to_be_one(visit: Any, png: bytes) -> None:
+    page = _shown(visit(IMAGE))
+    assert not page.is_visible("#unlike")
+    assert page.locator("#stage .side:visible").all_text_contents() == ["R", "L"]
+    left, right = (
+        page.locator(f"#stage .side-{side}").bounding_box() for side in ("left", "right")
+    )
+    assert left["x"] < right["x"]
+    page.set_input_files("#file", files=[_blank()])
+    page.wait_for_selector("#unlike:visible")
+    assert page.text_content("#unlike") == UNLIKE
+    assert page.text_content("#calibration") == "Not calibrated"
+    assert page.locator(".finding.likely").count() == 0
+    said = set(page.locator("#findings .quality").all_text_contents())
+    assert said == {"not evaluated on such images"}
+    assert page.locator("#stage .side:visible").count() == 0
+    muted = _finding(page, "Edema").locator(".finding-number")
+    color = muted.evaluate("e => getComputedStyle(e).color")
+    page.click("#filmstrip .film >> nth=1")
+    page.wait_for_selector("#unlike", state="hidden")
+    _shown(page)
+    assert muted.evaluate("e => getComputedStyle(e).color") != color
+
+
+def test_a_sentence_of_other_words_is_said_to_be_one(visit: Any) -> None:
+    page = _shown(visit(IMAGE))
+    page.click("#tab-locate")
+    for sentence, odd in (("Left pleural effusion.", 0), ("asdf qwerty", 1)):
+        page.fill("#sentence", sentence)
+        page.press("#sentence", "Enter")
+        page.wait_for_selector(f".result-sentence:text-is({sentence!r})")
+        assert page.locator("#locate-result .sentence-unlike").count() == odd
+    page.click("#tab-report")
+    page.fill("#report", "FINDINGS: Left pleural effusion. The stock market fell.")
+    page.click("#report-form button.primary")
+    page.wait_for_selector("#verified .checked >> nth=1")
+    odd = page.locator("#verified .checked:has(.sentence-unlike)")
+    assert odd.count() == 1
+    assert "stock market" in odd.text_content()
+    page = visit("#/search?query=asdf+qwerty")
+    page.wait_for_selector("#found-warning:visible")
+    assert "resembles nothing" in page.text_content("#found-warning")
+
+
+def test_where_nothing_stands_out_there_is_no_color(visit: Any) -> None:
+    """The scale is the sentence's own: an answer whose grid stays below it is not painted."""
+    page = visit(IMAGE)
+
+    def lower(route: Any) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        found["limits"], found["stands_out"] = [0.98, 0.99], False
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/v1/ground", lower)
+    _shown(page)
+    page.click("#toggle-boxes", force=True) if page.is_visible("#toggle-boxes") else None
+    page.click("#tab-locate")
+    page.fill("#sentence", "Left pleural effusion.")
+    page.press("#sentence", "Enter")
+    page.wait_for_selector(".heat-nothing")
+    assert page.text_content(".heat-nothing") == "Nothing stands out"
+    assert not page.is_visible("#peak")
+    read = "document.getElementById('canvas').toDataURL()"
+    page.wait_for_timeout(100)
+    shown = page.evaluate(read)
+    page.click("#toggle-heat")
+    page.wait_for_timeout(100)
+    assert page.evaluate(read) == shown  # the heat that is taken away was none
+    page.unroute("**/v1/ground")
+
+
+def test_where_the_checkpoint_does_not_say_the_page_says_so(visit: Any, service: Service) -> None:
+    known, service.familiar = service.familiar, Familiar()
+    try:
+        page = _shown(visit(IMAGE))
+        assert "is not known" in page.text_content("#findings-foot")
+        assert not page.is_visible("#unlike")
+    finally:
+        service.familiar = known
