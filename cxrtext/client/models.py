@@ -330,6 +330,19 @@ SENTENCE: dict[str, Any] = {
     "score": 0.42,
     "support": 91.4,
     "verdict": "supported",
+    "reason": None,
+    "basis": {
+        "finding": "left effusion",
+        "test": "presence",
+        "auc": 0.91,
+        "evidence": 6.2,
+        "unsupported_below": -0.9,
+        "supported_above": 3.9,
+        "true_unsupported": 0.02,
+        "false_supported": 0.05,
+        "true_images": 47,
+        "false_images": 148,
+    },
     "peak": [1875, 2153],
     "threshold": 0.45,
     "grid": [[0.1, 0.2], [0.3, 0.6]],
@@ -452,6 +465,29 @@ class Reference(Answer):
     images: Count
 
 
+class Basis(Answer):
+    """What a verdict rests on: evidence, thresholds and the errors that they make."""
+
+    model_config = example(**SENTENCE["basis"])
+
+    finding: str = Field(description='What decided: "left effusion", "no pneumothorax".')
+    test: Literal["presence", "side"] | None = Field(
+        description="Whether the finding itself or its side decided; null where not judged."
+    )
+    auc: Probability | None = Field(description="Of that, on validation images.")
+    evidence: Finite | None = Field(description="High where the image speaks for the sentence.")
+    unsupported_below: Finite | None
+    supported_above: Finite | None
+    true_unsupported: Probability | None = Field(
+        description="Measured share of images of which it is true below the first threshold."
+    )
+    false_supported: Probability | None = Field(
+        description="Measured share of images of which it is false above the second threshold."
+    )
+    true_images: Count | None = Field(description="Validation images of which it is true.")
+    false_images: Count | None = Field(description="Validation images of which it is false.")
+
+
 class SupportedSentence(Answer):
     """A sentence of a report, and how well an image supports it."""
 
@@ -466,7 +502,13 @@ class SupportedSentence(Answer):
     support: float | None = Field(
         ge=0, le=100, description="Percentile of the score among the reference images."
     )
-    verdict: Literal["supported", "weak", "unsupported"] | None
+    verdict: Literal["supported", "weak", "unsupported", "not judged"] = Field(
+        description="By thresholds calibrated on validation images for the sentence's finding."
+    )
+    reason: str | None = Field(default=None, description="Why it is not judged.")
+    basis: Basis | None = Field(
+        default=None, description="Null where the sentence names no calibrated finding."
+    )
     peak: Peak
     threshold: Threshold
     grid: Grid

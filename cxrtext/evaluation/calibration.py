@@ -13,12 +13,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from cxrtext.errors import CheckpointError
+from cxrtext.evaluation.kept import load_kept
 from cxrtext.evaluation.metrics import Floats, Truth, scores_and_truth
 from cxrtext.evaluation.prompts import Prompts
-from cxrtext.files import read_sealed, write_sealed
+from cxrtext.files import write_sealed
 from cxrtext.models import ImageTextModel
 
 
@@ -195,7 +195,6 @@ def expected_calibration_error(
 
 CALIBRATION = "calibration.json"
 """In a checkpoint's folder: for the prompts it was fitted with, and no others."""
-_AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --calibrate'"
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -272,29 +271,7 @@ def load_calibration(folder: Path, fingerprint: str) -> KeptCalibration | None:
     Raises:
         CheckpointError: The file is damaged, or of another model.
     """
-    path = folder / CALIBRATION
-    if not path.exists():
-        return None
-    try:
-        values = read_sealed(path)
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}); {_AGAIN}") from None
-    except ValueError as error:
-        raise CheckpointError(f"{path}: {error}; {_AGAIN}") from None
-    try:
-        # As JSON: strict, and a list stands for a tuple.
-        kept = KeptCalibration.model_validate_json(json.dumps(values), strict=True)
-    except ValidationError as error:
-        place = error.errors(include_url=False)[0]
-        if place["loc"][:1] in (("format",), ("version",)):
-            raise CheckpointError(
-                f"{path}: not the calibration of a checkpoint; {_AGAIN}"
-            ) from None
-        at = ".".join(map(str, place["loc"]))
-        raise CheckpointError(f"{path}: {at}: {place['msg']}; {_AGAIN}") from None
-    if kept.fingerprint != fingerprint:
-        raise CheckpointError(f"{path}: fitted for another model; {_AGAIN}")
-    return kept
+    return load_kept(folder / CALIBRATION, KeptCalibration, "the calibration", fingerprint)
 
 
 def calibration_beside(model: ImageTextModel) -> KeptCalibration | None:

@@ -46,6 +46,7 @@ class Details:
     """
 
     model: ImageTextModel
+    folder: DataFolder
     cohort: Cohort
     prompts: dict[str, Prompts]
     settings: Settings
@@ -151,7 +152,7 @@ def evaluate(
     cohort = embedder.cohort(records)
     if not cohort.records:
         raise DataError(f"{data}: no image of split '{split}' can be read: {rejects.rows[-1][1]}")
-    details = Details(model, cohort, asked, how)
+    details = Details(model, folder, cohort, asked, how)
     result = Evaluation(
         checkpoint=str(checkpoint),
         fingerprint=model.fingerprint,

@@ -32,6 +32,14 @@ class CheckedSentence:
         """Percentile of its score among the reference images."""
         return 0.0 if self.found.support is None else self.found.support
 
+    @property
+    def rank(self) -> tuple[int, float, float]:
+        """The unsupported come first, those farthest in the tail before others.
+
+        Sentences that are not judged come last, by their support.
+        """
+        return (*self.found.judgment.rank, self.support)
+
 
 def least_supported(
     service: Service,
@@ -48,7 +56,7 @@ def least_supported(
     """Verify every report of a data folder.
 
     Args:
-        service: What is loaded; it needs reference images.
+        service: What is loaded; it needs calibrated verdicts or reference images.
         split: "train", "val", "test" or "all".
         count: Most sentences to give.
         wordings: Only sentences of these wordings; None for all.
@@ -61,7 +69,7 @@ def least_supported(
         The least supported sentences, least first, and how many there were.
 
     Raises:
-        DataError: There are no reports, no images of that split, or no reference images.
+        DataError: There are no reports, no images of that split, or nothing to rank by.
     """
     manifest = manifest_of(data)
     read = sentences_beside(manifest)
@@ -77,10 +85,11 @@ def least_supported(
     ]
     if not records:
         raise DataError(f"{data}: no image of split '{split}' has a report; give another --split")
-    if service.reference() is None:
+    if service.verdicts is None and service.reference() is None:
         raise DataError(
-            "the checkpoint has no reference images, and without them there is no support to rank "
-            "by; keep some with 'cxrtext evaluate CHECKPOINT --data DIR --keep-reference'"
+            "the checkpoint has neither calibrated verdicts nor reference images to rank sentences "
+            "by; make them with 'cxrtext evaluate CHECKPOINT --data DIR --calibrate "
+            "--keep-reference'"
         )
     checked: list[CheckedSentence] = []
     rejects, done, total = rejects or Rejects(), 0, 0
@@ -98,7 +107,7 @@ def least_supported(
                     checked.append(CheckedSentence(record, positions[found.section], found))
                     total += 1
                 positions[found.section] += 1
-            checked = nsmallest(count, checked, key=lambda one: one.support)
+            checked = nsmallest(count, checked, key=lambda one: one.rank)
         done += len(batch.rows) + len(batch.failed)
         if progress:
             progress(done, len(records))

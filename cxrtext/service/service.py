@@ -16,6 +16,8 @@ from torch import Tensor
 from cxrtext.errors import DataError, InputError, NotFoundError, UnavailableError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, score_differences
 from cxrtext.evaluation.calibration import calibration_beside
+from cxrtext.evaluation.verdicts.judge import Judge
+from cxrtext.evaluation.verdicts.kept import KeptVerdicts, verdicts_beside
 from cxrtext.images import Geometry, ReaderPool
 from cxrtext.index import (
     Archive,
@@ -87,8 +89,8 @@ class Service:
         language_model: Scores sentences by themselves.
 
     Raises:
-        CheckpointError: The calibration beside the model, or what is familiar to it, is damaged or
-            another model's.
+        CheckpointError: The calibration or the verdicts beside the model, or what is familiar to
+            it, are damaged or another model's.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Service:
         self.calibration = calibration_beside(model)
         self.familiar = familiar_beside(model) or Familiar()
         self._scales = HeatScales(self._references)
+        self._judge = Judge(verdicts_beside(model))
         self._prompt_vectors = prompt_vectors(self._texts, self.prompts)
 
     @property
@@ -405,9 +408,14 @@ class Service:
         yield
         texts = self.embed_sentences([one.sentence for one in sentences])
         found = yield from verify_sentences(
-            self.model, texts, image, reference, sentences, threshold
+            self.model, texts, image, reference, sentences, self._judge, threshold
         )
         return (yield from self._scales.put(found, texts))
+
+    @property
+    def verdicts(self) -> KeptVerdicts | None:
+        """What verdicts are judged by; None where the checkpoint keeps nothing for it."""
+        return self._judge.kept
 
     def reference(self) -> ReferenceScores | None:
         """What support is measured by: the checkpoint's images, else the index's, else None.

@@ -63,7 +63,7 @@ def test_an_index_knows_its_model(
 ) -> None:
     done = cxrtext("verify", data_folder / "images/s01.png", report, "--index", index_folder)
     assert done.returncode == 0, done.stderr
-    assert "supported" in done.stdout
+    assert "not judged (2): this checkpoint has no calibrated verdicts" in done.stdout
 
 
 def test_without_a_reference_it_says_so(

@@ -15,7 +15,6 @@ from cxrtext.service import EmbeddedImage, Service, load_service
 from cxrtext.service.quality import least_supported
 from cxrtext.service.verify.page import verification_page
 from cxrtext.service.verify.reference import ReferenceScores, at_side, index_reference, percentile
-from cxrtext.service.verify.verify import verdict_of
 from cxrtext.text.wording import Wording
 
 REPORT = "FINDINGS: Left pleural effusion. No right pneumothorax.\n\nIMPRESSION: Left effusion."
@@ -47,21 +46,6 @@ def test_a_percentile_by_hand() -> None:
     assert percentile(0.2, others) == 50  # one below, two equal
     assert percentile(0.0, others) == 0
     assert percentile(0.5, others) == 100
-
-
-@pytest.mark.parametrize(
-    ("support", "verdict"),
-    [
-        (100, "supported"),
-        (75, "supported"),
-        (74.9, "weak"),
-        (40, "weak"),
-        (39.9, "unsupported"),
-        (None, None),
-    ],
-)
-def test_verdicts(support: float | None, verdict: str | None) -> None:
-    assert verdict_of(support) == verdict
 
 
 def test_a_report_against_an_image(service: Service, effusion: EmbeddedImage) -> None:
@@ -145,7 +129,7 @@ def test_without_a_reference_there_is_no_support(bare: Path, effusion: EmbeddedI
     service = load_service(bare)
     found = service.verify(effusion, REPORT)
     assert (found.reference.source, found.reference.images) == ("none", 0)
-    assert {(one.support, one.verdict) for one in found.sentences} == {(None, None)}
+    assert {(one.support, one.verdict) for one in found.sentences} == {(None, "not judged")}
     service.close()
 
 
@@ -224,7 +208,7 @@ def test_an_archive_wants_reports_and_a_reference(
     with pytest.raises(DataError, match="split 'nowhere'"):
         least_supported(service, data_folder, split="nowhere")
     without = load_service(bare)
-    with pytest.raises(DataError, match="no reference images"):
+    with pytest.raises(DataError, match="neither calibrated verdicts nor reference images"):
         least_supported(without, data_folder)
     without.close()
     (tmp_path / "set").mkdir()

@@ -1,6 +1,7 @@
 """From the service's results to what is sent: the client's models, with six decimals, and PNG."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -161,6 +162,8 @@ def _supported(service: "Service", found: "SupportedSentence") -> models.Support
         score=rounded(found.score),
         support=None if found.support is None else round(found.support, 2),
         verdict=found.verdict,
+        reason=found.judgment.reason,
+        basis=_basis(found),
         peak=(rounded(where.peak[0]), rounded(where.peak[1])),
         threshold=rounded(where.threshold),
         grid=grid_rows(where.grid),
@@ -169,6 +172,14 @@ def _supported(service: "Service", found: "SupportedSentence") -> models.Support
         stands_out=where.stands_out,
         unlike=unlike_of(service.familiar.of_sentence(found.sentence)),
     )
+
+
+def _basis(found: "SupportedSentence") -> models.Basis | None:
+    basis = found.judgment.basis
+    if basis is None:
+        return None
+    fields = {k: rounded(v) if isinstance(v, float) else v for k, v in asdict(basis).items()}
+    return models.Basis.model_validate(fields)
 
 
 def score_text_of(

@@ -82,8 +82,8 @@ def evaluate(
         bool,
         typer.Option(
             "--calibrate",
-            help="Keep the calibration of these prompts, fitted on validation images, with the "
-            "checkpoint: classify then gives calibrated probabilities.",
+            help="Keep with the checkpoint what validation images tell: calibrated probabilities "
+            "of these prompts for classify, and thresholds of the verdicts of verify.",
         ),
     ] = False,
     keep_reference: Annotated[
@@ -166,7 +166,7 @@ def evaluate(
     result = measure(checkpoint[0], rejects)
     written = _write(out, result, options, rejects)
     if calibrate:
-        written.append(_keep_calibration(checkpoint[0], result))
+        written += _keep_calibration(checkpoint[0], result, decoded)
     if keep_reference:
         written.append(_keep_reference(checkpoint[0], data, device, allow_outside, decoded))
         written.append(_keep_familiar(checkpoint[0], data, allow_outside, decoded))
@@ -190,13 +190,34 @@ def _write(out: Path | None, result: "Evaluation", options: Any, rejects: "Rejec
     return written
 
 
-def _keep_calibration(checkpoint: Path, result: "Evaluation") -> Path:
+def _keep_calibration(
+    checkpoint: Path, result: "Evaluation", cache: "DecodedCache | None"
+) -> list[Path]:
+    """Keep calibrated probabilities and verdicts, or one of them where the data lack the other."""
+    from cxrtext.errors import DataError
     from cxrtext.evaluation.calibration import save_calibration
     from cxrtext.evaluation.evaluate import calibration_of
+    from cxrtext.evaluation.verdicts.keep import verdicts_of
+    from cxrtext.evaluation.verdicts.kept import save_verdicts
 
-    kept, left_out = calibration_of(result)
-    result.left_out.extend(left_out)
-    return save_calibration(checkpoint, kept)
+    written, lacking = [], []
+    try:
+        kept, left_out = calibration_of(result)
+        result.left_out.extend(left_out)
+        written.append(save_calibration(checkpoint, kept))
+    except DataError as error:
+        lacking.append(error)
+    try:
+        with progress("embedding validation images", "images") as update:
+            verdicts = verdicts_of(result, cache=cache, progress=update)
+        written.append(save_verdicts(checkpoint, verdicts))
+        say(f"{written[-1]}: {verdicts.summary()}")
+    except DataError as error:
+        lacking.append(error)
+    if not written:
+        raise lacking[0]
+    result.left_out.extend(str(error) for error in lacking)
+    return written
 
 
 def _keep_reference(

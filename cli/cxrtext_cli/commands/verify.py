@@ -1,6 +1,7 @@
 """``cxrtext verify``."""
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -135,6 +136,8 @@ def verify(
         return
     print_rows([_row(one) for one in found.sentences])
     typer.echo(_compared(found))
+    for line in _judged(found):
+        typer.echo(line)
     say_unlike(str(image), embedded.unlike, UNLIKE_IMAGE)
     for number, unlike in enumerate(far, 1):
         say_unlike(f"sentence {number}", unlike, UNLIKE_SENTENCE)
@@ -169,7 +172,18 @@ def _compared(found: "Verification") -> str:
             "--data DIR --keep-reference', or give --index"
         )
     where = "kept with the checkpoint" if used.source == "validation" else "of the index"
-    return f"support: percentile among {used.images} images {where}; not calibrated"
+    return f"support: percentile among {used.images} images {where}"
+
+
+def _judged(found: "Verification") -> list[str]:
+    """What the verdicts rest on, a line a sentence that is unsupported or not judged."""
+    reasons = Counter(one.judgment.reason for one in found.sentences if one.judgment.reason)
+    lines = [f"not judged ({count}): {reason}" for reason, count in reasons.items()]
+    for one in found.sentences:
+        basis = one.judgment.basis
+        if one.verdict == "unsupported" and basis is not None:
+            lines.append(f"unsupported: {basis}")
+    return lines
 
 
 FIELDS = ("section", "sentence", "start", "end", "wording", "score", "support", "verdict")
@@ -179,9 +193,18 @@ def _fields(one: "SupportedSentence", names: Sequence[str] = FIELDS) -> dict[str
     return {name: getattr(one, name) for name in names}
 
 
+def _flat(one: "SupportedSentence") -> dict[str, Any]:
+    """Why it is not judged, and what its verdict rests on, as columns of a table."""
+    from cxrtext.evaluation.verdicts.judge import Basis
+
+    basis = one.judgment.basis
+    values = asdict(Basis("")) if basis is None else asdict(basis)
+    return {"reason": one.judgment.reason, **values}
+
+
 def _row(one: "SupportedSentence") -> dict[str, Any]:
     support = "-" if one.support is None else f"{one.support:.0f}"
-    shown = {"support": support, "verdict": one.verdict or "-"}
+    shown = {"support": support, "verdict": one.verdict}
     return shown | _fields(one, ("wording", "score", "section", "sentence"))
 
 
@@ -191,7 +214,9 @@ def _json(found: "Verification") -> dict[str, Any]:
         where = one.grounding
         boxes = [{"bbox": box.bbox, "score": box.score} for box in where.boxes]
         place = {"peak": where.peak, "threshold": where.threshold, "boxes": boxes}
-        sentences.append(_fields(one) | place | {"grid": where.grid.tolist()})
+        basis = None if one.judgment.basis is None else asdict(one.judgment.basis)
+        judged = {"reason": one.judgment.reason, "basis": basis}
+        sentences.append(_fields(one) | judged | place | {"grid": where.grid.tolist()})
     return {"reference": asdict(found.reference), "sentences": sentences}
 
 
@@ -199,7 +224,7 @@ def _write(out: Path | None, found: "Verification", report: str, pixels: Any) ->
     if out is None:
         return
     if out.suffix.lower() == ".csv":
-        write_rows(out, [_fields(one) for one in found.sentences])
+        write_rows(out, [_fields(one) | _flat(one) for one in found.sentences])
         return
     from cxrtext.files import write_text
     from cxrtext.service.verify.page import verification_page
@@ -216,7 +241,7 @@ def _of_folder(
         count = min(count, PRINTED)
     with progress("verifying", "images") as update:
         found, total = least_supported(service, data, count=count, progress=update, **options)
-    rows = [_checked_row(one) for one in found]
+    rows = [_checked_row(one, _flat(one.found)) for one in found]
     said = f"the {len(rows)} least supported of {total} sentences"
     if out is not None:
         write_rows(out, rows)
@@ -224,11 +249,12 @@ def _of_folder(
     if as_json:
         print_json(rows)
     elif out is None:
-        print_rows(rows)
+        print_rows([_checked_row(one, {}) for one in found])
         say(f"{said}; --out FILE writes more")
 
 
-def _checked_row(one: "CheckedSentence") -> dict[str, Any]:
+def _checked_row(one: "CheckedSentence", judged: dict[str, Any]) -> dict[str, Any]:
     named: dict[str, Any] = {"image": one.record.name, "study_id": one.record.study_id}
     named |= {"section": one.found.section, "position": one.position}
-    return named | _fields(one.found, ("wording", "support", "verdict", "score", "sentence"))
+    shown = _fields(one.found, ("wording", "support", "verdict", "score", "sentence"))
+    return named | shown | judged

@@ -5,7 +5,7 @@ from markupsafe import Markup, escape
 from PIL import Image as Pictures
 
 from cxrtext.images.overlay import encode_png, render_overlay
-from cxrtext.page import EMPTY, Columns, Figure, Gallery, Picture, Section, Text, html_page, number
+from cxrtext.page import Columns, Figure, Gallery, Picture, Section, Text, html_page, number
 from cxrtext.service.answers import Image
 from cxrtext.service.verify.verify import SupportedSentence, Verification
 
@@ -15,9 +15,10 @@ LONGEST_SIDE = 512
 _COLORS = {"supported": "var(--right)", "weak": "var(--warning)", "unsupported": "var(--error)"}
 
 _NOTE = (
-    "Support is the percentile of the sentence's score in this image among the reference images: "
-    "how many of them it fits less. It is not a probability, and a common sentence that is true "
-    "of most chests lies anywhere."
+    "A sentence is unsupported, or supported, where the evidence for its finding lies in the far "
+    "tail of validation images of which it is true, or false; rest the pointer on it for the "
+    "thresholds and their measured errors. Support is the percentile of its score among the "
+    "reference images; it decides nothing."
 )
 
 
@@ -39,13 +40,12 @@ def verification_page(found: Verification, report: str, pixels: Image) -> str:
 def _marked(found: Verification, report: str) -> Markup:
     parts, done = [], 0
     for one in found.sentences:
-        support = "no reference" if one.support is None else f"support {one.support:.0f}"
         parts += [
             escape(report[done : one.start]),
-            Markup('<mark class="{}" title="{}, {}" style="{}">{}</mark>').format(
-                one.verdict or "", support, one.wording,
+            Markup('<mark class="{}" title="{}" style="{}">{}</mark>').format(
+                one.verdict.replace(" ", "-"), _why(one),
                 "background: none; color: inherit; border-bottom: 3px solid "
-                + _COLORS.get(one.verdict or "", "var(--line)"),
+                + _COLORS.get(one.verdict, "var(--line)"),
                 report[one.start : one.end],
             ),
         ]  # fmt: skip
@@ -56,6 +56,13 @@ def _marked(found: Verification, report: str) -> Markup:
     )
 
 
+def _why(one: SupportedSentence) -> str:
+    """The verdict on a sentence and what it rests on, in a line."""
+    judged = one.judgment
+    said = [one.verdict, one.wording, judged.reason, judged.basis and str(judged.basis)]
+    return " · ".join(part for part in said if part)
+
+
 def _picture(one: SupportedSentence, pixels: Image, factor: float) -> Picture:
     """The map of a sentence over the image, with its support, verdict and wording."""
     heat = _resized(one.grounding.map(), pixels.shape[1], pixels.shape[2])
@@ -63,8 +70,10 @@ def _picture(one: SupportedSentence, pixels: Image, factor: float) -> Picture:
     overlay = render_overlay(
         pixels, heat, limits=one.grounding.limits, peak=(x * factor, y * factor)
     )
-    support = f"support {number(one.support, 0)} · {one.verdict or EMPTY} · {one.wording}"
-    return Picture([encode_png(overlay)], [one.sentence, support])
+    return Picture(
+        [encode_png(overlay)],
+        [one.sentence, f"{_why(one)} · support {number(one.support, 0)}"],
+    )
 
 
 def _shrunk(pixels: Image) -> tuple[Image, float]:

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from cxrtext.evaluation.verdicts.judge import Judge, Judgment, Verdict
 from cxrtext.images import Geometry
 from cxrtext.index.features.scoring import exact_scores
 from cxrtext.models import ImageTextModel
@@ -18,11 +19,7 @@ from cxrtext.service.verify.reference import ReferenceScores, Scores, percentile
 from cxrtext.service.verify.sentences import ReportSentence
 from cxrtext.text.wording import Wording, wording
 
-Verdict = Literal["supported", "weak", "unsupported"]
 Source = Literal["validation", "index", "none"]
-
-SUPPORTED, WEAK = 75.0, 40.0
-"""Percentiles from which on a sentence counts as supported, and as weakly supported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +36,18 @@ class SupportedSentence(ReportSentence):
 
     wording: Wording  # how it puts what it says
     support: float | None  # per cent of the reference images that fit it less; None without any
-    verdict: Verdict | None  # in words, by ``support``; not calibrated
+    judgment: Judgment  # the verdict, and what it rests on
     grounding: Grounding  # its score and where in the image it fits best
 
     @property
     def score(self) -> float:
         """Score of the whole image, in [−1, 1]."""
         return self.grounding.score
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the image supports it, by thresholds calibrated on validation images."""
+        return self.judgment.verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def verify_sentences(
     image: EmbeddedImage,
     reference: ReferenceScores | None,
     sentences: Sequence[ReportSentence],
+    judge: Judge,
     threshold: float | None = None,
 ) -> Pausing[Verification]:
     """Say of the sentences of a report, at least one, how well an image supports each.
@@ -73,6 +76,7 @@ def verify_sentences(
         texts: [S, D], embeddings of the sentences.
         reference: Other images, which support is measured by.
         sentences: S of them.
+        judge: Gives the verdicts.
         threshold: From which score on a region counts for the boxes; by default halfway between
             the mean and the maximum of each sentence's map.
     """
@@ -86,25 +90,21 @@ def verify_sentences(
         kept = reference.reference
         used = ReferenceUsed("validation" if kept.source == "validation" else "index", len(kept))
         others = yield from reference.of([s.sentence for s in sentences], texts, side)
+    evidence = judge.evidence(model, regions)
+    yield
     geometry = Geometry(image.height, image.width, model.spec.preprocessing)
     found = []
     for one, grid, score, other in zip(sentences, grids, scores, others, strict=True):
         support = None if other is None else percentile(score, other)
         grounding = ground_grid(grid.reshape(side, side), score, geometry, threshold)
-        said, verdict = wording(one.sentence), verdict_of(support)
         found.append(
             SupportedSentence(
-                **asdict(one), wording=said, support=support, verdict=verdict, grounding=grounding
+                **asdict(one),
+                wording=wording(one.sentence),
+                support=support,
+                judgment=judge.judge(one.sentence, evidence),
+                grounding=grounding,
             )
         )
         yield
     return Verification(tuple(found), used)
-
-
-def verdict_of(support: float | None) -> Verdict | None:
-    """A percentile in words: supported from 75 on, weak from 40 on, else unsupported."""
-    if support is None:
-        return None
-    if support >= SUPPORTED:
-        return "supported"
-    return "weak" if support >= WEAK else "unsupported"

@@ -17,6 +17,32 @@ const WORDINGS = { affirmed: "affirmed", negated: "negated", uncertain: "uncerta
 
 let checking = new AbortController();
 
+const number = (value) => value.toFixed(2);
+const percent = (share) => `${Math.round(100 * share)} %`;
+
+/** Why a sentence has its verdict, or none: evidence, thresholds and their measured errors. */
+function whyOf({ reason, basis }) {
+  const lines = reason ? [`Not judged: ${reason}.`] : [];
+  if (!basis) return lines.join("\n");
+  const { test, evidence, auc } = basis;
+  if (typeof evidence === "number") {
+    const side = test === "side" ? ", its side" : "";
+    lines.push(`Evidence for ${basis.finding}${side}: ${number(evidence)}.`);
+  }
+  const tell = (threshold, where, share, images, kind) => {
+    if (typeof threshold !== "number") return;
+    const errors = typeof share === "number" && images
+      ? ` (so ${kind}: ${percent(share)} of ${whole(images)} validation images)` : "";
+    lines.push(`${where} ${number(threshold)}${errors}.`);
+  };
+  tell(basis.unsupported_below, "Unsupported below", basis.true_unsupported, basis.true_images,
+    "although true");
+  tell(basis.supported_above, "Supported above", basis.false_supported, basis.false_images,
+    "although false");
+  if (typeof auc === "number") lines.push(`AUC on validation images: ${number(auc)}.`);
+  return lines.join("\n");
+}
+
 const verdictOf = ({ verdict }) => (verdict in VERDICTS ? verdict : "none");
 
 function tellReference({ reference }) {
@@ -25,9 +51,10 @@ function tellReference({ reference }) {
     validation: `${whole(images)} validation images`,
     index: `${whole(images)} images of the archive`,
   }[reference?.source];
-  return against
+  const number = against
     ? `Percent: how many of ${against} fit less well.`
-    : "There are no images to compare with, so nothing is judged; the number is the score.";
+    : "There are no images to compare with; the number is the score.";
+  return `${number} Rest the pointer on a sentence to see what its mark rests on.`;
 }
 
 function sentenceRow(answer, one) {
@@ -38,7 +65,8 @@ function sentenceRow(answer, one) {
     {
       type: "button",
       className: `checked ${verdictOf(one)}`,
-      "aria-label": `${title}, ${one.wording}: ${one.sentence} Show where.`,
+      title: whyOf(one),
+      "aria-label": `${title}, ${one.wording}: ${one.sentence} ${whyOf(one)} Show where.`,
     },
     element("span", { className: "verdict-mark", "aria-hidden": "true" }, mark),
     element(

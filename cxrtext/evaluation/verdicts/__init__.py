@@ -1,0 +1,1 @@
+"""Verdicts on sentences of reports: calibrated on validation images, kept with the checkpoint."""

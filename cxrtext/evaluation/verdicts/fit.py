@@ -1,0 +1,299 @@
+"""Calibrating verdicts on validation images, by what their reports say.
+
+The thresholds are conformal quantiles: of n + 1 exchangeable images, the evidence of a new one lies
+below the j-th smallest of the n others with probability j / (n + 1).  Source: Vovk, Gammerman and
+Shafer 2005; Papadopoulos et al. 2002 (split conformal prediction).
+"""
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.metrics import area_under_curve
+from cxrtext.evaluation.verdicts.evidence import (
+    Contrast,
+    Floats,
+    contrasts_of,
+    evidence_of,
+)
+from cxrtext.evaluation.verdicts.judge import Evidence, judge_assertions
+from cxrtext.evaluation.verdicts.kept import (
+    FindingVerdicts,
+    KeptVerdicts,
+    Measured,
+    Tails,
+)
+from cxrtext.models import ImageTextModel
+from cxrtext.text.assertions import Assertion, StudySays, Vocabulary, learn_vocabulary
+
+RATE = 0.05
+"""Of true ones that may be marked as unsupported, and of false ones as supported."""
+LEAST_AUC = 0.75
+"""A finding that the evidence ranks worse is not judged."""
+FEWEST = math.ceil(1 / RATE) - 1
+"""Images with which the smallest value is the quantile of :data:`RATE`: 19."""
+MOST_PARTS = 6
+"""Things that a sentence may say and still be marked as unsupported."""
+FOLDS = 5
+"""Parts of the validation patients: the errors of each are measured with thresholds of the rest."""
+
+Rows = NDArray[np.intp]
+Reports = Mapping[str, Sequence[str]]
+"""The sentences of reports, by study."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Evidence [n] of images, and the fold of each."""
+
+    evidence: Floats
+    folds: Floats
+
+    def __len__(self) -> int:
+        return len(self.evidence)
+
+    def but(self, fold: int | None) -> Floats:
+        """The evidence of all but one fold."""
+        return self.evidence[self.folds != fold] if fold is not None else self.evidence
+
+
+def lower_quantiles(values: Floats, most: int = MOST_PARTS) -> tuple[float | None, ...]:
+    """The values below which a new one lies with probability 0.05 / k at most, for k from 1 on.
+
+    None where there are fewer than 20 k − 1 values.
+    """
+    ordered = np.sort(values)
+    ranks = [math.floor(RATE / k * (len(ordered) + 1) + 1e-9) for k in range(1, most + 1)]
+    return tuple(float(ordered[rank - 1]) if rank else None for rank in ranks)
+
+
+def upper_quantiles(values: Floats, most: int = MOST_PARTS) -> tuple[float | None, ...]:
+    """The values above which a new one lies as seldom; see :func:`lower_quantiles`."""
+    return tuple(None if one is None else -one for one in lower_quantiles(-values, most))
+
+
+def tails_of(there: Values, absent: Values, *, but: int | None = None) -> Tails:
+    """The tails of the evidence of images with and without something.
+
+    Args:
+        but: A fold that is left out; then no errors are measured.
+    """
+    own, others = there.but(but), absent.but(but)
+    auc = None
+    if len(own) and len(others):
+        labels = np.r_[np.ones(len(own)), np.zeros(len(others))]
+        auc = area_under_curve(np.r_[own, others], labels)
+    below, above = lower_quantiles(own), upper_quantiles(others)
+    return Tails(
+        with_images=len(own),
+        without_images=len(others),
+        auc=None if auc is None else round(auc, 4),
+        below=_rounded(below),
+        above=_rounded(above),
+        with_below=None if but is not None else _crossed(there, lower_quantiles, -1),
+        without_above=None if but is not None else _crossed(absent, upper_quantiles, 1),
+        reason=_reason(len(own), len(others), auc),
+    )
+
+
+def _crossed(values: Values, quantiles: object, sign: int) -> float | None:
+    """The share of values beyond the threshold that those of the other folds make."""
+    beyond, seen = 0, 0
+    for fold in range(FOLDS):
+        (threshold,) = quantiles(values.but(fold), 1)  # type: ignore[operator]
+        own = values.evidence[values.folds == fold]
+        if threshold is not None:
+            beyond += int((sign * own > sign * threshold).sum())
+            seen += len(own)
+    return round(beyond / seen, 4) if seen else None
+
+
+def _reason(there: int, absent: int, auc: float | None) -> str | None:
+    """Why a finding may not be judged; None where it may."""
+    if min(there, absent) < FEWEST or auc is None:
+        return (
+            f"{there} validation images with it and {absent} without it; at least {FEWEST} of each "
+            "are wanted"
+        )
+    if auc < 0.5:
+        return f"inverted: its AUC on validation images is {auc:.2f}"
+    if auc < LEAST_AUC:
+        return f"its AUC on validation images is {auc:.2f}; at least {LEAST_AUC} is wanted"
+    return None
+
+
+def _rounded(values: Iterable[float | None]) -> tuple[float | None, ...]:
+    return tuple(None if one is None else round(one, 5) for one in values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Images:
+    """Validation images: what their reports say, their evidence and folds."""
+
+    says: list[StudySays]
+    own: list[Sequence[tuple[Assertion, ...]]]  # what each sentence of the report says
+    presence: Mapping[str, Floats]
+    left: Mapping[str, Floats]
+    folds: Floats
+
+    def findings(self, *, but: int | None = None) -> dict[str, FindingVerdicts]:
+        return {name: self._finding(name, but) for name in self.presence}
+
+    def _finding(self, name: str, but: int | None) -> FindingVerdicts:
+        evidence = self.presence[name]
+        there = self._rows(name in one.present for one in self.says)
+        absent = self._rows(name in one.absent for one in self.says)
+        without: Literal["ruled out", "not named"] = "ruled out"
+        if len(absent) < FEWEST:
+            without = "not named"
+            absent = self._rows(name not in one.named or name in one.absent for one in self.says)
+        tails = tails_of(self._values(evidence, there), self._values(evidence, absent), but=but)
+        side = None
+        if name in self.left:
+            side = tails_of(*self._sided(name), but=but)
+        return FindingVerdicts(without=without, presence=tails, side=side)
+
+    def _sided(self, name: str) -> tuple[Values, Values]:
+        """Evidence for a side that reports name, and for one that they do not."""
+        left = self.left[name]
+        right_side: list[tuple[float, float]] = []
+        wrong_side: list[tuple[float, float]] = []
+        for row, said in enumerate(self.own):
+            named = {a.side for one in said for a in one if a.finding == name and a.present}
+            signs = [1 if side == "left" else -1 for side in named if side]
+            fold = float(self.folds[row])
+            if signs:
+                right_side.append((min(sign * float(left[row]) for sign in signs), fold))
+            sides = self.says[row].present.get(name, frozenset())
+            if len(sides) == 1:
+                sign = -1 if "left" in sides else 1
+                wrong_side.append((sign * float(left[row]), fold))
+        return _values(right_side), _values(wrong_side)
+
+    def _rows(self, chosen: Iterable[bool]) -> Rows:
+        return np.flatnonzero(np.fromiter(chosen, dtype=bool))
+
+    def _values(self, evidence: Floats, rows: Rows) -> Values:
+        return Values(evidence[rows], self.folds[rows])
+
+
+def _values(pairs: Sequence[tuple[float, float]]) -> Values:
+    table = np.asarray(pairs, dtype=np.float64).reshape(-1, 2)
+    return Values(table[:, 0], table[:, 1])
+
+
+def fit_verdicts(
+    model: ImageTextModel, cohort: Cohort, reports: Reports, corpus: Reports, data: str
+) -> KeptVerdicts:
+    """Calibrate verdicts on validation images.
+
+    Args:
+        cohort: The images.
+        reports: Their reports.
+        corpus: Reports that findings, their wordings and what rules them out are learned from;
+            those of images that are measured later should not be among them.
+        data: What the data folder is called.
+    """
+    texts = list(corpus.values())
+    vocabulary = learn_vocabulary(texts)
+    contrasts = contrasts_of(model.embed_sentences, texts, vocabulary)
+    rows = [row for row, study in enumerate(cohort.studies) if study in reports]
+    images = _images(model, cohort, rows, reports, vocabulary, contrasts)
+    findings = {
+        name: one.model_copy(update=_vectors(contrasts[name]) if _judged(one) else {})
+        for name, one in images.findings().items()
+    }
+    names = sorted(cohort.records[row].name for row in rows)
+    return KeptVerdicts(
+        fingerprint=model.fingerprint,
+        data=data,
+        images=len(rows),
+        patients=len({cohort.patients[row] for row in rows}),
+        names=hashlib.sha256("\n".join(names).encode()).hexdigest(),
+        regions=cohort.regions.shape[1],
+        findings=findings,
+        measured=_measure(images),
+        forms=dict(vocabulary.forms),
+        modifiers=tuple(sorted(vocabulary.modifiers)),
+        excludes=dict(vocabulary.excludes),
+    )
+
+
+def _judged(one: FindingVerdicts) -> bool:
+    return one.presence.reason is None
+
+
+def _images(
+    model: ImageTextModel,
+    cohort: Cohort,
+    rows: Sequence[int],
+    reports: Reports,
+    vocabulary: Vocabulary,
+    contrasts: Mapping[str, Contrast],
+) -> _Images:
+    parts = [evidence_of(model, some, contrasts) for some in cohort.chunks(model)]
+    presence, left = (
+        {n: np.concatenate([p[i][n] for p in parts])[rows] for n in parts[0][i]} for i in (0, 1)
+    )
+    studies = [cohort.studies[row] for row in rows]
+    said = {s: [vocabulary.assertions(one) for one in reports[s]] for s in dict.fromkeys(studies)}
+    return _Images(
+        [vocabulary.says(reports[study]) for study in studies],
+        [said[study] for study in studies],
+        presence,
+        left,
+        np.asarray([_fold(cohort.patients[row]) for row in rows], dtype=np.float64),
+    )
+
+
+def _fold(patient: str) -> int:
+    return hashlib.blake2b(patient.encode(), digest_size=4).digest()[0] % FOLDS
+
+
+def _vectors(one: Contrast) -> dict[str, tuple[float, ...]]:
+    vectors = {"there": one.there, "absent": one.absent, "left": one.left, "right": one.right}
+    return {name: _numbers(vector) for name, vector in vectors.items() if vector is not None}
+
+
+def _numbers(vector: Tensor) -> tuple[float, ...]:
+    return tuple(round(number, 6) for number in vector.tolist())
+
+
+def _measure(images: _Images) -> dict[Literal["affirmed", "negated"], Measured]:
+    """Verdicts on own sentences, and on others' that the report contradicts, crossed."""
+    counts: dict[str, dict[str, int]] = {"affirmed": defaultdict(int), "negated": defaultdict(int)}
+    pool = sorted({said for own in images.own for said in own if said})
+    rng = np.random.default_rng(0)
+    for fold in range(FOLDS):
+        findings = images.findings(but=fold)
+        for row in np.flatnonzero(images.folds == fold):
+            evidence = Evidence(
+                {name: float(values[row]) for name, values in images.presence.items()},
+                {name: float(values[row]) for name, values in images.left.items()},
+            )
+            says, own = images.says[row], [said for said in images.own[row] if said]
+            wrong = [said for said in pool if says.contradicts(said)]
+            asked = [("true", said) for said in own if not says.contradicts(said)]
+            for direction in counts:
+                some = [said for said in wrong if _direction(said) == direction]
+                drawn = rng.permutation(len(some))[: len(own)]
+                asked += [("false", some[place]) for place in drawn]
+            for truth, said in asked:
+                verdict = judge_assertions(said, evidence, findings).verdict
+                tally = counts[_direction(said)]
+                tally[f"{truth}_sentences"] += 1
+                if verdict != "weak":
+                    tally[f"{truth}_{verdict.replace(' ', '_')}"] += 1
+    return {direction: Measured(**tally) for direction, tally in counts.items()}  # type: ignore[misc]
+
+
+def _direction(said: Sequence[Assertion]) -> str:
+    return "affirmed" if any(one.present for one in said) else "negated"

@@ -1,0 +1,287 @@
+"""What sentences say of findings: there or not there, and on which side.
+
+A sentence affirms or denies words of findings (:mod:`cxrtext.text.finding_words`), or it denies
+them without a word of them: "The heart is normal in size." rules out cardiomegaly, "No acute
+process." an effusion.  Which findings such a sentence rules out is learned from a corpus
+(:func:`learn_exclusions`): reports that hold the sentence hardly ever affirm them.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from cxrtext.text.finding_words import SIDES, Side, StudyWords, corpus_words, find_words
+
+LEAST_EXPECTED = 10.0
+"""Reports that would affirm a finding beside a statement if the two had nothing to do with each
+other: with fewer, that none does proves little."""
+RULED_OUT = 0.1
+"""A statement rules a finding out where reports affirm both at most this share as often as that."""
+MOST_RULED_OUT = 6
+"""Findings that a statement without a word of one is judged by, the most affirmed first."""
+
+_SIDED = re.compile(r"\b(left|right)\b", re.IGNORECASE)
+_BOTH = re.compile(r"\b(?:bilateral(?:ly)?|both|either|bibasilar|biapical)\b", re.IGNORECASE)
+_LOBES = re.compile(r"\b(?:(R[UML]L|RML)|(L[UL]L|lingular?))\b")
+_LIMITED = re.compile(
+    r"\b(?:large|larger|sizable|sizeable|massive|substantial|big|tension|displaced)\b",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[a-z][a-z'/-]*")
+_WITHOUT_MEANING = """
+    a an and or the of in on at to for with by from as is are was were be been being has have had
+    there this that these those it its which no not nor both either any all each also again still
+    now but within without well
+"""
+_FUNCTION = frozenset(re.findall(r"\S+", _WITHOUT_MEANING))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Assertion:
+    """That a finding is there, or is not there.
+
+    ``finding`` is the name of a word of findings.  ``side`` is that of the one side it is said of.
+    ``limited`` marks a denial of a large one alone: "no large effusion"; ``implied`` one by a
+    sentence without a word of the finding.
+    """
+
+    finding: str
+    present: bool
+    side: Side = ""
+    limited: bool = False
+    implied: bool = False
+
+    def __str__(self) -> str:
+        said = " ".join(word for word in (self.side, self.finding) if word)
+        return said if self.present else f"no {'large ' if self.limited else ''}{said}"
+
+
+@dataclass(frozen=True, slots=True)
+class StudySays:
+    """What a report says of findings.
+
+    ``present`` are the findings that it affirms, with the sides that it names (both where it names
+    none); ``absent`` those that it rules out and nowhere affirms or hedges; ``named`` all that it
+    names, in whatever way.
+    """
+
+    present: Mapping[str, frozenset[Side]]
+    absent: frozenset[str]
+    named: frozenset[str]
+
+    def contradicts(self, said: Iterable[Assertion]) -> bool:
+        """Whether it says the opposite of any of some assertions."""
+        return any(map(self._contradicts, said))
+
+    def _contradicts(self, one: Assertion) -> bool:
+        sides = self.present.get(one.finding)
+        if one.present:
+            other_side = bool(one.side) and sides is not None and one.side not in sides
+            return one.finding in self.absent or other_side
+        if sides is None or one.limited:
+            return False
+        return not one.side or sides == {one.side}
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The findings of a corpus, and what its statements rule out.
+
+    Args:
+        forms: The finding of each form of its word.
+        modifiers: Findings that rarely stand alone in a sentence ("interstitial edema"): beside
+            another they say nothing of their own.
+        excludes: The findings that a statement rules out, by a word that it denies, or that it
+            holds while it affirms nothing.
+    """
+
+    forms: Mapping[str, str]
+    modifiers: frozenset[str] = frozenset()
+    excludes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def assertions(self, sentence: str) -> tuple[Assertion, ...]:
+        """What a sentence says of findings; nothing where it hedges, or is about none."""
+        words = words_of(sentence)
+        present = self._findings(words.affirmed)
+        absent = self._findings(words.denied) - present
+        if len(present) > 1:
+            present = (present - self.modifiers) or present
+        found = [Assertion(one, True, self._side(one, words, sentence)) for one in present]
+        limited = bool(_LIMITED.search(sentence))
+        side = _one_side(sentence) if absent and not present else ""
+        found += [Assertion(one, False, side, limited) for one in absent]
+        if not found:
+            implied = self.ruled_out(sentence)[:MOST_RULED_OUT]
+            found = [Assertion(one, False, implied=True) for one in implied]
+        return tuple(sorted(found))
+
+    def ruled_out(self, sentence: str) -> list[str]:
+        """The findings that a sentence rules out, whether it names them or not."""
+        found = self._findings(words_of(sentence).denied)
+        for statement in statements_of(sentence):
+            found |= set(self.excludes.get(statement, ()))
+        order = {name: place for place, name in enumerate(dict.fromkeys(self.forms.values()))}
+        return sorted(found - self._findings(words_of(sentence).affirmed), key=order.__getitem__)
+
+    def says(self, sentences: Iterable[str]) -> StudySays:
+        """What the sentences of one report say together."""
+        present: dict[str, set[Side]] = defaultdict(set)
+        absent: set[str] = set()
+        hedged: dict[str, set[Side]] = defaultdict(set)
+        for sentence in sentences:
+            words = words_of(sentence)
+            for one in self._findings(words.affirmed):
+                present[one] |= _sides(sentence)
+            for one in self._findings(words.hedged):
+                hedged[one] |= _sides(sentence)
+            if statements_of(sentence):
+                absent |= set(self.ruled_out(sentence))
+        for one in present:
+            present[one] |= hedged.get(one, set())
+        named = {*present, *hedged, *absent}
+        return StudySays(
+            {one: frozenset(sides or SIDES) for one, sides in present.items()},
+            frozenset(absent - set(present) - set(hedged)),
+            frozenset(named),
+        )
+
+    def _findings(self, words: Iterable[str]) -> set[str]:
+        return {self.forms[word] for word in words if word in self.forms}
+
+    def _side(self, finding: str, words: StudyWords, sentence: str) -> Side:
+        named = _one_side(sentence)
+        if named or _LOBES.search(sentence):  # clauses are told apart by the words "left", "right"
+            return named
+        forms = {form for form, one in self.forms.items() if one == finding}
+        left, right = (bool(forms & sided) for sided in (words.left, words.right))
+        return "" if left == right else "left" if left else "right"
+
+
+@lru_cache(maxsize=50_000)
+def words_of(sentence: str) -> StudyWords:
+    """The words of one sentence by how it puts them."""
+    (found,) = corpus_words([[sentence]])
+    return found
+
+
+def _study_words(sentences: Sequence[str]) -> StudyWords:
+    """The words of a report."""
+    words = [words_of(sentence) for sentence in sentences]
+    kinds = ("affirmed", "denied", "hedged", "left", "right")
+    return StudyWords(*(frozenset[str]().union(*(getattr(w, k) for w in words)) for k in kinds))
+
+
+def statements_of(sentence: str) -> set[str]:
+    """The words of a sentence that may rule findings out.
+
+    They are those that it denies; of one that affirms nothing and does not hedge, all but articles
+    and the like.  None where it speaks of one side or of large ones alone.
+    """
+    if _one_side(sentence) or _LIMITED.search(sentence):
+        return set()
+    words = words_of(sentence)
+    if words.affirmed or words.hedged:
+        return set(words.denied - words.affirmed)
+    return set(_TOKEN.findall(sentence.lower())) - _FUNCTION
+
+
+def learn_vocabulary(studies: Sequence[Sequence[str]]) -> Vocabulary:
+    """Learn the words of findings from the sentences of reports, and what rules findings out.
+
+    Words that mean one finding become one: reports that deny "enlarged" hardly ever affirm
+    "cardiomegaly".
+
+    Args:
+        studies: The sentences of each report; those of studies that are measured later should not
+            be among them.
+    """
+    findings = find_words([_study_words(sentences) for sentences in studies])
+    forms = {form: one.name for one in findings for form in one.forms}
+    forms = _joined(studies, Vocabulary(forms))
+    plain = Vocabulary(forms)
+    return Vocabulary(forms, _modifiers(studies, plain), learn_exclusions(studies, plain))
+
+
+def _joined(studies: Sequence[Sequence[str]], vocabulary: Vocabulary) -> dict[str, str]:
+    """Forms and their findings, where findings that a denial of each other rules out are one."""
+
+    def denied(sentence: str) -> set[str]:
+        return vocabulary._findings(statements_of(sentence) & words_of(sentence).denied)
+
+    out = _ruled_out(studies, vocabulary, denied, LEAST_EXPECTED / 2)
+    order = {name: place for place, name in enumerate(dict.fromkeys(vocabulary.forms.values()))}
+    first = {name: name for name in order}
+    for one, others in out.items():
+        same = {first[name] for name in (one, *others)}
+        head = min(same, key=order.__getitem__)
+        first = {name: head if of in same else of for name, of in first.items()}
+    return {form: first[name] for form, name in vocabulary.forms.items()}
+
+
+def learn_exclusions(
+    studies: Sequence[Sequence[str]], vocabulary: Vocabulary
+) -> dict[str, tuple[str, ...]]:
+    """The findings that the statements of a corpus rule out; see :class:`Vocabulary`.
+
+    A statement rules a finding out where at least :data:`LEAST_EXPECTED` reports would affirm it
+    beside the statement by chance, and at most :data:`RULED_OUT` as many do.
+    """
+    return _ruled_out(studies, vocabulary, statements_of, LEAST_EXPECTED)
+
+
+def _ruled_out(
+    studies: Sequence[Sequence[str]],
+    vocabulary: Vocabulary,
+    statements: Callable[[str], set[str]],
+    least: float,
+) -> dict[str, tuple[str, ...]]:
+    affirmed: Counter[str] = Counter()
+    stated: Counter[str] = Counter()
+    both: Counter[tuple[str, str]] = Counter()
+    for sentences in studies:
+        there = {one for s in sentences for one in vocabulary._findings(words_of(s).affirmed)}
+        said = {one for sentence in sentences for one in statements(sentence)}
+        affirmed.update(there)
+        stated.update(said)
+        both.update((statement, one) for statement in said for one in there)
+    found = {}
+    for statement, times in sorted(stated.items()):
+        out = tuple(
+            one
+            for one, count in sorted(affirmed.items(), key=lambda item: (-item[1], item[0]))
+            if (expected := times * count / len(studies)) >= least
+            and both[statement, one] <= RULED_OUT * expected
+        )
+        if out:
+            found[statement] = out
+    return found
+
+
+def _modifiers(studies: Iterable[Sequence[str]], vocabulary: Vocabulary) -> frozenset[str]:
+    """Findings that stand without another in fewer than half of the sentences that affirm them."""
+    alone: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+    for sentences in studies:
+        for sentence in sentences:
+            there = vocabulary._findings(words_of(sentence).affirmed)
+            seen.update(there)
+            alone.update(there if len(there) == 1 else ())
+    return frozenset(one for one, count in seen.items() if alone[one] < math.ceil(count / 2))
+
+
+def _sides(sentence: str) -> set[Side]:
+    """The sides that a sentence names: both where it says "bilateral"."""
+    lower = {word.lower() for word in _SIDED.findall(sentence)}
+    named: set[Side] = {side for side in SIDES if side in lower}
+    for right, left in _LOBES.findall(sentence):
+        named |= {"right"} if right else set()
+        named |= {"left"} if left else set()
+    return {*SIDES} if _BOTH.search(sentence) else named
+
+
+def _one_side(sentence: str) -> Side:
+    sides = _sides(sentence)
+    return sides.pop() if len(sides) == 1 else ""
