@@ -26,6 +26,7 @@ _STRONGEST: tuple[Verdict, ...] = ("unsupported", "not judged", "weak", "support
 
 NO_FINDING = "it names no finding that the verdicts were calibrated for"
 HEDGED = "its wording is uncertain"
+UNLIKE = "the image is unlike those that the model was trained on"
 POOLED = "the image has fewer regions than those that the verdicts were calibrated on"
 
 
@@ -171,11 +172,12 @@ class Judge:
         presence, left = ({name: float(one[0]) for name, one in some.items()} for some in found)
         return Evidence(presence, left)
 
-    def judge(self, sentence: str, evidence: Evidence | None) -> Judgment:
+    def judge(self, sentence: str, evidence: Evidence | None, *, without: str = POOLED) -> Judgment:
         """The verdict on a sentence.
 
         Args:
-            evidence: That of the image; None where its regions are not as the calibration's.
+            evidence: That of the image; None where it cannot be judged by.
+            without: Why it cannot.
         """
         if self.kept is None:
             return Judgment("not judged", MISSING)
@@ -186,7 +188,7 @@ class Judge:
         if not said:
             return Judgment("not judged", NO_FINDING)
         if evidence is None:
-            return Judgment("not judged", POOLED)
+            return Judgment("not judged", without)
         return judge_assertions(said, evidence, self.kept.findings)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cxrtext.evaluation.verdicts.judge import Judge, Judgment, Verdict
+from cxrtext.evaluation.verdicts.judge import POOLED, UNLIKE, Judge, Judgment, Verdict
 from cxrtext.images import Geometry
 from cxrtext.index.features.scoring import exact_scores
 from cxrtext.models import ImageTextModel
@@ -90,7 +90,8 @@ def verify_sentences(
         kept = reference.reference
         used = ReferenceUsed("validation" if kept.source == "validation" else "index", len(kept))
         others = yield from reference.of([s.sentence for s in sentences], texts, side)
-    evidence = judge.evidence(model, regions)
+    evidence = None if image.is_unlike else judge.evidence(model, regions)
+    without = UNLIKE if image.is_unlike else POOLED
     yield
     geometry = Geometry(image.height, image.width, model.spec.preprocessing)
     found = []
@@ -102,7 +103,7 @@ def verify_sentences(
                 **asdict(one),
                 wording=wording(one.sentence),
                 support=support,
-                judgment=judge.judge(one.sentence, evidence),
+                judgment=judge.judge(one.sentence, evidence, without=without),
                 grounding=grounding,
             )
         )
