@@ -12,6 +12,7 @@ The idea is that of labels taken from reports by rules (Irvin et al. 2019, CheXp
 
 import math
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -190,7 +191,9 @@ def _sentence_words(sentence: str) -> tuple[frozenset[str], ...]:
                 continue
             for side in named:
                 sided[side] |= mentions(clause)[0] & affirmed
-    return tuple(map(frozenset, (affirmed, denied, hedged, sided["left"], sided["right"])))
+    # one text for a word, however many sentences hold it
+    kinds = (affirmed, denied, hedged, sided["left"], sided["right"])
+    return tuple(frozenset(map(sys.intern, words)) for words in kinds)
 
 
 def _words(text: str) -> Iterable[str]:

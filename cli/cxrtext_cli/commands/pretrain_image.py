@@ -46,8 +46,8 @@ def pretrain_image(
         bool, typer.Option("--words-only", help="Write the words that were found, and stop.")
     ] = False,
     sides: Annotated[
-        bool, typer.Option("--sides", help="Learn words also by side, of each half of the image.")
-    ] = False,
+        bool, typer.Option(help="Learn words also by side, of each half of the image.")
+    ] = True,
     image: Annotated[
         str, typer.Option(help="resnet18, resnet50 or resnet-narrow, as model.image.")
     ] = "resnet18",

@@ -49,7 +49,7 @@ class ImagePretrainSettings:
     contrast: float = 0.1
     gamma_sq: float = 10.0
     seed: int = 0
-    sides: bool = False
+    sides: bool = True
     precision: str = "auto"
     save_every: int = 200
     log_every: int = 10
