@@ -68,41 +68,54 @@ docs: $(INSTALLED)
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "the guides: site/index.html"
 
-# Each stage makes its file once; a stopped demonstration goes on where it was.
-demo: $(DEMO)/index/index.json
+# Each stage makes its file once; a stopped demonstration goes on where it was.  The image encoder
+# and the language model need nothing of each other: each has a core.
+demo: $(INSTALLED)
+	@$(MAKE) --no-print-directory -j 2 $(DEMO)/data/sentences.csv $(DEMO)/encoder/encoder.safetensors
+	@$(MAKE) --no-print-directory $(DEMO)/index/index.json
 	@echo "serving the page and the API; stop with Ctrl-C"
 	@$(CXRTEXT) serve --model $(MODEL) --index $(DEMO)/index \
 	    --prompts docs/demo-prompts.yaml --port $(DEMO_PORT)
 
 $(DEMO)/data/manifest.csv: | $(INSTALLED)
-	@echo "1/6 phantoms"
+	@echo "1/5 phantoms"
 	@$(ONE) $(CXRTEXT) phantom $(DEMO)/data --studies 2500 --size 144 --seed 0
 
 $(DEMO)/language-model/model.safetensors: $(DEMO)/data/manifest.csv
-	@echo "2/6 language model"
+	@echo "2/5 language model, and beside it the image encoder (its words: $(DEMO)/encoder/words.txt)"
 	@$(ONE) $(CXRTEXT) pretrain-text $(DEMO)/data/reports.csv --out $(DEMO)/language-model --size demo
 	@touch $@
 
 $(DEMO)/data/sentences.csv: $(DEMO)/language-model/model.safetensors
-	@echo "3/6 likelihood of every sentence"
+	@echo "    likelihood of every sentence"
 	@$(ONE) $(CXRTEXT) score-text $(DEMO)/data/reports.csv --model $(DEMO)/language-model --out $@
 	@touch $@
 
-$(DEMO)/run/.trained: $(DEMO)/data/sentences.csv docs/demo.yaml
-	@echo "4/6 training"
+# Beside another stage, so its progress goes into a file.
+$(DEMO)/encoder/encoder.safetensors: $(DEMO)/data/manifest.csv
+	@mkdir -p $(DEMO)/encoder
+	@$(ONE) $(CXRTEXT) pretrain-image $(DEMO)/data/manifest.csv --out $(DEMO)/encoder --image resnet-narrow \
+	    --resize 128 --crop 112 --sides --cache $(CACHE) \
+	    $$(test -d $(DEMO)/encoder/state && echo --resume) > $(DEMO)/encoder.log 2>&1 \
+	    || { tail -3 $(DEMO)/encoder.log >&2; exit 1; }
+	@touch $@
+
+$(DEMO)/run/.trained: $(DEMO)/data/sentences.csv $(DEMO)/encoder/encoder.safetensors docs/demo.yaml
+	@echo "3/5 training"
 	@$(TWO) $(CXRTEXT) train docs/demo.yaml --set out=$(DEMO)/run --set data.manifest=$(DEMO)/data/manifest.csv \
 	    --set data.sentences=$(DEMO)/data/sentences.csv --set model.text=$(DEMO)/language-model \
+	    --set model.image_weights=$(DEMO)/encoder/encoder.safetensors \
 	    --set data.cache=$(CACHE) \
 	    $$(test -d $(DEMO)/run/state && echo --resume $(DEMO)/run)
 	@touch $@
 
 $(DEMO)/evaluation/report.html: $(DEMO)/run/.trained
-	@echo "5/6 evaluation on held-out patients"
+	@echo "4/5 evaluation on held-out patients"
 	@$(TWO) $(CXRTEXT) evaluate $(MODEL) --data $(DEMO)/data --out $(DEMO)/evaluation \
 	    --prompts docs/demo-prompts.yaml --cache $(CACHE) --calibrate
 
 $(DEMO)/index/index.json: $(DEMO)/evaluation/report.html
-	@echo "6/6 index"
+	@echo "5/5 index"
 	@$(TWO) $(CXRTEXT) index build $(DEMO)/data/manifest.csv --model $(MODEL) --out $(DEMO)/index \
 	    --prompts docs/demo-prompts.yaml --cache $(CACHE)
 	@touch $@
