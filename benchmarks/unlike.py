@@ -1,17 +1,19 @@
 """How often images and sentences are flagged as unlike those that a model was trained on.
 
-    python benchmarks/unlike.py CHECKPOINT DATA [--split test] [--others FOLDER] [--reports FILE]
+    python benchmarks/unlike.py CHECKPOINT DATA [--split test] [--others FOLDER]... [--reports FILE]
+    python benchmarks/unlike.py CHECKPOINT DATA --trained-on DATA ...
 
 DATA is a data folder of the kind that the model was trained on; its split was held out, "all" for
 a folder of new images.  FOLDER holds others: data folders with a ``manifest.csv``, DICOM files
 (grouped by modality, every frame of one), and ``.npz`` files of pictures (``x_test``).  FILE has
-reports of another archive.
+reports of another archive.  With ``--trained-on`` the statistics are those of a model that was
+trained on that folder and sees images as the checkpoint does.
 """
 
 import argparse
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import CxrTextError
 from cxrtext.evaluation.data import sentences_beside
+from cxrtext.evaluation.familiar import familiar_of
 from cxrtext.images.read import read_image
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, familiar_beside
@@ -113,7 +116,7 @@ def _modalities(folder: Path) -> dict[str, list[NDArray[np.float32]]]:
 
 
 def images(
-    model: ImageTextModel, familiar: Familiar, data: Path, split: str, others: Path | None
+    model: ImageTextModel, familiar: Familiar, data: Path, split: str, others: Sequence[Path]
 ) -> None:
     """Print the share of each kind of image that is flagged."""
     prepare = model.spec.preprocessing
@@ -125,12 +128,13 @@ def images(
     own = _of_folder(data, split, model)
     print("| images | | share flagged |\n|---|---|---|")
     _row("own kind, held out", flags(own))
-    if others is not None:
-        for manifest in sorted(others.glob("*/manifest.csv")):
-            _row(manifest.parent.name, flags(_of_folder(manifest.parent, "all", model)))
-        for kind, gray in sorted(_modalities(others).items()):
+    for folder in others:
+        for manifest in sorted(folder.glob("*/manifest.csv")):
+            if manifest.parent != data:
+                _row(manifest.parent.name, flags(_of_folder(manifest.parent, "all", model)))
+        for kind, gray in sorted(_modalities(folder).items()):
             _row(kind, flags([prepare.square(one) for one in gray]))
-        for file in sorted(others.glob("*.npz")):
+        for file in sorted(folder.glob("*.npz")):
             some = np.load(file)["x_test"][:SOME].astype(np.float32) / 255
             some = some.mean(axis=-1) if some.ndim == 4 else some
             _row(file.stem, flags([prepare.square(one[None]) for one in some]))
@@ -181,11 +185,15 @@ def main() -> None:
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("data", type=Path)
     parser.add_argument("--split", default="test")
-    parser.add_argument("--others", type=Path)
+    parser.add_argument("--others", type=Path, action="append", default=[])
+    parser.add_argument("--trained-on", type=Path)
     parser.add_argument("--reports", type=Path)
     given = parser.parse_args()
     model = load_model(given.checkpoint)
-    familiar = familiar_beside(model)
+    if given.trained_on:
+        familiar = familiar_of(given.trained_on, model.spec.preprocessing, allow_outside=True)
+    else:
+        familiar = familiar_beside(model)
     if familiar is None:
         raise SystemExit(f"{given.checkpoint}: does not say what it was trained on")
     images(model, familiar, given.data, given.split, given.others)

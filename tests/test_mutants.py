@@ -84,6 +84,28 @@ MUTANTS = (
         "return soft + non_local_at(critical, bags, texts)",
         ("models/test_similarity_forms.py",),
     ),
+    # familiar
+    Mutant(
+        "distance along the free directions without their variances",
+        "models/familiar.py",
+        "(along**2 / self.variances).sum(axis=1)",
+        "(along**2 / self.rest).sum(axis=1)",
+        ("models/test_familiar.py",),
+    ),
+    Mutant(
+        "limit from the images that were fitted",
+        "models/familiar.py",
+        "fit_gaussian(values[fold != one])",
+        "fit_gaussian(values)",
+        ("models/test_familiar.py",),
+    ),
+    Mutant(
+        "words counted by sentence and not by study",
+        "models/familiar.py",
+        "studies[word].add(study)",
+        "studies[word].add(str(len(studies[word])))",
+        ("models/test_familiar.py",),
+    ),
     # objectives
     Mutant(
         "correction not divided by 1 - eta",

@@ -1,11 +1,12 @@
 """What is familiar to a checkpoint that does not say so, from the data that it was trained on."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
-from cxrtext.errors import DataError
+from cxrtext.errors import CheckpointError, DataError
 from cxrtext.evaluation.data import manifest_of, sentences_beside
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
@@ -46,14 +47,35 @@ def keep_familiar(
         CheckpointError: The checkpoint is damaged.
     """
     model = load_model(checkpoint)
-    known = load_familiar(checkpoint, model.fingerprint)
+    known = None
+    with suppress(CheckpointError):  # a damaged one is made anew
+        known = load_familiar(checkpoint, model.fingerprint)
     if known is not None:
         return checkpoint / FAMILIAR, known
+    familiar = familiar_of(
+        data,
+        model.spec.preprocessing,
+        allow_outside=allow_outside,
+        cache=cache,
+        progress=progress,
+    )
+    return save_familiar(checkpoint, familiar, model.fingerprint), familiar
+
+
+def familiar_of(
+    data: Path,
+    preprocessing: Preprocessing,
+    *,
+    allow_outside: bool = False,
+    cache: DecodedCache | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Familiar:
+    """What is familiar to a model that was trained on a data folder; see :func:`keep_familiar`."""
     manifest = manifest_of(data)
     records = read_manifest(manifest, allow_outside=allow_outside)
     splits = {name: _chosen([r for r in records if r.split == name]) for name in ("train", "val")}
     rejects = Rejects()
-    reader = _Reader(model.spec.preprocessing, cache, rejects, progress)
+    reader = _Reader(preprocessing, cache, rejects, progress)
     reader.total = sum(map(len, splits.values()))
     rows = {name: reader.looks(some) for name, some in splits.items()}
     if not any(map(len, rows.values())):
@@ -64,11 +86,10 @@ def keep_familiar(
     for one in sentences_beside(manifest) or ():
         if one.study_id in split_of:
             said[split_of[one.study_id]].append((one.study_id, one.sentence))
-    familiar = Familiar(
+    return Familiar(
         know_images(rows["train"], rows["val"]),
         know_words(said["train"] or said["val"], (sentence for _, sentence in said["val"])),
     )
-    return save_familiar(checkpoint, familiar, model.fingerprint), familiar
 
 
 def _chosen(records: Sequence[ImageRecord]) -> list[ImageRecord]:

@@ -1,0 +1,95 @@
+"""The commands say what is unlike the data that the model was trained on."""
+
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cxrtext.models.familiar import FAMILIAR
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pictures") / "blank.png"
+    Image.fromarray(np.full((80, 80), 128, np.uint8)).save(path)
+    return path
+
+
+def test_classify_says_which_images_are_unlike(
+    cxrtext: Command, checkpoint: Path, data_folder: Path, blank: Path, tmp_path: Path
+) -> None:
+    own, out = data_folder / "images/s00.png", tmp_path / "p.csv"
+    done = cxrtext("classify", own, blank, "--model", checkpoint, "--json", "--out", out)
+    assert done.returncode == 0, done.stderr
+    flags = [row["unlike"]["flagged"] for row in json.loads(done.stdout)]
+    assert flags == [False, True]
+    said = [line for line in done.stderr.splitlines() if "unlike" in line]
+    assert said == [
+        f"{blank}: is unlike those that the model was trained on; its answers mean little"
+    ]
+    with out.open() as handle:
+        assert [row["unlike"] for row in csv.DictReader(handle)] == ["no", "yes"]
+
+
+def test_ground_and_verify_say_it_of_image_and_sentence(
+    cxrtext: Command, checkpoint: Path, blank: Path, tmp_path: Path
+) -> None:
+    at = ("--model", checkpoint)
+    over = ("--out", tmp_path / "o.png")
+    done = cxrtext("ground", blank, "asdf qwerty", *at, *over)
+    assert "is unlike those" in done.stderr
+    assert "the sentence: resembles nothing" in done.stderr
+    found = json.loads(cxrtext("ground", blank, "Effusion.", *at, *over, "--json").stdout)
+    assert found["unlike"]["flagged"]
+    assert not found["unlike_sentence"]["flagged"]
+    assert found["stands_out"] == (max(map(max, found["grid"])) > found["limits"][0])
+    report = b"FINDINGS: The lungs are clear. The stock market fell."
+    done = cxrtext("verify", blank, "-", *at, text=report)
+    assert "is unlike those" in done.stderr
+    assert "sentence 2: resembles nothing" in done.stderr
+    assert "sentence 1" not in done.stderr
+    found = json.loads(cxrtext("verify", blank, "-", *at, "--json", text=report).stdout)
+    assert found["unlike"]["flagged"]
+    assert [one["unlike"]["flagged"] for one in found["sentences"]] == [False, True]
+
+
+def test_search_says_it(cxrtext: Command, index_folder: Path, blank: Path) -> None:
+    done = cxrtext("search", "asdf qwerty", "--image", blank, "--index", index_folder)
+    assert done.returncode == 0, done.stderr
+    assert f"{blank}: is unlike those" in done.stderr
+    assert "a sentence: resembles nothing" in done.stderr
+    done = cxrtext("search", "left effusion", "--index", index_folder)
+    assert "resembles" not in done.stderr
+
+
+def test_a_checkpoint_that_does_not_know_learns_it_from_its_data(
+    cxrtext: Command, checkpoint: Path, data_folder: Path, blank: Path, tmp_path: Path
+) -> None:
+    old = Path(shutil.copytree(checkpoint, tmp_path / "old"))
+    (old / FAMILIAR).unlink()
+    done = cxrtext("classify", blank, "--model", old)
+    assert "not known" in done.stdout
+    assert "unlike those" not in done.stderr
+    done = cxrtext("evaluate", old, "--data", data_folder, "--keep-reference", "--resamples", "0")
+    assert done.returncode == 0, done.stderr
+    assert str(old / FAMILIAR) in done.stdout
+    assert "is unlike those" in cxrtext("classify", blank, "--model", old).stderr
+    spoilt = bytearray((old / FAMILIAR).read_bytes())
+    spoilt[-1] ^= 1
+    (old / FAMILIAR).write_bytes(bytes(spoilt))
+    done = cxrtext("classify", blank, "--model", old)
+    assert done.returncode != 0
+    assert "its digest differs); make it again with" in done.stderr
+    done = cxrtext("check-files", old)
+    assert done.returncode == 1
+    assert FAMILIAR in done.stdout + done.stderr
+    assert cxrtext("evaluate", old, "--data", data_folder, "--keep-reference").returncode == 0
+    assert "is unlike those" in cxrtext("classify", blank, "--model", old).stderr
