@@ -180,6 +180,26 @@ def checkpoint(run_folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def judged_checkpoint(checkpoint: Path, once: Once) -> Path:
+    """The checkpoint with verdicts, calibrated on enough images; read-only by convention."""
+    from cxrtext.evaluation.cohort import Embedder
+    from cxrtext.evaluation.data import read_data_folder
+    from cxrtext.evaluation.verdicts.fit import fit_verdicts
+    from cxrtext.evaluation.verdicts.kept import save_verdicts
+    from cxrtext.models import load_model
+    from cxrtext.records import Rejects
+
+    def make(folder: Path) -> None:
+        made = Path(shutil.copytree(checkpoint, folder / "checkpoint"))
+        data = read_data_folder(write_data(folder / "set", 120))
+        cohort = Embedder(load_model(made), None, Rejects(), 120).cohort(data.records)
+        reports = {one.study_id: [one.sentence] for one in data.sentences or ()}
+        save_verdicts(made, fit_verdicts(load_model(made), cohort, reports, reports, "set"))
+
+    return once("judged", make) / "checkpoint"
+
+
+@pytest.fixture(scope="session")
 def index_folder(data_folder: Path, checkpoint: Path, once: Once) -> Path:
     """An index of the data folder; read-only by convention."""
     from cxrtext.index import build_index

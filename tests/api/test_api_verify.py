@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from cxrtext.index import open_index
 from cxrtext.language import score_sentences_detailed
-from cxrtext.models import ImageTextModel
+from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.masked_lm import load_masked_language_model
 from cxrtext.objectives import class_probability
 from cxrtext.service import Service
@@ -45,6 +45,24 @@ def test_every_sentence_of_a_report(client: TestClient, service: Service) -> Non
         # A checkpoint without calibrated verdicts marks nothing.
         assert (one["verdict"], one["basis"]) == ("not judged", None)
         assert "--calibrate" in one["reason"]
+
+
+def test_what_verdicts_rest_on(judged_checkpoint: Path, png: bytes, serve: Any) -> None:
+    with serve(Service(load_model(judged_checkpoint))) as judging:
+        data = {"report": "Pleural effusion. Possible pneumothorax."}
+        response = judging.post("/v1/verify", files={"image": png}, data=data)
+    assert response.status_code == 200, response.text
+    effusion, possible = response.json()["sentences"]
+    assert effusion["verdict"] in ("supported", "weak", "unsupported")
+    assert effusion["reason"] is None
+    basis = effusion["basis"]
+    assert (basis["finding"], basis["test"]) == ("effusion", "presence")
+    assert basis["auc"] >= 0.75
+    assert min(basis["true_images"], basis["false_images"]) >= 19
+    assert basis["unsupported_below"] is not None
+    assert 0 <= basis["true_unsupported"] <= 0.2
+    assert (possible["verdict"], possible["basis"]) == ("not judged", None)
+    assert "uncertain" in possible["reason"]
 
 
 def test_places_and_scores_are_those_of_grounding(client: TestClient) -> None:

@@ -58,6 +58,36 @@ def test_files(
     assert "Left pleural effusion." in out.read_text()
 
 
+def test_what_verdicts_rest_on(
+    cxrtext: Command, report: Path, judged_checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.csv"
+    report.write_text("Pleural effusion. Left effusion.")
+    asked = ("verify", data_folder / "images/s00.png", report, "--model", judged_checkpoint)
+    done = cxrtext(*asked, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "unsupported: effusion: evidence " in done.stdout
+    with out.open(newline="") as handle:
+        effusion, _ = csv.DictReader(handle)
+    assert (effusion["verdict"], effusion["finding"]) == ("unsupported", "effusion")
+    assert float(effusion["evidence"]) < float(effusion["unsupported_below"])
+    basis = json.loads(cxrtext(*asked, "--json").stdout)["sentences"][0]["basis"]
+    assert basis["true_images"] == 40
+
+
+def test_reports_alone_are_enough(
+    cxrtext: Command, checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(checkpoint, tmp_path / "checkpoint")
+    data = shutil.copytree(data_folder, tmp_path / "data")
+    (data / "labels.csv").unlink()
+    made = cxrtext("evaluate", folder, "--data", data, "--resamples", "0", "--calibrate")
+    assert made.returncode == 0, made.stderr
+    assert (folder / "verdicts.json").exists()
+    assert not (folder / "calibration.json").exists()
+    assert "left out: " in made.stdout
+
+
 def test_an_index_knows_its_model(
     cxrtext: Command, report: Path, index_folder: Path, data_folder: Path
 ) -> None:
@@ -122,6 +152,10 @@ def test_calibrated_probabilities(
     )
     assert made.returncode == 0, made.stderr
     assert str(folder / "calibration.json") in made.stdout
+    assert str(folder / "verdicts.json") in made.stdout
+    assert "no finding judged by 8 validation images" in made.stderr  # too few
+    judged = cxrtext("verify", image, "-", "--model", folder, text=REPORT.encode())
+    assert "not judged (1): effusion" in judged.stdout or "names no finding" in judged.stdout
     after = json.loads(cxrtext(*asked).stdout)[0]["Pneumothorax"]
     assert after != before
 

@@ -1,4 +1,5 @@
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 import torch
 
 from cxrtext.errors import CheckpointError, DataError, InputError
+from cxrtext.evaluation.verdicts.judge import ORDER, POOLED, UNLIKE
 from cxrtext.index.features.scoring import pooled
+from cxrtext.models.familiar import Unlike
 from cxrtext.models.reference import REFERENCE, load_reference, save_reference
 from cxrtext.pausing import finish
 from cxrtext.service import EmbeddedImage, Service, load_service
@@ -215,3 +218,61 @@ def test_an_archive_wants_reports_and_a_reference(
     shutil.copy(data_folder / "manifest.csv", tmp_path / "set")
     with pytest.raises(DataError, match=r"no reports\.csv"):
         least_supported(service, tmp_path / "set")
+
+
+@pytest.fixture(scope="module")
+def judging(judged_checkpoint: Path) -> Iterator[Service]:
+    loaded = load_service(judged_checkpoint)
+    yield loaded
+    loaded.close()
+
+
+def test_calibrated_verdicts(judging: Service, data_folder: Path) -> None:
+    counts: Counter[tuple[bool, str, str]] = Counter()
+    for number in range(48):
+        image = judging.embed_file(data_folder / f"images/s{number:02d}.png")
+        for one in judging.verify(image, "Pleural effusion. The lungs are clear.").sentences:
+            counts[number % 3 == 1, one.sentence.split()[0], one.verdict] += 1
+    assert counts[True, "Pleural", "supported"] >= 8
+    assert counts[True, "Pleural", "unsupported"] <= 2
+    assert counts[False, "Pleural", "supported"] <= 3
+    assert counts[False, "Pleural", "unsupported"] >= 8
+    assert counts[True, "The", "supported"] <= 2
+
+
+def test_what_a_verdict_rests_on_and_why_there_is_none(judging: Service, data_folder: Path) -> None:
+    image = judging.embed_file(data_folder / "images/s01.png")
+    report = "Pleural effusion. Left effusion. Possible pneumothorax. Scoliosis."
+    effusion, left, possible, scoliosis = judging.verify(image, report).sentences
+    basis = effusion.judgment.basis
+    assert basis is not None
+    assert (basis.finding, basis.test) == ("effusion", "presence")
+    # No other side was ever seen.
+    assert left.judgment.reason == "the side of effusion: no sentences to tell it by"
+    assert (possible.verdict, scoliosis.verdict) == ("not judged", "not judged")
+    assert "wording" in (possible.judgment.reason or "")
+    assert "names no finding" in (scoliosis.judgment.reason or "")
+    page = verification_page(
+        judging.verify(image, report), report, judging.read_file(data_folder / "images/s01.png")
+    )
+    assert "its wording is uncertain" in page
+    assert f"AUC {basis.auc:.2f}" in page
+
+
+def test_nothing_is_judged_of_an_image_that_is_unlike_or_pooled(
+    judging: Service, data_folder: Path
+) -> None:
+    image = judging.embed_file(data_folder / "images/s01.png")
+    (one,) = judging.verify(replace(image, unlike=Unlike(2.0, 1.0)), "Effusion.").sentences
+    assert (one.verdict, one.judgment.reason) == ("not judged", UNLIKE)
+    small = replace(image, regions=pooled(image.regions[None], 2)[0])
+    (one,) = judging.verify(small, "Effusion.").sentences
+    assert (one.verdict, one.judgment.reason) == ("not judged", POOLED)
+
+
+def test_the_unsupported_come_first(judging: Service, data_folder: Path) -> None:
+    found, total = least_supported(judging, data_folder)
+    assert total == 48
+    order = [ORDER.index(one.found.verdict) for one in found]
+    assert order == sorted(order)
+    assert found[0].rank <= found[-1].rank

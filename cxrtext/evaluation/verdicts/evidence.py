@@ -25,7 +25,6 @@ Embed = Callable[[Sequence[str]], Tensor]
 
 MOST_SENTENCES = 64
 """Distinct sentences whose vectors are averaged."""
-FEWEST_SENTENCES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class Contrast:
     """What a finding is asked for by: unit vectors [D].
 
     Sentences that affirm it and that rule it out; that affirm it on the left and on the right,
-    None where there are too few.
+    None where none name one of them.
     """
 
     there: Tensor
@@ -45,10 +44,10 @@ class Contrast:
 def contrasts_of(
     embed: Embed, studies: Iterable[Iterable[str]], vocabulary: Vocabulary
 ) -> dict[str, Contrast]:
-    """The contrast of each finding that the sentences of reports both affirm and rule out.
+    """The contrast of each finding that sentences of reports affirm alone.
 
-    Sentences that speak of one finding alone are used, and of those always the same ones.  Where
-    none rules a finding out ("sternotomy"), all sentences that do not affirm it stand for those.
+    Where none rules it out ("sternotomy"), those that affirm other findings stand for them.  Which
+    sentences are used depends on no order.
 
     Args:
         embed: Turns S sentences into unit vectors [S, D].
@@ -57,7 +56,7 @@ def contrasts_of(
     for sentence in {sentence for sentences in studies for sentence in sentences}:
         for kind in _kinds(vocabulary.assertions(sentence)):
             by[kind].add(sentence)
-    chosen = {kind: _chosen(some) for kind, some in by.items() if len(some) >= FEWEST_SENTENCES}
+    chosen = {kind: _chosen(some) for kind, some in by.items()}
     distinct = sorted({sentence for some in chosen.values() for sentence in some})
     if not distinct:
         return {}
@@ -67,10 +66,10 @@ def contrasts_of(
     for name in dict.fromkeys(vocabulary.forms.values()):
         if (name, "there") not in means:
             continue
-        others = (m for (one, kind), m in means.items() if one != name and kind == "there")
-        absent = means.get((name, "absent"))
-        if absent is None:
-            absent = _mean(others)
+        others = [m for (one, kind), m in means.items() if one != name and kind == "there"]
+        if (name, "absent") not in means and not others:
+            continue
+        absent = means[name, "absent"] if (name, "absent") in means else _mean(others)
         left, right = (means.get((name, side)) for side in ("left", "right"))
         sided = left is not None and right is not None
         found[name] = Contrast(

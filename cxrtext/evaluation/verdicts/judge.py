@@ -197,7 +197,8 @@ def judge_assertions(
 ) -> Judgment:
     """The verdict on what a sentence says, at least one assertion.
 
-    One that it only implies need not be judged for the sentence to be supported.
+    Where one that it only implies is not judged, the rest can be unsupported or weak, but not
+    supported.
     """
     k = sum(_tests_of(one, findings.get(one.finding)) for one in said)
     every = [_part(one, evidence, findings.get(one.finding), k) for one in said]
@@ -206,6 +207,8 @@ def judge_assertions(
     # Where a part is not judged the rest can only speak against the sentence.
     verdict = next(one for one in _STRONGEST if one in verdicts)
     parts.sort(key=lambda part: part.verdict != verdict)
+    if verdict == "supported" and len(parts) < len(every):
+        verdict = "weak"
     return Judgment(verdict, parts[0].reason if verdict == "not judged" else None, tuple(parts))
 
 

@@ -1,0 +1,262 @@
+"""Verdicts on sentences: thresholds, what they make of evidence, and the file that keeps them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cxrtext.errors import CheckpointError
+from cxrtext.evaluation.verdicts.evidence import contrasts_of
+from cxrtext.evaluation.verdicts.fit import (
+    Values,
+    lower_quantiles,
+    tails_of,
+    upper_quantiles,
+)
+from cxrtext.evaluation.verdicts.judge import Evidence, Judge, judge_assertions
+from cxrtext.evaluation.verdicts.kept import (
+    VERDICTS,
+    FindingVerdicts,
+    KeptVerdicts,
+    Tails,
+    save_verdicts,
+    verdicts_beside,
+)
+from cxrtext.files import SEAL, write_sealed
+from cxrtext.models import load_model
+from cxrtext.text.assertions import Assertion, Vocabulary
+
+
+def values(*numbers: float) -> Values:
+    return Values(np.asarray(numbers), np.arange(len(numbers)) % 5)
+
+
+def test_quantiles_by_hand() -> None:
+    nineteen, thirty_nine = np.arange(19.0), np.arange(39.0)
+    assert lower_quantiles(nineteen[:18], 1) == (None,)
+    assert lower_quantiles(nineteen, 2) == (0.0, None)
+    assert lower_quantiles(thirty_nine, 3) == (1.0, 0.0, None)
+    assert upper_quantiles(thirty_nine, 3) == (37.0, 38.0, None)
+    assert lower_quantiles(np.empty(0), 1) == (None,)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_new_value_is_seldom_beyond_them(parts: int) -> None:
+    rng = np.random.default_rng(0)
+    beyond = 0
+    for _ in range(4000):
+        *others, new = rng.standard_normal(46)
+        threshold = lower_quantiles(np.asarray(others), parts)[-1]
+        assert threshold is not None
+        beyond += new < threshold
+    expected = np.floor(0.05 / parts * 46) / 46
+    assert beyond / 4000 == pytest.approx(expected, abs=0.012)
+    assert expected <= 0.05 / parts
+
+
+def test_the_tails_of_a_good_finding() -> None:
+    rng = np.random.default_rng(1)
+    there, absent = rng.normal(2, 1, 200), rng.normal(-2, 1, 200)
+    found = tails_of(values(*there), values(*absent))
+    assert found.reason is None
+    assert (found.with_images, found.without_images) == (200, 200)
+    assert found.below[0] == pytest.approx(np.quantile(there, 0.05), abs=0.1)
+    assert found.above[0] == pytest.approx(np.quantile(absent, 0.95), abs=0.1)
+    for rate in (found.with_below, found.without_above):
+        assert rate == pytest.approx(0.05, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("there", "absent", "why"),
+    [
+        (np.arange(18) + 9.0, np.arange(40), "18 validation images with it and 40 without it"),
+        (np.arange(40) + 9.0, np.arange(18), "at least 19 of each"),
+        (np.arange(40) + 5.0, np.arange(40), "AUC on validation images is 0.62; at least 0.75"),
+        (np.arange(40) - 30.0, np.arange(40), "inverted: its AUC on validation images is 0.03"),
+        (np.empty(0), np.empty(0), "0 validation images with it"),
+    ],
+)
+def test_what_may_not_be_judged(there: Any, absent: Any, why: str) -> None:
+    assert why in (tails_of(values(*there), values(*absent)).reason or "")
+
+
+GOOD = Tails(
+    with_images=40, without_images=60, auc=0.9, below=(-1.0, -2.0), above=(1.0, 2.0),
+    with_below=0.05, without_above=0.03,
+)  # fmt: skip
+SIDED = Tails(
+    with_images=40, without_images=40, auc=0.95, below=(-1.0, -2.0), above=(1.0, 2.0),
+    with_below=0.05, without_above=0.05,
+)  # fmt: skip
+CLEAR = GOOD.model_copy(update={"below": (1.0, 1.0), "above": (-1.0, -1.0)})
+INVERTED = GOOD.model_copy(update={"auc": 0.2, "reason": "inverted: its AUC is 0.20"})
+FINDINGS = {
+    "effusion": FindingVerdicts(presence=GOOD, side=SIDED),
+    "edema": FindingVerdicts(presence=GOOD),
+    "mass": FindingVerdicts(presence=CLEAR),
+    "nodule": FindingVerdicts(presence=INVERTED),
+    "line": FindingVerdicts(presence=GOOD, side=INVERTED),
+}
+VOCABULARY = Vocabulary({name: name for name in FINDINGS}, frozenset(), {"heart": ("edema",)})
+
+
+def judged(sentence: str, presence: float, left: float = 0.0) -> str:
+    said = VOCABULARY.assertions(sentence)
+    names = dict.fromkeys(FINDINGS, presence)
+    return judge_assertions(said, Evidence(names, dict.fromkeys(FINDINGS, left)), FINDINGS).verdict
+
+
+@pytest.mark.parametrize(
+    ("sentence", "presence", "left", "verdict"),
+    [
+        ("Edema.", 1.1, 0, "supported"),
+        ("Edema.", 0, 0, "weak"),
+        ("Edema.", -1.1, 0, "unsupported"),
+        ("No edema.", -1.1, 0, "supported"),
+        ("No edema.", 1.1, 0, "unsupported"),
+        ("The heart is normal.", 1.1, 0, "unsupported"),
+        ("Mass.", 0, 0, "weak"),  # in both tails: unlike either
+        ("Mass.", -1.1, 0, "unsupported"),
+        # Two chances of an error: the far tail begins at half of the rate.
+        ("No edema or effusion.", 1.1, 0, "weak"),
+        ("No edema or effusion.", 2.1, 0, "unsupported"),
+        ("No edema or effusion.", -1.1, 0, "supported"),
+        ("No edema, effusion or mass.", 9, 0, "weak"),  # too few images for three
+        ("Left effusion.", 1.1, 1.1, "supported"),
+        ("Left effusion.", 1.1, 0, "weak"),
+        ("Left effusion.", 1.1, -2.1, "unsupported"),
+        ("Right effusion.", 1.1, -1.1, "supported"),
+        ("Right effusion.", -2.1, -1.1, "unsupported"),
+        ("Left line.", 1.1, 5, "not judged"),  # its side cannot be told
+        ("Left line.", -2.1, 5, "unsupported"),
+        ("No left effusion.", 2.1, -2, "weak"),  # there, but on the right
+        ("No left effusion.", 2.1, 2, "unsupported"),
+        ("No left effusion.", -1.1, 2, "supported"),
+        ("No large effusion.", 9, 0, "weak"),  # there may be a small one
+        ("No large effusion.", -1.1, 0, "supported"),
+        ("Edema and nodule.", 1.1, 0, "not judged"),
+        ("Edema and nodule.", -1.1, 0, "unsupported"),
+    ],
+)
+def test_verdicts(sentence: str, presence: float, left: float, verdict: str) -> None:
+    assert judged(sentence, presence, left) == verdict
+
+
+@pytest.mark.parametrize("evidence", [-100.0, 0.0, 100.0])
+@pytest.mark.parametrize("sentence", ["Nodule.", "No nodule.", "Left nodule."])
+def test_an_inverted_finding_never_marks(sentence: str, evidence: float) -> None:
+    assert judged(sentence, evidence, evidence) == "not judged"
+
+
+def test_what_is_only_implied_need_not_be_judged_but_is_not_supported_either() -> None:
+    said = [Assertion("edema", False, implied=True), Assertion("nodule", False, implied=True)]
+    for evidence, verdict in ((1.1, "unsupported"), (0.0, "weak"), (-1.1, "weak")):
+        names = dict.fromkeys(FINDINGS, evidence)
+        assert judge_assertions(said, Evidence(names, {}), FINDINGS).verdict == verdict
+
+
+def test_what_a_verdict_rests_on() -> None:
+    said = VOCABULARY.assertions("No edema.")
+    found = judge_assertions(said, Evidence({"edema": 1.5}, {}), FINDINGS)
+    basis = found.basis
+    assert basis is not None
+    assert (basis.finding, basis.test, basis.auc) == ("no edema", "presence", 0.9)
+    assert (basis.evidence, basis.unsupported_below, basis.supported_above) == (-1.5, -1.0, 1.0)
+    # Of images without edema, of which it is true, 3 % have as much evidence of it.
+    assert (basis.true_unsupported, basis.true_images) == (0.03, 60)
+    assert (basis.false_supported, basis.false_images) == (0.05, 40)
+    assert "unsupported below -1.00" in str(basis)
+    worse = judge_assertions(said, Evidence({"edema": 2.5}, {}), FINDINGS)
+    assert worse.rank < found.rank
+
+
+KEPT = KeptVerdicts(
+    fingerprint="f" * 64, data="data", images=100, patients=90, names="0" * 64, regions=16,
+    findings=FINDINGS, forms={"edema": "edema", "nodule": "nodule"},
+)  # fmt: skip
+
+
+def test_reasons_why_a_sentence_is_not_judged() -> None:
+    nothing = Evidence({}, {})
+    assert "--calibrate" in (Judge(None).judge("Edema.", None).reason or "")
+    judge = Judge(KEPT)
+    for sentence, why in (
+        ("Possible edema.", "wording is uncertain"),
+        ("Old fracture.", "names no finding"),
+        ("Nodule.", "nodule: inverted"),
+    ):
+        found = judge.judge(sentence, nothing)
+        assert found.verdict == "not judged"
+        assert why in (found.reason or "")
+    assert judge.judge("Edema.", None, without="it is unlike").reason == "it is unlike"
+
+
+def _spoiled(key: str, value: object) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda good: {**good, key: value}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda _: {},
+        _spoiled("version", 2),
+        _spoiled("findings", {"edema": {}}),
+        _spoiled("images", -1),
+        _spoiled("fingerprint", "0" * 64),
+        _spoiled("other", 1),
+    ],
+)
+def test_a_damaged_file_is_refused_in_one_line(
+    checkpoint: Path, tmp_path: Path, spoil: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    model = load_model(checkpoint)
+    kept = KEPT.model_copy(update={"fingerprint": model.fingerprint})
+    path = save_verdicts(tmp_path, kept)
+    model.folder = tmp_path
+    assert verdicts_beside(model) == kept
+    good = json.loads(path.read_text())
+    spoiled = spoil({key: value for key, value in good.items() if key != SEAL})
+    path.write_text(json.dumps({**good, **spoiled, SEAL: "0" * 64}))
+    for _ in range(2):  # the second time under a seal
+        with pytest.raises(CheckpointError, match="--calibrate") as refused:
+            verdicts_beside(model)
+        assert "\n" not in str(refused.value)
+        write_sealed(path, spoiled)
+
+
+def test_no_file_is_no_verdicts(checkpoint: Path) -> None:
+    assert not (checkpoint / VERDICTS).exists()
+    assert verdicts_beside(load_model(checkpoint)) is None
+
+
+def test_calibrated_on_images(judged_checkpoint: Path) -> None:
+    model = load_model(judged_checkpoint)
+    kept = verdicts_beside(model)
+    assert kept is not None
+    assert (kept.images, kept.patients, kept.regions, kept.data) == (120, 120, 16, "set")
+    assert set(kept.findings) == {"effusion", "pneumothorax"}
+    effusion = kept.findings["effusion"]
+    assert effusion.without == "ruled out"  # by "The lungs are clear."
+    assert (effusion.presence.with_images, effusion.presence.without_images) == (40, 40)
+    assert effusion.presence.reason is None
+    assert len(effusion.there) == len(effusion.left or effusion.there) == model.spec.dimension
+    assert effusion.side is None  # nothing but left ones
+    measured = kept.measured["affirmed"]
+    assert measured.true_sentences == 80
+    assert measured.true_unsupported <= 0.1 * measured.true_sentences
+    assert measured.false_supported <= 0.1 * measured.false_sentences
+
+
+def test_sentences_are_chosen_by_no_order(checkpoint: Path) -> None:
+    model = load_model(checkpoint)
+    vocabulary = Vocabulary({"effusion": "effusion"})
+    studies = [[f"{word} effusion."] for word in ("Left", "Small left", "Large", "Tiny")]
+    studies += [["No effusion."], ["No pleural effusion."]]
+    one = contrasts_of(model.embed_sentences, studies, vocabulary)
+    other = contrasts_of(model.embed_sentences, studies[::-1], vocabulary)
+    assert (one["effusion"].there == other["effusion"].there).all()
+    assert one["effusion"].left is None
+    assert contrasts_of(model.embed_sentences, [], vocabulary) == {}
