@@ -95,7 +95,7 @@ $(DEMO)/data/sentences.csv: $(DEMO)/language-model/model.safetensors
 $(DEMO)/encoder/encoder.safetensors: $(DEMO)/data/manifest.csv
 	@mkdir -p $(DEMO)/encoder
 	@$(ONE) $(CXRTEXT) pretrain-image $(DEMO)/data/manifest.csv --out $(DEMO)/encoder --image resnet-narrow \
-	    --resize 128 --crop 112 --sides --cache $(CACHE) \
+	    --resize 128 --crop 112 --cache $(CACHE) \
 	    $$(test -d $(DEMO)/encoder/state && echo --resume) > $(DEMO)/encoder.log 2>&1 \
 	    || { tail -3 $(DEMO)/encoder.log >&2; exit 1; }
 	@touch $@
