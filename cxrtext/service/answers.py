@@ -134,6 +134,19 @@ def ground_grid(
     return Grounding(score, grid, geometry, (x + w / 2, y + h / 2), cut, boxes)
 
 
+def on_scale(
+    found: Grounding, scale: tuple[float, float] | None, *, threshold: float | None = None
+) -> Grounding:
+    """A grounding with the scale of its sentence.
+
+    Unless a threshold was asked for, a region counts for the boxes from where color begins, so that
+    there is no box where nothing stands out.
+    """
+    if scale is not None and threshold is None:
+        found = ground_grid(found.grid, found.score, found.geometry, scale[0])
+    return replace(found, scale=scale)
+
+
 def _box(
     cells: list[tuple[int, int]], shape: tuple[int, ...], geometry: Geometry
 ) -> tuple[float, float, float, float]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cxrtext.models.similarity import region_scores
 from cxrtext.pausing import Pausing
+from cxrtext.service.answers import on_scale
 from cxrtext.service.cache import Remembered
 from cxrtext.service.verify.reference import References, ReferenceScores, at_side
 from cxrtext.service.verify.verify import SupportedSentence, Verification
@@ -35,10 +36,12 @@ class HeatScales:
         self._made: tuple[ReferenceScores | None, Remembered[tuple[int, str], Scale]]
         self._made = None, Remembered(size)
 
-    def put(self, found: Verification, texts: Tensor) -> Pausing[Verification]:
+    def put(
+        self, found: Verification, texts: Tensor, threshold: float | None = None
+    ) -> Pausing[Verification]:
         """A verification whose groundings have the scale of their sentence; with pauses.
 
-        ``texts`` [S, D] are the embeddings of its sentences.
+        ``texts`` [S, D] are the embeddings of its sentences; ``threshold`` is the one asked for.
         """
         shown: list[SupportedSentence] = []
         for start in range(0, len(found.sentences), SENTENCES_AT_ONCE):
@@ -46,7 +49,7 @@ class HeatScales:
             own = texts[start : start + SENTENCES_AT_ONCE]
             scales = self.of([one.sentence for one in some], own, len(some[0].grounding.grid))
             shown += [
-                replace(one, grounding=replace(one.grounding, scale=scale))
+                replace(one, grounding=on_scale(one.grounding, scale, threshold=threshold))
                 for one, scale in zip(some, scales, strict=True)
             ]
             yield

@@ -5,7 +5,6 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -47,6 +46,7 @@ from cxrtext.service.answers import (
     Square,
     calibrated,
     ground_grid,
+    on_scale,
 )
 from cxrtext.service.cache import TextMemory, prompt_vectors
 from cxrtext.service.heat import HeatScales
@@ -365,8 +365,9 @@ class Service:
         """Where an image supports a sentence (InputError).
 
         Args:
-            threshold: From which score on a region counts for the boxes; by default halfway
-                between the mean and the maximum.
+            threshold: From which score on a region counts for the boxes; by default from where the
+                sentence's heatmaps begin, or, without reference images, halfway between the mean
+                and the maximum.
         """
         check_sentence(sentence)
         text = self.embed_sentences([sentence])
@@ -377,9 +378,8 @@ class Service:
         side = round(len(grid) ** 0.5)
         geometry = Geometry(image.height, image.width, self.model.spec.preprocessing)
         (scale,) = self._scales.of([sentence], text, side)
-        return replace(
-            ground_grid(grid.reshape(side, side), score, geometry, threshold), scale=scale
-        )
+        found = ground_grid(grid.reshape(side, side), score, geometry, threshold)
+        return on_scale(found, scale, threshold=threshold)
 
     def verify(
         self, image: EmbeddedImage, report: str, threshold: float | None = None
@@ -410,7 +410,7 @@ class Service:
         found = yield from verify_sentences(
             self.model, texts, image, reference, sentences, self._judge, threshold
         )
-        return (yield from self._scales.put(found, texts))
+        return (yield from self._scales.put(found, texts, threshold))
 
     @property
     def verdicts(self) -> KeptVerdicts | None:

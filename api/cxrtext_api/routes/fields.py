@@ -61,7 +61,8 @@ Threshold = Annotated[
     Le(1),
     DECIMAL,
     Form(
-        description="From this score on a region counts for the boxes; by default halfway between "
+        description="From this score on a region counts for the boxes; by default the lower of the "
+        "sentence's limits, or, without reference images, halfway between "
         "the mean and the maximum."
     ),
 ]

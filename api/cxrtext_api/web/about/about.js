@@ -77,6 +77,8 @@ function modelCard(model) {
     ["Dimension", whole(model.dimension)], ["Scale γ²", score(model.gamma_sq, 2)],
     ["Reads", `${model.crop} × ${model.crop} of ${model.resize} pixels`],
     ["Findings", Object.keys(model.prompts).join(", ")],
+    ["Tells unlike images", model.knows_images ? "yes" : "no; its training data are not noted"],
+    ["Tells unlike sentences", model.knows_sentences ? "yes" : "no; its training data are not noted"],
   ]));
 }
 
