@@ -379,7 +379,7 @@ Limits = Annotated[
     tuple[Score, Score] | None,
     Field(
         description="Region scores between which the sentence's heatmaps shade: what the best "
-        "region of 60 % and of 99 % of the reference images stays below; null without them."
+        "region of 75 % and of 99 % of the reference images stays below; null without them."
     ),
 ]
 StandsOut = Annotated[

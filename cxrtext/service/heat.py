@@ -14,7 +14,7 @@ from cxrtext.service.cache import Remembered
 from cxrtext.service.verify.reference import References, ReferenceScores, at_side
 from cxrtext.service.verify.verify import SupportedSentence, Verification
 
-COLD, HOT = 60.0, 99.0
+COLD, HOT = 75.0, 99.0
 """Percentiles of the reference images' best region: where color begins, and where it is full."""
 
 LEAST_SPAN = 0.1

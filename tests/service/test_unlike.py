@@ -93,7 +93,7 @@ def test_nonsense_is_flagged_and_queries_are_not(service: Service) -> None:
 
 
 def test_the_scale_of_a_heatmap_is_that_of_the_reference(service: Service) -> None:
-    """From the 60th to the 99th percentile of the reference images' best regions."""
+    """From the 75th to the 99th percentile of the reference images' best regions."""
     sentence = "Left pleural effusion."
     image = service.embedded("images/s01.png")
     found = service.ground(image, sentence)
@@ -112,11 +112,11 @@ def test_the_scale_of_a_heatmap_is_that_of_the_reference(service: Service) -> No
 
 
 def test_in_most_reference_images_nothing_stands_out(service: Service) -> None:
-    """In the validation images, which are the reference, in two of five by definition."""
+    """In the validation images, which are the reference, in one of four by definition."""
     own = [f"images/s{i:02d}.png" for i in range(48) if i % 12 in (5, 6)]
     shown = [service.ground(service.embedded(i), "Left pleural effusion.") for i in own]
     assert len(own) == 8
-    assert sum(bool(found.stands_out) for found in shown) in (2, 3, 4)
+    assert sum(bool(found.stands_out) for found in shown) in (1, 2, 3)
 
 
 def test_without_a_reference_the_image_is_its_own_scale(

@@ -67,7 +67,9 @@ def ground(
     say_unlike(str(image), embedded.unlike, UNLIKE_IMAGE)
     say_unlike("the sentence", far, UNLIKE_SENTENCE)
     if found.stands_out is False:
-        typer.echo("nothing stands out: most reference images have a better region for this")
+        typer.echo(
+            "nothing stands out: its best region fits no better than that of most reference images"
+        )
     x, y = found.peak
     typer.echo(f"score {found.score:.4f}, peak at x {x:.0f}, y {y:.0f} of the original")
     for box in found.boxes:

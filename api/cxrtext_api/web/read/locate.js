@@ -27,7 +27,7 @@ function thresholdSlider(sentence, found, secret) {
 }
 
 const about = (found) => `Similarity from −1 to 1 · ` + (found.stands_out === false
-  ? "nothing stands out: most other images have a region that fits as well"
+  ? "nothing stands out: its best region fits no better than that of most other images"
   : `${plural(found.boxes.length, "region")} · best at ` +
     `${Math.round(found.peak[0])}, ${Math.round(found.peak[1])} px`);
 

@@ -4,8 +4,8 @@ import { paintLegend, range } from "../lib/colormap.js";
 import { byId, element, score } from "../lib/dom.js";
 import * as session from "../lib/session.js";
 
-const NOTHING = "Six in ten reference images have a region that fits this sentence at least as well.";
-const FIXED = "The same scale for every image: from what the best region of 60 % of the reference " +
+const NOTHING = "Its best region fits this sentence no better than that of three in four reference images.";
+const FIXED = "The same scale for every image: from what the best region of 75 % of the reference " +
   "images stays below to what that of 99 % does.";
 const OWN = "A scale of this image alone: there are no reference images, so its best region is " +
   "always bright.";
