@@ -94,8 +94,8 @@ class Vocabulary:
         forms: The finding of each form of its word.
         modifiers: Findings that rarely stand alone in a sentence ("interstitial edema"): beside
             another they say nothing of their own.
-        excludes: The findings that a statement rules out, by a word that it denies, or that it
-            holds while it affirms nothing.
+        excludes: The other findings that a statement rules out, by a word that it denies, or that
+            it holds while it affirms nothing.
     """
 
     forms: Mapping[str, str]
@@ -206,19 +206,30 @@ def learn_vocabulary(studies: Sequence[Sequence[str]]) -> Vocabulary:
 
 
 def _joined(studies: Sequence[Sequence[str]], vocabulary: Vocabulary) -> dict[str, str]:
-    """Forms and their findings, where findings that a denial of each other rules out are one."""
+    """Forms and their findings, where those that a denial of the other rules out are one.
+
+    Unless another pair among them is affirmed and denied together: "no opacity" rules a nodule
+    out, but where there is no nodule there may well be an opacity.
+    """
 
     def denied(sentence: str) -> set[str]:
         return vocabulary._findings(statements_of(sentence) & words_of(sentence).denied)
 
-    out = _ruled_out(studies, vocabulary, denied, LEAST_EXPECTED / 2)
-    order = {name: place for place, name in enumerate(dict.fromkeys(vocabulary.forms.values()))}
-    first = {name: name for name in order}
-    for one, others in out.items():
-        same = {first[name] for name in (one, *others)}
-        head = min(same, key=order.__getitem__)
-        first = {name: head if of in same else of for name, of in first.items()}
-    return {form: first[name] for form, name in vocabulary.forms.items()}
+    tested = _tested(studies, vocabulary, denied, LEAST_EXPECTED / 2)
+    names = list(dict.fromkeys(vocabulary.forms.values()))
+    groups = {name: [name] for name in names}
+    for one in names:
+        for other in names:
+            both = [(a, b) for a in groups[one] for b in groups[other]]
+            if groups[one] is groups[other] or not (
+                tested.get(one, {}).get(other) or tested.get(other, {}).get(one)
+            ):
+                continue
+            pairs = both + [(b, a) for a, b in both]
+            if all(tested.get(a, {}).get(b, True) for a, b in pairs):
+                groups[one] += groups[other]
+                groups |= dict.fromkeys(groups[other], groups[one])
+    return {form: min(groups[of], key=names.index) for form, of in vocabulary.forms.items()}
 
 
 def learn_exclusions(
@@ -229,34 +240,47 @@ def learn_exclusions(
     A statement rules a finding out where at least :data:`LEAST_EXPECTED` reports would affirm it
     beside the statement by chance, and at most :data:`RULED_OUT` as many do.
     """
-    return _ruled_out(studies, vocabulary, statements_of, LEAST_EXPECTED)
+    tested = _tested(studies, vocabulary, statements_of, LEAST_EXPECTED)
+    found = {one: tuple(of for of, out in some.items() if out) for one, some in tested.items()}
+    return {one: some for one, some in found.items() if some}
 
 
-def _ruled_out(
+def _tested(
     studies: Sequence[Sequence[str]],
     vocabulary: Vocabulary,
     statements: Callable[[str], set[str]],
     least: float,
-) -> dict[str, tuple[str, ...]]:
+) -> dict[str, dict[str, bool]]:
+    """Whether statements rule findings out, by reports that do not deny the finding by its word.
+
+    Only where enough reports would affirm both by chance.  The most affirmed findings come first.
+    Many reports deny an effusion wherever they deny a pneumothorax; the one says nothing of the
+    other.
+    """
     affirmed: Counter[str] = Counter()
+    denied: Counter[str] = Counter()
     stated: Counter[str] = Counter()
-    both: Counter[tuple[str, str]] = Counter()
+    with_affirmed: Counter[tuple[str, str]] = Counter()
+    with_denied: Counter[tuple[str, str]] = Counter()
     for sentences in studies:
-        there = {one for s in sentences for one in vocabulary._findings(words_of(s).affirmed)}
+        words = [words_of(sentence) for sentence in sentences]
+        absent = {one for word in words for one in vocabulary._findings(word.denied)}
+        there = {one for word in words for one in vocabulary._findings(word.affirmed)} - absent
         said = {one for sentence in sentences for one in statements(sentence)}
         affirmed.update(there)
+        denied.update(absent)
         stated.update(said)
-        both.update((statement, one) for statement in said for one in there)
-    found = {}
+        with_affirmed.update((statement, one) for statement in said for one in there)
+        with_denied.update((statement, one) for statement in said for one in absent)
+    order = sorted(affirmed, key=lambda one: (-affirmed[one], one))
+    found: dict[str, dict[str, bool]] = {}
     for statement, times in sorted(stated.items()):
-        out = tuple(
-            one
-            for one, count in sorted(affirmed.items(), key=lambda item: (-item[1], item[0]))
-            if (expected := times * count / len(studies)) >= least
-            and both[statement, one] <= RULED_OUT * expected
-        )
-        if out:
-            found[statement] = out
+        for one in order:
+            share = affirmed[one] / (len(studies) - denied[one])
+            expected = (times - with_denied[statement, one]) * share
+            if expected >= least:
+                out = with_affirmed[statement, one] <= RULED_OUT * expected
+                found.setdefault(statement, {})[one] = out
     return found
 
 

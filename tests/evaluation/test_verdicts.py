@@ -31,7 +31,8 @@ from cxrtext.text.assertions import Assertion, Vocabulary
 
 
 def values(*numbers: float) -> Values:
-    return Values(np.asarray(numbers), np.arange(len(numbers)) % 5)
+    folds = np.arange(len(numbers), dtype=np.float64) % 5
+    return Values(np.asarray(numbers, dtype=np.float64), folds)
 
 
 def test_quantiles_by_hand() -> None:

@@ -71,9 +71,30 @@ def test_a_corpus_tells_what_rules_a_finding_out_and_which_words_are_one() -> No
     assert found.forms["enlarged"] == found.forms["cardiomegaly"]
     heart = found.forms["cardiomegaly"]
     assert found.excludes["size"] == (heart,)
-    assert found.excludes["enlarged"] == (heart,)
     assert heart not in found.excludes.get("pneumothorax", ())
     assert "is" not in found.excludes
+
+
+def test_what_is_denied_together_is_not_one() -> None:
+    studies = [
+        ["No effusion or pneumothorax."],
+        ["No effusion or pneumothorax."],
+        ["No pneumothorax.", "Effusion."],
+        ["No effusion.", "Pneumothorax."],
+    ] * 24
+    found = learn_vocabulary(studies)
+    assert found.forms["effusion"] != found.forms["pneumothorax"]
+    assert found.excludes == {}
+    # "No opacity" rules a nodule out, but not the other way round.
+    studies = [
+        ["No opacity."],
+        ["Nodule."],
+        ["Opacity.", "No nodule."],
+        ["Nodule."],
+    ] * 24
+    found = learn_vocabulary(studies)
+    assert found.forms["opacity"] != found.forms["nodule"]
+    assert found.excludes["opacity"] == ("nodule",)
 
 
 def test_few_reports_prove_nothing() -> None:
