@@ -54,7 +54,7 @@ class Examples:
         features: What the locked image encoder makes of them; None where it is run.
         states: What the locked text encoder makes of each of ``tokens``; None where it is run.
         turned: For each sentence, where its turned forms are in ``tokens``, if any: hard negatives,
-            of which each of a batch's sentences gets one at random; None for none.
+            of which one sentence of each image of a batch gets one; None for none.
         relate: What the objective makes of the pairs of a batch, on the CPU.
     """
 
@@ -97,7 +97,7 @@ class Examples:
         drawn = [self.draw(int(i), generator, sentences) for i in examples]
         chosen = [int(own[0]) for own in drawn] + [int(i) for own in drawn for i in own[1:]]
         image_of = [*range(len(drawn)), *(b for b, own in enumerate(drawn) for _ in own[1:])]
-        anchors, turned = self._turned(chosen, generator)
+        anchors, turned = self._turned(chosen, image_of, generator)
         said = chosen + turned
         distinct = sorted({tuple(self.tokens[i]) for i in said}, key=lambda t: (len(t), t))
         place = {pieces: number for number, pieces in enumerate(distinct)}
@@ -119,13 +119,16 @@ class Examples:
         )
 
     def _turned(
-        self, chosen: list[int], generator: np.random.Generator
+        self, chosen: list[int], image_of: list[int], generator: np.random.Generator
     ) -> tuple[list[int], list[int]]:
-        """Which of the chosen sentences have a turned form, and which of its forms is taken."""
+        """One sentence of each image that has a turned form, by row, and which form is taken."""
         if self.turned is None:
             return [], []
         forms = [self.turned[i] for i in chosen]
-        anchors = [row for row, own in enumerate(forms) if len(own)]
+        drawn = {
+            image_of[row]: row for row in generator.permutation(len(chosen)) if len(forms[row])
+        }
+        anchors = sorted(int(row) for row in drawn.values())
         return anchors, [int(generator.choice(forms[row])) for row in anchors]
 
     def _images(self, examples: Rows) -> Tensor:

@@ -64,7 +64,7 @@ def examples() -> Examples:
     )
 
 
-def test_a_batch_has_a_form_of_each_sentence_that_has_one(examples: Examples) -> None:
+def test_a_batch_has_a_form_of_one_sentence_of_each_image(examples: Examples) -> None:
     hard = with_turned_forms(examples, ["mirrored", "denied"], pieces)
     seen: dict[str, set[str]] = {}
     for seed in range(20):
@@ -74,7 +74,8 @@ def test_a_batch_has_a_form_of_each_sentence_that_has_one(examples: Examples) ->
         assert batch.distinct == len({*said})
         assert batch.pairs.turned is not None
         anchors = batch.pairs.turned.tolist()
-        assert anchors == [row for row in range(6) if said[row] in FORMS]
+        assert batch.pairs.image_of[anchors].tolist() in ([0, 2], [2, 0])
+        assert anchors == sorted(anchors)
         for row, form in zip(anchors, said[6:], strict=True):
             seen.setdefault(said[row], set()).add(form)
     assert seen == FORMS
