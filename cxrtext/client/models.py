@@ -283,6 +283,11 @@ class ImageHit(Image):
     labels: dict[str, Probability] = Field(
         default_factory=dict, description="Zero-shot probabilities that the index keeps."
     )
+    unlike: Finite | None = Field(
+        default=None,
+        description="Distance from the images of the training over the limit, as the index keeps "
+        "it: above 1 is flagged; null: not known.",
+    )
 
 
 class Column(Answer):

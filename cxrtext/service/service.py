@@ -504,7 +504,7 @@ class Service:
 
 def embedded_of(part: Index, found: IndexedImage, familiar: Familiar) -> EmbeddedImage:
     """An indexed image as the model sees it, with how unlike the index says that it is."""
-    share = part.catalogue.unlike(found.number)
+    share = part.catalogue.unlike([found.number]).get(found.number)
     limit = None if familiar.images is None else familiar.images.threshold
     unlike = None if share is None or limit is None else Unlike(share * limit, limit)
     return EmbeddedImage(part.regions(found.number), found.height, found.width, unlike)

@@ -22,11 +22,13 @@ def plain(value: Any) -> Any:
 
 
 def hit_row(hit: "ImageHit", *, labels: bool = True) -> dict[str, Any]:
-    """A found image: score, names, the manifest's other columns, and the zero-shot labels."""
+    """A found image: score, names, the manifest's other columns, and what the model says."""
     image = hit.image
     names = (image.image, image.study_id, image.patient_id, image.split)
     row = dict(zip(HIT_COLUMNS, (hit.score, *names), strict=True))
     kept = {f"label.{finding}": p for finding, p in hit.labels.items()} if labels else {}
+    if labels and hit.unlike is not None:
+        kept["model.unlike"] = hit.unlike
     return row | dict(image.metadata) | kept
 
 

@@ -154,6 +154,24 @@ def test_where_nothing_stands_out_there_is_no_color(visit: Any) -> None:
     page.unroute("**/v1/ground")
 
 
+def test_a_found_image_that_is_unlike_is_marked(visit: Any) -> None:
+    page = visit()
+
+    def change(route: Any) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        for hit, unlike in zip(found["images"], (0.9, 1.2, None), strict=False):
+            hit["unlike"] = unlike
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/v1/search", change)
+    page = visit("#/search?query=Left+effusion")
+    page.wait_for_selector("#results .pick >> nth=3")
+    marked = [pick.locator(".card-unlike").count() for pick in page.locator(".pick").all()[:3]]
+    assert marked == [0, 1, 0]
+    page.unroute("**/v1/search")
+
+
 def test_where_the_checkpoint_does_not_say_the_page_says_so(visit: Any, service: Service) -> None:
     known, service.familiar = service.familiar, Familiar()
     try:

@@ -18,6 +18,7 @@ from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
 from cxrtext.service.heat import COLD, HOT, LEAST_SPAN
+from cxrtext.service.tables import csv_table
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +76,12 @@ def test_the_index_knows_it_of_its_images(service: Service, data_folder: Path) -
     assert UNLIKE in [column.name for column in service.columns()]
     found = service.search(service.make_query("Left pleural effusion."), where=f"{UNLIKE} > 1")
     assert found.images < 48
+    (hit,) = service.search(service.make_query(image=service.embedded("images/s05.png")), 1).hits
+    assert hit.image.image == "images/s05.png"
+    share = service.embedded("images/s05.png").unlike
+    assert share is not None
+    assert hit.unlike == pytest.approx(share.share, rel=1e-6)
+    assert csv_table([hit]).splitlines()[0].endswith(UNLIKE)
 
 
 def test_without_the_file_nothing_is_known(

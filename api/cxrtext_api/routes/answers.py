@@ -63,7 +63,12 @@ def detail_of(image: "IndexedImage", report: "Sequence[tuple[str, str]]") -> mod
 def hit_of(hit: "ImageHit") -> models.ImageHit:
     """A found image as an answer."""
     labels = {finding: rounded(p) for finding, p in hit.labels.items()}
-    return models.ImageHit(**_fields(hit.image), score=rounded(hit.score), labels=labels)
+    return models.ImageHit(
+        **_fields(hit.image),
+        score=rounded(hit.score),
+        labels=labels,
+        unlike=None if hit.unlike is None else rounded(hit.unlike),
+    )
 
 
 def unlike_of(found: "Unlike | None") -> models.Unlike | None:

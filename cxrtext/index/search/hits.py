@@ -39,6 +39,8 @@ class ImageHit:
     image: IndexedImage
     score: float  # in [−1, 1]; in [−2, 2] where something was not to be found
     labels: Mapping[str, float] = field(default_factory=dict)  # kept probabilities, by finding
+    # its distance from those that the model was trained on over the limit; None: not kept
+    unlike: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +114,15 @@ def _images(views: Sequence[View], found: Sequence[Ranked]) -> list[IndexedImage
 
 
 def _hits(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) -> list[ImageHit]:
-    """Hits with the labels that their indexes keep."""
-    labels = [
-        view.part.catalogue.labels([image.number for hit, image in kept if hit[1] == which])
-        for which, view in enumerate(views)
+    """Hits with what their indexes keep of them."""
+    numbers = [
+        [image.number for hit, image in kept if hit[1] == which] for which in range(len(views))
     ]
+    parts = [view.part.catalogue for view in views]
+    labels = [part.labels(own) for part, own in zip(parts, numbers, strict=True)]
+    unlike = [part.unlike(own) for part, own in zip(parts, numbers, strict=True)]
     return [
-        ImageHit(image, score, labels[which].get(image.number, {}))
+        ImageHit(image, score, labels[which].get(image.number, {}), unlike[which].get(image.number))
         for (score, which, _), image in kept
     ]
 

@@ -248,13 +248,13 @@ class Catalogue:
             found[number] = {name: value for name, value in pairs if value is not None}
         return found
 
-    def unlike(self, number: int) -> float | None:
-        """How unlike those that the model was trained on an image is, where that is kept."""
+    def unlike(self, numbers: Sequence[int]) -> dict[int, float]:
+        """How unlike those that the model was trained on images are, of those where it is kept."""
         slot = self.columns().get(UNLIKE)
         if slot is None:
-            return None
-        found = list(self._each(f"SELECT c{int(slot)} FROM attributes", [number]))  # noqa: S608
-        return float(found[0][0]) if found and found[0][0] is not None else None
+            return {}
+        rows = self._each(f"SELECT number, c{int(slot)} FROM attributes", numbers)  # noqa: S608
+        return {number: float(value) for number, value in rows if value is not None}
 
     def _each(self, query: str, numbers: Sequence[int]) -> Iterator[tuple[Any, ...]]:
         """The rows of a query for some numbers."""

@@ -54,7 +54,7 @@ function tellCalibration({ calibrated, findings, unlike = null }) {
       ? "Probabilities are calibrated on the validation images."
       : "Each compares a sentence that says so with one that denies it; it is no share of patients.") +
     (custom ? " Prompts were changed on this page." : "") +
-    (unlike ? "" : unlikeness.unknown());
+    (unlike || findings.length === 0 ? "" : unlikeness.unknown());
 }
 
 function showFindings(answer) {

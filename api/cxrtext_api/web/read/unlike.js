@@ -14,10 +14,10 @@ export function take(unlike) {
 }
 
 /** What to say where nothing is known of images. */
-export const unknown = () => (session.current.model?.knows_images
-  ? ""
-  : " Whether this image is like those of the training is not known: the checkpoint does not say. " +
-    "“cxrtext evaluate --keep-reference” with the training data adds it.");
+export const unknown = () => " Whether this image is like those of the training is not known: " +
+  (session.current.model?.knows_images
+    ? "it was indexed before the checkpoint said so."
+    : "the checkpoint does not say. “cxrtext evaluate --keep-reference” with the training data adds it.");
 
 export function start() {
   for (const event of ["opened", "closed"]) session.on(event, () => take(null));

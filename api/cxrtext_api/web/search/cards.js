@@ -5,7 +5,7 @@ import * as cohort from "./cohort.js";
 import { forget, watch } from "./hover.js";
 import { line } from "../read/locate.js";
 import { go } from "../lib/router.js";
-import { quality } from "../lib/quality.js";
+import { quality, UNLIKE_IMAGE } from "../lib/quality.js";
 import * as session from "../lib/session.js";
 import { thumbnail } from "../lib/thumbnails.js";
 
@@ -77,6 +77,9 @@ function card(hit, sentence) {
       { className: "card-text" },
       element("span", { className: "muted" }, `Patient ${hit.patient_id}`),
       element("span", { className: "muted" }, factsOf(hit)),
+      hit.unlike > 1
+        ? element("span", { className: "card-unlike", title: UNLIKE_IMAGE }, "Unlike the training")
+        : null,
       labelsOf(hit),
     ),
   );

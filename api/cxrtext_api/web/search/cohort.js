@@ -21,9 +21,12 @@ const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')
 const cell = (value) => (typeof value === "number" ? String(value) : quoted(plain(String(value ?? ""))));
 
 function rowOf(hit) {
-  const { score, image_id: image, study_id, patient_id, split, metadata, labels = {} } = hit;
+  const { score, image_id: image, study_id, patient_id, split, metadata, labels = {}, unlike } = hit;
   const shares = Object.entries(labels).map(([finding, p]) => [`label.${finding}`, p]);
-  return { score, image, study_id, patient_id, split, ...metadata, ...Object.fromEntries(shares) };
+  const far = typeof unlike === "number" ? { "model.unlike": unlike } : {};
+  return {
+    score, image, study_id, patient_id, split, ...metadata, ...Object.fromEntries(shares), ...far,
+  };
 }
 
 /** Hits as CSV; the columns are those that the server writes. */
