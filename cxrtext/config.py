@@ -39,6 +39,7 @@ class DataSection(Section):
     manifest: Path
     sentences: Path
     sections: tuple[str, ...] | None = None
+    words: Path | None = None
     resize: Positive = 512
     crop: Positive = 480
     cache: Path | None = None
@@ -497,8 +498,14 @@ class Config(Section):
                 f"training.hard_sentences: {self.objective.name} has no sum of negatives that "
                 f"one more could join; remove the key, or take {', '.join(known)}"
             )
+        if isinstance(self.objective, DclEtaTrue) and self.data.words:
+            raise ValueError(
+                "data.words: dcl-eta-true wants the true class probability of every sentence, and "
+                "short sentences of words have none; leave the words out"
+            )
         sections = self.data.sections
-        unread = sorted(set(self.training.section_weights) - set(sections or ()))
+        read = {*(sections or ()), *(("words",) if self.data.words else ())}
+        unread = sorted(set(self.training.section_weights) - read)
         if sections is not None and unread:
             raise ValueError(
                 f"training.section_weights: data.sections leaves '{unread[0]}' out; name it there, "
@@ -694,7 +701,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
 
 
 PATHS = {
-    "data": ("manifest", "sentences", "cache"),
+    "data": ("manifest", "sentences", "words", "cache"),
     "objective": ("labels", "true_probability"),
     "model": ("image_weights", "init"),
     "training": ("prompts",),

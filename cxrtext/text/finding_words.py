@@ -120,6 +120,11 @@ class StudyWords:
         """Whether any form of a finding's word is affirmed, on its side where it has one."""
         return not self._of(finding.side).isdisjoint(finding.forms)
 
+    def denies(self, finding: "FindingWord") -> bool:
+        """Whether a form of a finding's word is denied, and none affirmed or hedged."""
+        others = self.affirmed | self.hedged
+        return not self.denied.isdisjoint(finding.forms) and others.isdisjoint(finding.forms)
+
     def unknown(self, finding: "FindingWord") -> bool:
         """Whether the report leaves a finding open.
 

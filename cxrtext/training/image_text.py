@@ -17,6 +17,7 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
+from cxrtext.text.finding_words import read_words
 from cxrtext.training.distributed import Processes, agreed, connected, local_device
 from cxrtext.training.folder import own_folder
 from cxrtext.training.hard_sentences import with_turned_forms
@@ -36,6 +37,7 @@ from cxrtext.training.loss_data import gather_extras, objective_files
 from cxrtext.training.objective import build_objective
 from cxrtext.training.optimization import TrainingArguments, lock_towers
 from cxrtext.training.resume import check_same, fingerprint, load_newest_state, plain
+from cxrtext.training.short_sentences import SECTION, short_sentences, study_words
 from cxrtext.training.step import PairLearner, autocast, build_learner, pair_job
 from cxrtext.training.trainer import Listener, Trainer
 from cxrtext.training.validation import check_best, zero_shot_of
@@ -183,6 +185,8 @@ def read_tables(config: Config) -> Tables:
     records = read_manifest(config.data.manifest, allow_outside=config.data.allow_outside)
     sentences = read_sentences(config.data.sentences)
     known = {sentence.section for sentence in sentences}
+    if config.data.words:
+        known.add(SECTION)
     for key, names in (
         ("data.sections", config.data.sections or ()),
         ("training.section_weights", config.training.section_weights),
@@ -206,16 +210,23 @@ def read_tables(config: Config) -> Tables:
             f"{config.data.sentences}: no sentence has an eta: the language model knows too few of "
             "their words; score the reports with a model of such reports"
         )
-    words = Path(config.model.init or config.model.text)
-    vocabulary = [words / name for name in ("vocab.txt", "tokenizer.json")]
+    unknown = len(sentences) - len(readable)
+    if config.data.words:
+        training = {record.study_id for record in records if record.split == "train"}
+        own = [sentence for sentence in readable if sentence.study_id in training]
+        studies = study_words(own)
+        words = read_words(config.data.words, list(studies.values()))
+        readable += short_sentences(studies, words, own)
+    text = Path(config.model.init or config.model.text)
+    vocabulary = [text / name for name in ("vocab.txt", "tokenizer.json")]
     files = [
         config.data.manifest,
         config.data.sentences,
         *objective_files(config),
         *(path for path in vocabulary if path.is_file()),
-        *([config.training.prompts] if config.training.prompts else []),
+        *(path for path in (config.training.prompts, config.data.words) if path),
     ]
-    return Tables(records, readable, len(sentences) - len(readable), fingerprint(files))
+    return Tables(records, readable, unknown, fingerprint(files))
 
 
 def gather_examples(

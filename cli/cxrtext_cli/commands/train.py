@@ -112,6 +112,7 @@ def _check(config: "Config", resume: bool) -> None:
         {
             "data.manifest": (FILE, data.manifest),
             "data.sentences": (FILE, data.sentences),
+            "data.words": (FILE, data.words),
             "data.cache": (NEW_FOLDER, data.cache),
             "model.text": (LANGUAGE_MODEL, text),
             "model.image_weights": (FILE, model.image_weights),

@@ -1,0 +1,96 @@
+"""Short sentences of what reports affirm and deny, such as "Pleural effusion" and "No edema".
+
+People ask in two words, and prompts are as short; reports hardly ever put a finding so.  They say
+"Small right pleural effusion, new.", or "No effusion or pneumothorax.".  A model that has read
+reports alone tells the long forms apart better than the short ones.  So each training study also
+says, in a section of its own, the words of findings that its report affirms and denies.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from cxrtext.defaults import DEFAULT_A, DEFAULT_K
+from cxrtext.records import Sentence
+from cxrtext.text.finding_words import DENIED, FindingWord, StudyWords, corpus_words
+
+SECTION = "words"
+"""The section of these sentences; ``training.section_weights`` may name it."""
+PLACES = ("pleural", "pulmonary", "lung", "rib", "cardiac", "hiatal", "focal")
+"""Words that belong to the name of a finding where they often stand before it."""
+OFTEN = 0.25
+"""Share of a word's occurrences."""
+_WORD = re.compile(r"[a-z][a-z-]*")
+
+
+def study_words(sentences: Iterable[Sentence]) -> dict[str, StudyWords]:
+    """The words of each study's sentences, by study."""
+    said: dict[str, list[str]] = defaultdict(list)
+    for one in sentences:
+        said[one.study_id].append(one.sentence)
+    return dict(zip(said, corpus_words(said.values()), strict=True))
+
+
+def short_sentences(
+    studies: Mapping[str, StudyWords], words: Sequence[FindingWord], sentences: Iterable[Sentence]
+) -> list[Sentence]:
+    """What studies say of findings, a short sentence each.
+
+    A word that hardly any report denies, and one of a single side, makes none.  The class
+    probability is that of SSD section 2.3 with the share of studies that say the same in place of
+    the language model's likelihood: ``a · p^k``.
+
+    Args:
+        studies: The words of each training study.
+        words: Words of findings.
+        sentences: Those of the studies; they tell what stands before a word.
+
+    Returns:
+        Sentences of the section :data:`SECTION`, in the order of studies and words.
+    """
+    names = _names(words, {one.sentence for one in sentences})
+    total = max(1, len(studies))
+    found: list[tuple[str, str]] = []
+    for word in words:
+        denied = [name for name, said in studies.items() if said.denies(word)]
+        if word.side or len(denied) < DENIED * total:
+            continue
+        name = names[word.name]
+        found += [
+            (study, f"{name[0].upper()}{name[1:]}.")
+            for study, said in studies.items()
+            if said.affirms(word)
+        ]
+        found += [(study, f"No {name}.") for study in denied]
+    shares = Counter(sentence for _, sentence in found)
+    own: dict[str, list[str]] = defaultdict(list)
+    for study, sentence in found:
+        own[study].append(sentence)
+    return [
+        Sentence(
+            study,
+            SECTION,
+            position,
+            sentence,
+            eta=DEFAULT_A * (shares[sentence] / total) ** DEFAULT_K,
+        )
+        for study in studies
+        for position, sentence in enumerate(own[study])
+    ]
+
+
+def _names(words: Sequence[FindingWord], sentences: Iterable[str]) -> dict[str, str]:
+    """What a finding is called: its word, with what often stands before it ("pleural effusion")."""
+    of = {form: word.name for word in words if not word.side for form in word.forms}
+    before: dict[str, Counter[str]] = {name: Counter() for name in of.values()}
+    for sentence in sentences:
+        said = _WORD.findall(sentence.lower())
+        for first, second in zip(["", *said], said, strict=False):
+            if second in of:
+                before[of[second]][first] += 1
+    names = {}
+    for name, counts in before.items():
+        often = [one for one in PLACES if counts[one] >= OFTEN * counts.total()]
+        place = max(often, key=counts.__getitem__, default="")
+        names[name] = f"{place} {name}".strip()
+    return names
