@@ -116,8 +116,8 @@ def main() -> None:
     sentences = options.out / "sentences.csv"
     if not sentences.exists():
         score_reports(manifest, sentences, model=options.language_model)
-    for start in options.starts:
-        for seed in range(options.seeds):
+    for seed in range(options.seeds):
+        for start in options.starts:
             begun = time.process_time()
             weights = encoder(start, seed, manifest, options)
             made = time.process_time() - begun
@@ -155,9 +155,13 @@ def main() -> None:
                     if name in numbers
                 )
                 print(f"    {direction}: {line}")
-            for name, one in found["grounding"]["by finding"].items():
-                print(f"    {name}: {one}")
-            print(f"    lungs: {found['grounding']['mean']}", flush=True)
+            grounding = found["grounding"]
+            for name, one in {**grounding["by finding"], "both": grounding["mean"]}.items():
+                line = ", ".join(
+                    f"{measure} {shown(one[measure], one['intervals'][measure])}"
+                    for measure in ("CNR", "signed CNR", "pointing game")
+                )
+                print(f"    {name}: {line}", flush=True)
 
 
 if __name__ == "__main__":

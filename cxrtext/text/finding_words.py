@@ -69,7 +69,9 @@ _STOP = """
     history patient patients man woman male female admission admitted discharged hospital
     presented presentation presenting symptom symptoms symptomatic asymptomatic pain fever cough
     dyspnea dyspnoea dysphagia chills headache nausea vomiting weight loss haemoptysis hemoptysis
-    smoking smoker travel contact contacts exposure treatment treated therapy medication medications
+    respiratory distress saturation oxygen ventilation infection infections infectious viral virus
+    covid covid-19 coronavirus smoking smoker travel contact contacts exposure
+    treatment treated therapy medication medications
     medical surgical surgery clinical clinically laboratory test tests testing tested pcr swab blood
     count counts level levels negative positive result results culture cultures diagnosis diagnosed
     confirmed remarkable unremarkable allergies allergy performed performing obtained taken seen
