@@ -62,7 +62,7 @@ def encoder(kind: str, seed: int, manifest: Path, options: argparse.Namespace) -
         return None
     if kind == "phantoms":
         return options.phantoms.resolve()
-    settings = ImagePretrainSettings(image=IMAGE, batch=32, seed=seed, **SIZE)
+    settings = ImagePretrainSettings(image=IMAGE, batch=32, lr=3e-3, seed=seed, **SIZE)
     summary = pretrain_image(
         manifest,
         options.out / f"{kind}-{seed}",

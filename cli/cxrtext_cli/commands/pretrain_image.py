@@ -56,8 +56,8 @@ def pretrain_image(
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the images; chosen by their number.")
     ] = None,
-    batch: Annotated[int, typer.Option(help="Images a step.")] = 64,
-    lr: Annotated[float, typer.Option(help="Highest learning rate.")] = 3e-3,
+    batch: Annotated[int, typer.Option(help="Images a step.")] = 32,
+    lr: Annotated[float, typer.Option(help="Highest learning rate.")] = 2e-3,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     cache: Cache = None,
     allow_outside: AllowOutside = False,

@@ -10,7 +10,7 @@ from cxrtext.errors import ConfigError
 
 Method = Literal["words", "labels", "views"]
 
-EPOCHS, LEAST_STEPS, MOST_EPOCHS = 12, 360, 100
+EPOCHS, LEAST_STEPS, MOST_EPOCHS = 12, 600, 100
 """Default epochs: so many, or on few images as many as make this number of steps, to a limit."""
 FREE = ("save_every", "log_every")
 """Settings that a resumed run may have otherwise."""
@@ -25,7 +25,7 @@ class ImagePretrainSettings:
         resize: Shorter side of a decoded image, in pixels.
         crop: Side of the window that is cut out, in pixels, a multiple of the stride.
         epochs: Passes over the images; None chooses by their number.
-        batch: Images a step.
+        batch: Images a step; in the same time many small steps learn more than few large ones.
         lr: Highest learning rate, after a linear warm-up; a cosine to zero follows.
         warmup: Steps of the warm-up.
         weight_decay: Of matrices and kernels.
@@ -41,8 +41,8 @@ class ImagePretrainSettings:
     resize: int = 512
     crop: int = 480
     epochs: int | None = None
-    batch: int = 64
-    lr: float = 3e-3
+    batch: int = 32
+    lr: float = 2e-3
     warmup: int = 30
     weight_decay: float = 0.01
     brightness: float = 0.1
