@@ -257,6 +257,18 @@ class RemoveByText(Contrast):
     threshold: Annotated[float, Field(ge=-1, le=1)] = 0.7
 
 
+class RemoveByReport(Contrast):
+    """Negatives whose report makes the sentence true are removed."""
+
+    name: Literal["remove-by-report"]
+
+
+class RemoveByTruth(Contrast):
+    """Negatives of which the sentence is true are removed: known of drawn images alone."""
+
+    name: Literal["remove-by-truth"]
+
+
 class ResampleByText(Contrast):
     """Negatives are drawn, such with similar text less often."""
 
@@ -351,6 +363,8 @@ Objective = Annotated[
         | InfoNce
         | RemoveByLabels
         | RemoveByText
+        | RemoveByReport
+        | RemoveByTruth
         | ResampleByText
         | ReweightByText
         | HardNegative

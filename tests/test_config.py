@@ -138,7 +138,7 @@ def test_a_kind_of_section_takes_its_own_keys_and_no_other(section: str, kind: s
 
 
 def test_every_objective_has_its_class() -> None:
-    assert len(OBJECTIVES) == 19
+    assert len(OBJECTIVES) == 21
     assert set(VALUES) == {*depending("objective"), *depending("model")}
 
 

@@ -11,6 +11,15 @@ Average = Literal["embeddings", "scores"]
 SLICE_COLUMNS = ("sex", "age", "view", "site")
 """Columns of a manifest by which the AUC is measured, as far as it has them."""
 
+TRUTH = "truthAUC"
+"""See :mod:`cxrtext.evaluation.truth`."""
+TRUTH_BINS = {
+    f"{TRUTH}, ρ < .1": (0.0, 0.1 - 1e-9),
+    f"{TRUTH}, ρ .1–.5": (0.1, 0.5),
+    f"{TRUTH}, ρ > .5": (0.5 + 1e-9, 1.0),
+}
+"""Parts of the sentences, by the probability ρ that they are true of a random study."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -46,7 +46,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scale", default="cpu", help="smoke, cpu, gpu or paper")
     parser.add_argument("--out", type=Path, help="folder; experiments/NAME-SCALE by default")
     parser.add_argument("--data", type=Path, help="data folder, or CIFAR-10 or MNIST file")
-    parser.add_argument("--seeds", type=int, default=1, help="trainings a row")
+    parser.add_argument("--seeds", type=int, help="trainings a row; by default the scale's")
     parser.add_argument("--rows", help="names of rows, separated by commas; all by default")
     parser.add_argument("--parallel", type=int, default=1, help="rows trained at the same time")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the page")

@@ -21,6 +21,10 @@ from cxrtext.config import Clustered, Config, load_config, read_objective
 from cxrtext.errors import CxrTextError
 from cxrtext.evaluation import Evaluation, Settings, area_under_curve, evaluate
 from cxrtext.evaluation.bootstrap import Resampled, draw
+from cxrtext.evaluation.classification import measure_zero_shot, scorer
+from cxrtext.evaluation.data import read_data_folder
+from cxrtext.evaluation.evaluate import Details
+from cxrtext.evaluation.truth import measure_truth
 from cxrtext.experiments.data.images import Floats, ImageSet, read_set
 from cxrtext.experiments.measures import (
     FORMAT,
@@ -33,7 +37,7 @@ from cxrtext.experiments.measures import (
     versions,
     write_measures,
 )
-from cxrtext.experiments.papers.table1 import CONFIG, MEASURES
+from cxrtext.experiments.papers.table1 import CONFIG, MEASURES, MORE_PROMPTS, PROMPTS, TOP10
 from cxrtext.experiments.simclr.encoders import FILE as ENCODER
 from cxrtext.experiments.simclr.encoders import encode, load_encoder
 from cxrtext.experiments.simclr.probes import PROBES, Features, resamples_of
@@ -43,6 +47,7 @@ from cxrtext.experiments.stages import noted_in
 from cxrtext.files import read_sealed, replacing, write_sealed
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.simclr import SimclrSpec
+from cxrtext.phantom.truth import read_truth
 from cxrtext.training import Listener, train
 from cxrtext.training.initialization import choose_device
 from cxrtext.training.loop import StepReport
@@ -117,6 +122,8 @@ def _measures_of(evaluation: Evaluation) -> Measures:
     details = evaluation.details
     held = details.resampled if details else {}
     found: Measures = {name: held[name] for name in MEASURES if name in held}
+    if details is not None:
+        found |= _beyond(details, Path(evaluation.data))
     if details is None or details.zero_shot is None:
         return found
     # On the resamples that the mean is measured on.
@@ -128,6 +135,25 @@ def _measures_of(evaluation: Evaluation) -> Measures:
             values = area_under_curve(one.scores, one.truth, counts[:, one.rows])
             studies = (*(cohort.studies[row] for row in one.rows), *one.truth.tolist())
             found[OF_FINDING + name] = Resampled(area, values, studies)
+    return found
+
+
+def _beyond(details: Details, data: Path) -> Measures:
+    """What the paper does not measure, as far as the data allow it."""
+    found: Measures = {}
+    model, cohort, settings = details.model, details.cohort, details.settings
+    labels = read_data_folder(data).labels
+    if labels is not None:
+        score = scorer(model, PROMPTS, settings)
+        scores = np.concatenate([score(part) for part in cohort.chunks(model)], axis=1)
+        given = (scores, cohort.studies, cohort.patients, labels, list(PROMPTS), None, settings)
+        several = measure_zero_shot(*given).resampled
+        found |= {MORE_PROMPTS: several["AUC"]} if "AUC" in several else {}
+    first = details.resampled.get("sentence to image R@10")
+    found |= {TOP10: first} if first is not None else {}
+    known = read_truth(data)
+    if known is not None:
+        found |= measure_truth(model, cohort, known, settings)
     return found
 
 

@@ -21,13 +21,14 @@ class ExperimentOptions:
     ``scale`` says how much data and how long: "smoke", "cpu", "gpu" or "paper".  ``out`` is by
     default ``experiments/<name>-<scale>``.  ``data`` is a data folder, by default phantoms drawn
     into ``out``; of the experiments on small images, a file or folder of CIFAR-10 or MNIST.
-    ``seeds`` is the number of trainings a row, ``parallel`` of those at the same time.
+    ``seeds`` is the number of trainings a row, by default the scale's; ``parallel`` of those at
+    the same time.
     """
 
     scale: str = "cpu"
     out: Path | None = None
     data: Path | None = None
-    seeds: int = 1
+    seeds: int | None = None
     rows: tuple[str, ...] | None = None
     parallel: int = 1
 
@@ -80,7 +81,8 @@ class Trial:
 
     ``name`` is as ``--rows`` takes it, ``paper`` the paper's figures by measure, ``scales`` those
     at which it is trained unless ``--rows`` says otherwise.  Of table 1, ``needs`` is a file of the
-    data folder without which it cannot be trained, ``paper_auc`` the paper's AUC by finding.
+    data folder without which it cannot be trained, ``paper_auc`` the paper's AUC by finding,
+    ``column`` how it goes on from a common start.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Trial:
     scales: tuple[str, ...] = SCALES
     needs: str = ""
     paper_auc: Mapping[str, float] = field(default_factory=dict)
+    column: str = ""
 
 
 def choose(trials: Sequence[Trial], names: Sequence[str] | None) -> tuple[Trial, ...]:

@@ -6,7 +6,15 @@ from typing import Any
 
 from cxrtext.evaluation.bootstrap import BETTER, WORSE
 from cxrtext.experiments.comparison import interval_text
-from cxrtext.experiments.papers.table1 import BASELINE, MEASURES
+from cxrtext.experiments.experiment import Measure
+from cxrtext.experiments.papers.table1 import (
+    ALL_MEASURES,
+    BASELINE,
+    BEYOND,
+    LIVE,
+    LOCKED,
+    MEASURES,
+)
 from cxrtext.page import EMPTY, Block, Bullets, Figure, Section, Table, Text
 
 
@@ -51,16 +59,33 @@ def table1_rows(table: Mapping[str, Any]) -> list[list[str]]:
     return lines
 
 
-def table1_differences(table: Mapping[str, Any]) -> list[list[str]]:
-    """Each row less LSE+NL with a verdict and, where the paper has it, the paper's below."""
-    lines = [["method", *MEASURES]]
+def beyond_rows(table: Mapping[str, Any]) -> list[list[str]]:
+    """What the paper does not measure, a row a method."""
+    lines = [["method", *BEYOND]]
     for row in table["rows"]:
-        if row["name"] == BASELINE:
+        cells = [_cell(row["measures"].get(name), one.digits) for name, one in BEYOND.items()]
+        if any(cell != EMPTY for cell in cells):
+            lines.append([row["title"], *cells])
+    return lines
+
+
+def table1_differences(
+    table: Mapping[str, Any], measures: Mapping[str, Measure] = MEASURES
+) -> list[list[str]]:
+    """Each row less LSE+NL with a verdict and, where the paper has it, the paper's below.
+
+    A row that is trained live is compared with LSE+NL trained live.
+    """
+    lines = [["method", *measures]]
+    for row in table["rows"]:
+        if row["name"] in (BASELINE, f"{LIVE}-{BASELINE}"):
             continue
         found = row["difference"]
-        cells = [_difference(found.get(name), one.digits) for name, one in MEASURES.items()]
+        cells = [_difference(found.get(name), one.digits) for name, one in measures.items()]
+        if measures is not MEASURES and not any(name in found for name in measures):
+            continue
         lines.append([row["title"], *cells])
-        if row["paper_difference"]:
+        if row["paper_difference"] and measures is MEASURES:
             paper = [_paper(measure, row["paper_difference"], "+") for measure in MEASURES]
             lines.append([f"{row['title']}, paper", *paper])
     return lines
@@ -82,19 +107,27 @@ def finding_rows(table: Mapping[str, Any]) -> list[list[str]]:
 
 def table1_runs(table: Mapping[str, Any]) -> list[list[str]]:
     """Every run: what it took, and what it came to."""
-    lines = [["method", "seed", "steps", "seconds", "threads", *MEASURES]]
+    known = [name for name in ALL_MEASURES if any(name in row["measures"] for row in table["rows"])]
+    measures = {name: one for name, one in ALL_MEASURES.items() if name in {*MEASURES, *known}}
+    lines = [["method", "seed", "steps", "seconds", "threads", *measures]]
     for row in table["rows"]:
         for run in row["runs"]:
             took = [run["seed"], run["steps"], f"{run['seconds']:.0f}", run["threads"]]
             own = run["measures"]
-            cells = (_number(own.get(name), one.digits) for name, one in MEASURES.items())
+            cells = (_number(own.get(name), one.digits) for name, one in measures.items())
             lines.append([row["title"], *map(str, took), *cells])
         for failure in row["failed"]:
             seed = EMPTY if failure["seed"] is None else str(failure["seed"])
-            lines.append([row["title"], seed, "failed", *[EMPTY] * (2 + len(MEASURES))])
+            lines.append([row["title"], seed, "failed", *[EMPTY] * (2 + len(measures))])
     return lines
 
 
+TRUTH_NOTE = (
+    "AUC with several prompts a side; the share of sentences of reports whose image is among the "
+    "first ten; and, known of drawn images alone, truthAUC: for each distinct sentence, AUC of its "
+    "scores against the truth of what it says, mean over sentences; ρ is the probability that a "
+    "sentence is true of a random study."
+)
 NO_ORDER = "No two rows that the paper tells apart were measured."
 
 
@@ -122,6 +155,22 @@ def _table1_order(order: Mapping[str, Any] | None) -> str:
     return _order(order, f" by {order['measure']}") + claim
 
 
+COLUMNS = {
+    "": "Every row has the same budget",
+    LOCKED: "Rows go on from one common start, an InfoNCE run on an image encoder of the words of "
+    "findings. With both encoders locked (heads, query and γ learn)",
+    LIVE: "live, from the same start (everything learns)",
+}
+
+
+def _budgets(budgets: Mapping[str, Mapping[str, Any]]) -> str:
+    return "; ".join(
+        f"{COLUMNS[column]}: {one['steps']} steps of {one['batch']} images and {one['sentences']} "
+        f"sentences each, learning rate {one['lr']:g}"
+        for column, one in budgets.items()
+    )
+
+
 def table1_head(table: Mapping[str, Any]) -> list[Block]:
     """How the table was made."""
     sample, budget = table["sample"], table["budget"]
@@ -133,9 +182,7 @@ def table1_head(table: Mapping[str, Any]) -> list[Block]:
         f"{sample['sentences']} sentences with boxes. Recall (mean of R@10, R@50 and R@100) and "
         f"MedR (better when smaller): {sample['boxes']} boxes and their sentences, means of both "
         "directions.",
-        f"Every row has the same budget: {budget['steps']} steps of {budget['batch']} images "
-        f"and {budget['sentences']} sentences each, learning rate {budget['lr']:g}, "
-        f"{table['seeds']} seed(s). {table['machine']}; {table['versions']}.",
+        f"{_budgets(budget)}, {table['seeds']} seed(s). {table['machine']}; {table['versions']}.",
         f"Intervals are 95 %, by {sample['resamples']} bootstrap resamples of patients, the same "
         "for all rows. They tell how far the figures depend on which patients were measured, not "
         "on the randomness of training: for that compare the seeds below. They are not corrected "
@@ -173,15 +220,38 @@ def table1_sections(table: Mapping[str, Any]) -> list[Section]:
         "The paper's figures are of models trained on MIMIC-CXR: their order is to be compared, "
         "not their height."
     )
+    beyond = beyond_rows(table)
+    more: list[Block] = []
+    if len(beyond) > 1:
+        differences = table1_differences(table, BEYOND)
+        more = [Text(TRUTH_NOTE), Table(beyond), Text("Less LSE+NL:"), Table(differences)]
     return [
         Section("Ours beside the paper's", [Table(table1_rows(table)), Text(note)]),
+        *([Section("What the paper does not measure", more)] if more else []),
         Section("The three questions", questions),
         Section("The paper's order", [Text(_table1_order(table["order"]))]),
         Section("Difference from LSE+NL", [Table(table1_differences(table))]),
         Section("AUC by finding", [Table(finding_rows(table))]),
         Section("Runs", [Table(table1_runs(table))]),
         *_failed(table["rows"], "title"),
+        *([Section("Reading", _reading(table["reading"]))] if table["reading"] else []),
     ]
+
+
+def _reading(read: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """Which of the paper's claims hold on these data."""
+    columns = dict.fromkeys(one["column"] for one in read)
+    blocks: list[Block] = []
+    for column in columns:
+        if len(columns) > 1:
+            blocks.append(Text("Live:" if column == LIVE else "Encoders locked:", "lead"))
+        lines = [
+            f"{one['claim']}: {one['verdict']}. {one['because']}".rstrip()
+            for one in read
+            if one["column"] == column
+        ]
+        blocks.append(Bullets(lines))
+    return blocks
 
 
 def views_rows(group: Mapping[str, Any]) -> list[list[str]]:

@@ -1,15 +1,16 @@
-"""What all rows of table 1 share, made once: data, language model, scored sentences, images."""
+"""What all rows of table 1 share, made once: data, text, images, and where training starts."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.data import find_table, manifest_of, reports_of
 from cxrtext.experiments.experiment import ExperimentListener
-from cxrtext.experiments.papers.table1 import Scale
+from cxrtext.experiments.papers.table1 import CONFIG, Scale
 from cxrtext.experiments.stages import stage
 from cxrtext.files import sha256
 from cxrtext.images import Preprocessing
@@ -67,12 +68,18 @@ def write_learning_reports(data: Path, manifest: Path, out: Path) -> dict[str, i
     return counts
 
 
+def relative(path: Path, folder: Path) -> str:
+    """A path as it is from a folder, so that both can be moved together."""
+    return os.path.relpath(path.resolve(), folder.resolve())
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """What the rows train on, and what was noted of each stage.
 
     The sentences are those of the training and validation studies, scored; the language model is
-    a folder, or a hub id; the cache a folder of decoded images.
+    a folder, or a hub id; the cache a folder of decoded images; the start a checkpoint that all
+    rows go on from, None where they begin anew.
     """
 
     data: Path
@@ -81,6 +88,13 @@ class Prepared:
     language_model: str
     cache: Path
     stages: dict[str, dict[str, Any]]
+    start: Path | None = None
+
+
+def language_model_from(prepared: Prepared, folder: Path) -> str:
+    """The language model as a configuration in a folder names it."""
+    model = Path(prepared.language_model)
+    return relative(model, folder) if model.is_dir() else prepared.language_model
 
 
 @contextmanager
@@ -156,6 +170,65 @@ def _score(text: Path, model: str, listener: ExperimentListener) -> dict[str, An
     return {"sentences": summary.sentences, "distinct": summary.distinct_sentences}
 
 
+def _heard(stage_name: str, listener: ExperimentListener) -> Any:
+    from cxrtext.training.trainer import Listener
+
+    return Listener(
+        say=listener.say,
+        step=lambda report, total: listener.progress(stage_name, report.step, total, "steps"),
+    )
+
+
+def _image_encoder(
+    out: Path, manifest: Path, cache: Path, scale: Scale, listener: ExperimentListener
+) -> dict[str, Any]:
+    from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
+
+    data, device = scale.config["data"], scale.config["training"]["device"]
+    with _one_thread():
+        summary = pretrain_image(
+            manifest,
+            out,
+            settings=ImagePretrainSettings(
+                image=scale.config["model"]["image"],
+                resize=data["resize"],
+                crop=data["crop"],
+                **scale.image,
+            ),
+            cache=cache,
+            resume=(out / "state").is_dir(),
+            device=device,
+            listener=_heard("image encoder", listener),
+        )
+    return {"learned": len(summary.findings), "epochs": summary.epochs}
+
+
+def _aligned(
+    out: Path, weights: Path, prepared: Prepared, scale: Scale, listener: ExperimentListener
+) -> dict[str, Any]:
+    """Train the common start: InfoNCE, on the image encoder of the finding words."""
+    from cxrtext.config import load_config, write_config
+    from cxrtext.training import train
+
+    tree: dict[str, Any] = {name: dict(section) for name, section in scale.config.items()}
+    tree["data"].update(
+        manifest=relative(prepared.manifest, out),
+        sentences=relative(prepared.sentences, out),
+        cache=relative(prepared.cache, out),
+    )
+    tree["model"]["text"] = language_model_from(prepared, out)
+    tree["model"]["image_weights"] = relative(weights, out)
+    tree["objective"] = {"name": "info-nce"}
+    tree["training"].update(scale.start)
+    tree["out"] = "train"
+    write_config(out / CONFIG, tree)
+    config = load_config(out / CONFIG)
+    with _one_thread():
+        resume = (config.out / "state").is_dir()
+        summary = train(config, resume=resume, listener=_heard("common start", listener))
+    return {"steps": summary.steps}
+
+
 def prepare(out: Path, given: Path | None, scale: Scale, listener: ExperimentListener) -> Prepared:
     """Make what all rows share of a given data folder, or phantoms, unless an earlier run has.
 
@@ -179,4 +252,18 @@ def prepare(out: Path, given: Path | None, scale: Scale, listener: ExperimentLis
     notes["decode"] = stage(
         out, "decode", cache, lambda: _decode(cache, manifest, scale.config["data"], listener)
     )
-    return Prepared(data, manifest, text / SENTENCES, model, cache, notes)
+    prepared = Prepared(data, manifest, text / SENTENCES, model, cache, notes)
+    if not scale.columns:
+        return prepared
+    encoder, aligned = out / "image-encoder", out / "start"
+    weights, start = encoder / "encoder.safetensors", aligned / "train/checkpoint"
+    notes["pretrain-image"] = stage(
+        out,
+        "pretrain-image",
+        weights,
+        lambda: _image_encoder(encoder, manifest, cache, scale, listener),
+    )
+    notes["start"] = stage(
+        out, "start", start, lambda: _aligned(aligned, weights, prepared, scale, listener)
+    )
+    return replace(prepared, start=start)

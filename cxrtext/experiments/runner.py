@@ -28,6 +28,10 @@ class Kind(Protocol):
     def name(self) -> str:
         """As the command takes it."""
 
+    @property
+    def seeds(self) -> int:
+        """Trainings a row."""
+
     def identity(self) -> dict[str, Any]:
         """What must stay the same in a folder; rows and seeds may be added.
 
@@ -73,7 +77,7 @@ def run_experiment(
         raise ConfigError(f"there is no experiment '{name}'; there is {known}")
     asked, heard = options or ExperimentOptions(), listener or ExperimentListener()
     for option, value in (("--seeds", asked.seeds), ("--parallel", asked.parallel)):
-        if value < 1:
+        if value is not None and value < 1:
             raise ConfigError(f"{option} {value}: must be 1 or more")
     kind = _kind(name, asked)
     out = asked.out or Path("experiments") / f"{name}-{asked.scale}"
@@ -108,7 +112,7 @@ def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentL
     require_finished(finished, failed)
     table = {
         **kind.source(),
-        "seeds": options.seeds,
+        "seeds": kind.seeds,
         "machine": "; ".join(sorted({one.metrics["machine"] for one in finished})),
         "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
         **kind.table(finished, failed),

@@ -1,6 +1,6 @@
 """SSD table 1: every correction for false negatives, trained with an equal budget."""
 
-import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,13 +21,30 @@ from cxrtext.experiments.experiment import (
 )
 from cxrtext.experiments.measures import JOB, METRICS, OF_FINDING, mean_of_seeds
 from cxrtext.experiments.page import table1_head, table1_sections
-from cxrtext.experiments.papers.table1 import BASELINE, CONFIG, MEASURES, SCALES, TABLE1, Scale
-from cxrtext.experiments.preparation import Prepared, fingerprints, prepare
+from cxrtext.experiments.papers.table1 import (
+    ALL_MEASURES,
+    BASELINE,
+    CONFIG,
+    MEASURES,
+    SCALES,
+    TABLE1,
+    Scale,
+    baseline_of,
+    trials_of,
+)
+from cxrtext.experiments.preparation import (
+    Prepared,
+    fingerprints,
+    language_model_from,
+    prepare,
+    relative,
+)
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.questions import answer_questions
+from cxrtext.experiments.reading import read_claims
 from cxrtext.files import write_sealed
 
-PLACES = {"data": ("manifest", "sentences", "cache"), "model": ("text",)}
+PLACES = {"data": ("manifest", "sentences", "cache"), "model": ("text", "init")}
 """Keys that say where something lies, not what is trained."""
 
 
@@ -41,7 +58,13 @@ class Table1:
             raise ConfigError(f"--scale {options.scale}: is not one of {', '.join(SCALES)}")
         self.options = options
         self.scale = SCALES[options.scale]
-        self.rows = choose(TABLE1, options.rows)
+        known, usual = trials_of(self.scale)
+        self.rows = choose(known, options.rows) if options.rows is not None else usual
+
+    @property
+    def seeds(self) -> int:
+        """Trainings a row."""
+        return self.options.seeds or self.scale.seeds
 
     def identity(self) -> dict[str, Any]:
         """The scale, and the tables of the data that were given."""
@@ -56,7 +79,7 @@ class Table1:
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
         """Prepare the data, and write each run's configuration."""
         prepared = prepare(out, self.options.data, self.scale, listener)
-        runs, missing = plan(self.rows, self.options.seeds, out, prepared, self.scale)
+        runs, missing = plan(self.rows, self.seeds, out, prepared, self.scale)
         return Plan(runs, missing, prepared.stages)
 
     def recipes(self, run: Run, metrics: Mapping[str, Any] | None) -> tuple[Any, Any]:
@@ -84,21 +107,23 @@ class Table1:
 
 def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale) -> dict[str, Any]:
     """The configuration of a run; paths are relative to its folder, so that it can be moved."""
-
-    def near(path: Path) -> str:
-        return os.path.relpath(path.resolve(), folder.resolve())
-
     tree: dict[str, Any] = {name: dict(section) for name, section in scale.config.items()}
     for name, section in row.settings.items():
         tree.setdefault(name, {}).update(section)
+    if row.column:
+        tree["training"].update(scale.columns[row.column])
+        if "text" in tree["training"].get("lock", ()):
+            tree["training"].pop("mlm_weight", None)  # it would train what is locked
+    if prepared.start is not None:
+        tree["model"]["init"] = relative(prepared.start, folder)
     tree["data"].update(
-        manifest=near(prepared.manifest),
-        sentences=near(prepared.sentences),
-        cache=near(prepared.cache),
+        manifest=relative(prepared.manifest, folder),
+        sentences=relative(prepared.sentences, folder),
+        cache=relative(prepared.cache, folder),
     )
-    model = Path(prepared.language_model)
-    tree["model"]["text"] = near(model) if model.is_dir() else prepared.language_model
-    if row.name == "resample-by-text":
+    tree["model"]["text"] = language_model_from(prepared, folder)
+    objective = tree["objective"]["name"]
+    if objective == "resample-by-text":
         # Half of the batch, at every scale; a number as large as the batch would resample nothing.
         tree["objective"]["keep"] = max(1, int(tree["training"]["batch"]) // 2)
     # In the paper labels come from reports; phantoms have those beside what is truly shown.
@@ -107,11 +132,15 @@ def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale)
         ("labels", "remove-by-labels", "labels_from_reports"),
     ):
         table = find_table(prepared.data, stem)
-        if row.name == owner and table is not None:
+        if objective == owner and table is not None:
             tree["objective"][key] = str(table.resolve())
     tree["training"]["seed"] = seed
     tree["out"] = "train"
     return tree
+
+
+def _has(data: Path, needed: str) -> bool:
+    return (data / needed).is_file() or find_table(data, Path(needed).stem) is not None
 
 
 def plan(
@@ -125,7 +154,7 @@ def plan(
     runs = []
     for seed in range(seeds):
         for row in rows:
-            if row.needs and find_table(prepared.data, Path(row.needs).stem) is None:
+            if row.needs and not _has(prepared.data, row.needs):
                 missing[row.name] = f"{prepared.data}: holds no {row.needs}, which this row needs"
                 continue
             folder = out / "runs" / row.name / f"seed-{seed}"
@@ -157,7 +186,8 @@ def recipe_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
 def unequal_budget(configurations: Sequence[Mapping[str, Any]]) -> str | None:
     """The first key in which runs differ that must be equal in all of them, or None.
 
-    A row may differ in its objective, its similarity, its language loss and its seed.
+    A row may differ in its objective, its similarity, its language loss and its seed; rows of
+    different columns are not compared.
     """
 
     def budget(configuration: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,7 +206,7 @@ def unequal_budget(configurations: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _run(one: Finished) -> dict[str, Any]:
-    record = one.record(MEASURES, "training_images", "configuration")
+    record = one.record(ALL_MEASURES, "training_images", "configuration")
     return {**record, "configuration": recipe_of(record["configuration"])}
 
 
@@ -188,11 +218,13 @@ def _row(
 ) -> dict[str, Any]:
     mean = mean_of_seeds([one.measures for one in finished]) if finished else {}
     (base,) = (one for one in TABLE1 if one.name == BASELINE)
-    own, other = trainings.get(row.name), trainings.get(BASELINE)
+    beside = baseline_of(row)
+    own, other = trainings.get(row.name), trainings.get(beside)
     return {
         "name": row.name,
         "title": row.title,
-        "measures": {name: estimate_of(mean[name]) for name in MEASURES if name in mean},
+        "column": row.column,
+        "measures": {name: estimate_of(mean[name]) for name in ALL_MEASURES if name in mean},
         "paper": dict(row.paper),
         "auc_by_finding": {
             name.removeprefix(OF_FINDING): estimate_of(one)
@@ -200,13 +232,20 @@ def _row(
             if name.startswith(OF_FINDING)
         },
         "paper_auc_by_finding": dict(row.paper_auc),
-        "difference": {} if row is base else compare_rows(own, other, MEASURES.values()),
+        "difference": (
+            {} if row.name == beside else compare_rows(own, other, ALL_MEASURES.values())
+        ),
         "paper_difference": {
             name: round(value - base.paper[name], 3) for name, value in row.paper.items()
         },
         "runs": [_run(one) for one in finished],
         "failed": list(failed),
     }
+
+
+def _budget(first: Finished) -> dict[str, Any]:
+    training = first.metrics["configuration"]["training"]
+    return {key: training[key] for key in ("steps", "batch", "sentences", "lr")}
 
 
 def _sample(first: Finished) -> dict[str, Any]:
@@ -243,8 +282,14 @@ def build_table(
         ConfigError: The rows were not trained alike.
         DataError: The data have nothing that a row could be measured by.
     """
-    key = unequal_budget([one.metrics["configuration"] for one in finished])
-    if key is not None:
+    column_of = {row.name: row.column for row in rows}
+    by_column: dict[str, list[Finished]] = defaultdict(list)
+    for one in finished:
+        by_column[column_of[one.run.row]].append(one)
+    for some in by_column.values():
+        key = unequal_budget([one.metrics["configuration"] for one in some])
+        if key is None:
+            continue
         raise ConfigError(
             f"the rows were trained with different {key}; remove the folders of the runs that "
             "an older version trained"
@@ -261,14 +306,14 @@ def build_table(
         name: {one.run.seed: one.measures for one in own} for name, own in by_row.items() if own
     }
     means = {name: mean_of_seeds(list(own.values())) for name, own in trainings.items()}
-    training = first.metrics["configuration"]["training"]
     order = order_of(claims_of(rows, [Measure("AUC")]), means, MEASURES)
     return {
         "sample": _sample(first),
-        "budget": {key: training[key] for key in ("steps", "batch", "sentences", "lr")},
+        "budget": {name: _budget(some[0]) for name, some in by_column.items()},
         "rows": [
             _row(row, by_row[row.name], trainings, failures.get(row.name, ())) for row in rows
         ],
+        "reading": read_claims(trainings, list(by_column)),
         "questions": answer_questions(trainings),
         "order": order and {"measure": "AUC", **order},
     }

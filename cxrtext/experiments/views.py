@@ -50,6 +50,11 @@ class Views:
         """As the command takes it."""
         return self.experiment.name
 
+    @property
+    def seeds(self) -> int:
+        """Trainings a row."""
+        return self.options.seeds or 1
+
     def identity(self) -> dict[str, Any]:
         """How much of which data; steps and recipes are compared run by run."""
         given = self.options.data
@@ -67,7 +72,7 @@ class Views:
         sets, notes = prepare_sets(
             self.experiment, self._sets(), self.options.data, self.scale, out, listener
         )
-        runs = plan(self.experiment, self.scale, self.trials, self.options.seeds, sets, out)
+        runs = plan(self.experiment, self.scale, self.trials, self.seeds, sets, out)
         return Plan(runs, {}, notes)
 
     def recipes(self, run: Run, metrics: Mapping[str, Any] | None) -> tuple[Any, Any]:

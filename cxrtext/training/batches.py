@@ -74,9 +74,10 @@ class Pairs:
         eta: [S], class probability of each sentence.
         labels: [B, F], boolean, the findings of each image's study.
         vectors: [S, d], unit text vectors, for the similarity of texts.
+        true: [S, B], boolean, the images that each sentence is known to be true of.
         metadata: [B, M], float32: standardized numbers, and categories as whole numbers.
-        same: [S, B], where findings are shared; with the following what an objective makes of the
-            above (``Objective.relate``).
+        same: [S, B], where findings are shared, or the sentence is true; with the following what an
+            objective makes of the above (``Objective.relate``).
         similarity: [S, B], cosines of texts.
         clusters: [B], of the metadata.
         kernel: [B, B], Gram matrix of the metadata.
@@ -90,6 +91,7 @@ class Pairs:
     eta: Tensor
     labels: Tensor | None = None
     vectors: Tensor | None = None
+    true: Tensor | None = None
     metadata: Tensor | None = None
     same: Tensor | None = None
     similarity: Tensor | None = None

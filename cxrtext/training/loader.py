@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,6 +51,7 @@ class Examples:
             scores, None where it does not: see ``loss_data``.
         vectors: [U, d], unit vectors of distinct sentences.
         vector_of: [sentences], the row of ``vectors`` of each.
+        entailed: Of some sentences and some examples, which of these the sentence is true of.
         metadata: [rows, M].
         features: What the locked image encoder makes of them; None where it is run.
         states: What the locked text encoder makes of each of ``tokens``; None where it is run.
@@ -70,6 +72,9 @@ class Examples:
     labels: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] | None = None
     vectors: np.ndarray[tuple[int, ...], np.dtype[np.float16]] | None = None
     vector_of: Rows | None = None
+    entailed: Callable[[Sequence[int], Rows], np.ndarray[Any, np.dtype[np.bool_]]] | None = field(
+        default=None, repr=False
+    )
     metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None
     features: LockedFeatures | None = field(default=None, repr=False)
     states: LockedFeatures | None = field(default=None, repr=False)
@@ -107,6 +112,7 @@ class Examples:
             eta=torch.from_numpy(self.eta[chosen]),
             labels=None if self.labels is None else torch.from_numpy(self.labels[examples]),
             vectors=self._vectors(chosen),
+            true=self._true(chosen, examples),
             metadata=None if self.metadata is None else torch.from_numpy(self.metadata[examples]),
             turned=torch.tensor(anchors) if anchors else None,
         )
@@ -150,6 +156,9 @@ class Examples:
     def unlocked(self) -> "Examples":
         """The same with pixels and word pieces in place of features."""
         return replace(self, features=None, states=None)
+
+    def _true(self, chosen: list[int], examples: Rows) -> Tensor | None:
+        return None if self.entailed is None else torch.from_numpy(self.entailed(chosen, examples))
 
     def _vectors(self, chosen: list[int]) -> Tensor | None:
         if self.vectors is None or self.vector_of is None:

@@ -11,11 +11,22 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from cxrtext.config import Clustered, Conditional, Config, DclEtaTrue, Labelled
+from cxrtext.config import (
+    Clustered,
+    Conditional,
+    Config,
+    DclEtaTrue,
+    Labelled,
+    RemoveByReport,
+    RemoveByTruth,
+)
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import find_table
 from cxrtext.models import ImageTextModel
+from cxrtext.phantom.truth import KnownTruth, read_truth
 from cxrtext.records import CHEX5, ImageRecord, Sentence, read_labels, read_table
+from cxrtext.text.entailment import Statement, statement_of
+from cxrtext.training.entailment import by_report, by_truth
 from cxrtext.training.loader import Examples
 from cxrtext.training.metadata import (
     Columns,
@@ -39,14 +50,17 @@ class Extras:
     """What an objective needs; empty where it needs nothing.
 
     Findings by study, each [F]; class probabilities by study, section and position, in place of
-    the estimates; vectors [U, d] of distinct sentences, and the row of each sentence; metadata or
-    cluster by name of the image, each [M], and what the columns hold, for ``build_objective``.
+    the estimates; vectors [U, d] of distinct sentences, and the row of each sentence; what distinct
+    sentences say, or what drawn images show; metadata or cluster by name of the image, each [M],
+    and what the columns hold, for ``build_objective``.
     """
 
     labels: dict[str, LabelSet] = field(default_factory=dict)
     eta: dict[tuple[str, str, int], float] = field(default_factory=dict)
     vectors: TextVectors | None = None
     vector_of: dict[str, int] = field(default_factory=dict)
+    statements: dict[str, Statement] = field(default_factory=dict)
+    truth: KnownTruth | None = None
     metadata: dict[str, Values] = field(default_factory=dict)
     kinds: tuple[Kind, ...] = ()
 
@@ -62,6 +76,12 @@ class Extras:
         if self.vectors is not None:
             rows = np.asarray([self.vector_of[s.sentence] for s in examples.texts], dtype=np.int64)
             examples = replace(examples, vectors=self.vectors, vector_of=rows)
+        if self.statements:
+            told = by_report(self.statements, examples.texts, examples.sentences)
+            examples = replace(examples, entailed=told)
+        if self.truth is not None:
+            known = by_truth(self.truth, examples.texts, examples.records)
+            examples = replace(examples, entailed=known)
         if self.metadata:
             width = len(next(iter(self.metadata.values())))
             values = [self.metadata[record.name] for record in examples.records]
@@ -81,6 +101,9 @@ def objective_files(config: Config) -> list[Path]:
     objective, manifest = config.objective, config.data.manifest
     if isinstance(objective, Labelled):
         return [_table("labels", objective.labels, manifest, objective.name)]
+    if isinstance(objective, RemoveByTruth):
+        table = find_table(manifest.parent, "truth")
+        return [] if table is None else [table]
     if isinstance(objective, DclEtaTrue):
         given = objective.true_probability
         return [_table("true_probability", given, manifest, objective.name, "truth")]
@@ -124,6 +147,11 @@ def gather_extras(
     files = objective_files(config)
     if isinstance(objective, Labelled):
         return Extras(labels=label_sets(files[0], objective.findings, training))
+    if isinstance(objective, RemoveByReport):
+        texts = dict.fromkeys(sentence.sentence for sentence in said)
+        return Extras(statements={text: statement_of(text) for text in texts})
+    if isinstance(objective, RemoveByTruth):
+        return Extras(truth=_known_truth(config.data.manifest.parent))
     if isinstance(objective, DclEtaTrue):
         return Extras(eta=true_probabilities(files[0], said))
     if name in COMPARING_TEXTS:
@@ -139,6 +167,16 @@ def gather_extras(
         columns = read_columns(config.data.manifest, used, objective.condition)
         return _conditional(config, objective, used, columns)
     return Extras()
+
+
+def _known_truth(folder: Path) -> KnownTruth:
+    known = read_truth(folder)
+    if known is None:
+        raise ConfigError(
+            f"{folder}: 'cxrtext phantom' did not write it, and remove-by-truth wants images that "
+            "it drew; take another objective.name"
+        )
+    return known
 
 
 def _conditional(

@@ -25,7 +25,9 @@ from cxrtext.config import (
     ObjectiveSection,
     PositiveDebiased,
     RemoveByLabels,
+    RemoveByReport,
     RemoveByText,
+    RemoveByTruth,
     ResampleByText,
     ReweightByText,
     Supervised,
@@ -67,7 +69,7 @@ class Direction:
         scores: [A, C], scaled by γ²; −inf is no candidate.
         positive: [A], the column of each anchor's positive.
         eta: [A], class probability of each anchor's sentence.
-        same: [A, C], where findings are shared.
+        same: [A, C], where findings are shared, or the sentence is true of the image.
         similarity: [A, C], cosines of texts.
         clusters: [C], the candidates' clusters.
         kernel: [C, C], Gram matrix of the candidates.
@@ -256,12 +258,14 @@ def _positive_debiased(section: PositiveDebiased, d: Direction) -> Terms:
     return Terms(*positive_debiased_terms(*given))
 
 
-def _removed(section: RemoveByLabels | RemoveByText, d: Direction) -> Terms:
-    if isinstance(section, RemoveByLabels):
-        same = needed(d.same, section.name, "labels of the images' studies")
-    else:
+def _removed(
+    section: RemoveByLabels | RemoveByText | RemoveByReport | RemoveByTruth, d: Direction
+) -> Terms:
+    if isinstance(section, RemoveByText):
         similarity = needed(d.similarity, section.name, "text vectors of the sentences")
         same = similarity > section.threshold
+    else:
+        same = needed(d.same, section.name, "what tells where sentences are true")
     losses, alone = removed_terms(d.scores, same, d.positive)
     return Terms(losses, without_negatives=alone)
 
@@ -320,6 +324,8 @@ _FAMILIES: dict[str, Callable[[Any, Direction], Terms]] = {
     "positive-debiased": _positive_debiased,
     "remove-by-labels": _removed,
     "remove-by-text": _removed,
+    "remove-by-report": _removed,
+    "remove-by-truth": _removed,
     "resample-by-text": _resampled,
     "reweight-by-text": _reweighted,
     "supervised": _supervised,

@@ -19,6 +19,8 @@ from cxrtext.config import (
     HardnegCclk,
     Labelled,
     ObjectiveSection,
+    RemoveByReport,
+    RemoveByTruth,
     WithKernel,
 )
 from cxrtext.errors import WorkError
@@ -45,6 +47,8 @@ COMPARING_TEXTS = ("remove-by-text", "resample-by-text", "reweight-by-text")
 ADVICE = {
     "remove-by-labels": "name fewer findings in objective.findings",
     "remove-by-text": "raise objective.threshold",
+    "remove-by-report": "train on reports that affirm more",
+    "remove-by-truth": "train on more different images",
     "fair-info-nce": "give fewer objective.clusters",
 }
 """What leaves more negatives, beside larger batches."""
@@ -78,6 +82,9 @@ class Objective:
             vectors = needed(pairs.vectors, name, "text vectors of the sentences")
             count = int(images.max()) + 1
             return replace(pairs, similarity=similarity_to_images(vectors, images, count))
+        if isinstance(section, RemoveByReport | RemoveByTruth):
+            true = needed(pairs.true, name, "the images that each sentence is true of")
+            return replace(pairs, same=true)
         if isinstance(section, HardnegCclk):
             return replace(pairs, rounds=_rounds(images))
         if isinstance(section, Conditional):

@@ -24,7 +24,7 @@ ROWS = choose(TABLE1, ["lse-nl", "dcl-eta-lm", "remove-by-text"])
 
 def metrics(name: str) -> dict[str, Any]:
     return {
-        "format": 2,
+        "format": 3,
         "evaluation": {
             "images": 40,
             "patients": 30,

@@ -7,7 +7,7 @@ import pytest
 from cxrtext.config import Config, first_difference, load_config
 from cxrtext.experiments import ExperimentOptions
 from cxrtext.experiments.experiment import choose
-from cxrtext.experiments.papers.table1 import MEASURES, SCALES, TABLE1
+from cxrtext.experiments.papers.table1 import MEASURES, SCALES, TABLE1, trials_of
 from cxrtext.experiments.preparation import Prepared
 from cxrtext.experiments.runner import check_run
 from cxrtext.experiments.table1 import Table1, plan, unequal_budget
@@ -19,6 +19,7 @@ def prepared(tmp_path: Path) -> Prepared:
     data.mkdir()
     for name in ("manifest", "labels", "labels_from_reports", "truth"):
         (data / f"{name}.csv").write_text("study_id\n")
+    (data / "phantom.json").write_text("{}")
     model = tmp_path / "language-model"
     model.mkdir()
     return Prepared(
@@ -30,21 +31,28 @@ def prepared(tmp_path: Path) -> Prepared:
 def test_every_row_is_valid_and_has_the_same_budget(
     scale: str, prepared: Prepared, tmp_path: Path
 ) -> None:
-    runs, missing = plan(TABLE1, 2, tmp_path / "out", prepared, SCALES[scale])
+    rows, usual = trials_of(SCALES[scale])
+    assert {row.name for row in usual} <= {row.name for row in rows}
+    runs, missing = plan(rows, 2, tmp_path / "out", prepared, SCALES[scale])
     assert not missing
-    assert len(runs) == 20
-    assert len({run.folder for run in runs}) == 20
+    assert len(runs) == len({run.folder for run in runs}) == 2 * len(rows)
     kind = Table1(ExperimentOptions(scale))
-    assert [check_run(kind, run) for run in runs] == [None] * 20
+    assert [check_run(kind, run) for run in runs] == [None] * len(runs)
     assert not any(run.is_done() for run in runs)
     configs: list[Config] = [load_config(run.folder / "train.yaml") for run in runs]
-    assert unequal_budget([config.model_dump(mode="json") for config in configs]) is None
+    live = [run.row.startswith("live-") for run in runs]
+    for column in {*live}:
+        some = [config for config, one in zip(configs, live, strict=True) if one == column]
+        assert unequal_budget([config.model_dump(mode="json") for config in some]) is None
     for run, config in zip(runs, configs, strict=True):
+        moving = run.row.startswith("live-")
+        columns = bool(SCALES[scale].columns)
+        assert config.training.lock == (("image", "text") if columns and not moving else ())
         assert config.training.seed == run.seed
         assert config.out.resolve() == (run.folder / "train").resolve()
         assert config.data.manifest.resolve() == prepared.manifest.resolve()
         assert Path(config.model.text).resolve() == Path(prepared.language_model).resolve()
-        assert config.model.similarity == ("global" if run.row == "biovil" else "lse+nl")
+        assert config.model.similarity == ("global" if run.row.endswith("biovil") else "lse+nl")
     by_name = {run.row: config for run, config in zip(runs, configs, strict=True)}
     chosen = {name: config.objective.model_dump() for name, config in by_name.items()}
     assert chosen["dcl-eta-0.1"]["eta"] == 0.1
@@ -58,9 +66,14 @@ def test_every_row_is_valid_and_has_the_same_budget(
 
 def test_rows_that_lack_their_table_are_named(prepared: Prepared, tmp_path: Path) -> None:
     (prepared.data / "truth.csv").unlink()
-    runs, missing = plan(TABLE1, 1, tmp_path / "out", prepared, SCALES["smoke"])
-    assert len(runs) == 9
-    assert missing == {"dcl-eta-true": f"{prepared.data}: holds no truth.csv, which this row needs"}
+    (prepared.data / "phantom.json").unlink()
+    rows = choose(trials_of(SCALES["smoke"])[0], [row.name for row in TABLE1])
+    runs, missing = plan(rows, 1, tmp_path / "out", prepared, SCALES["smoke"])
+    assert len(runs) == 10
+    needed = {"dcl-eta-true": "truth.csv", "remove-by-truth": "phantom.json"}
+    for name, file in needed.items():
+        assert missing.pop(name) == f"{prepared.data}: holds no {file}, which this row needs"
+    assert not missing
 
 
 def test_rows_stand_in_the_order_of_the_table() -> None:

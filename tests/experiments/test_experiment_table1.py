@@ -17,7 +17,7 @@ import pytest
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome, run_experiment
 from cxrtext.experiments.experiment import Trial, choose
-from cxrtext.experiments.papers.table1 import MEASURES, TABLE1
+from cxrtext.experiments.papers.table1 import ALL_MEASURES, LOCKED, SCALES, trials_of
 from cxrtext.files import read_sealed, write_sealed
 
 ROWS = ("lse-nl", "dcl-eta-lm")
@@ -69,7 +69,7 @@ def test_two_rows_from_phantoms_to_the_table(whole: tuple[Path, Outcome]) -> Non
     assert run["machine"] == f"{os.cpu_count()} cores, CPU"
     assert {"phantoms", "language-model", "score-text", "decode"} <= set(table["stages"])
     assert "| DCL-η_LM |" in outcome.page
-    assert list(base["measures"]) == list(base["runs"][0]["measures"]) == list(MEASURES)
+    assert list(base["measures"]) == list(base["runs"][0]["measures"]) == list(ALL_MEASURES)
     metrics = json.loads((out / "runs/lse-nl/seed-0/metrics.json").read_text())
     told = metrics["evaluation"]
     assert told["mean_auc"] == pytest.approx(base["measures"]["AUC"]["value"])
@@ -123,9 +123,9 @@ def test_a_finished_experiment_repeats_nothing(whole: tuple[Path, Outcome]) -> N
 def test_a_row_that_cannot_be_trained_is_told_and_the_others_go_on(
     whole: tuple[Path, Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = Trial("wrong", "a wrong row", {"model": {"similarity": "none such"}})
+    wrong = Trial("wrong", "a wrong row", {"model": {"similarity": "none such"}}, column=LOCKED)
     missing = Trial("blind", "a row without its table", {}, needs="weather.csv")
-    rows = (*choose(TABLE1, ROWS), wrong, missing)
+    rows = (*choose(trials_of(SCALES["smoke"])[0], ROWS), wrong, missing)
     monkeypatch.setattr("cxrtext.experiments.table1.choose", lambda *_: rows)
     outcome = again(whole[0])
     blind, other = outcome.failed

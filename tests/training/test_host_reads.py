@@ -81,6 +81,7 @@ def examples(objective: Objective, count: int = 8) -> Examples:
         labels=generator.random((count, 5)) < 0.3,
         vectors=vectors.half().numpy(),
         vector_of=np.arange(2 * count),
+        entailed=lambda sentences, rows: generator.random((len(sentences), len(rows))) < 0.3,
         metadata=metadata,
         relate=objective.relate,
     )
@@ -156,6 +157,7 @@ class Sums(TorchDispatchMode):
         ("positive-debiased", 2),
         ("fair-info-nce", 1),
         ("remove-by-text", 1),
+        ("remove-by-report", 1),
         ("fair-cclk", 1),  # one system of equations
     ],
 )

@@ -57,6 +57,7 @@ def batch(
         eta=torch.rand(len(image_of), generator=generator) * 0.2,
         labels=torch.rand(images, 5, generator=generator) < 0.2,
         vectors=unit(len(image_of), generator),
+        true=torch.rand(len(image_of), images, generator=generator) < 0.3,
         metadata=metadata,
     )
     return scores, pairs, texts, pictures
@@ -119,6 +120,8 @@ def direct(name: str, scores: Tensor, pairs: Pairs, texts: Tensor, turn: bool) -
         "dcl-eta-true": lambda: both(objectives.debiased)(scores, pairs.eta, 14.0),
         "remove-by-labels": lambda: both(objectives.remove_negatives)(scores, same),
         "remove-by-text": lambda: both(objectives.remove_negatives)(scores, cosines > 0.1),
+        "remove-by-report": lambda: both(objectives.remove_negatives)(scores, pairs.true),
+        "remove-by-truth": lambda: both(objectives.remove_negatives)(scores, pairs.true),
         "reweight-by-text": lambda: both(objectives.reweight_negatives)(scores, cosines, 0.6),
         "hard-negative": lambda: both(objectives.hard_negative)(scores, 0.1, 0.6, 14.0),
         "positive-debiased": lambda: both(positive_debiased)(scores),

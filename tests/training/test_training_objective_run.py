@@ -13,6 +13,7 @@ from cxrtext.training import train
 ONE_OF_EACH_NEED = (
     "dcl-eta-true",
     "remove-by-labels",
+    "remove-by-report",
     "resample-by-text",
     "weaksup-info-nce",
     "conditional-alignment-uniformity",

@@ -27,7 +27,10 @@ def experiment(
         ),
         ANY_PATH,
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings a row.")] = 1,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Trainings a row; by default 3 of table1 on cpu and gpu, else 1."),
+    ] = None,
     rows: Annotated[
         str | None, typer.Option(help="Rows wanted, separated by commas; all by default.")
     ] = None,

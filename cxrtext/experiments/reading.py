@@ -1,0 +1,172 @@
+"""Which of the paper's claims hold on the data at hand, and why: read off the table's differences.
+
+A claim holds where the interval of the paired difference leaves out 0 and every training agrees; it
+is reversed where both say the opposite; else it is not shown.  Why is answered by the row that
+removes the false negatives themselves, where the data allow it: what even that does not win, no
+correction can.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cxrtext.evaluation.bootstrap import BETTER, WORSE
+from cxrtext.evaluation.settings import TRUTH, TRUTH_BINS
+from cxrtext.experiments.comparison import UNKNOWN, Trainings, compare_rows, interval_text
+from cxrtext.experiments.papers.table1 import (
+    ALL_MEASURES,
+    BASELINE,
+    CEILING,
+    LIVE,
+    OURS,
+    PROPOSED,
+    TABLE1,
+)
+
+HOLDS, REVERSED, UNSHOWN = "holds", "is reversed", "is not shown"
+_TITLES = {row.name: row.title for row in TABLE1}
+Found = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """That a row is better (or not better) than another by some measures."""
+
+    text: str
+    row: str
+    other: str
+    measures: tuple[str, ...]
+    better: bool = True
+
+
+CLAIMS = (
+    Claimed("DCL-η_LM classifies better than LSE+NL", PROPOSED, BASELINE, ("AUC",)),
+    Claimed("DCL-η_LM grounds better than LSE+NL", PROPOSED, BASELINE, ("CNR",)),
+    Claimed("DCL-η_LM retrieves better than LSE+NL", PROPOSED, BASELINE, ("Recall", "MedR")),
+    Claimed(
+        "η by sentence classifies better than η = 0.05 for all", PROPOSED, "dcl-eta-0.05", ("AUC",)
+    ),
+    Claimed("Removal by labels helps classification", "remove-by-labels", BASELINE, ("AUC",)),
+    Claimed(
+        "Removal by labels helps neither grounding nor retrieval",
+        "remove-by-labels",
+        BASELINE,
+        ("CNR", "Recall", "MedR"),
+        better=False,
+    ),
+)
+"""What the paper concludes from its table 1 (SSD section 3.2 and 4)."""
+
+
+def verdict_of(found: Mapping[str, Any]) -> str:
+    """A comparison by a measure: "better", "worse", or "not distinguishable".
+
+    Better and worse only where every training agrees.
+    """
+    agreed = {BETTER: found["seeds"], WORSE: 0}
+    verdict = str(found["verdict"])
+    if verdict in agreed and found["ahead"] != agreed[verdict]:
+        return "not distinguishable"
+    return verdict
+
+
+def judge(claimed: Claimed, found: Found) -> str:
+    """Whether a claim holds by the comparison of its rows."""
+    verdicts = [verdict_of(found[name]) for name in claimed.measures if name in found]
+    if not verdicts:
+        return UNKNOWN
+    if not claimed.better:
+        return REVERSED if BETTER in verdicts else HOLDS
+    if BETTER in verdicts and WORSE not in verdicts:
+        return HOLDS
+    return REVERSED if WORSE in verdicts and BETTER not in verdicts else UNSHOWN
+
+
+def _figures(found: Found, names: tuple[str, ...]) -> str:
+    parts = [
+        f"{name} {interval_text(found[name], ALL_MEASURES[name].digits, '+')}"
+        for name in names
+        if name in found
+    ]
+    return ", ".join(parts)
+
+
+def _why(found: Found, ceiling: Found, names: tuple[str, ...]) -> str:
+    """What the removal of the false negatives themselves says of a gain that is not there."""
+    if not any(name in ceiling for name in names):
+        return ""
+    won = any(verdict_of(ceiling[name]) == BETTER for name in names if name in ceiling)
+    first = "there is something to win" if won else "there is nothing to win"
+    text = (
+        f"By these measures {first}: with every true false negative removed the difference is "
+        f"{_figures(ceiling, names)}."
+    )
+    if TRUTH in ceiling and TRUTH in found:
+        share = reached(found, ceiling)
+        of = "" if share is None else f", {share:.0%} of what their removal wins"
+        text += (
+            " What their removal changes is where sentences are found true: "
+            f"{_figures(ceiling, (TRUTH, *TRUTH_BINS))}; this row: {_figures(found, (TRUTH,))}{of}."
+        )
+    return text
+
+
+def reached(found: Found, ceiling: Found, name: str = TRUTH) -> float | None:
+    """The share of the ceiling's gain that a row has; None where the ceiling clearly has none."""
+    if name not in found or name not in ceiling or verdict_of(ceiling[name]) != BETTER:
+        return None
+    return float(found[name]["value"] / ceiling[name]["value"])
+
+
+def _ours(found: Found, ceiling: Found) -> dict[str, Any]:
+    verdicts = {name: verdict_of(one) for name, one in found.items()}
+    wins = tuple(name for name, verdict in verdicts.items() if verdict == BETTER)
+    loses = tuple(name for name, verdict in verdicts.items() if verdict == WORSE)
+    parts = [f"wins {_figures(found, wins)}" if wins else "wins nothing clearly"]
+    parts.append(f"loses {_figures(found, loses)}" if loses else "loses nothing clearly")
+    because = ""
+    share = reached(found, ceiling)
+    if share is not None:
+        because = (
+            f"It has {share:.0%} of the {TRUTH} that the removal of the true false negatives wins."
+        )
+    return {
+        "claim": f"{_TITLES[OURS]} (not in the paper) against LSE+NL",
+        "verdict": "; ".join(parts),
+        "because": because,
+    }
+
+
+def read_claims(
+    rows: Mapping[str, Trainings], columns: Iterable[str] = ("",)
+) -> list[dict[str, Any]]:
+    """Read the table: ``column``, ``claim``, ``verdict`` and ``because`` of each claim.
+
+    Args:
+        rows: The measures of each row's trainings, by name and seed.
+        columns: Those that the table has, each read by itself.
+    """
+    read = []
+    for column in columns:
+        prefix = f"{LIVE}-" if column == LIVE else ""
+
+        def compared(row: str, other: str, prefix: str = prefix) -> Found:
+            given = rows.get(prefix + row), rows.get(prefix + other)
+            return compare_rows(*given, ALL_MEASURES.values())
+
+        ceiling = compared(CEILING, BASELINE)
+        for claimed in CLAIMS:
+            found = compared(claimed.row, claimed.other)
+            verdict = judge(claimed, found)
+            if verdict == UNKNOWN:
+                continue
+            because = f"Difference: {_figures(found, claimed.measures)}."
+            if verdict in (UNSHOWN, REVERSED) and claimed.row == PROPOSED:
+                because += f" {_why(found, ceiling, claimed.measures)}".rstrip()
+            read.append(
+                {"column": column, "claim": claimed.text, "verdict": verdict, "because": because}
+            )
+        ours = compared(OURS, BASELINE)
+        if ours:
+            read.append({"column": column, **_ours(ours, ceiling)})
+    return read
