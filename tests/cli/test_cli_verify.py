@@ -2,6 +2,7 @@ import csv
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -9,6 +10,7 @@ import pytest
 from PIL import Image
 
 from cxrtext.models.reference import REFERENCE
+from cxrtext.service import load_service
 
 Command = Callable[..., CompletedProcess[str]]
 REPORT = "FINDINGS: Left pleural effusion. No right pneumothorax."
@@ -63,7 +65,14 @@ def test_what_verdicts_rest_on(
 ) -> None:
     out = tmp_path / "out.csv"
     report.write_text("Pleural effusion. Left effusion.")
-    asked = ("verify", data_folder / "images/s00.png", report, "--model", judged_checkpoint)
+    with closing(load_service(judged_checkpoint)) as service:
+        image = next(  # the first that the small model is sure of
+            path
+            for path in sorted((data_folder / "images").glob("*.png"))
+            if service.verify(service.embed_file(path), "Effusion.").sentences[0].verdict
+            == "unsupported"
+        )
+    asked = ("verify", image, report, "--model", judged_checkpoint)
     done = cxrtext(*asked, "--out", out)
     assert done.returncode == 0, done.stderr
     assert "unsupported: effusion: evidence " in done.stdout
