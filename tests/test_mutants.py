@@ -41,6 +41,21 @@ STEP = "training/test_training_step.py"
 TWO = "training/test_training_distributed.py::test_two_processes_have_the_gradients_of_one"
 
 MUTANTS = (
+    # evaluation/verdicts
+    Mutant(
+        "a conformal quantile of n instead of n + 1 images",
+        "evaluation/verdicts/fit.py",
+        "RATE / k * (len(ordered) + 1)",
+        "RATE / k * len(ordered)",
+        ("evaluation/test_verdicts.py::test_quantiles_by_hand",),
+    ),
+    Mutant(
+        "a denial judged by the evidence of the finding",
+        "evaluation/verdicts/judge.py",
+        "tails.auc, -value, low, high",
+        "tails.auc, value, low, high",
+        ("evaluation/test_verdicts.py::test_verdicts",),
+    ),
     # index/features/scoring.py and similarity
     Mutant(
         "query map turned round in kept scores",

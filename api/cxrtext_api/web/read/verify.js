@@ -45,16 +45,19 @@ function whyOf({ reason, basis }) {
 
 const verdictOf = ({ verdict }) => (verdict in VERDICTS ? verdict : "none");
 
-function tellReference({ reference }) {
+function tellReference({ reference, sentences }) {
+  const reasons = new Set(sentences.map(({ verdict, reason }) => verdict === "not judged" && reason));
+  const [same] = reasons;
+  const nothing = reasons.size === 1 && same ? `Nothing is judged: ${same}. ` : "";
   const images = reference?.images ?? 0;
   const against = {
     validation: `${whole(images)} validation images`,
     index: `${whole(images)} images of the archive`,
   }[reference?.source];
-  const number = against
+  const percents = against
     ? `Percent: how many of ${against} fit less well.`
     : "There are no images to compare with; the number is the score.";
-  return `${number} Rest the pointer on a sentence to see what its mark rests on.`;
+  return `${nothing}${percents} Rest the pointer on a sentence to see what its mark rests on.`;
 }
 
 function sentenceRow(answer, one) {
