@@ -94,7 +94,8 @@ def of_model(folder: Path) -> str:
 @pytest.mark.slow
 def test_checkpoint(checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
     copy = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
-    files = [path for path in copy.iterdir() if path.name != "reference.safetensors"]
+    beside = ("reference.safetensors", "familiar.safetensors")
+    files = [path for path in copy.iterdir() if path.name not in beside]
     try_flips("checkpoint", files, lambda: of_model(copy), chance)
 
 
@@ -111,6 +112,25 @@ def test_reference(checkpoint: Path, tmp_path: Path, chance: random.Random) -> N
         return digest(reference.rows, reference.source)
 
     try_flips("reference", [copy / "reference.safetensors"], read, chance)
+
+
+@pytest.mark.slow
+def test_familiar(checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.models.familiar import load_familiar
+
+    copy = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
+    fingerprint = load_model(copy).fingerprint
+
+    def read() -> str:
+        found = load_familiar(copy, fingerprint)
+        assert found is not None
+        assert found.images is not None
+        assert found.words is not None
+        one = found.images.gaussian
+        arrays = (one.mean, one.scale, one.axes, one.variances, found.words.digests)
+        return digest(*arrays, one.rest, found.images.threshold, found.words.threshold)
+
+    try_flips("familiar", [copy / "familiar.safetensors"], read, chance)
 
 
 @pytest.mark.slow
