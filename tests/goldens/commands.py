@@ -213,6 +213,7 @@ def evaluate(run: Part) -> None:
         "plain/report.md",
         "compare/comparison.md",
         "run/checkpoint/calibration.json",
+        "run/checkpoint/verdicts.json",
     )
     run.show("all/metrics.json", "calibrated/metrics.json")
 

@@ -140,6 +140,7 @@ def commands(args: argparse.Namespace) -> dict[str, Command]:
             files(
                 "report/metrics.json",
                 "checkpoint/calibration.json",
+                "checkpoint/verdicts.json",
                 "checkpoint/reference.safetensors",
                 "checkpoint/model.safetensors",
                 hide=times,

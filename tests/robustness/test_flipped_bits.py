@@ -155,6 +155,15 @@ def test_calibration(checkpoint: Path, tmp_path: Path, chance: random.Random) ->
 
 
 @pytest.mark.slow
+def test_verdicts(judged_checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.evaluation.verdicts.kept import VERDICTS, verdicts_beside
+
+    copy = Path(shutil.copytree(judged_checkpoint, tmp_path / "copy"))
+    model = load_model(copy)
+    try_flips("verdicts", [copy / VERDICTS], lambda: verdicts_beside(model), chance)
+
+
+@pytest.mark.slow
 def test_language_model(data_folder: Path, tmp_path: Path, chance: random.Random) -> None:
     from cxrtext.language import pretrain_text
     from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
