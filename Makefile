@@ -100,23 +100,12 @@ $(DEMO)/encoder/encoder.safetensors: $(DEMO)/data/manifest.csv
 	    || { tail -3 $(DEMO)/encoder.log >&2; exit 1; }
 	@touch $@
 
-# A last phase with the image encoder locked again: what the text encoder learns from features that
-# stand still costs little, and single prompts gain.
-TRAIN = $(TWO) $(CXRTEXT) train docs/demo.yaml --set data.manifest=$(DEMO)/data/manifest.csv \
-    --set data.sentences=$(DEMO)/data/sentences.csv --set data.words=$(DEMO)/encoder/words.txt \
-    --set data.cache=$(CACHE)
-
-$(DEMO)/first/.trained: $(DEMO)/data/sentences.csv $(DEMO)/encoder/encoder.safetensors docs/demo.yaml
+$(DEMO)/run/.trained: $(DEMO)/data/sentences.csv $(DEMO)/encoder/encoder.safetensors docs/demo.yaml
 	@echo "3/5 training"
-	@$(TRAIN) --set out=$(DEMO)/first --set model.text=$(DEMO)/language-model \
+	@$(TWO) $(CXRTEXT) train docs/demo.yaml --set out=$(DEMO)/run --set data.manifest=$(DEMO)/data/manifest.csv \
+	    --set data.sentences=$(DEMO)/data/sentences.csv --set data.words=$(DEMO)/encoder/words.txt \
+	    --set data.cache=$(CACHE) --set model.text=$(DEMO)/language-model \
 	    --set model.image_weights=$(DEMO)/encoder/encoder.safetensors \
-	    $$(test -d $(DEMO)/first/state && echo --resume $(DEMO)/first)
-	@touch $@
-
-$(DEMO)/run/.trained: $(DEMO)/first/.trained
-	@$(TRAIN) --set out=$(DEMO)/run --set model.init=$(DEMO)/first/checkpoint \
-	    --set model.image_weights=null --set training.unlock=null --set training.steps=100 \
-	    --set training.lr=1e-3 --set training.warmup=10 \
 	    $$(test -d $(DEMO)/run/state && echo --resume $(DEMO)/run)
 	@touch $@
 
