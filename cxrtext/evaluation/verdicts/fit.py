@@ -45,6 +45,9 @@ MOST_PARTS = 6
 FOLDS = 5
 """Parts of the validation patients: the errors of each are measured with thresholds of the rest."""
 
+MOST_ASKED = 1000
+"""Different things that sentences say, of which false ones are drawn to measure errors."""
+
 Rows = NDArray[np.intp]
 Reports = Mapping[str, Sequence[str]]
 """The sentences of reports, by study."""
@@ -272,6 +275,8 @@ def _measure(images: _Images) -> dict[Literal["affirmed", "negated"], Measured]:
     counts: dict[str, dict[str, int]] = {"affirmed": defaultdict(int), "negated": defaultdict(int)}
     pool = sorted({said for own in images.own for said in own if said})
     rng = np.random.default_rng(0)
+    if len(pool) > MOST_ASKED:
+        pool = [pool[place] for place in sorted(rng.permutation(len(pool))[:MOST_ASKED])]
     for fold in range(FOLDS):
         findings = images.findings(but=fold)
         for row in np.flatnonzero(images.folds == fold):
