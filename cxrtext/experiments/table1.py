@@ -122,7 +122,7 @@ def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale)
         cache=relative(prepared.cache, folder),
     )
     tree["model"]["text"] = language_model_from(prepared, folder)
-    objective = tree["objective"]["name"]
+    objective = tree.get("objective", {}).get("name")
     if objective == "resample-by-text":
         # Half of the batch, at every scale; a number as large as the batch would resample nothing.
         tree["objective"]["keep"] = max(1, int(tree["training"]["batch"]) // 2)
