@@ -15,6 +15,7 @@ from cxrtext.models.familiar import Unlike
 from cxrtext.models.reference import REFERENCE, load_reference, save_reference
 from cxrtext.pausing import finish
 from cxrtext.service import EmbeddedImage, Service, load_service
+from cxrtext.service.limits import UNLIKE_IMAGE
 from cxrtext.service.quality import least_supported
 from cxrtext.service.verify.page import verification_page
 from cxrtext.service.verify.reference import ReferenceScores, at_side, index_reference, percentile
@@ -192,6 +193,9 @@ def test_the_page_shows_the_report_and_runs_nothing(
     assert "&lt;script&gt;alert(1)&lt;/script&gt; effusion." in page
     assert page.count("<mark ") == len(found.sentences)
     assert "not a medical device" in page
+    assert "unlike those" not in page
+    pixels = service.read_file(data_folder / "images/s01.png")
+    assert f"This image {UNLIKE_IMAGE}." in verification_page(found, report, pixels, unlike=True)
 
 
 def test_the_least_supported_sentences_of_an_archive(service: Service, data_folder: Path) -> None:

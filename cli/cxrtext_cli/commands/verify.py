@@ -127,7 +127,7 @@ def verify(
     embedded = service.embed(pixels)
     found = service.verify(embedded, text, threshold)
     far = service.unlike_sentences([one.sentence for one in found.sentences])
-    _write(out, found, text, pixels)
+    _write(out, found, text, pixels, embedded.is_unlike)
     if as_json:
         answer = _json(found)
         for one, unlike in zip(answer["sentences"], far, strict=True):
@@ -220,7 +220,7 @@ def _json(found: "Verification") -> dict[str, Any]:
     return {"reference": asdict(found.reference), "sentences": sentences}
 
 
-def _write(out: Path | None, found: "Verification", report: str, pixels: Any) -> None:
+def _write(out: Path | None, found: "Verification", report: str, pixels: Any, unlike: bool) -> None:
     if out is None:
         return
     if out.suffix.lower() == ".csv":
@@ -229,7 +229,7 @@ def _write(out: Path | None, found: "Verification", report: str, pixels: Any) ->
     from cxrtext.files import write_text
     from cxrtext.service.verify.page import verification_page
 
-    write_text(out, verification_page(found, report, pixels))
+    write_text(out, verification_page(found, report, pixels, unlike))
 
 
 def _of_folder(

@@ -7,6 +7,7 @@ from PIL import Image as Pictures
 from cxrtext.images.overlay import encode_png, render_overlay
 from cxrtext.page import Columns, Figure, Gallery, Picture, Section, Text, html_page, number
 from cxrtext.service.answers import Image
+from cxrtext.service.limits import UNLIKE_IMAGE
 from cxrtext.service.verify.verify import SupportedSentence, Verification
 
 LONGEST_SIDE = 512
@@ -22,8 +23,12 @@ _NOTE = (
 )
 
 
-def verification_page(found: Verification, report: str, pixels: Image) -> str:
-    """An HTML page of a report against an image [1, H, W] in [0, 1]; it holds both."""
+def verification_page(found: Verification, report: str, pixels: Image, unlike: bool = False) -> str:
+    """An HTML page of a report against an image [1, H, W] in [0, 1]; it holds both.
+
+    ``unlike`` images are said to be so.
+    """
+    warning = [Text(f"This image {UNLIKE_IMAGE}.", "warn")] if unlike else []
     small, factor = _shrunk(pixels)
     used = found.reference
     compared = f"{used.images} {used.source} images" if used.images else "no reference images"
@@ -32,7 +37,7 @@ def verification_page(found: Verification, report: str, pixels: Image) -> str:
     return html_page(
         "Report against image",
         [Section("Sentences", [Gallery("", "", maps)])],
-        head=[Text(f"{_NOTE} Compared with {compared}.", "note"), beside],
+        head=[*warning, Text(f"{_NOTE} Compared with {compared}.", "note"), beside],
         links=False,
     )
 
