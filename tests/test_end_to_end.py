@@ -101,6 +101,7 @@ def test_every_step_of_the_demonstration_has_its_number_of_threads(tmp_path: Pat
         "phantom": "1",
         "pretrain-text": "1",
         "score-text": "1",
+        "pretrain-image": "1",
         "train": "2",
         "evaluate": "2",
         "index": "2",

@@ -47,7 +47,8 @@ def test_every_sentence_of_a_report(client: TestClient, service: Service) -> Non
         assert "--calibrate" in one["reason"]
 
 
-def test_what_verdicts_rest_on(judged_checkpoint: Path, png: bytes, serve: Any) -> None:
+def test_what_verdicts_rest_on(judged_checkpoint: Path, data_folder: Path, serve: Any) -> None:
+    png = (data_folder / "images/s01.png").read_bytes()
     with serve(Service(load_model(judged_checkpoint))) as judging:
         data = {"report": "Pleural effusion. Possible pneumothorax."}
         response = judging.post("/v1/verify", files={"image": png}, data=data)

@@ -93,5 +93,5 @@ def test_a_set_that_is_not_as_it_was_drawn(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="drawn by version 2 of the phantoms, and this is 3; draw"):
         read_truth(folder_of(tmp_path, version=2))
     (tmp_path / "phantom.json").write_text("{")
-    with pytest.raises(DataError, match="phantom.json: not readable; draw it again"):
+    with pytest.raises(DataError, match="phantom.json: not readable; draw the set again"):
         read_truth(tmp_path)

@@ -98,6 +98,10 @@ OBJECTIVE_KEYS: dict[str, object] = {
 """What an objective is given in the tests, where it takes it."""
 
 
+# The truth of a drawn set is not that of these images; its loss is that of remove-by-report.
+COMPARED = [name for name in OBJECTIVES if name != "remove-by-truth"]
+
+
 def objective_options(name: str, truth: Path) -> list[str]:
     """An objective of a name, with the data of the tests."""
     given = {"name": name, **OBJECTIVE_KEYS, "true_probability": truth}
@@ -130,7 +134,7 @@ def found(
     write_table(truth, ["study_id", "section", "position", "rho"], rows)
     every = CASES | {
         name: [*objective_options(name, truth), "training.sentences=2", "model.gamma_sq=2"]
-        for name in OBJECTIVES
+        for name in COMPARED
     }
 
     def of(cases: Mapping[str, Sequence[str]], world: int) -> dict[str, Gradients]:
@@ -140,7 +144,7 @@ def found(
     return {1: of(every | IN_PARTS, 1), 2: of(every, 2)}
 
 
-@pytest.mark.parametrize("case", [*CASES, *OBJECTIVES])
+@pytest.mark.parametrize("case", [*CASES, *COMPARED])
 def test_two_processes_have_the_gradients_of_one(
     found: dict[int, dict[str, Gradients]], case: str
 ) -> None:
