@@ -50,6 +50,22 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+def choose_precision(name: str, device: torch.device) -> str:
+    """The precision of a name; "auto" is bfloat16 where the device multiplies it faster.
+
+    Those are GPUs that support it, and processors with AVX-512 BF16 or AMX; others would emulate
+    it, slower than float32.
+    """
+    if name != "auto":
+        return name
+    if device.type == "cuda":
+        fast = torch.cuda.is_bf16_supported()
+    else:
+        has = getattr(torch.cpu, "get_capabilities", dict)()  # older torch lacks it
+        fast = bool(has.get("avx512_bf16") or has.get("amx_bf16"))
+    return "bfloat16" if fast else "float32"
+
+
 def build_model(config: Config) -> ImageTextModel:
     """A model as the configuration has it, with the weights that it starts from.
 
@@ -151,10 +167,7 @@ def build_optimizer(
 def training_arguments(config: Config, device: torch.device) -> TrainingArguments:
     """How to train, as the steps take it."""
     training = config.training
-    precision = training.precision
-    if precision == "auto":
-        half = device.type == "cuda" and torch.cuda.is_bf16_supported()
-        precision = "bfloat16" if half else "float32"
+    precision = choose_precision(training.precision, device)
     # Keys of the configuration have the arguments' names: a new one of both is taken as it is.
     given = {one.name: getattr(training, one.name, None) for one in fields(TrainingArguments)}
     clip = training.clip or math.inf

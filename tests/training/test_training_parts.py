@@ -14,11 +14,28 @@ from cxrtext.images.cache import DecodedCache, Squares
 from cxrtext.models import load_model
 from cxrtext.records import ImageRecord, Rejects, read_manifest
 from cxrtext.training.distributed import Processes
-from cxrtext.training.initialization import center_projections
+from cxrtext.training.initialization import center_projections, choose_precision
 from cxrtext.training.loader import Examples, batch_rows
 from cxrtext.training.objective import build_objective
 from cxrtext.training.optimization import TrainingArguments, learning_rate
 from cxrtext.training.validation import validate
+
+
+@pytest.mark.parametrize(
+    ("has", "chosen"),
+    [
+        ({"avx512_f": True, "avx512_bf16": True}, "bfloat16"),
+        ({"amx_bf16": True}, "bfloat16"),
+        ({"avx512_f": True, "avx512_bf16": False}, "float32"),
+        ({}, "float32"),
+    ],
+)
+def test_automatic_precision_is_what_the_processor_has(
+    has: dict[str, bool], chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has, raising=False)
+    assert choose_precision("auto", torch.device("cpu")) == chosen
+    assert choose_precision("float16", torch.device("cpu")) == "float16"
 
 
 def test_the_rate_rises_then_falls() -> None:

@@ -38,7 +38,7 @@ from cxrtext.training.image_pretraining.targets import (
     targets_of_words,
 )
 from cxrtext.training.image_pretraining.validation import FindingAuc, finding_aucs, view_numbers
-from cxrtext.training.initialization import choose_device
+from cxrtext.training.initialization import choose_device, choose_precision
 from cxrtext.training.loop import StepReport
 from cxrtext.training.resume import difference, load_newest_state, require_room, save_state
 from cxrtext.training.trainer import Listener, take_steps
@@ -169,7 +169,8 @@ def pretrain_image(
     started = time.monotonic()
     heard = listener or Listener()
     place = choose_device(device)
-    chosen = _for_device(settings or ImagePretrainSettings(), place)
+    chosen = settings or ImagePretrainSettings()
+    chosen = replace(chosen, precision=choose_precision(chosen.precision, place))
     check_settings(chosen)
     _check_stride(chosen)
     check_output(out, resume)
@@ -243,13 +244,6 @@ def write_found_words(
         raise DataError(f"{manifest}: no study of the split 'train' has a report, so no words")
     write_words(out / WORDS, targets.findings)
     return describe(targets, out).splitlines()
-
-
-def _for_device(settings: ImagePretrainSettings, device: torch.device) -> ImagePretrainSettings:
-    if settings.precision != "auto":
-        return settings
-    half = device.type == "cuda" and torch.cuda.is_bf16_supported()
-    return replace(settings, precision="bfloat16" if half else "float32")
 
 
 def _check_stride(settings: ImagePretrainSettings) -> None:

@@ -34,7 +34,7 @@ class ImagePretrainSettings:
         gamma_sq: What the cosines of views are multiplied by; for views alone.
         seed: Of everything drawn.
         sides: Whether words are also asked for by side, of each half of the image.
-        precision: "auto" (half on a GPU that has bfloat16), or one of training's.
+        precision: "auto" (bfloat16 where the device multiplies it faster), or one of training's.
     """
 
     image: str = "resnet18"
