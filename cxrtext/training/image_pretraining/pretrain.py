@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.files import sha256, write_json
