@@ -203,7 +203,7 @@ SCALES = {
             "model": {"image": "resnet-narrow"},
             "training": {
                 "batch": 64, "sentences": 6, "lr": 3e-3, "warmup": 30,
-                "precision": "float32", "device": "cpu",
+                "precision": "auto", "device": "cpu",
                 "log_every": 10, "validate_every": 400, "save_every": 100,
             },
         },
