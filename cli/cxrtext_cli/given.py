@@ -72,6 +72,12 @@ def _new_folder(path: Path) -> None:
     _place(path)
 
 
+def _empty_folder(path: Path) -> None:
+    _new_folder(path)
+    if path.is_dir() and any(path.iterdir()):
+        raise DataError(f"{path}: is not empty; name a new folder")
+
+
 def _new_file(path: Path) -> None:
     if path.is_dir():
         raise DataError(f"{path}: is a folder; name a file")
@@ -172,6 +178,8 @@ NEW_TABLE = Kind(_new_table)
 NEW_TABLE_OR_STDOUT = Kind(_new_table_or_stdout)
 NEW_FOLDER = Kind(_new_folder)
 """A folder to make, or to write into."""
+EMPTY_FOLDER = Kind(_empty_folder)
+"""A folder to make, or one that holds nothing."""
 DEVICE = Kind(_device)
 SPLIT = Kind(_split)
 SENTENCE = Kind(_sentence)

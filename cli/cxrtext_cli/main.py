@@ -11,6 +11,7 @@ import typer
 
 from cxrtext import __version__
 from cxrtext.errors import CxrTextError
+from cxrtext_cli.commands.backup import backup, restore
 from cxrtext_cli.commands.check_data import check_data
 from cxrtext_cli.commands.check_files import check_files
 from cxrtext_cli.commands.classify import classify
@@ -60,6 +61,8 @@ COMMANDS: dict[Callable[..., None], str] = {
     ground: "Show where an image supports a sentence.",
     verify: "How well an image supports its report's sentences.",
     serve: "Serve the REST API and the page.",
+    backup: "Copy an index with its uploads, model and keys.",
+    restore: "Make an index of a backup.",
     check_files: "Compare files with the digests they were written with.",
     experiment: "Run a paper's experiment, its table beside the paper's.",
 }

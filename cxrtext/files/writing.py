@@ -204,24 +204,32 @@ def _put_in_place(temporary: Path, path: Path) -> None:
 
 
 @contextmanager
-def replacing_folder(path: Path) -> Iterator[Path]:
+def replacing_folder(path: Path, *, sums: bool = True, private: bool = False) -> Iterator[Path]:
     """Give a temporary folder; on success exchange it with ``path`` in one step, else remove it.
 
-    The folder gets a list of the SHA-256 digests of its files, ``SHA256SUMS``.
+    Args:
+        path: The folder.
+        sums: Whether it gets a list of the SHA-256 digests of its files, ``SHA256SUMS``.
+        private: Whether only its owner may read it.
 
     Yields:
         An empty folder beside it.
     """
     path = path.resolve() if path.is_symlink() else path
     with _temporary(path, folder=True) as temporary:
+        if private:
+            temporary.chmod(0o700)
         yield temporary
         mask = os.umask(0)
         os.umask(mask)
-        write_sums(temporary)
+        if sums:
+            write_sums(temporary)
         for file in temporary.rglob("*"):
             if file.is_file():
                 # Some writers make files for their owner alone, whatever the umask says.
-                file.chmod(0o666 & ~mask)
+                file.chmod(0o600 if private else 0o666 & ~mask)
+            elif private:
+                file.chmod(0o700)
             _sync(file)
         _sync(temporary)
         _put_in_place(temporary, path)

@@ -61,7 +61,9 @@ def choose_precision(name: str, device: torch.device) -> str:
     if device.type == "cuda":
         fast = torch.cuda.is_bf16_supported()
     else:
-        has = getattr(torch.cpu, "get_capabilities", dict)()  # older torch lacks it
+        has: dict[str, bool] = getattr(
+            torch.cpu, "get_capabilities", dict
+        )()  # older torch lacks it
         fast = bool(has.get("avx512_bf16") or has.get("amx_bf16"))
     return "bfloat16" if fast else "float32"
 

@@ -27,6 +27,14 @@ check-data DATA --reports GONE
 check-data DATA --labels GONE
 check-data DATA --boxes GONE
 check-data DATA --cache c --no-cache
+backup EMPTY --out new
+backup INDEX --out FILE
+backup INDEX --out DATA
+backup INDEX --out new --keys GONE
+restore GONE --out new
+restore FILE --out new
+restore EMPTY --out FILE
+restore EMPTY --out DATA
 check-files GONE
 check-files FILE
 check-files DATA --accept

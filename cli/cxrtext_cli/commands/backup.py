@@ -1,0 +1,72 @@
+"""``cxrtext backup`` and ``cxrtext restore``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cxrtext_cli.given import EMPTY_FOLDER, FILE, FOLDER, INDEX
+from cxrtext_cli.options import AsJson, Stages, print_json, say
+
+if TYPE_CHECKING:
+    from cxrtext.index.backup import BackupSummary
+
+
+def backup(
+    folder: Annotated[Path, typer.Argument(help="Folder of the index.", metavar="INDEX"), INDEX],
+    out: Annotated[Path, typer.Option(help="New folder for the backup."), EMPTY_FOLDER],
+    keys: Annotated[
+        Path | None, typer.Option(help="The server's file of keys, to be kept with it."), FILE
+    ] = None,
+    model: Annotated[bool, typer.Option(help="Whether to copy the index's checkpoint.")] = True,
+    wait: Annotated[
+        float, typer.Option(min=0.0, help="Seconds to wait for another process that writes.")
+    ] = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Copy an index with its uploads, model and keys; safe while a server runs and adds images.
+
+    Images that lie where their manifest lists them are not copied.
+    """
+    from cxrtext.index.backup import back_up
+
+    if keys is not None:
+        from cxrtext_api.gate.keys import read_key_file
+
+        read_key_file(keys)
+    with Stages() as stages:
+        made = back_up(folder, out, keys=keys, model=model, wait_s=wait, progress=stages.show)
+    _show(made, out, as_json)
+
+
+def restore(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder that 'backup' made.", metavar="BACKUP"), FOLDER
+    ],
+    out: Annotated[Path, typer.Option(help="New folder to restore into."), EMPTY_FOLDER],
+    as_json: AsJson = False,
+) -> None:
+    """Make an index, its uploads, model and keys of a backup, after every file was checked."""
+    from cxrtext.index.backup import INDEX as INDEX_NAME
+    from cxrtext.index.backup import KEYS, UPLOADS
+    from cxrtext.index.backup import restore as restore_backup
+
+    with Stages() as stages:
+        made = restore_backup(folder, out, progress=stages.show)
+    _show(made, out, as_json)
+    keys = f"CXRTEXT_API_KEYS_FILE={out / KEYS} " if made.keys else ""
+    uploads = f" --uploads {out / UPLOADS}" if made.uploads else ""
+    say(f"to serve it: {keys}cxrtext serve --index {out / INDEX_NAME}{uploads}")
+
+
+def _show(made: "BackupSummary", folder: Path, as_json: bool) -> None:
+    if as_json:
+        from dataclasses import asdict
+
+        print_json({**asdict(made), "folder": str(folder)})
+        return
+    parts = [f"{made.images} images", f"{made.sentences} distinct sentences"]
+    parts += [f"{made.uploads} uploads"] if made.uploads else []
+    parts += ["the model"] if made.model else []
+    parts += ["the keys"] if made.keys else []
+    typer.echo(f"{folder}: {', '.join(parts)}; {made.size / 1e6:.1f} MB, backed up {made.made}")

@@ -1,0 +1,161 @@
+"""A backup is the index of one moment, whoever writes meanwhile; a restore answers as it did."""
+
+import hashlib
+import json
+import shutil
+import threading
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from cxrtext.errors import CheckpointError, DataError
+from cxrtext.files import file_problems
+from cxrtext.index import Query, delete, open_index, rewrite
+from cxrtext.index.backup import back_up, restore
+from cxrtext.index.changes import NewImage, add_images
+from cxrtext.index.features.scoring import packed_rows
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.check import check_index
+from cxrtext.index.store.snapshot import take_snapshot
+from cxrtext.index.store.writer import keep_file, writing
+from cxrtext.models import ImageTextModel
+
+
+def png(seed: int) -> bytes:
+    file = BytesIO()
+    pixels = np.random.default_rng(seed).integers(0, 255, (20, 20)).astype(np.uint8)
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def upload(folder: Path, uploads: Path, model: ImageTextModel, seed: int) -> None:
+    """Add an image as the server does."""
+    with writing(folder, wait_s=30) as catalogue:
+        language = take_snapshot(folder, catalogue).language
+        regions = torch.nn.functional.normalize(
+            torch.randn(1, 16, 16, generator=torch.Generator().manual_seed(seed)), dim=-1
+        )
+        rows, _ = packed_rows(model, regions, language, "float16")
+        data = png(seed)
+        file = keep_file(catalogue, uploads, data, hashlib.sha256(data).hexdigest(), ".png")
+        one = NewImage(
+            f"u{seed}.png", str(uploads), f"us{seed}", "up", "test", 20, 20, {}, {}, file, "key"
+        )
+        add_images(folder, catalogue, [one], rows)
+
+
+def answers(folder: Path, model: ImageTextModel | None = None) -> list[object]:
+    """What an index says to a few questions."""
+    with open_index(folder, model) as index:
+        texts = index.model.embed_sentences(["Left pleural effusion.", "The lungs are clear."])
+        hits = index.search(Query(texts=texts), 1000).hits
+        said = index.search_sentences(3, text=texts[0])
+        return [(h.image.image, h.score, h.labels) for h in hits] + [s.sentence for s in said]
+
+
+def test_a_restored_index_answers_the_same(
+    small: Path, model: ImageTextModel, tmp_path: Path
+) -> None:
+    uploads, keys = tmp_path / "uploads", tmp_path / "keys"
+    keys.write_text(f"one read {'0' * 64}\n")
+    for seed in range(3):
+        upload(small, uploads, model, seed)
+    delete(small, ["s3", "us1"])
+    before = answers(small)
+    made = back_up(small, tmp_path / "backup", keys=keys)
+    assert (made.images, made.uploads, made.model, made.keys) == (120, 2, True, True)
+    assert file_problems(tmp_path / "backup") == []
+    modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "backup").rglob("*")}
+    assert modes == {0}
+    shutil.rmtree(small)
+    shutil.rmtree(uploads)
+    home = tmp_path / "restored"
+    restore(tmp_path / "backup", home)
+    assert answers(home / "index") == before
+    with Catalogue(home / "index" / CATALOGUE) as catalogue:
+        found = catalogue.image("u2.png")
+        assert catalogue.meta()["checkpoint"] == str(home / "model")
+    assert found is not None
+    assert Path(found.path).parent == home / "uploads"
+    assert Path(found.path).read_bytes() == png(2)
+    assert (home / "keys.txt").read_bytes() == keys.read_bytes()
+    upload(home / "index", home / "uploads", model, 7)
+    with Catalogue(home / "index" / CATALOGUE) as catalogue:
+        assert check_index(home / "index", catalogue) == []
+
+
+def test_a_backup_is_one_moment_while_others_write(
+    small: Path, model: ImageTextModel, tmp_path: Path
+) -> None:
+    uploads = tmp_path / "uploads"
+    upload(small, uploads, model, 0)
+    stop, failed = threading.Event(), list[BaseException]()
+
+    def write() -> None:
+        seed = 1
+        try:
+            while not stop.is_set():
+                upload(small, uploads, model, seed)
+                if seed % 3 == 0:
+                    delete(small, [f"us{seed - 1}"], wait_s=30)
+                if seed % 5 == 0:
+                    rewrite(small, model, rebuild=False, wait_s=30)
+                seed += 1
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failed.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for number in range(4):
+            back_up(small, tmp_path / f"backup-{number}", model=False)
+    finally:
+        stop.set()
+        thread.join()
+    assert not failed, failed
+    for number in range(4):
+        index = tmp_path / f"backup-{number}" / "index"
+        with Catalogue(index / CATALOGUE) as catalogue:
+            assert check_index(index, catalogue) == []
+            rows = catalogue.database.execute("SELECT file FROM images WHERE file IS NOT NULL")
+            named = {file for (file,) in rows}
+        kept = tmp_path / f"backup-{number}" / "uploads"
+        assert {path.name for path in kept.iterdir()} == named
+
+
+def test_what_is_refused(small: Path, model: ImageTextModel, tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "mine").write_text("x")
+    with pytest.raises(DataError, match="full: is not empty"):
+        back_up(small, full)
+    backup = tmp_path / "backup"
+    back_up(small, backup)
+    with pytest.raises(DataError, match="full: is not empty"):
+        restore(backup, full)
+    with pytest.raises(DataError, match="is no backup"):
+        restore(small, tmp_path / "new")
+    vectors = next((backup / "index").glob("regions*"))
+    whole = vectors.read_bytes()
+    vectors.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    with pytest.raises(DataError, match=r"regions.*is not what SHA256SUMS lists"):
+        restore(backup, tmp_path / "new")
+    vectors.unlink()
+    with pytest.raises(DataError, match=r"regions.*is missing"):
+        restore(backup, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    note = json.loads((backup / "backup.json").read_text())
+    (backup / "backup.json").write_text(json.dumps({**note, "images": 1}))
+    with pytest.raises(DataError, match="is not what was written"):
+        restore(backup, tmp_path / "new")
+    live = next(small.glob("regions*"))
+    data = bytearray(live.read_bytes())
+    data[5] ^= 1
+    live.write_bytes(bytes(data))
+    with pytest.raises(CheckpointError, match=r"regions.*damaged"):
+        back_up(small, tmp_path / "of-damage")
+    assert not (tmp_path / "of-damage").exists()
