@@ -6,6 +6,7 @@ Boxes are COCO's, (x, y, width, height); a pixel lies in a box when its center d
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,6 +17,8 @@ from torch import Tensor
 
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.images import Geometry
+from cxrtext.images.dicom.orientation import placement_of
+from cxrtext.images.placement import Placement
 from cxrtext.records import Box
 
 Map = NDArray[np.floating[Any]]
@@ -250,16 +253,19 @@ def place_boxes(boxes: Iterable[Box], cohort: Cohort) -> Placed:
     """Bring boxes to the images of a cohort.
 
     An image is found by its name, else by the stem of its file where only one has it (MS-CXR says
-    ``.jpg``, an archive ``.dcm``).  Boxes drawn on a resized copy are scaled to the image.
+    ``.jpg``, an archive ``.dcm``).  Boxes drawn on a resized copy are scaled to the image.  Boxes
+    count in the pixels that a file stores; where the picture shown was turned, mirrored or made
+    square, they go along.
     """
     find = _finder([record.name for record in cohort.records])
+    placement = lru_cache(maxsize=1024)(lambda row: _placement(cohort, row))
     placed: list[PlacedBox] = []
     left_out: Counter[str] = Counter()
     for box in boxes:
         row = find(box.image)
         if row is None:
             continue
-        bbox = _scaled(box, cohort.sizes[row])
+        bbox = _shown(box, cohort.sizes[row], placement(row))
         if not box.label_text.strip():
             left_out[NO_SENTENCE] += 1
         elif bbox is None:
@@ -278,6 +284,27 @@ def _finder(names: Sequence[str]) -> Callable[[str], int | None]:
     counts = Counter(stems)
     alone = {stem: row for row, stem in enumerate(stems) if counts[stem] == 1}
     return lambda name: rows.get(name, alone.get(PurePosixPath(name).stem))
+
+
+def _placement(cohort: Cohort, row: int) -> Placement | None:
+    """How the picture shown lies over the pixels of its file; None where it is these."""
+    try:
+        found = placement_of(cohort.records[row].path)
+    except OSError:  # removed since it was embedded
+        return None
+    size = None if found is None else (found.height, found.width)
+    return found if found is not None and not found.plain and size == cohort.sizes[row] else None
+
+
+def _shown(box: Box, size: tuple[int, int], placement: Placement | None) -> BoxRow | None:
+    """Bring a box to the picture shown, whose size is (height, width)."""
+    if placement is None:
+        return _scaled(box, size)
+    stored = _scaled(box, (placement.stored_height, placement.stored_width))
+    if stored is None:  # drawn on a copy of the picture as it is shown
+        return _scaled(box, size)
+    x, y, w, h = placement.boxes_to_shown(stored).tolist()
+    return x, y, w, h
 
 
 def _scaled(box: Box, size: tuple[int, int]) -> BoxRow | None:

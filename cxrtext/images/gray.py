@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cxrtext.errors import ImageError
+from cxrtext.images.placement import Placement
 
 Floats = npt.NDArray[np.float32]
 Samples = npt.NDArray[Any]
@@ -52,6 +53,7 @@ class Gray:
     # values.
     pixels: Samples
     table: Floats | None = None  # [n] float32 gray values
+    placement: Placement | None = None  # how it lies over stored pixels; None where it is these
 
     def __post_init__(self) -> None:
         levels = self.pixels if self.table is None else self.table

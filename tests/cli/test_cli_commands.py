@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
+from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.uid import ExplicitVRLittleEndian
 
 from cxrtext_cli.main import main
 
@@ -118,6 +121,38 @@ def test_ground_writes_an_overlay(checkpoint: Path, data_folder: Path, tmp_path:
     with Image.open(out) as picture:
         assert picture.size == (80, 80)
         assert picture.mode == "RGB"
+
+
+def test_ground_of_a_mirrored_file_is_that_of_the_upright_one(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    upright = np.random.default_rng(1).integers(0, 255, (80, 100), dtype=np.uint8)
+    found = []
+    for letters, pixels in ((["L", "F"], upright), (["R", "F"], upright[:, ::-1])):
+        file = Dataset()
+        file.file_meta = FileMetaDataset()
+        file.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+        file.PatientOrientation = letters
+        file.Rows, file.Columns = pixels.shape
+        file.SamplesPerPixel, file.PhotometricInterpretation = 1, "MONOCHROME2"
+        file.BitsAllocated, file.BitsStored, file.HighBit, file.PixelRepresentation = 8, 8, 7, 0
+        file.WindowCenter, file.WindowWidth = 128, 256
+        file.PixelData = np.ascontiguousarray(pixels).tobytes()
+        file["PixelData"].VR = "OB"
+        path = tmp_path / f"{letters[0]}.dcm"
+        file.save_as(path, enforce_file_format=True)
+        out = ("--model", checkpoint, "--out", tmp_path / f"{letters[0]}.png", "--json")
+        done = run("ground", path, "Left pleural effusion.", *out)
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout))
+    plain, moved = found
+    assert plain["stored"] is None
+    assert moved["peak"] == plain["peak"]
+    assert moved["score"] == plain["score"]
+    x, y = plain["peak"]
+    assert moved["stored"]["movement"] == "mirrored"
+    assert moved["stored"]["peak"] == pytest.approx([100 - x, y])
+    assert (tmp_path / "L.png").read_bytes() == (tmp_path / "R.png").read_bytes()
 
 
 def test_search_in_every_direction(index_folder: Path, data_folder: Path, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.uid import ExplicitVRLittleEndian
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation import (
@@ -137,6 +139,35 @@ def test_boxes_find_their_images_and_their_size() -> None:
     ]
     assert placed.left_out == {NOT_ONE_SIZE: 1, NO_SENTENCE: 1, NO_PIXEL: 1}
     assert [len(phrase.boxes) for phrase in placed.phrases] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("letters", "declared", "wanted"),
+    [
+        (["L", "F"], (120, 90), (10.0, 20.0, 30.0, 15.0)),
+        (["R", "F"], (120, 90), (80.0, 20.0, 30.0, 15.0)),
+        (["R", "F"], (60, 45), (60.0, 40.0, 60.0, 30.0)),
+        (["F", "R"], (0, 0), (55.0, 10.0, 15.0, 30.0)),
+        (["F", "R"], (90, 120), (10.0, 20.0, 30.0, 15.0)),  # drawn on the picture as shown
+    ],
+)
+def test_boxes_go_along_with_a_turned_image(
+    tmp_path: Path,
+    letters: list[str],
+    declared: tuple[int, int],
+    wanted: tuple[float, float, float, float],
+) -> None:
+    file = Dataset()
+    file.file_meta = FileMetaDataset()
+    file.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    file.PatientOrientation = letters
+    file.Rows, file.Columns = 90, 120
+    file.save_as(tmp_path / "a.dcm", enforce_file_format=True)
+    size = (120, 90) if letters[0] == "F" else (90, 120)
+    cohort = cohort_of([str(tmp_path / "a.dcm")], size)
+    box = Box(str(tmp_path / "a.dcm"), *declared, "Edema", "Edema.", (10.0, 20.0, 30.0, 15.0))
+    (placed,) = place_boxes([box], cohort).boxes
+    assert placed.bbox == pytest.approx(wanted)
 
 
 def test_boxes_outside_the_crop_have_no_feature() -> None:

@@ -291,5 +291,5 @@ def test_palette(make_dicom: Make, top: int, bits: int) -> None:
 
 def test_missing_palette_is_refused(make_dicom: Make) -> None:
     data = make_dicom(np.zeros((2, 2), np.uint8), photometric="PALETTE COLOR")
-    with pytest.raises(ImageError, match="no plain palette"):
+    with pytest.raises(ImageError, match="has no palette"):
         read_image_bytes(data, "x")

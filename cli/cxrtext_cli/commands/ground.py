@@ -37,6 +37,7 @@ def ground(
 
     from cxrtext.files import replacing
     from cxrtext.images import encode_png, render_overlay
+    from cxrtext.images.dicom.orientation import placement_of
     from cxrtext.service import load_service
     from cxrtext.service.limits import UNLIKE_IMAGE, UNLIKE_SENTENCE
 
@@ -45,6 +46,8 @@ def ground(
     embedded = service.embed(pixels)
     found, (far,) = service.ground(embedded, sentence), service.unlike_sentences([sentence])
     boxes = [box.bbox for box in found.boxes]
+    placement = placement_of(image)
+    moved = placement if placement is not None and not placement.plain else None
     overlay = render_overlay(pixels, found.map(), limits=found.limits, boxes=boxes, peak=found.peak)
     with replacing(target) as temporary:
         temporary.write_bytes(encode_png(overlay))
@@ -58,6 +61,14 @@ def ground(
                 "grid": found.grid.tolist(),
                 "limits": found.scale,
                 "stands_out": found.stands_out,
+                "stored": moved
+                and {
+                    "width": moved.stored_width,
+                    "height": moved.stored_height,
+                    "movement": moved.movement,
+                    "peak": moved.points_to_stored(found.peak).tolist(),
+                    "boxes": [moved.boxes_to_stored(box).tolist() for box in boxes],
+                },
                 "unlike": far_fields(embedded.unlike),
                 "unlike_sentence": far_fields(far),
                 "overlay": str(target),
@@ -72,6 +83,13 @@ def ground(
         )
     x, y = found.peak
     typer.echo(f"score {found.score:.4f}, peak at x {x:.0f}, y {y:.0f} of the original")
+    if moved is not None:
+        how = f"stored {moved.movement} and shown upright" if moved.movement else "made square"
+        x, y = moved.points_to_stored(found.peak).tolist()
+        typer.echo(
+            f"its pixels are {how}, as its header says: coordinates are of the picture shown; in "
+            f"the file's own pixels the peak is at x {x:.0f}, y {y:.0f}"
+        )
     for box in found.boxes:
         left, top, width, height = box.bbox
         typer.echo(

@@ -86,7 +86,8 @@ def _note(box: RawBox, known: _Images, problems: Problems) -> str | None:
         problems.add("box-size", where)
         return name
     facts, declared = image and image.read, _numbers(box.size, 2)
-    actual = [facts.width, facts.height] if facts else None
+    # Boxes are drawn on the pixels as the file stores them.
+    actual = [facts.stored_width, facts.stored_height] if facts else None
     if actual and declared and actual != declared:
         problems.add("box-image-resized", where)
     if within := declared or actual:

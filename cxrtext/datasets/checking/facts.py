@@ -27,7 +27,7 @@ from cxrtext.images.source import quiet, shown, stored_bytes
 OUTLINE = 16  # side of the grid of comparisons that an outline holds
 CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
 _APPLICATION = 0x63786463
-_VERSION = 5  # raised whenever the same file would give other facts
+_VERSION = 6  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0
 Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
 _STEP = 3  # gray levels by which neighbors differ in an outline; less is compression noise
@@ -53,7 +53,12 @@ class ImageFacts:
     encoding: str = ""  # kind and depth of its pixels, as "MONOCHROME1, 12 of 16 bits"
     view: str = ""  # view position of a DICOM file; "" where unknown
     modality: str = ""  # modality of a DICOM file; "" where unknown
-    width: int = 0
+    burned_in: bool = False  # whether a DICOM header says that text is drawn into the picture
+    movement: str = ""  # what a DICOM header made the reader undo: "mirrored" or "turned"
+    stretched: bool = False  # whether its pixels are not square, and were made so
+    stored_width: int = 0  # of the file's pixels; differs from ``width`` where it was turned
+    stored_height: int = 0
+    width: int = 0  # of the picture as it is shown
     height: int = 0
     mean: float = 0.0  # mean gray level, 0 to 255
     low: int = 0  # gray level below which one pixel in a hundred lies
@@ -84,8 +89,17 @@ def facts_work(path: str, _: bytes) -> tuple[dict[str, Any], bytes]:
 
 def _read(path: Path) -> ImageFacts:
     data = stored_bytes(path)
-    gray = decode_image(data, str(path)).bytes()[0]
+    decoded = decode_image(data, str(path))
+    gray = decoded.bytes()[0]
     facts = _describe(gray, hashlib.sha256(data).hexdigest()[:32])
+    if (place := decoded.placement) is not None:
+        facts = replace(
+            facts,
+            movement=place.movement,
+            stretched=place.stretched,
+            stored_width=place.stored_width,
+            stored_height=place.stored_height,
+        )
     if is_dicom(data):
         return replace(facts, **_dicom_header(path))
     kind = "PNG" if data.startswith(PNG_START) else "JPEG"
@@ -101,6 +115,8 @@ def _describe(gray: npt.NDArray[np.uint8], file_digest: str) -> ImageFacts:
     return ImageFacts(
         width=gray.shape[1],
         height=gray.shape[0],
+        stored_width=gray.shape[1],
+        stored_height=gray.shape[0],
         mean=round(float(counts @ np.arange(256)) / gray.size, 1),
         low=int(np.searchsorted(share, 0.01)),
         high=int(np.searchsorted(share, 0.99)),
@@ -122,13 +138,16 @@ _STORAGE = ("PhotometricInterpretation", "BitsStored", "BitsAllocated")
 
 
 def _dicom_header(path: Path) -> dict[str, Any]:
-    header = read_wanted(path, (*_STORAGE, "ViewPosition", "Modality")).dataset
+    header = read_wanted(
+        path, (*_STORAGE, "ViewPosition", "Modality", "BurnedInAnnotation")
+    ).dataset
     photometric, stored, allocated = (str(header.get(one, "")).strip() for one in _STORAGE)
     return {
         "format": "DICOM",
         "encoding": f"{photometric}, {stored} of {allocated} bits",
         "view": _code(header.get("ViewPosition", "")),
         "modality": _code(header.get("Modality", "")),
+        "burned_in": _code(header.get("BurnedInAnnotation", "")) == "YES",
     }
 
 

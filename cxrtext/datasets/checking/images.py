@@ -18,6 +18,7 @@ Progress = Callable[[str, int, int], None]
 SUSPICIOUS = (
     *("image-constant", "image-blank", "image-dark", "image-bright", "view-lateral"),
     *("odd-shape", "image-small", "other-modality", "view-differs"),
+    *("image-mirrored", "image-turned", "burned-in"),
 )
 """Kinds of problem that are worth a look at the image."""
 
@@ -104,6 +105,12 @@ def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
         found.append("image-small")
     if facts.modality not in _RADIOGRAPHS:
         found.append("other-modality")
+    if facts.movement:
+        found.append(f"image-{facts.movement}")
+    if facts.stretched:
+        found.append("pixels-not-square")
+    if facts.burned_in:
+        found.append("burned-in")
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.display import Choice, read_display, read_palette, render_gray
 from cxrtext.images.dicom.header import PixelFormat, choose_frame, pixel_format
+from cxrtext.images.dicom.orientation import read_placement, upright
 from cxrtext.images.dicom.pixels import DicomFile, places_of, read_file, stored_values
 from cxrtext.images.gray import Gray, Samples, luma
 
@@ -20,6 +21,11 @@ def decode_dicom(data: bytes, frame: int | None, window: Choice) -> Gray:
     index = choose_frame(pixels.frames, frame)
     if window is not None and not pixels.photometric.startswith("MONOCHROME"):
         raise ImageError("is a color image, so it has no window; leave window out")
+    placement = read_placement(file.dataset, pixels.rows, pixels.columns)
+    return upright(_shown(file, pixels, index, window), placement)
+
+
+def _shown(file: DicomFile, pixels: PixelFormat, index: int, window: Choice) -> Gray:
     values, rgb = stored_values(file, pixels, index)
     if pixels.photometric == "PALETTE COLOR":
         return _palette_gray(values, file, pixels)

@@ -29,10 +29,13 @@ JPEG = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (50, 51, 53, 55, 57, 70))
 JPEG_LS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (80, 81))
 # 201 to 203 are High-Throughput JPEG 2000.
 JPEG_2000 = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (90, 91, 201, 202, 203))
+# Codestreams that give back every bit of what went in.
+LOSSLESS = frozenset(f"1.2.840.10008.1.2.4.{n}" for n in (57, 70, 80, 90, 201, 202))
 NATIVE = frozenset({IMPLICIT, "1.2.840.10008.1.2.1", DEFLATED, BIG_ENDIAN})
 ALLOWED = NATIVE | JPEG | JPEG_LS | JPEG_2000 | {RLE, RAW_FRAME, DEFLATED_FRAME}
 FIRST_BYTES = 2**16  # read of a header at first; those of most files are shorter
 _INFLATE_STEP = 2**16
+_BARE_START = b"DICM\x02\x00"
 _HEADLESS = re.compile(rb".{0,2}\x08\x00.\x00", re.DOTALL)
 _DEFLATED_DATA = "its deflated data is {}; copy or export the file again"
 
@@ -42,8 +45,8 @@ class NotDicomError(ImageError):
 
 
 def is_dicom(data: bytes) -> bool:
-    """Tell a DICOM file, with its 128-byte preamble or with only that left out."""
-    return data[128:132] == b"DICM" or data.startswith(b"\x02\x00\x00\x00UL")
+    """Tell a DICOM file, with its 128-byte preamble, with only that or also "DICM" left out."""
+    return data[128:132] == b"DICM" or data.startswith((b"\x02\x00\x00\x00UL", _BARE_START))
 
 
 def looks_headless(data: bytes) -> bool:
@@ -53,7 +56,11 @@ def looks_headless(data: bytes) -> bool:
 
 def transfer_syntax(data: bytes) -> tuple[str, int]:
     """Read the transfer syntax, "" where none is named, and where what it describes begins."""
-    syntax, place = b"", 132 if data[128:132] == b"DICM" else 0
+    syntax, place = b"", 0
+    if data.startswith(_BARE_START):
+        place = 4
+    elif data[128:132] == b"DICM":
+        place = 132
     while data[place : place + 2] == b"\x02\x00" and place + 12 <= len(data):
         element, kind, length = struct.unpack("<H2sH", data[place + 2 : place + 8])
         value = place + 8

@@ -79,18 +79,44 @@ def whole_number(dataset: "Dataset", keyword: str, default: int | None = None) -
 
 
 def numbers(dataset: "Dataset", keyword: str) -> list[float]:
-    """Read an element of any number of decimal numbers; a missing one gives none."""
+    """Read an element of any number of decimal numbers; a missing one gives none.
+
+    Of a number with one comma it is the decimal point, as some writers have it ("40,5"); several,
+    or one with a blank after it, divide a list.
+    """
+    found = [one for text in _number_texts(dataset, keyword) for one in _divided(text)]
+    if all(_NUMBER.fullmatch(text) for text in found):
+        values = [float(text) for text in found]
+        if all(map(math.isfinite, values)):
+            return values
+    raise ImageError(f"{keyword} is no number; export the file again")
+
+
+def _number_texts(dataset: "Dataset", keyword: str) -> list[str]:
     try:
         value = dataset.get(keyword)
         several = value if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
-        texts = [str(one) for one in several if one is not None and str(one) != ""]
+        return [str(one) for one in several if one is not None and str(one) != ""]
     except (ValueError, TypeError, OverflowError, AttributeError):
-        texts = ["?"]
-    if all(_NUMBER.fullmatch(text) for text in texts):
-        found = [float(text) for text in texts]
-        if all(map(math.isfinite, found)):
-            return found
-    raise ImageError(f"{keyword} is no number; export the file again")
+        return _raw_texts(dataset, keyword)
+
+
+def _raw_texts(dataset: "Dataset", keyword: str) -> list[str]:
+    """Give the texts of an element that pydicom cannot make numbers of."""
+    try:
+        value = dataset.get_item(keyword).value
+        text = value.decode("ascii") if isinstance(value, bytes) else "?"
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return ["?"]
+    return [one for one in (part.strip(" \0") for part in text.split("\\")) if one]
+
+
+def _divided(text: str) -> list[str]:
+    if "," not in text:
+        return [text]
+    if text.count(",") == 1 and ", " not in text.strip():
+        return [text.replace(",", "." if "." not in text else "")]
+    return [one for one in (part.strip() for part in text.split(",")) if one]
 
 
 def pixel_format(dataset: "Dataset") -> PixelFormat:

@@ -19,6 +19,7 @@ from cxrtext.images.dicom.file import (
     DEFLATED_FRAME,
     FIRST_BYTES,
     IMPLICIT,
+    LOSSLESS,
     NATIVE,
     RAW_FRAME,
     RLE,
@@ -30,6 +31,7 @@ from cxrtext.images.dicom.file import (
     uid_name,
 )
 from cxrtext.images.dicom.header import PIXEL_KEYWORDS, PixelFormat, frame_bits, pixel_format
+from cxrtext.images.dicom.orientation import KEYWORDS as ORIENTATION_KEYWORDS
 from cxrtext.images.gray import Samples
 from cxrtext.images.jpeg import Codestream
 
@@ -47,11 +49,12 @@ _KEYWORDS = (
     *("SOPClassUID", "PixelPaddingValue", "PixelPaddingRangeLimit", "ExtendedOffsetTable"),
     *("RescaleSlope", "RescaleIntercept", "ModalityLUTSequence", "VOILUTSequence"),
     *("WindowCenter", "WindowWidth", "WindowCenterWidthExplanation", "VOILUTFunction"),
+    *ORIENTATION_KEYWORDS,
     *("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"),
     *(
-        f"{color}PaletteColorLookupTable{part}"
+        f"{kind}{color}PaletteColorLookupTable{part}"
         for color in ("Red", "Green", "Blue")
-        for part in ("Descriptor", "Data")
+        for kind, part in (("", "Descriptor"), ("", "Data"), ("Segmented", "Data"))
     ),
 )
 
@@ -231,7 +234,7 @@ def stored_values(file: DicomFile, pixels: PixelFormat, frame: int) -> tuple[Sam
             values = _from_cells(_native_cells(raw, 0, file, pixels), pixels)
         else:
             samples, stream = decompress(data, file.syntax, pixels)
-            values = _from_codestream(samples, stream, pixels)
+            values = _from_codestream(samples, stream, pixels, exact=file.syntax in LOSSLESS)
             if stream.luma_first is not None:
                 luma_first = stream.luma_first
     if not pixels.color:
@@ -274,11 +277,15 @@ def _native_cells(raw: memoryview, skip: int, file: DicomFile, pixels: PixelForm
 
 
 def _from_cells(cells: Samples, pixels: PixelFormat) -> Samples:
-    """Take the bits in use out of storage cells, whose other bits may hold an overlay.
+    """Take the bits in use out of storage cells, whose other bits may hold an overlay."""
+    return _used_bits(cells, pixels, pixels.high_bit - pixels.stored + 1)
+
+
+def _used_bits(cells: Samples, pixels: PixelFormat, shift: int) -> Samples:
+    """Shift unsigned cells to the lowest bit in use, mask the others, and extend the sign.
 
     The values stay as narrow as the cells, because most of the time goes into moving them.
     """
-    shift = pixels.high_bit - pixels.stored + 1
     values = np.right_shift(cells, shift) if shift else cells
     if pixels.stored < 8 * cells.itemsize:
         values = np.bitwise_and(values, (1 << pixels.stored) - 1)
@@ -305,19 +312,31 @@ def places_of(values: Samples, pixels: PixelFormat) -> Samples:
     return np.asarray(values - pixels.lowest)
 
 
-def _from_codestream(samples: Samples, stream: Codestream, pixels: PixelFormat) -> Samples:
+def _from_codestream(
+    samples: Samples, stream: Codestream, pixels: PixelFormat, *, exact: bool
+) -> Samples:
     """Bring decoded samples into the header's range.
 
-    JPEG knows no sign, and some writers of JPEG 2000 leave it out, so the header decides.
-    Lossy coding may step out of the range, where masking would turn white into black.
+    JPEG knows no sign, and some writers of JPEG 2000 leave it out, so the header decides.  A
+    stream deeper than the bits in use holds whole storage cells, an overlay or a shift among
+    them.  Lossy coding (not ``exact``) may step out of the range, where masking would turn white
+    into black.
     """
+    shift = pixels.high_bit - pixels.stored + 1 if stream.precision > pixels.high_bit else 0
+    if exact and stream.precision > pixels.stored:
+        narrow = stream.precision <= 16
+        cells = samples.astype(np.int32 if narrow else np.int64) & ((1 << stream.precision) - 1)
+        return _used_bits(cells.astype(np.uint16 if narrow else np.uint32), pixels, shift)
     if samples.dtype.kind == "u" and not stream.signed and not pixels.signed:
+        values = np.right_shift(samples, shift) if shift else samples
         fits = pixels.highest >= np.iinfo(samples.dtype).max
-        return samples if fits else np.minimum(samples, pixels.highest)
+        return values if fits else np.minimum(values, pixels.highest)
     deep = max(stream.precision, pixels.stored) > 16
-    values: Samples = samples.astype(np.int64 if deep else np.int32)
+    values = samples.astype(np.int64 if deep else np.int32)
     if pixels.signed and not stream.signed:
         values = _sign_extended(values, stream.precision)
     if stream.signed and not pixels.signed:
         np.bitwise_and(values, (1 << stream.precision) - 1, out=values)
+    if shift:
+        np.right_shift(values, shift, out=values)
     return np.clip(values, pixels.lowest, pixels.highest, out=values)

@@ -1,0 +1,138 @@
+"""Where a DICOM header says that an image lies turned or mirrored, or has pixels not square.
+
+Source: DICOM PS3.3 C.7.6.1.1.1 (Patient Orientation), C.7.6.2.1.1 (Image Orientation), C.7.6.3.1.7
+(Pixel Aspect Ratio).
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image
+
+from cxrtext.errors import ImageError
+from cxrtext.images.dicom.file import NotDicomError, read_wanted
+from cxrtext.images.dicom.header import numbers, whole_number
+from cxrtext.images.gray import MAX_PIXELS, Gray
+from cxrtext.images.placement import Placement
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
+
+KEYWORDS = (
+    *("PatientOrientation", "ImageOrientationPatient", "PixelSpacing", "ImagerPixelSpacing"),
+    *("NominalScannedPixelSpacing", "PixelAspectRatio"),
+)
+"""What is read of a header, beside Rows and Columns."""
+
+_SPACINGS = KEYWORDS[2:]
+_TOLERANCE = 0.01  # share by which the sides of a pixel may differ and count as equal
+_MAX_ASPECT = 8.0  # beyond, the header is wrong
+_DIRECTIONS = (("R", "L"), ("A", "P"), ("F", "H"))  # along -x, +x; -y, +y; -z, +z of the patient
+
+
+def read_placement(dataset: "Dataset", rows: int, columns: int) -> Placement:
+    """Say how the picture lies over its stored pixels; a header that does not say, says upright."""
+    transposed, mirrored, inverted = _movement(directions(dataset))
+    height, width = _square_size(rows, columns, _aspect(dataset))
+    if transposed:
+        height, width = width, height
+    return Placement(rows, columns, height, width, transposed, mirrored, inverted)
+
+
+def placement_of(path: Path) -> Placement | None:
+    """Read how the picture of a stored file lies over its pixels; None where nothing says so.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    try:
+        header = read_wanted(path, ("Rows", "Columns", *KEYWORDS)).dataset
+        size = whole_number(header, "Rows"), whole_number(header, "Columns")
+        return read_placement(header, *size) if min(size) > 0 else None
+    except (NotDicomError, ImageError):
+        return None
+
+
+def directions(dataset: "Dataset") -> tuple[str, str] | None:
+    """Where rows and columns lead, a letter each of L R A P H F; None where nothing says so."""
+    return _from_letters(dataset) or _from_cosines(dataset)
+
+
+def upright(gray: Gray, placement: Placement) -> Gray:
+    """Make the picture that is shown of stored pixels."""
+    if placement.plain:
+        return gray
+    turned = Gray(placement.turned(gray.pixels), gray.table, placement)
+    if not placement.stretched:
+        return turned
+    size = (placement.width, placement.height)
+    resized = Image.fromarray(turned.floats()[0]).resize(size, Image.Resampling.BILINEAR)
+    return Gray(np.asarray(resized, dtype=np.float32), None, placement)
+
+
+def _from_letters(dataset: "Dataset") -> tuple[str, str] | None:
+    try:
+        value = dataset.get("PatientOrientation")
+        texts = [str(one).strip().upper() for one in value or ()]
+    except (ValueError, TypeError, AttributeError):
+        return None
+    # Letters after the first tell of an oblique view; the words for animals have others.
+    if len(texts) != 2 or not all(0 < len(t) <= 3 and set(t) <= set("LRAPHF") for t in texts):
+        return None
+    return texts[0][0], texts[1][0]
+
+
+def _from_cosines(dataset: "Dataset") -> tuple[str, str] | None:
+    try:
+        cosines = numbers(dataset, "ImageOrientationPatient")
+    except ImageError:
+        return None
+    if len(cosines) != 6:
+        return None
+    found = []
+    for start in (0, 3):
+        values = cosines[start : start + 3]
+        axis = max(range(3), key=lambda i: abs(values[i]))
+        if abs(values[axis]) < 0.75:  # oblique by more than 41 degrees: no side to speak of
+            return None
+        found.append(_DIRECTIONS[axis][values[axis] > 0])
+    return found[0], found[1]
+
+
+def _movement(found: tuple[str, str] | None) -> tuple[bool, bool, bool]:
+    """Say whether to transpose, mirror and turn over, so that feet are below and left is right.
+
+    Lateral views have no such side; they are turned, never mirrored.  Other planes stay.
+    """
+    row, column = found or ("", "")
+    transposed = row in ("H", "F")
+    across, down = (column, row) if transposed else (row, column)
+    if down not in ("H", "F") or across not in ("L", "R", "A", "P"):
+        return False, False, False
+    inverted = down == "H"
+    if across in ("L", "R"):
+        return transposed, across == "R", inverted
+    return transposed, transposed != inverted, inverted
+
+
+def _aspect(dataset: "Dataset") -> float:
+    """Give the height of a pixel over its width; 1 where nothing says otherwise."""
+    for keyword in _SPACINGS:
+        try:
+            sides = numbers(dataset, keyword)
+        except ImageError:
+            continue
+        if len(sides) == 2 and min(sides) > 0:
+            ratio = sides[0] / sides[1]
+            plausible = 1 / _MAX_ASPECT <= ratio <= _MAX_ASPECT
+            return ratio if plausible and abs(ratio - 1) > _TOLERANCE else 1.0
+    return 1.0
+
+
+def _square_size(rows: int, columns: int, aspect: float) -> tuple[int, int]:
+    """Give the size with square pixels: the coarser side enlarged, or the finer one made less."""
+    down, across = max(aspect, 1.0), max(1 / aspect, 1.0)
+    if rows * down * columns * across > MAX_PIXELS:
+        down, across = min(aspect, 1.0), min(1 / aspect, 1.0)
+    return max(1, round(rows * down)), max(1, round(columns * across))

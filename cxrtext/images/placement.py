@@ -1,0 +1,93 @@
+"""How the picture that is shown lies over the pixels that a file stores.
+
+Pictures are shown upright, the patient's left at the right, with square pixels.  Where a file
+stores them otherwise, coordinates of answers are those of the picture shown, and those of a box
+file are those of the file's own rows and columns: a `Placement` maps between the two.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Stored pixels are transposed, then flipped, then resized to become the picture shown.
+
+    Points are continuous (x, y) and boxes (x, y, width, height), as in `Geometry`.
+    """
+
+    stored_height: int
+    stored_width: int
+    height: int  # of the picture shown
+    width: int
+    transposed: bool = False
+    mirrored: bool = False  # flipped from left to right, after transposing
+    inverted: bool = False  # flipped upside down, after transposing
+
+    @property
+    def plain(self) -> bool:
+        """Whether the picture shown is the pixels as they are stored."""
+        moved = self.transposed or self.mirrored or self.inverted
+        return not moved and not self.stretched
+
+    @property
+    def stretched(self) -> bool:
+        """Whether pixels that are not square were made so."""
+        stored = self.stored_height, self.stored_width
+        return (stored[::-1] if self.transposed else stored) != (self.height, self.width)
+
+    @property
+    def movement(self) -> str:
+        """What was undone: "mirrored", "turned", or "" where the picture lay upright."""
+        flips = (self.transposed, self.mirrored, self.inverted)
+        return "mirrored" if sum(flips) % 2 else "turned" if any(flips) else ""
+
+    def turned(self, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Bring stored pixels, [H, W], upright; their size in pixels stays, sides may swap."""
+        if self.transposed:
+            pixels = pixels.T
+        pixels = pixels[:: -1 if self.inverted else 1, :: -1 if self.mirrored else 1]
+        return np.ascontiguousarray(pixels)
+
+    def points_to_shown(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Map points of the stored pixels to the picture shown, [..., 2] -> [..., 2]."""
+        share = np.asarray(points, dtype=np.float64) / (self.stored_width, self.stored_height)
+        share = share[..., ::-1] if self.transposed else share
+        return self._flipped(share) * (self.width, self.height)
+
+    def points_to_stored(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Map points of the picture shown to the stored pixels, [..., 2] -> [..., 2]."""
+        share = self._flipped(np.asarray(points, dtype=np.float64) / (self.width, self.height))
+        share = share[..., ::-1] if self.transposed else share
+        return np.asarray(share * (self.stored_width, self.stored_height))
+
+    def boxes_to_shown(self, boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Map boxes of the stored pixels to the picture shown, [..., 4] -> [..., 4]."""
+        first, last = _corners(boxes)
+        return _box(self.points_to_shown(first), self.points_to_shown(last))
+
+    def boxes_to_stored(self, boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Map boxes of the picture shown to the stored pixels, [..., 4] -> [..., 4]."""
+        first, last = _corners(boxes)
+        return _box(self.points_to_stored(first), self.points_to_stored(last))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it as JSON holds it; its fields, by name."""
+        return asdict(self)
+
+    def _flipped(self, share: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        flips = np.array([self.mirrored, self.inverted])
+        return np.where(flips, 1.0 - share, share)
+
+
+def _corners(boxes: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    box = np.asarray(boxes, dtype=np.float64)
+    return box[..., :2], box[..., :2] + box[..., 2:]
+
+
+def _box(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    low = np.minimum(one, other)
+    return np.concatenate([low, np.maximum(one, other) - low], axis=-1)
