@@ -132,6 +132,7 @@ def test_ground_of_a_mirrored_file_is_that_of_the_upright_one(
         file = Dataset()
         file.file_meta = FileMetaDataset()
         file.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+        file.SOPClassUID, file.SOPInstanceUID = "1.2.840.10008.5.1.4.1.1.1.1", "1.2.3"
         file.PatientOrientation = letters
         file.Rows, file.Columns = pixels.shape
         file.SamplesPerPixel, file.PhotometricInterpretation = 1, "MONOCHROME2"

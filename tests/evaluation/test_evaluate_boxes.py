@@ -146,7 +146,7 @@ def test_boxes_find_their_images_and_their_size() -> None:
     [
         (["L", "F"], (120, 90), (10.0, 20.0, 30.0, 15.0)),
         (["R", "F"], (120, 90), (80.0, 20.0, 30.0, 15.0)),
-        (["R", "F"], (60, 45), (60.0, 40.0, 60.0, 30.0)),
+        (["R", "F"], (60, 45), (40.0, 40.0, 60.0, 30.0)),
         (["F", "R"], (0, 0), (55.0, 10.0, 15.0, 30.0)),
         (["F", "R"], (90, 120), (10.0, 20.0, 30.0, 15.0)),  # drawn on the picture as shown
     ],
@@ -160,6 +160,7 @@ def test_boxes_go_along_with_a_turned_image(
     file = Dataset()
     file.file_meta = FileMetaDataset()
     file.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    file.SOPClassUID, file.SOPInstanceUID = "1.2.840.10008.5.1.4.1.1.1.1", "1.2.3"
     file.PatientOrientation = letters
     file.Rows, file.Columns = 90, 120
     file.save_as(tmp_path / "a.dcm", enforce_file_format=True)

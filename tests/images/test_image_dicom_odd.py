@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable
 from io import BytesIO
+from typing import Any
 
 import imagecodecs
 import numpy as np
@@ -31,14 +32,14 @@ def values(kind: str = "u2") -> npt.NDArray[np.uint16]:
 
 def whole_cells(make: Make, cells: npt.NDArray[np.uint16], syntax: str, **header: object) -> bytes:
     """Code all 16 bits of the cells, whatever the header says is in use, as DCMTK does."""
-    code = {
+    code: dict[UID, Any] = {
         JPEGLosslessSV1: lambda: imagecodecs.jpeg8_encode(cells, lossless=True, bitspersample=16),
         JPEGLSLossless: lambda: imagecodecs.jpegls_encode(cells),
         JPEG2000Lossless: lambda: imagecodecs.jpeg2k_encode(cells, level=0, codecformat="J2K"),
-    }[UID(syntax)]
+    }
     dataset = pydicom.dcmread(BytesIO(make(cells, stored=12, **{**WINDOW, **header})))
     dataset.file_meta.TransferSyntaxUID = UID(syntax)
-    dataset.PixelData = encapsulate([bytes(code())])
+    dataset.PixelData = encapsulate([bytes(code[UID(syntax)]())])
     dataset["PixelData"].VR = "OB"
     dataset["PixelData"].is_undefined_length = True
     buffer = BytesIO()

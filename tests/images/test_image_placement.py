@@ -18,7 +18,8 @@ WINDOW = {"WindowCenter": 128, "WindowWidth": 256}
 
 
 def shown(data: bytes) -> npt.NDArray[Any]:
-    return np.rint(read_image_bytes(data, "x")[0] * 255).astype(int)
+    levels: npt.NDArray[Any] = np.rint(read_image_bytes(data, "x")[0] * 255).astype(int)
+    return levels
 
 
 # What a device stores, and what it writes of it.

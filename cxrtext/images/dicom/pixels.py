@@ -325,7 +325,8 @@ def _from_codestream(
     shift = pixels.high_bit - pixels.stored + 1 if stream.precision > pixels.high_bit else 0
     if exact and stream.precision > pixels.stored:
         narrow = stream.precision <= 16
-        cells = samples.astype(np.int32 if narrow else np.int64) & ((1 << stream.precision) - 1)
+        wide = samples.astype(np.int32 if narrow else np.int64)
+        cells = np.bitwise_and(wide, (1 << stream.precision) - 1)
         return _used_bits(cells.astype(np.uint16 if narrow else np.uint32), pixels, shift)
     if samples.dtype.kind == "u" and not stream.signed and not pixels.signed:
         values = np.right_shift(samples, shift) if shift else samples
