@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from cxrtext.errors import DataError, ImageError, NotFoundError
-from cxrtext.images import encode_png, to_uint8
+from cxrtext.errors import DataError, NotFoundError
+from cxrtext.images import encode_png
 from cxrtext.index import changes
 from cxrtext.index.changes import NewImage, NewReports
 from cxrtext.index.features.scoring import packed_rows
@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 WAIT_S = 2.0
 """How long a request queues while another process writes the index."""
 
-ALIKE = 0.99
-"""Cosine of the mean regions below which two images cannot be the same."""
-
-SAME_AMONG = 3
-
 NEW_COLUMNS = 16
 """Columns that one image may bring to the index."""
 
@@ -43,8 +38,6 @@ SPARE_COLUMNS = 100
 """Columns of the index that images added over HTTP leave to the tables of its operator."""
 
 TAKEN = "An image of this id is in the index; send replace=true to put this one in its place."
-SAME = "The same pixels are in the index under another id; send replace=true to add them again."
-
 NO_COLUMNS = (
     "metadata: the index has no room for columns that are new to it; leave them out, or delete the "
     "images that have others"
@@ -77,6 +70,7 @@ class NewImageForm:
     metadata: dict[str, str]
     report: str | None
     replace: bool
+    by_header: bool = False  # whether the id is made of a DICOM file's SOPInstanceUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +97,6 @@ def picture_of(pixels: Pixels) -> Picture:
     """An image as it is to be kept."""
     digest = hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).hexdigest()
     return Picture(pixels, encode_png(Image.fromarray(pixels)), f"{digest}.png")
-
-
-def check_new(
-    service: "Service", name: str, image: "EmbeddedImage", pixels: Pixels, caller: Caller
-) -> None:
-    """Refuse an image whose id or pixels the index holds.
-
-    Of pixels only a caller that may read learns.
-
-    Raises:
-        Refusal: It does.
-    """
-    if any(part.catalogue.image(name) for part in service.archive.parts):
-        raise Refusal(409, TAKEN)
-    if READ not in caller.scopes or not service.archive.images:
-        return
-    for hit in service.search_image(image, SAME_AMONG):
-        known = hit.image
-        if hit.score < ALIKE or (known.height, known.width) != pixels.shape:
-            continue
-        try:
-            other = service.pixels(known.image)
-        except (NotFoundError, ImageError):
-            continue
-        if np.array_equal(to_uint8(other), pixels):
-            raise Refusal(409, SAME)
 
 
 def rows_of(service: "Service", name: str, image: "EmbeddedImage", said: Sequence[Said]) -> Rows:

@@ -21,6 +21,8 @@ class Settings(BaseModel):
         prompts: YAML file of the findings' prompts; CheX5's by default.
         language_model: Folder or hub id of the language model that scores sentences.
         uploads: Folder for images that are added over HTTP; without one none can be.
+        hash_ids: Key file by which ids of DICOM headers are replaced by hashes, the one that the
+            archive was imported with; without one they are kept as they are.
         host: The address to listen on; one that is not loopback wants keys.
         port: The port to listen on; 0 takes a free one.
         keys_file: A file of bearer keys, see :mod:`cxrtext_api.gate.keys`; read anew when it
@@ -54,6 +56,7 @@ class Settings(BaseModel):
     prompts: Path | None = None
     language_model: str | None = None
     uploads: Path | None = None
+    hash_ids: Path | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     keys_file: Path | None = None

@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from cxrtext.errors import ImageError
+from cxrtext.images.dicom.described import Described, described, from_plain, plain
+from cxrtext.images.dicom.elements import MAX_BYTES
+from cxrtext.images.dicom.file import wanted_of
 from cxrtext.images.gray import Bytes, Floats
 from cxrtext.images.preprocessing import Preprocessing
 from cxrtext.images.read import Window, check_window, decode_image
 from cxrtext.images.sandbox import ProcessLost, SandboxPool
-from cxrtext.images.source import shown, stored_bytes
+from cxrtext.images.source import named_errors, shown, stored_bytes
 
 _KINDS = ("float32", "uint8")
 
@@ -58,6 +61,14 @@ class ReaderPool(SandboxPool):
         """Decode an image that was sent once, into its square and, on request, whole in 8 bits."""
         return self._read(name, data, square=square, whole=whole)
 
+    def describe_bytes(self, data: bytes, name: str, keywords: Iterable[str]) -> Described:
+        """Read what a DICOM header that was sent says of its object."""
+        request = {"name": name, "describe": list(keywords)}
+        try:
+            return from_plain(self.ask(request, data[:MAX_BYTES])[0])
+        except ProcessLost as loss:
+            raise ImageError(f"{shown(name)}: {loss.line('read')}") from None
+
     def map(
         self,
         paths: Iterable[Path],
@@ -95,6 +106,10 @@ class ReaderPool(SandboxPool):
 
 def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
     """Read an image, as `ReaderPool` asks for it; `image_of` puts the answer together."""
+    if "describe" in request:
+        with named_errors(request["name"]):
+            keywords = request["describe"]
+            return plain(described(wanted_of(data, keywords), keywords)), b""
     window, name, sizes = request["window"], request["name"], request["square"]
     gray = decode_image(
         stored_bytes(Path(name)) if request["stored"] else data,

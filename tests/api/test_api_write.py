@@ -16,6 +16,7 @@ from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 from PIL import Image
 
+from cxrtext.datasets.admission.ids import Ids
 from cxrtext.index import delete, open_index
 from cxrtext.index.changes import MAX_COLUMNS, make_room, set_attributes
 from cxrtext.index.store.catalogue import Catalogue
@@ -24,6 +25,7 @@ from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api import changes
 from cxrtext_api.changes import NEW_COLUMNS, SPARE_COLUMNS
+from cxrtext_api.entry import SAME
 from cxrtext_api.gate.keys import add_key
 from cxrtext_api.routes.write import check_image_id, parse_metadata
 from cxrtext_api.runtime.resources import open_uploads
@@ -138,8 +140,8 @@ def test_only_pixels_are_kept(client: TestClient, uploads: Path) -> None:
     assert "Doe" not in json.dumps(body)
 
 
-def add_dicom_name(png: bytes, name: str) -> bytes:
-    """The picture as a DICOM file of a named patient."""
+def add_dicom_name(png: bytes, name: str, **elements: Any) -> bytes:
+    """The picture as a DICOM file of a named patient, with some elements; None leaves one out."""
     from pydicom.dataset import FileDataset, FileMetaDataset
     from pydicom.uid import UID, DigitalXRayImageStorageForPresentation, ExplicitVRLittleEndian
 
@@ -160,6 +162,9 @@ def add_dicom_name(png: bytes, name: str) -> bytes:
     data.PixelRepresentation = 0
     data.WindowCenter, data.WindowWidth = "128", "256"
     data.PixelData = pixels.tobytes()
+    for keyword, value in elements.items():
+        if value is not None:
+            setattr(data, keyword, value)
     buffer = BytesIO()
     data.save_as(buffer, enforce_file_format=True)
     return buffer.getvalue()
@@ -167,20 +172,79 @@ def add_dicom_name(png: bytes, name: str) -> bytes:
 
 def test_what_is_there_is_not_added_again(client: TestClient, check_problem: Any) -> None:
     sent = drawn(4)
-    assert add(client, sent, image_id="a.png").status_code == 201
-    check_problem(add(client, sent, image_id="a.png"), 409, "of this id")
-    check_problem(add(client, drawn(5), image_id="a.png"), 409, "of this id")
-    check_problem(add(client, sent, image_id="b.png"), 409, "same pixels")
+    first = add(client, sent, image_id="a.png", metadata='{"view": "PA"}')
+    assert first.status_code == 201
     again = BytesIO()
     Image.open(BytesIO(sent)).save(again, "png", compress_level=0)
-    check_problem(add(client, again.getvalue()), 409, "same pixels")
+    # The same once more is answered with what is there, under its id.
+    for data, form in ((sent, {"image_id": "a.png"}), (sent, {}), (again.getvalue(), {})):
+        same = add(client, data, **form)
+        assert (same.status_code, same.json()) == (200, first.json())
+        assert same.headers["location"] == first.headers["location"]
+    check_problem(add(client, drawn(5), image_id="a.png"), 409, "of this id")
+    check_problem(add(client, sent, image_id="a.png", split="train"), 409, "of this id")
+    check_problem(add(client, sent, image_id="b.png"), 409, "under another id, a.png")
+    check_problem(add(client, sent, patient_id="p1"), 409, "another study or patient: whose")
     assert client.get("/v1/images").json()["total"] == 49
 
 
-def test_an_archive_image_is_known_by_its_pixels(
-    client: TestClient, check_problem: Any, data_folder: Path
+def test_an_archive_image_is_known_by_its_pixels(client: TestClient, data_folder: Path) -> None:
+    response = add(client, (data_folder / KNOWN).read_bytes())
+    assert (response.status_code, response.json()["image_id"]) == (200, KNOWN)
+
+
+CHEST = {"Modality": "DX", "BodyPartExamined": "CHEST", "ViewPosition": "PA"}
+
+
+def test_dicom_files_enter_by_the_rules_of_an_import(
+    client: TestClient, check_problem: Any
 ) -> None:
-    check_problem(add(client, (data_folder / KNOWN).read_bytes()), 409, "same pixels")
+    for elements, why in (
+        ({"Modality": "CT"}, "another modality"),
+        ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.7"}, "secondary capture"),
+        ({"ViewPosition": None, "PatientOrientation": ["A", "F"]}, "by PatientOrientation"),
+        ({"BodyPartExamined": "KNEE"}, "BodyPartExamined says knee"),
+        ({"SeriesDescription": "Doe seitlich"}, "SeriesDescription says lateral"),
+    ):
+        response = add(client, add_dicom_name(drawn(90), "Doe^John", **{**CHEST, **elements}))
+        check_problem(response, 422, why)
+        assert "Doe" not in response.text
+    assert client.get("/v1/images").json()["total"] == 48
+
+
+def test_ids_come_from_the_header_and_a_corrected_one_replaces(
+    client: TestClient, check_problem: Any
+) -> None:
+    ids = {"StudyInstanceUID": "1.2.5", "PatientID": "007", "IssuerOfPatientID": "NORD"}
+    sent = drawn(91)
+    first = add(client, add_dicom_name(sent, "Doe^John", **CHEST, **ids))
+    assert first.status_code == 201
+    body = first.json()
+    assert body["image_id"] == "1.2.826.0.1.3680043.8.498.1"
+    assert (body["study_id"], body["patient_id"]) == ("1.2.5", "NORD:007")
+    assert body["metadata"] == {"view": "PA"}
+    again = add(client, add_dicom_name(sent, "Doe^John", **CHEST, **ids))
+    assert (again.status_code, again.json()) == (200, body)
+    # The hospital corrects the patient, and sends the object again under the same UID.
+    corrected = add(client, add_dicom_name(sent, "Roe^Jane", **CHEST, **ids | {"PatientID": "008"}))
+    assert (corrected.status_code, corrected.json()["patient_id"]) == (201, "NORD:008")
+    assert client.get("/v1/images").json()["total"] == 49
+    check_problem(add(client, add_dicom_name(drawn(92), "x", **CHEST, **ids)), 409, "of this id")
+
+
+def test_ids_of_headers_are_hashed_as_in_an_import(
+    model: ImageTextModel, index_copy: Path, uploads: Path, serve: Any, tmp_path: Path
+) -> None:
+    key = b"0123456789abcdefghij"
+    (tmp_path / "key").write_bytes(key)
+    settings = Settings(uploads=uploads, hash_ids=tmp_path / "key")
+    with serve(Service(model, open_index(index_copy, model)), settings) as client:
+        sent = add_dicom_name(drawn(93), "Doe", **CHEST, StudyInstanceUID="1.2.5", PatientID="007")
+        body = add(client, sent).json()
+    ids = Ids(key)
+    assert body["image_id"] == ids.of("instance", "1.2.826.0.1.3680043.8.498.1")
+    assert body["study_id"] == ids.of("study", "1.2.5")
+    assert body["patient_id"] == ids.of("patient", "007")
 
 
 def test_an_image_is_replaced(client: TestClient) -> None:
@@ -618,7 +682,7 @@ def test_a_key_that_writes_alone_cannot_guess(
     form = {"image_id": "again"}
     assert client.post(
         "/v1/images", files=pixels, data=form, headers=headers["ward"]
-    ).json()["detail"] == changes.SAME  # fmt: skip
+    ).json()["detail"] == SAME.format(KNOWN)  # fmt: skip
     assert (
         client.post("/v1/images", files=pixels, data=form, headers=headers["scanner"]).status_code
         == 201

@@ -249,7 +249,7 @@ PLANTED = {
     "view-lateral": (2, "images/lateral.png"),
     "view-unknown": (1, "images/patients2.png"),
     "view-differs": (1, "images/view-differs.dcm"),
-    "other-modality": (1, "images/ct.dcm"),
+    "not-admitted": (1, "images/ct.dcm (row 27): another modality than CR, DX or DR"),
     "same-image-in-two-splits": (1, "images/clean02.png (row 3) = images/splits.png"),
     "same-image-of-two-patients": (1, "images/patients.png"),
     "same-image-of-two-studies": (1, "same pixels"),

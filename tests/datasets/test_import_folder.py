@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cxrtext.datasets.admission.views import LATERAL, OTHER, read_view
 from cxrtext.datasets.importing import LAYOUTS, ImportOptions, import_folder
 from cxrtext.datasets.importing.identity import draw_split
-from cxrtext.datasets.importing.values import LATERAL, OTHER, read_view
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.files import only_one

@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -15,8 +17,10 @@ from cxrtext.records import Study
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
 from cxrtext.text import study_sentences
 from cxrtext_api import changes
+from cxrtext_api.entry import entered, existing
 from cxrtext_api.gate.keys import CALLER, READ, Caller
 from cxrtext_api.observe.audit import SUBJECTS, add_subjects
+from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
 from cxrtext_api.routes.images import detail
 from cxrtext_api.runtime.resources import Session
@@ -55,15 +59,23 @@ async def _new_image_form(
         str | None,
         Form(
             max_length=MAX_ID,
-            description="Its id; by default one made of its pixels.",
+            description="Its id; by default that of the DICOM object, else one made of its pixels.",
             examples=["p0007/s0012.png"],
         ),
     ] = None,
     study_id: Annotated[
-        str | None, Form(max_length=MAX_ID, description="Its study; by default the image's id.")
+        str | None,
+        Form(
+            max_length=MAX_ID,
+            description="Its study; by default the DICOM header's, else the image's id.",
+        ),
     ] = None,
     patient_id: Annotated[
-        str | None, Form(max_length=MAX_ID, description="Its patient; by default its study.")
+        str | None,
+        Form(
+            max_length=MAX_ID,
+            description="Its patient; by default the DICOM header's, else its study.",
+        ),
     ] = None,
     split: Annotated[
         Split | None, Form(description="By default that of its patient, else test.")
@@ -112,6 +124,7 @@ def _uploads(session: Session) -> Path:
     operation_id="add_image",
     status_code=201,
     responses={
+        200: {"description": "It is there already.", "model": AddedImage},
         201: {
             "headers": {
                 "Location": {"description": "The image's address.", "schema": {"type": "string"}}
@@ -125,22 +138,39 @@ async def add_image(
 ) -> AddedImage:
     """Embed an image and add it to the index, where the next search finds it.
 
-    Its pixels are kept as an 8-bit PNG, windowed and upright; whatever else the file held, such
-    as a patient's name, is not.  A key that may not read gets nothing back but what it sent.
+    Its pixels are kept as an 8-bit PNG, windowed and upright.  Of a DICOM file the rules and ids
+    of ``cxrtext import`` hold: what is no frontal radiograph of a chest is refused, with the
+    reason, and study, patient and view are read where the form is silent; whatever else the file
+    held, such as a patient's name, is not kept.  What is there already is answered with status
+    200 and its id; a DICOM file whose header was corrected takes the place of the one before.  A
+    key that may not read gets nothing back but what it sent.
     """
     uploads, service = _uploads(session), session.service
     caller: Caller = request.scope[CALLER]
     _ = service.index  # refused before the image is decoded
+    header = await session.uploads.describe(session, form.data)
+    sent, form = form, entered(form, header, session.ids)
     embedded, pixels = await session.uploads.embed_whole(session, service, form.data)
     picture = await session.read(changes.picture_of, pixels)
     name = form.image_id or picture.name
-    if not form.replace:
-        await session.read(changes.check_new, service, name, embedded, pixels, caller)
     said = await session.read(sentences_of, form.report or "")
-    if said:
-        await session.ensure_embedded([text for *_, text in said])
-    rows = await session.compute(changes.rows_of, service, name, embedded, said)
-    await session.read(changes.add_image, service, uploads, name, form, picture, rows, caller)
+    look = partial(existing, service, name, form, said, embedded, pixels, caller)
+    held = None if form.replace else await session.read(look)
+    if held is None:
+        if said:
+            await session.ensure_embedded([text for *_, text in said])
+        rows = await session.compute(changes.rows_of, service, name, embedded, said)
+        put = replace(form, replace=form.replace or form.by_header)
+        try:
+            await session.read(
+                changes.add_image, service, uploads, name, put, picture, rows, caller
+            )
+        except Refusal as refusal:  # another request may have added the same meanwhile
+            held = await session.read(look) if refusal.detail == changes.TAKEN else None
+            if held is None:
+                raise
+    response.status_code = 201 if held is None else 200
+    name = held or name
     added = await session.read(detail, service, name)
     _note(request, [changes.Subject(added.image_id, added.study_id, added.patient_id)])
     response.headers["Location"] = f"/v1/images/{quote(name)}"
@@ -150,9 +180,9 @@ async def add_image(
         image_id=name,
         width=added.width,
         height=added.height,
-        study_id=form.study_id,
-        patient_id=form.patient_id,
-        metadata=form.metadata,
+        study_id=sent.study_id,
+        patient_id=sent.patient_id,
+        metadata=sent.metadata,
     )
 
 

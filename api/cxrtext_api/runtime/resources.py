@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.errors import CxrTextError, DataError
 from cxrtext.evaluation import read_prompts
 from cxrtext.index.store.writer import writing
@@ -113,6 +114,7 @@ class Resources:
         warm: bool = False,
     ) -> None:
         self.settings = settings
+        self.ids = Ids(None if settings.hash_ids is None else read_key(settings.hash_ids))
         self.settled = asyncio.Event()
         self.failure: Exception | None = None
         limit = settings.queue_limit
@@ -326,6 +328,11 @@ class Session(RequestScope):
         turns = await engine.call(self, service.text_turns, sentences)
         for turn in turns:
             await engine.do(self, batch, tuple(turn), has_time=len(turns) > TURNS_AT_ONCE)
+
+    @property
+    def ids(self) -> Ids:
+        """Gives the ids of DICOM headers as ``cxrtext import`` does."""
+        return self._resources.ids
 
     @property
     def uploads(self) -> Uploads:

@@ -12,8 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from cxrtext.datasets.admission import NEEDED
+from cxrtext.datasets.admission.ids import IDS
 from cxrtext.errors import ImageError
 from cxrtext.images import to_uint8
+from cxrtext.images.dicom.described import Described
+from cxrtext.images.dicom.file import is_dicom
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.familiar import Unlike
 from cxrtext.service.answers import EmbeddedImage
@@ -74,6 +78,19 @@ class Uploads:
         Image.new("L", (1, 1)).save(file, "PNG")
         smallest = file.getvalue()
         await asyncio.gather(*(self.decode(scope, smallest) for _ in range(self._decoders.workers)))
+
+    async def describe(self, scope: RequestScope, data: bytes) -> Described | None:
+        """Read what a DICOM header says of its object; None of other files.
+
+        Raises:
+            ImageError: The header is damaged.
+        """
+        if not is_dicom(data):
+            return None
+        elements = (*NEEDED, *IDS)
+        return await self._decoded(
+            scope, lambda: self._decoders.describe_bytes(data, UPLOAD, elements)
+        )
 
     async def decode(self, scope: RequestScope, data: bytes) -> Pixels:
         """Decode an image.

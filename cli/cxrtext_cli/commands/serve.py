@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cxrtext.errors import InputError
-from cxrtext_cli.given import CHECKPOINT, INDEX, LANGUAGE_MODEL, NEW_FILE, NEW_FOLDER
+from cxrtext_cli.given import ANY_PATH, CHECKPOINT, INDEX, LANGUAGE_MODEL, NEW_FILE, NEW_FOLDER
 from cxrtext_cli.options import Device, PromptsFile, pick_device
 
 if TYPE_CHECKING:
@@ -50,6 +50,15 @@ def serve(
         typer.Option(help="Folder for images added over HTTP; else none can be."),
         NEW_FOLDER,
     ] = None,
+    hash_ids: Annotated[
+        Path | None,
+        typer.Option(
+            "--hash-ids",
+            metavar="KEYFILE",
+            help="Key of the import: ids of uploaded DICOM files are replaced by its hashes.",
+        ),
+        ANY_PATH,
+    ] = None,
     readers: Annotated[int, typer.Option(min=1, max=64, help="Processes that decode images.")] = 2,
     queue: Annotated[int, typer.Option(min=1, help="Requests that may wait for the model.")] = 64,
     rate_limit: Annotated[
@@ -88,6 +97,7 @@ def serve(
         prompts=prompts,
         language_model=language_model,
         uploads=uploads,
+        hash_ids=hash_ids,
         host=host,
         port=port,
         keys_file=keys_file_of(os.environ),

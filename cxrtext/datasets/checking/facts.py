@@ -15,10 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from cxrtext.datasets.admission import NEEDED, decide
+from cxrtext.datasets.admission.decide import BURNED_IN
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import SEAL, seal_of
 from cxrtext.files.table_sums import strict_text
 from cxrtext.images import encode_png
+from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import is_dicom, read_wanted
 from cxrtext.images.raster import PNG_START
 from cxrtext.images.read import decode_image
@@ -27,7 +30,7 @@ from cxrtext.images.source import quiet, shown, stored_bytes
 OUTLINE = 16  # side of the grid of comparisons that an outline holds
 CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
 _APPLICATION = 0x63786463
-_VERSION = 6  # raised whenever the same file would give other facts
+_VERSION = 7  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0
 Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
 _STEP = 3  # gray levels by which neighbors differ in an outline; less is compression noise
@@ -53,6 +56,7 @@ class ImageFacts:
     encoding: str = ""  # kind and depth of its pixels, as "MONOCHROME1, 12 of 16 bits"
     view: str = ""  # view position of a DICOM file; "" where unknown
     modality: str = ""  # modality of a DICOM file; "" where unknown
+    refused: str = ""  # why import would leave a DICOM file out; "" where it would keep it
     burned_in: bool = False  # whether a DICOM header says that text is drawn into the picture
     movement: str = ""  # what a DICOM header made the reader undo: "mirrored" or "turned"
     stretched: bool = False  # whether its pixels are not square, and were made so
@@ -138,16 +142,17 @@ _STORAGE = ("PhotometricInterpretation", "BitsStored", "BitsAllocated")
 
 
 def _dicom_header(path: Path) -> dict[str, Any]:
-    header = read_wanted(
-        path, (*_STORAGE, "ViewPosition", "Modality", "BurnedInAnnotation")
-    ).dataset
-    photometric, stored, allocated = (str(header.get(one, "")).strip() for one in _STORAGE)
+    wanted = (*_STORAGE, *NEEDED)
+    said = described(read_wanted(path, wanted), wanted)
+    photometric, stored, allocated = map(said.first, _STORAGE)
+    decision = decide(said)
     return {
         "format": "DICOM",
         "encoding": f"{photometric}, {stored} of {allocated} bits",
-        "view": _code(header.get("ViewPosition", "")),
-        "modality": _code(header.get("Modality", "")),
-        "burned_in": _code(header.get("BurnedInAnnotation", "")) == "YES",
+        "view": _code(said.first("ViewPosition")),
+        "modality": _code(said.first("Modality")),
+        "refused": str(decision),
+        "burned_in": BURNED_IN in decision.notes,
     }
 
 

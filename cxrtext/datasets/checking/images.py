@@ -17,7 +17,7 @@ Progress = Callable[[str, int, int], None]
 
 SUSPICIOUS = (
     *("image-constant", "image-blank", "image-dark", "image-bright", "view-lateral"),
-    *("odd-shape", "image-small", "other-modality", "view-differs"),
+    *("odd-shape", "image-small", "not-admitted", "view-differs"),
     *("image-mirrored", "image-turned", "burned-in"),
 )
 """Kinds of problem that are worth a look at the image."""
@@ -32,7 +32,6 @@ _DARK, _BRIGHT = 20.0, 235.0
 _MIN_RANGE = 10
 _MAX_ASPECT = 1.6
 _MIN_SIDE = 64
-_RADIOGRAPHS = {"CR", "DX", "RF", "RG", "XA", ""}
 
 
 def read_images(
@@ -103,8 +102,8 @@ def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
         found.append("odd-shape")
     if short < _MIN_SIDE:
         found.append("image-small")
-    if facts.modality not in _RADIOGRAPHS:
-        found.append("other-modality")
+    if facts.refused and "view-lateral" not in found:
+        found.append("not-admitted")
     if facts.movement:
         found.append(f"image-{facts.movement}")
     if facts.stretched:
@@ -124,7 +123,8 @@ def note_images(images: Sequence[ListedImage], problems: Problems) -> dict[str, 
             problems.add("image-unreadable", f"{image}: {image.facts.fault}")
         else:
             for code in suspicions(image, image.facts):
-                problems.add(code, str(image))
+                why = f": {image.facts.refused}" if code == "not-admitted" else ""
+                problems.add(code, f"{image}{why}")
                 suspicious[code].append(image)
             if not image.any_view:
                 problems.add("view-unknown", str(image))

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cxrtext.datasets.importing.identity import Ids, digest
+from cxrtext.datasets.admission.ids import Ids, digest
 from cxrtext.datasets.importing.reading import FoundImage, ImportOptions, NotKeptError, Skipped
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.files import SUMS, read_sealed, replacing, write_sealed
@@ -247,7 +247,8 @@ class LeftOut:
         item = self._shown(entry.item)
         if isinstance(entry, Skipped):
             self.counts[entry.kind] += 1
-            self._writer.write({"item": item, "kind": "left out", "reason": entry.kind})
+            reason = f"{entry.kind}: {entry.because}" if entry.because else entry.kind
+            self._writer.write({"item": item, "kind": "left out", "reason": reason})
             return
         self.counts[DAMAGED] += 1
         self._writer.write({"item": item, "kind": "damaged", "reason": entry.reason})

@@ -1,60 +1,9 @@
-"""Ids replaced by keyed hashes, splits drawn from the ids of patients, and the studies kept."""
+"""Splits drawn from the ids of patients, and the studies kept."""
 
 import hashlib
-import hmac
-from pathlib import Path
 
+from cxrtext.datasets.admission.ids import digest
 from cxrtext.datasets.importing.reading import TRAIN_OR_VAL, FoundImage
-from cxrtext.errors import ConfigError
-
-KEY_BYTES = 16  # shortest key: with fewer bytes all could be tried
-KEY_LIMIT = 65_536
-DIGITS = 24  # hexadecimal digits of a hashed id: 96 bits, so that no two ids share one by chance
-
-
-def digest(text: str) -> int:
-    """Eight bytes that stand for a text in memory."""
-    data = text.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
-
-
-def read_key(path: Path) -> bytes:
-    """Read the key of the hashes."""
-    try:
-        with path.open("rb") as handle:
-            key = handle.read(KEY_LIMIT + 1).strip()
-    except OSError as error:
-        raise ConfigError(f"{path}: the key file cannot be read ({error.strerror})") from None
-    if not KEY_BYTES <= len(key) <= KEY_LIMIT or len(set(key)) < KEY_BYTES // 2:
-        raise ConfigError(
-            f"{path}: a key is {KEY_BYTES} to {KEY_LIMIT} bytes drawn at random; make one with: "
-            "head -c 32 /dev/urandom | base64 > KEYFILE"
-        )
-    return key
-
-
-class Ids:
-    """Gives ids as they are, or with a key their hashes by HMAC-SHA256."""
-
-    def __init__(self, key: bytes | None) -> None:
-        self._key = key
-
-    @property
-    def hashed(self) -> bool:
-        """Whether ids are replaced."""
-        return self._key is not None
-
-    @property
-    def fingerprint(self) -> str:
-        """What tells one key from another without giving it away; "" without a key."""
-        return self.of("key", "fingerprint") if self._key else ""
-
-    def of(self, kind: str, value: str) -> str:
-        """The id to be written; equal values of two kinds (such as "study", "file") differ."""
-        if self._key is None or not value:
-            return value
-        message = f"{kind}\0{value}".encode("utf-8", "surrogatepass")
-        return hmac.new(self._key, message, hashlib.sha256).hexdigest()[:DIGITS]
 
 
 def draw_split(patient: str, shares: tuple[int, int, int], seed: int, given: str = "") -> str:

@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cxrtext.datasets.admission.ids import Ids, digest, read_key
 from cxrtext.datasets.importing.folder import DAMAGED, NOTE, WRITTEN, LeftOut, Placer, claim_folder
 from cxrtext.datasets.importing.formats import open_layout
 from cxrtext.datasets.importing.formats.generic import as_reports
-from cxrtext.datasets.importing.identity import Ids, Studies, digest, draw_split, read_key
+from cxrtext.datasets.importing.identity import Studies, draw_split
 from cxrtext.datasets.importing.joining import Boxes, LabelTable, Tell, write_reports
 from cxrtext.datasets.importing.reading import (
     AGE_TOP,

@@ -7,11 +7,12 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
+from cxrtext.datasets.admission.ids import Ids
 from cxrtext.datasets.importing.folder import ENDINGS, LeftOut
-from cxrtext.datasets.importing.formats.dicom import text_of
-from cxrtext.datasets.importing.identity import Ids, Studies
+from cxrtext.datasets.importing.identity import Studies
 from cxrtext.datasets.importing.reading import FoundImage, LabelRow
 from cxrtext.errors import ImageError
+from cxrtext.images.dicom.described import text_of
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.records import Box, Rejected, RowWriter, Study
 

@@ -67,6 +67,7 @@ class Skipped:
 
     item: str  # where it stands: "row 17", or the relative path of a file
     kind: str  # why, in the words that files are counted under
+    because: str = ""  # what says so, such as "by PatientOrientation"
 
 
 class NotKeptError(Exception):

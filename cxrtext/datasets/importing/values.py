@@ -3,51 +3,19 @@
 What is wrong with a cell ends the reading of its image by a :class:`NotKeptError`.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 
+from cxrtext.datasets.admission.views import LATERAL, OTHER, read_view
 from cxrtext.datasets.importing.reading import NotKeptError, Skipped
 from cxrtext.records import Rejected
 from cxrtext.records.labels import CHEXPERT, VALUES
 
-FRONTAL = ("AP", "PA", "frontal")
-"""What the ``view`` column holds of an image that is kept and says its view."""
-LATERAL = "lateral view"
-OTHER = "other view (oblique, decubitus, axial)"
 NO_VIEW = "no view information"
-
-_DECUBITUS = {"LLD", "RLD", "DECUB", "DECUBITUS"}
-_OBLIQUE = {"LAO", "RAO", "LPO", "RPO", "RLO", "LLO", "OBL", "OBLIQUE", "AXIAL", "LORDOTIC"}
-_LATERAL = {"LL", "RL", "LAT", "LATERAL", "LLAT", "RLAT", "XTABLE", "LATERALE", "PROFIL"}
-_PA = re.compile(r"\bP ?A\b|\bPOSTERO ?ANTERIOR\b")
-_AP = re.compile(r"\bA ?P\b|\bANTERO ?POSTERIOR\b")
-_NOT_LETTERS = re.compile(r"[^A-Z]+")
 
 
 def reject(item: str, reason: str) -> NotKeptError:
     """What to raise about an image whose row or file is wrong."""
     return NotKeptError(Rejected(item, reason))
-
-
-def read_view(text: str) -> str:
-    """Say which view a word or a text names, such as "AP_PORTABLE" or "Left lateral decubitus".
-
-    Returns:
-        "AP", "PA", "frontal", ``LATERAL``, ``OTHER``, or "" where it does not say, or says two.
-    """
-    words = _NOT_LETTERS.sub(" ", text.upper()).strip()
-    tokens = set(words.split())
-    if tokens & (_DECUBITUS | _OBLIQUE) or "SWIMMER" in words:
-        return OTHER
-    lateral = bool(tokens & _LATERAL)
-    pa, ap = _PA.search(words) is not None, _AP.search(words) is not None
-    frontal = pa or ap or "FRONTAL" in tokens
-    if lateral:
-        # "PA and lateral" describes an examination of two images, not this image.
-        return "" if frontal else LATERAL
-    if pa and ap:
-        return "frontal"
-    return "PA" if pa else "AP" if ap else "frontal" if frontal else ""
 
 
 def frontal_view(item: str, *texts: str) -> str:

@@ -175,6 +175,15 @@ def read_wanted(path: Path, keywords: Iterable[str]) -> Header:
     return found
 
 
+def wanted_of(data: bytes, keywords: Iterable[str]) -> Header:
+    """Read some elements of a DICOM file that was sent; see `read_wanted`."""
+    wanted = list(keywords)
+    for size in (FIRST_BYTES, MAX_BYTES):
+        if (found := _header(data[:size], size, wanted)) is not None:
+            return found
+    raise header_too_long()
+
+
 def _header(data: bytes, max_bytes: int, keywords: list[str]) -> Header | None:
     """Read a header within the first bytes of a file; None where it goes on after them.
 

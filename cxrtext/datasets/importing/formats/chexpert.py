@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from cxrtext.datasets.admission.views import LATERAL
 from cxrtext.datasets.importing.folder import existing
 from cxrtext.datasets.importing.reading import (
     Columns,
@@ -19,7 +20,6 @@ from cxrtext.datasets.importing.reading import (
     map_rows,
 )
 from cxrtext.datasets.importing.values import (
-    LATERAL,
     findings_of,
     frontal_view,
     label_values,

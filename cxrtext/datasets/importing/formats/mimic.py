@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+from cxrtext.datasets.admission.ids import digest
 from cxrtext.datasets.importing.folder import existing
-from cxrtext.datasets.importing.identity import digest
 from cxrtext.datasets.importing.reading import (
     Columns,
     Entry,

@@ -1,0 +1,100 @@
+"""The ids of an object: with their issuers, as they are or replaced by keyed hashes."""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from pathlib import Path
+
+from cxrtext.errors import ConfigError
+from cxrtext.images.dicom.described import Described
+
+IDS = (
+    *("SOPInstanceUID", "StudyInstanceUID", "PatientID", "IssuerOfPatientID"),
+    *("IssuerOfPatientIDQualifiersSequence", "AccessionNumber", "IssuerOfAccessionNumberSequence"),
+)
+"""The elements that name an object, its study and its patient."""
+
+KEY_BYTES = 16  # shortest key: with fewer bytes all could be tried
+KEY_LIMIT = 65_536
+DIGITS = 24  # hexadecimal digits of a hashed id: 96 bits, so that no two ids share one by chance
+
+
+def digest(text: str) -> int:
+    """Eight bytes that stand for a text in memory."""
+    data = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
+
+
+def read_key(path: Path) -> bytes:
+    """Read the key of the hashes."""
+    try:
+        with path.open("rb") as handle:
+            key = handle.read(KEY_LIMIT + 1).strip()
+    except OSError as error:
+        raise ConfigError(f"{path}: the key file cannot be read ({error.strerror})") from None
+    if not KEY_BYTES <= len(key) <= KEY_LIMIT or len(set(key)) < KEY_BYTES // 2:
+        raise ConfigError(
+            f"{path}: a key is {KEY_BYTES} to {KEY_LIMIT} bytes drawn at random; make one with: "
+            "head -c 32 /dev/urandom | base64 > KEYFILE"
+        )
+    return key
+
+
+class Ids:
+    """Gives ids as they are, or with a key their hashes by HMAC-SHA256."""
+
+    def __init__(self, key: bytes | None) -> None:
+        self._key = key
+
+    @property
+    def hashed(self) -> bool:
+        """Whether ids are replaced."""
+        return self._key is not None
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells one key from another without giving it away; "" without a key."""
+        return self.of("key", "fingerprint") if self._key else ""
+
+    def of(self, kind: str, value: str) -> str:
+        """The id to be written; equal values of two kinds (such as "study", "file") differ."""
+        if self._key is None or not value:
+            return value
+        message = f"{kind}\0{value}".encode("utf-8", "surrogatepass")
+        return hmac.new(self._key, message, hashlib.sha256).hexdigest()[:DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectIds:
+    """What a header calls an object, its study and its patient; "" where it does not say."""
+
+    instance: str
+    study: str  # the study's UID, or where there is none its accession number
+    patient: str  # with its issuer
+    accession: str
+    accession_issuer: str
+
+
+def object_ids(said: Described, issuer: str = "") -> ObjectIds:
+    """Read the ids of an object, of which `IDS` was read.
+
+    Args:
+        issuer: Of patient ids whose header names none.
+    """
+    accession = said.first("AccessionNumber")
+    named = said.first("IssuerOfPatientID") or said.first("IssuerOfPatientIDQualifiersSequence")
+    return ObjectIds(
+        said.first("SOPInstanceUID"),
+        said.first("StudyInstanceUID") or accession,
+        issued(said.first("PatientID"), named or issuer),
+        accession,
+        said.first("IssuerOfAccessionNumberSequence"),
+    )
+
+
+def issued(value: str, issuer: str) -> str:
+    """An id with its issuer, as "HOSPITAL:000123": two issuers give one number to two patients.
+
+    Nothing of the id is changed, leading zeros neither; a colon in the issuer is written %3A.
+    """
+    return f"{issuer.replace(':', '%3A')}:{value}" if value and issuer else value

@@ -1,0 +1,70 @@
+"""Which view a word, a text, a code or an orientation names."""
+
+from collections.abc import Sequence
+
+from cxrtext.datasets.admission.words import (
+    ANTERO_POSTERIOR,
+    DECUBITUS,
+    FRONTALS,
+    LATERALS,
+    LATERO_LATERAL,
+    LYING,
+    OBLIQUES,
+    POSTERO_ANTERIOR,
+    SWIMMERS,
+    VIEW_CODES,
+    plain_words,
+)
+
+FRONTAL = ("AP", "PA", "frontal")
+"""What the ``view`` column holds of an image that is kept and says its view."""
+LATERAL = "lateral view"
+OTHER = "other view (oblique, decubitus, axial)"
+
+_AXES = {**dict.fromkeys("LR", "x"), **dict.fromkeys("AP", "y"), **dict.fromkeys("FH", "z")}
+
+
+def read_view(text: str) -> str:
+    """Say which view a word or a text names, such as "AP_PORTABLE" or "Thorax seitlich".
+
+    Returns:
+        "AP", "PA", "frontal", ``LATERAL``, ``OTHER``, or "" where it does not say, or says two.
+    """
+    words = plain_words(text)
+    if OBLIQUES.within(words) or SWIMMERS.search(words):
+        return OTHER
+    if DECUBITUS.within(words):
+        return "AP" if LYING.search(words) else OTHER
+    lateral = LATERALS.within(words) or LATERO_LATERAL.search(words) is not None
+    pa, ap = POSTERO_ANTERIOR.search(words), ANTERO_POSTERIOR.search(words)
+    frontal = pa or ap or FRONTALS.within(words)
+    if lateral:
+        # "PA and lateral" describes an examination of two images, not this image.
+        return "" if frontal else LATERAL
+    if pa and ap:
+        return "frontal"
+    return "PA" if pa else "AP" if ap else "frontal" if frontal else ""
+
+
+def coded_view(values: Sequence[str]) -> str:
+    """The view of a View Code Sequence, whose codes and meanings stand in one row."""
+    texts = [VIEW_CODES.get(value, value) for value in values]
+    return next(filter(None, map(read_view, texts)), "")
+
+
+def oriented_view(orientation: Sequence[str]) -> str:
+    r"""The view of a PatientOrientation: L\F is frontal, A\F is lateral; "" where it is none.
+
+    Its first value says where the rows lead, its second where the columns lead; the first letter
+    of each counts, and a row between two directions is oblique.
+    """
+    if len(orientation) != 2:
+        return ""
+    row, column = (value.strip().upper() for value in orientation)
+    axes = {_AXES.get(row[:1]), _AXES.get(column[:1])}
+    if None in axes or len(axes) < 2:
+        return ""
+    for value in (row, column):
+        if {_AXES.get(letter) for letter in value[:2]} == {"x", "y"}:
+            return OTHER
+    return "frontal" if axes == {"x", "z"} else LATERAL if axes == {"y", "z"} else OTHER

@@ -1,0 +1,206 @@
+"""Which objects enter an archive, by what their headers say."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pydicom.dataset import Dataset
+from pydicom.sequence import Sequence as Items
+
+from cxrtext.datasets.admission import NEEDED, decide
+from cxrtext.datasets.admission.decide import (
+    BURNED_IN,
+    NO_IMAGE,
+    NO_PART,
+    NO_VIEW,
+    OTHER_CLASS,
+    OTHER_MODALITY,
+    OTHER_PART,
+    SECONDARY,
+    TWO_VIEWS,
+)
+from cxrtext.datasets.admission.ids import IDS, Ids, issued, object_ids
+from cxrtext.datasets.admission.views import LATERAL, OTHER, oriented_view, read_view
+from cxrtext.images.dicom.described import Described, described, from_plain, plain
+from cxrtext.images.dicom.file import Header
+
+CR = "1.2.840.10008.5.1.4.1.1.1"
+
+FOREIGN = [
+    *("ABDOMEN", "PELVIS", "HIP", "KNEE", "HAND", "WRIST", "FOOT", "ANKLE", "ELBOW", "SHOULDER"),
+    *("SKULL", "CSPINE", "TSPINE", "LSPINE", "FEMUR", "FINGER", "TOE", "JAW", "CLAVICLE", "RIB"),
+    *("STERNUM", "SCAPULA", "HUMERUS", "TIBIA", "BECKEN", "HÜFTE", "KNIE_LINKS", "HWS", "LWS"),
+    *("SCHÄDEL", "SPRUNGGELENK", "BASSIN", "GENOU", "CHEVILLE", "ÉPAULE", "RODILLA", "MUÑECA"),
+    *("TOBILLO", "GINOCCHIO", "SPALLA", "HEUP", "ENKEL", "JOELHO", "TORNOZELO"),
+]
+"""44 body parts, as devices of seven languages name them."""
+
+
+def said(**texts: str | Sequence[str]) -> Described:
+    """A header of a chest radiograph, with some elements; None leaves one out."""
+    values: dict[str, Any] = {"SOPClassUID": CR, "Modality": "CR", "Rows": "8", **texts}
+    return Described({k: [v] if isinstance(v, str) else v for k, v in values.items() if v})
+
+
+@pytest.mark.parametrize("part", FOREIGN)
+def test_another_body_part_does_not_enter(part: str) -> None:
+    assert len(FOREIGN) == 44
+    by_element = decide(said(BodyPartExamined=part, ViewPosition="AP"))
+    assert by_element.refused == OTHER_PART
+    by_words = decide(said(StudyDescription=f"{part.replace('_', ' ').lower()} 2 Eb."))
+    assert by_words.refused == OTHER_PART
+    assert "StudyDescription says" in by_words.because
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"BodyPartExamined": "CHEST"}, {"BodyPartExamined": "THORAX"}, {"BodyPartExamined": "LUNG"},
+        {"BodyPartExamined": "TÓRAX"}, {"BodyPartExamined": "PORT CHEST"},
+        {"BodyPartExamined": "UNKNOWN", "SeriesDescription": "Lungenaufnahme"},
+        {"AnatomicRegionSequence": ["51185008", "Thorax"]}, {"ProtocolName": "RX tórax PA"},
+        {"StudyDescription": "Radiographie du thorax de face"}, {"StudyDescription": "X-thorax"},
+        {"SeriesDescription": "Torace"}, {"SeriesDescription": "Thorax/Abdomen"},
+    ],
+)  # fmt: skip
+def test_a_chest_enters(texts: Any) -> None:
+    found = decide(said(ViewPosition="PA", **texts))
+    assert (found.enters, found.view, found.notes) == (True, "PA", ())
+
+
+@pytest.mark.parametrize(
+    ("texts", "because"),
+    [
+        ({"BodyPartExamined": "CHESTABDOMEN"}, "BodyPartExamined says abdomen and chest"),
+        ({"BodyPartExamined": "THORACIC SPINE"}, "BodyPartExamined says spine"),
+        ({"BodyPartExamined": "SIC"}, "BodyPartExamined is none of the chest's"),
+        (
+            {"BodyPartExamined": "CHEST", "SeriesDescription": "Knie rechts ap"},
+            "SeriesDescription says knee, BodyPartExamined says chest",
+        ),
+        (
+            {"AnatomicRegionSequence": ["T-D9200", "Foot"], "BodyPartExamined": "CHEST"},
+            "AnatomicRegionSequence says foot, BodyPartExamined says chest",
+        ),
+        ({"AnatomicRegionSequence": ["72696002"]}, "AnatomicRegionSequence is none of the chest's"),
+    ],
+)
+def test_why_a_body_part_does_not_enter(texts: Any, because: str) -> None:
+    found = decide(said(**texts))
+    assert (found.refused, found.because) == (OTHER_PART, because)
+    assert str(found) == f"{OTHER_PART}: {because}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Chest lateral", "W Chest Lat.", "Thorax seitlich", "Thorax seitl.", "THORAX SEITE",
+        "Thorax de profil", "Poumons profil gauche", "Tórax lateral", "Tórax de perfil",
+        "Torace laterale", "Torace LL", "Torace L-L", "latero-laterale", "X-thorax lateraal",
+        "thorax dwars", "Tórax em perfil", "radiografia de tórax perfil", "cross table lateral",
+    ],
+)  # fmt: skip
+def test_laterals_in_the_languages_of_hospitals(text: str) -> None:
+    assert read_view(text) == LATERAL
+    for element in ("SeriesDescription", "ProtocolName", "StudyDescription"):
+        found = decide(said(BodyPartExamined="CHEST", **{element: text}))
+        assert (found.refused, found.because) == (LATERAL, f"by {element}")
+
+
+@pytest.mark.parametrize(
+    ("text", "view"),
+    [
+        ("Thorax p.a.", "PA"), ("thorax de face", "frontal"), ("Tórax frente", "frontal"),
+        ("Torace postero-anteriore", "PA"), ("voor-achterwaarts", "AP"),
+        ("Thorax dorsoventral", "PA"),
+        ("Thorax in 2 Ebenen", ""), ("face et profil", ""), ("PA + LL", ""), ("F+P", ""),
+        ("Thorax schräg", OTHER), ("Linksseitenlage", OTHER), ("décubitus latéral", OTHER),
+        ("décubitus dorsal", "AP"), ("Torace in decubito supino", "AP"),
+    ],
+)  # fmt: skip
+def test_other_words_of_views(text: str, view: str) -> None:
+    assert read_view(text) == view
+
+
+@pytest.mark.parametrize(
+    ("orientation", "view"),
+    [
+        ("L\\F", "frontal"), ("R\\F", "frontal"), ("F\\R", "frontal"), ("L\\H", "frontal"),
+        ("A\\F", LATERAL), ("P\\F", LATERAL), ("F\\A", LATERAL), ("AF\\FP", LATERAL),
+        ("L\\FP", "frontal"), ("LA\\F", OTHER), ("L\\P", OTHER), ("L", ""), ("X\\Y", ""),
+        ("L\\R", ""), ("\\", ""),
+    ],
+)  # fmt: skip
+def test_views_by_orientation(orientation: str, view: str) -> None:
+    assert oriented_view(orientation.split("\\")) == view
+
+
+def test_a_lateral_without_view_position_is_known_by_its_orientation() -> None:
+    found = decide(said(BodyPartExamined="CHEST", PatientOrientation=["A", "F"]))
+    assert str(found) == "lateral view: by PatientOrientation"
+    found = decide(said(ViewPosition="PA", PatientOrientation=["P", "F"]))
+    assert (found.refused, found.because) == (
+        TWO_VIEWS, "ViewPosition says PA, PatientOrientation says lateral"
+    )  # fmt: skip
+    found = decide(said(PatientOrientation=["L", "F"], SeriesDescription="AP liegend"))
+    assert (found.enters, found.view) == (True, "AP")
+    assert decide(said(ViewCodeSequence=["399198007"])).refused == LATERAL
+
+
+@pytest.mark.parametrize(
+    ("texts", "refused"),
+    [
+        ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.2", "Modality": "CT"}, OTHER_MODALITY),
+        ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.7"}, SECONDARY),
+        ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.7.2", "Modality": "DX"}, SECONDARY),
+        ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.88.11", "Modality": "SR"}, NO_IMAGE),
+        ({"SOPClassUID": "1.2.840.10008.5.1.4.1.1.1.2", "Modality": "DX"}, OTHER_CLASS),
+        ({"SOPClassUID": "1.2.3.4"}, OTHER_CLASS),
+        ({"Rows": ""}, NO_IMAGE),
+    ],
+)
+def test_other_objects_do_not_enter(texts: Any, refused: str) -> None:
+    assert decide(said(**texts)).refused == refused
+
+
+def test_what_is_not_known_is_said_of_one_that_enters() -> None:
+    found = decide(said(BurnedInAnnotation="YES"))
+    assert found.notes == (BURNED_IN, NO_PART, NO_VIEW)
+    assert decide(said(Modality="", ViewPosition="PA", BodyPartExamined="CHEST")).enters
+
+
+def test_texts_of_a_header_travel_as_json_in_five_character_sets() -> None:
+    import json
+
+    for charset, text in {
+        "ISO_IR 100": "Thorax seitlich für Ärzte",
+        "ISO_IR 192": "Τόραξ lateral 胸部",
+        "ISO_IR 144": "боковая lateral",
+        "ISO_IR 126": "Θώρακας lateral",
+        "ISO 2022 IR 87": "胸部 lateral",
+    }.items():
+        header = Dataset()
+        header.SpecificCharacterSet = ["", charset] if "2022" in charset else charset
+        header.SeriesDescription = text
+        item = Dataset()
+        item.CodeValue, item.CodeMeaning = "272479007", "postero-anterior"
+        header.ViewCodeSequence = Items([item])
+        header.PatientOrientation = ["A", "F"]
+        found = described(Header(header, "", pixels=True), NEEDED)
+        assert found.texts["SeriesDescription"] == [text]
+        assert from_plain(json.loads(json.dumps(plain(found)))) == found
+
+
+def test_ids_carry_their_issuer_and_their_zeros() -> None:
+    names = {"PatientID": "000123", "IssuerOfPatientID": "NORD", "AccessionNumber": "007"}
+    ids = object_ids(said(**names, StudyInstanceUID="1.2", SOPInstanceUID="1.3"))
+    assert (ids.patient, ids.study, ids.instance, ids.accession) == (
+        "NORD:000123", "1.2", "1.3", "007"
+    )  # fmt: skip
+    assert object_ids(said(PatientID="000123")).patient == "000123"
+    assert object_ids(said(PatientID="000123"), "SUED").patient == "SUED:000123"
+    assert object_ids(said(AccessionNumber="007")).study == "007"
+    assert issued("A", "B:C") != issued("C:A", "B")
+    assert set(IDS).isdisjoint(NEEDED)
+    key = Ids(b"0123456789abcdefghij")
+    assert key.of("patient", "NORD:000123") != key.of("patient", "000123")
