@@ -69,12 +69,8 @@ def measure(kind: str, settings: list[str], steps: int) -> dict[str, float]:
     from cxrtext.config import load_config
     from cxrtext.records import Rejects
     from cxrtext.training.image_text import gather_examples, read_tables
-    from cxrtext.training.initialization import (
-        build_model,
-        build_optimizer,
-        choose_device,
-        training_arguments,
-    )
+    from cxrtext.training.initialization import build_model, build_optimizer, training_arguments
+    from cxrtext.training.loop.device import choose_device
 
     config = load_config(None, [*settings, *KINDS[kind]])
     device = choose_device("auto")
@@ -100,7 +96,7 @@ def measure(kind: str, settings: list[str], steps: int) -> dict[str, float]:
 
 
 def _features(model: Any, examples: Any, config: Any, arguments: Any) -> tuple[Any, Any, float]:
-    from cxrtext.training.locked_features import Keeping, lock_images, lock_sentences
+    from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
 
     keeping, begun = Keeping(folder=Path(config.out)), time.perf_counter()
     images = states = None
@@ -113,10 +109,10 @@ def _features(model: Any, examples: Any, config: Any, arguments: Any) -> tuple[A
 
 def our_steps(model: Any, examples: Any, config: Any, arguments: Any, optimizer_of: Any) -> Any:
     """The library's steps."""
-    from cxrtext.training.distributed import Processes
-    from cxrtext.training.loop import train_steps
-    from cxrtext.training.objective import build_objective
-    from cxrtext.training.optimization import lock_towers
+    from cxrtext.training.loop.distributed import Processes
+    from cxrtext.training.loop.job import train_steps
+    from cxrtext.training.loop.optimization import lock_towers
+    from cxrtext.training.losses.objective import build_objective
     from cxrtext.training.step import build_learner, pair_job
 
     lock_towers(model, arguments.lock)

@@ -36,7 +36,7 @@ def ours(images: Tensor, options: argparse.Namespace, device: torch.device) -> I
     from cxrtext.config import InfoNce
     from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
     from cxrtext.experiments.simclr.train import build_view_job
-    from cxrtext.training.loop import train_steps
+    from cxrtext.training.loop.job import train_steps
 
     settings = ViewSettings(
         InfoNce(name="info-nce"),

@@ -81,16 +81,12 @@ def ours(config: Any, steps: int) -> dict[str, float]:
     from torch.utils.flop_counter import FlopCounterMode
 
     from cxrtext.records import Rejects
-    from cxrtext.training.distributed import Processes
     from cxrtext.training.image_text import gather_examples, read_tables
-    from cxrtext.training.initialization import (
-        build_model,
-        build_optimizer,
-        choose_device,
-        training_arguments,
-    )
-    from cxrtext.training.loop import train_steps
-    from cxrtext.training.objective import build_objective
+    from cxrtext.training.initialization import build_model, build_optimizer, training_arguments
+    from cxrtext.training.loop.device import choose_device
+    from cxrtext.training.loop.distributed import Processes
+    from cxrtext.training.loop.job import train_steps
+    from cxrtext.training.losses.objective import build_objective
     from cxrtext.training.step import build_learner, pair_job
 
     device = choose_device("auto")
@@ -155,7 +151,8 @@ class Files(torch.utils.data.Dataset[tuple[Tensor, str]]):
 def theirs(config: Any, steps: int, workers: int) -> dict[str, float]:
     """Images a second of the plain loop."""
     from cxrtext.training.image_text import read_tables
-    from cxrtext.training.initialization import build_model, choose_device
+    from cxrtext.training.initialization import build_model
+    from cxrtext.training.loop.device import choose_device
 
     device = choose_device("auto")
     model = build_model(config).to(device).train()

@@ -174,28 +174,28 @@ MUTANTS = (
     # the objectives as training uses them
     Mutant(
         "directions weighed by their sizes",
-        "training/losses.py",
+        "training/losses/directions.py",
         "part.losses * (total / (len(terms) * len(part.losses)))",
         "part.losses",
         ("training/test_training_objective.py",),
     ),
     Mutant(
         "an image's other sentences as its negatives",
-        "training/losses.py",
+        "training/losses/directions.py",
         "others = forward.positive[:, None] == first",
         "others = (forward.positive[:, None] == first) & False",
         ("training/test_training_objective.py",),
     ),
     Mutant(
         "an uncertain label is a finding",
-        "training/loss_data.py",
+        "training/losses/loss_data.py",
         "values[finding] == 1 for finding",
         "values[finding] in (1, -1) for finding",
         ("training/test_training_objective_extras.py",),
     ),
     Mutant(
         "metadata standardized by all rows",
-        "training/metadata.py",
+        "training/losses/metadata.py",
         "mean, deviation = values[fit].mean(), values[fit].std()",
         "mean, deviation = values.mean(), values.std()",
         ("training/test_training_objective_extras.py",),
@@ -253,35 +253,35 @@ MUTANTS = (
     ),
     Mutant(
         "gamma not bounded after the step",
-        "training/loop.py",
+        "training/loop/job.py",
         "    learner.bound()\n",
         "",
         (f"{STEP}::test_gamma_comes_back_from_its_cap",),
     ),
     Mutant(
         "average without its warm start",
-        "training/optimization.py",
+        "training/loop/optimization.py",
         "min(self.decay, (1 + step) / (10 + step))",
         "self.decay",
         (f"{STEP}::test_an_average_begins_with_the_weights_and_not_where_they_started",),
     ),
     Mutant(
         "average the wrong way round",
-        "training/optimization.py",
+        "training/loop/optimization.py",
         "torch._foreach_lerp_(averages, list(current.values()), 1 - decay)",
         "torch._foreach_lerp_(averages, list(current.values()), decay)",
         (f"{STEP}::test_an_average_begins_with_the_weights_and_not_where_they_started",),
     ),
     Mutant(
         "biases decay",
-        "training/optimization.py",
+        "training/loop/optimization.py",
         "(weight_decay, [p for p in new if p.ndim > 1]),",
         "(weight_decay, [p for p in new if p.ndim >= 1]),",
         (f"{STEP}::test_parameters_are_grouped",),
     ),
     Mutant(
         "gradients clipped before the scale is taken out",
-        "training/loop.py",
+        "training/loop/job.py",
         "    learner.scaler.unscale_(learner.optimizer)\n"
         "    norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), schedule.clip))\n",
         "    norm = float(torch.nn.utils.clip_grad_norm_(learner.parameters(), schedule.clip))\n"

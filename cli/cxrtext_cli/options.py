@@ -14,6 +14,7 @@ from cxrtext_cli.given import CHECKPOINT, DEVICE, NEW_FOLDER, PROMPTS
 
 if TYPE_CHECKING:
     from cxrtext.models.familiar import Unlike
+    from cxrtext.training import Listener
 
 Device = Annotated[
     str,
@@ -159,6 +160,20 @@ class Stages:
         self._open.close()
 
 
+@contextmanager
+def training_listener(title: str) -> "Iterator[Listener]":
+    """Show how a training goes; ``title`` stands before its steps."""
+    from cxrtext.training import Listener
+
+    with Stages() as stages:
+        yield Listener(
+            say=say,
+            decoding=lambda done, total: stages.show("decoding", done, total, "images"),
+            embedding=lambda what, done, total: stages.show("embedding", done, total, what),
+            step=lambda report, total: stages.show(title, report.step, total, "steps"),
+        )
+
+
 def _plain_lines(title: str, unit: str) -> Callable[[int, int], None]:
     first: list[tuple[float, int]] = []
     last = [time.monotonic() - PLAIN_INTERVAL / 2]
@@ -211,6 +226,6 @@ def _bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
 def pick_device(name: str) -> str:
     """The device of a name, checked."""
-    from cxrtext.training.initialization import choose_device
+    from cxrtext.training.loop.device import choose_device
 
     return str(choose_device(name))

@@ -49,9 +49,9 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.images.simclr import SimclrSpec
 from cxrtext.phantom.truth import read_truth
 from cxrtext.training import Listener, train
-from cxrtext.training.initialization import choose_device
-from cxrtext.training.loop import StepReport
-from cxrtext.training.metadata import Columns, Kind, cluster
+from cxrtext.training.loop.device import choose_device
+from cxrtext.training.loop.job import StepReport
+from cxrtext.training.losses.metadata import Columns, Kind, cluster
 
 SPENT, TRAINED = "spent.json", "trained.json"
 """Seconds spent on training so far, and what the training came to."""

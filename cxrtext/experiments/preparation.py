@@ -171,7 +171,7 @@ def _score(text: Path, model: str, listener: ExperimentListener) -> dict[str, An
 
 
 def _heard(stage_name: str, listener: ExperimentListener) -> Any:
-    from cxrtext.training.trainer import Listener
+    from cxrtext.training.loop.steps import Listener
 
     return Listener(
         say=listener.say,

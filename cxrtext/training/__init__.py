@@ -6,7 +6,7 @@ from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
     from cxrtext.training.image_text import TrainSummary, train
-    from cxrtext.training.trainer import Listener
+    from cxrtext.training.loop.steps import Listener
 
 __all__ = ["Listener", "TrainSummary", "train"]
 

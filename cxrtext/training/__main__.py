@@ -9,8 +9,8 @@ from pathlib import Path
 from cxrtext.config import load_config
 from cxrtext.errors import CxrTextError
 from cxrtext.training.image_text import train
-from cxrtext.training.loop import StepReport
-from cxrtext.training.trainer import Listener
+from cxrtext.training.loop.job import StepReport
+from cxrtext.training.loop.steps import Listener
 
 
 def _line(text: str) -> None:

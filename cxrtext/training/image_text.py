@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,28 +19,35 @@ from cxrtext.models import ImageTextModel
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.text.finding_words import read_words
-from cxrtext.training.distributed import Processes, agreed, connected, local_device
-from cxrtext.training.folder import own_folder
-from cxrtext.training.hard_sentences import with_turned_forms
+from cxrtext.training.data.hard_sentences import with_turned_forms
+from cxrtext.training.data.loader import Examples, collect
+from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
+from cxrtext.training.data.short_sentences import SECTION, short_sentences, study_words
 from cxrtext.training.initialization import (
     build_head,
     build_model,
     build_optimizer,
     center_projections,
-    choose_device,
     recompute_activations,
     training_arguments,
 )
-from cxrtext.training.keeping import keep_references
-from cxrtext.training.loader import Examples, collect
-from cxrtext.training.locked_features import Keeping, lock_images, lock_sentences
-from cxrtext.training.loss_data import gather_extras, objective_files
-from cxrtext.training.objective import build_objective
-from cxrtext.training.optimization import TrainingArguments, lock_towers
-from cxrtext.training.resume import check_same, fingerprint, load_newest_state, plain
-from cxrtext.training.short_sentences import SECTION, short_sentences, study_words
-from cxrtext.training.step import PairLearner, autocast, build_learner, pair_job
-from cxrtext.training.trainer import Listener, Trainer
+from cxrtext.training.loop.device import autocast, choose_device
+from cxrtext.training.loop.distributed import Processes, agreed, connected, local_device
+from cxrtext.training.loop.folder import check_folder, own_folder
+from cxrtext.training.loop.optimization import TrainingArguments, lock_towers
+from cxrtext.training.loop.resume import (
+    check_same,
+    deciding,
+    fingerprint,
+    load_newest_state,
+    plain,
+)
+from cxrtext.training.loop.steps import Listener
+from cxrtext.training.losses.loss_data import gather_extras, objective_files
+from cxrtext.training.losses.objective import Objective, build_objective
+from cxrtext.training.references import keep_references
+from cxrtext.training.step import PairLearner, build_learner, pair_job
+from cxrtext.training.trainer import Trainer
 from cxrtext.training.validation import check_best, zero_shot_of
 
 
@@ -84,7 +92,9 @@ def train(
     check_compiler(config, device)
     with connected(device) as processes:
         heard = (listener or Listener()) if processes.first else Listener()
-        with own_folder(config.out, resume) if processes.first else nullcontext():
+        if processes.first:
+            check_folder(config.out, resume)
+        with own_folder(config.out) if processes.first else nullcontext():
             return _train(config, resume, heard, device, processes)
 
 
@@ -93,27 +103,13 @@ def _train(
 ) -> TrainSummary:
     check_sizes(config, processes)
     tables = read_tables(config)
-    folder = config.out / "state"
-    saved = load_newest_state(folder, listener.say) if resume else None
-    if saved:
-        check_same(saved, config, tables.fingerprint, folder)
-    agreed(
-        processes, saved["learner"]["progress"]["step"] if saved else 0, "the step to resume from"
-    )
-
+    saved = _saved_state(config, resume, tables, listener, processes)
     model = build_model(config)
     if config.model.image_weights:
         listener.say(load_image_weights(model.image_encoder, config.model.image_weights))
     model.to(device)
-    extras = gather_extras(config, tables.records, tables.sentences, model, listener.decoding)
-    objective = build_objective(config.objective, extras.kinds)
     rejects = Rejects(config.data.max_rejected, name="data.max_rejected")
-    train_set, val_set = (
-        replace(extras.attach(examples), relate=objective.relate)
-        for examples in processes.in_turn(
-            lambda: gather_examples(config, tables, model, rejects, listener.say, listener.decoding)
-        )
-    )
+    objective, train_set, val_set = _gather(config, tables, model, rejects, listener, processes)
     zero_shot = zero_shot_of(config, val_set, listener.say)
     check_best(config, val_set, zero_shot)
 
@@ -143,19 +139,58 @@ def _train(
     )
     if processes.first:
         trainer.require_room_to_start()
-        folder.mkdir(parents=True, exist_ok=True)
+        (config.out / "state").mkdir(parents=True, exist_ok=True)
         write_config(config.out / "config.yaml", plain(with_whole_paths(config)))
     _greet(trainer, tables)
     validation = trainer.run()
     if processes.first:
         keep_references(config.out, train_set, val_set, str(device))
+    return _summary(trainer, validation, rejects)
+
+
+def _saved_state(
+    config: Config, resume: bool, tables: "Tables", listener: Listener, processes: Processes
+) -> dict[str, Any] | None:
+    """The state to resume from, the same one in all processes; None at the beginning of a run."""
+    folder = config.out / "state"
+    saved = load_newest_state(folder, listener.say) if resume else None
+    if saved:
+        read = "the manifest, the sentences or a table of the objective"
+        check_same(saved, deciding(config), tables.fingerprint, folder, read=read)
+    step = saved["learner"]["progress"]["step"] if saved else 0
+    agreed(processes, step, "the step to resume from")
+    return saved
+
+
+def _gather(
+    config: Config,
+    tables: "Tables",
+    model: ImageTextModel,
+    rejects: Rejects,
+    listener: Listener,
+    processes: Processes,
+) -> tuple[Objective, Examples, Examples]:
+    """The objective, and both splits with what it needs of them."""
+    extras = gather_extras(config, tables.records, tables.sentences, model, listener.decoding)
+    objective = build_objective(config.objective, extras.kinds)
+    train_set, val_set = (
+        replace(extras.attach(examples), relate=objective.relate)
+        for examples in processes.in_turn(
+            lambda: gather_examples(config, tables, model, rejects, listener.say, listener.decoding)
+        )
+    )
+    return objective, train_set, val_set
+
+
+def _summary(trainer: Trainer, validation: dict[str, float], rejects: Rejects) -> TrainSummary:
+    out, learner = trainer.config.out, trainer.job.learner
     return TrainSummary(
-        checkpoint=config.out / "checkpoint",
+        checkpoint=out / "checkpoint",
         steps=learner.progress.step,
-        images=len(train_set),
+        images=trainer.train_images,
         validation=validation,
-        rejected=rejects.write(config.out / "images") if processes.first else None,
-        best=config.out / "checkpoint-best" if learner.progress.best is not None else None,
+        rejected=rejects.write(out / "images") if learner.processes.first else None,
+        best=out / "checkpoint-best" if learner.progress.best is not None else None,
         best_step=learner.progress.best_step,
     )
 

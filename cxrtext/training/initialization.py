@@ -1,4 +1,4 @@
-"""From a configuration to a device, a new model where training starts from, and its optimizer."""
+"""From a configuration to a new model, where training starts from, and its optimizer."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -18,54 +18,15 @@ from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model, load_model
 from cxrtext.models.checkpoint import text_config
 from cxrtext.models.image_encoder import STRIDES
-from cxrtext.training.loader import Examples
-from cxrtext.training.optimization import TrainingArguments, parameter_groups, set_training
+from cxrtext.training.data.loader import Examples
+from cxrtext.training.loop.device import choose_precision
+from cxrtext.training.loop.optimization import TrainingArguments, parameter_groups, set_training
 from cxrtext.training.step import frozen_statistics
 
 CONTINUED = ("image", "dimension", "text_head", "position")
 """Of a model's specification, what must be as in the checkpoint that it starts from."""
 SAMPLE = 128
 """Images, and sentences, whose mean is taken."""
-
-
-def choose_device(name: str) -> torch.device:
-    """The device of a name; "auto" is the first GPU, or the CPU where there is none.
-
-    Raises:
-        ConfigError: There is no such device here.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"training.device: '{name}' is not auto, cpu, cuda or cuda:N")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(
-            f"training.device: '{name}' is not on this machine "
-            f"({torch.cuda.device_count()} GPUs seen); use cpu or auto"
-        )
-    return device
-
-
-def choose_precision(name: str, device: torch.device) -> str:
-    """The precision of a name; "auto" is bfloat16 where the device multiplies it faster.
-
-    Those are GPUs that support it, and processors with AVX-512 BF16 or AMX; others would emulate
-    it, slower than float32.
-    """
-    if name != "auto":
-        return name
-    if device.type == "cuda":
-        fast = torch.cuda.is_bf16_supported()
-    else:
-        has: dict[str, bool] = getattr(
-            torch.cpu, "get_capabilities", dict
-        )()  # older torch lacks it
-        fast = bool(has.get("avx512_bf16") or has.get("amx_bf16"))
-    return "bfloat16" if fast else "float32"
 
 
 def build_model(config: Config) -> ImageTextModel:

@@ -19,28 +19,22 @@ from cxrtext.errors import WorkError
 from cxrtext.images.augment import Views, augment
 from cxrtext.models import ImageTextModel
 from cxrtext.models.image_text import TextEncoder
-from cxrtext.training.batches import Batch, Pairs, Tokens, span
-from cxrtext.training.distributed import Processes, gather_same, gather_shared, synchronize
-from cxrtext.training.loader import Examples, Loader
-from cxrtext.training.loop import Learner, StepNumbers
-from cxrtext.training.losses import Terms
-from cxrtext.training.optimization import (
+from cxrtext.training.data.batches import Batch, Pairs, Tokens, span
+from cxrtext.training.data.loader import Examples, Loader
+from cxrtext.training.loop.device import autocast
+from cxrtext.training.loop.distributed import Processes, gather_same, gather_shared, synchronize
+from cxrtext.training.loop.job import Learner, StepNumbers
+from cxrtext.training.loop.optimization import (
     Average,
     TrainingArguments,
     lock_towers,
     seed_of,
     set_training,
 )
+from cxrtext.training.losses.directions import Terms
 
-DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 Loss = Callable[[Tensor, Pairs, Tensor, Tensor, torch.Generator], Terms]
 """Scores [S, B] scaled by γ², pairs, γ², texts [S, D], and a source of draws."""
-
-
-def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
-    """Half precision where it is asked for."""
-    dtype = DTYPES.get(precision)
-    return torch.autocast(device.type, dtype=dtype) if dtype else nullcontext()
 
 
 def embed_group(encoder: TextEncoder, group: Tokens) -> Tensor:

@@ -1,136 +1,19 @@
-"""Taking a job's steps to the end: logging, validating, saving and stopping between them."""
+"""An image–text run that is under way: validating, keeping the best, and saving between steps."""
 
-import signal
-import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import FrameType
-from typing import Any, Protocol
 
 from cxrtext.config import Config
-from cxrtext.errors import WorkError
 from cxrtext.models import save_checkpoint
-from cxrtext.training.folder import MetricsLog, draw_curves
-from cxrtext.training.loader import Examples
-from cxrtext.training.loop import Job, StepReport, train_steps
-from cxrtext.training.resume import (
-    bytes_of,
-    deciding,
-    last_good,
-    plain,
-    require_room,
-    save_state,
-)
+from cxrtext.training.data.loader import Examples
+from cxrtext.training.loop.folder import MetricsLog, draw_curves
+from cxrtext.training.loop.job import StepReport, bytes_of
+from cxrtext.training.loop.resume import OUT, deciding, plain, require_room, save_state
+from cxrtext.training.loop.steps import Listener, take_steps
 from cxrtext.training.step import PairJob
 from cxrtext.training.validation import ZeroShot, validate
 
-LOGGED = (
-    "loss", "accuracy", "clamped", "without_negatives", "mlm", "gamma_sq", "lr", "grad_norm",
-    "images_per_second", "waiting",
-)  # fmt: skip
-"""What is logged of a step's report; "clamped" is called "floored" there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Hears lines of text, (done, total) of decoding, and (report, total) after every step.
-
-    ``embedding`` hears what passes through a locked encoder, images or sentences, and (done, total)
-    of them.
-    """
-
-    say: Callable[[str], None] = lambda _: None
-    decoding: Callable[[int, int], None] = lambda _done, _total: None
-    embedding: Callable[[str, int, int], None] = lambda _what, _done, _total: None
-    step: Callable[[StepReport, int], None] = lambda _report, _total: None
-
-
-class StopRequest:
-    """Holds back SIGINT and SIGTERM while it is open; ``requested`` tells whether one came.
-
-    A second signal is not held back: it raises ``KeyboardInterrupt`` at once.  Outside the main
-    thread, where Python allows no signal handlers, it does nothing.
-    """
-
-    def __init__(self) -> None:
-        self.requested = False
-        self._previous: dict[int, object] = {}
-
-    def _handle(self, _number: int, _frame: FrameType | None) -> None:
-        if self.requested:
-            raise KeyboardInterrupt
-        self.requested = True
-
-    def __enter__(self) -> "StopRequest":
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-
-
-class Callbacks(Protocol):
-    """What a kind of run does between two steps."""
-
-    def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
-        """Validate, where it is time to; may end the run by ``progress.done``."""
-
-    def save(self) -> None:
-        """Write what is needed to resume."""
-
-
-def take_steps(
-    job: Job[Any],
-    callbacks: Callbacks,
-    out: Path,
-    listener: Listener,
-    *,
-    images: int,
-    log_every: int,
-    save_every: int,
-) -> None:
-    """Take the steps that are left; log, validate and save between them.
-
-    ``out`` is the run's folder, for its metrics; an epoch sees each of ``images`` once.  A state is
-    saved every ``save_every`` steps, and at the end.
-
-    Raises:
-        WorkError: The loss or a gradient is no longer a number, or the loss has diverged; the
-            message says where the last good state is.
-        KeyboardInterrupt: A signal asked to stop; the state was saved.
-    """
-    learner, total = job.learner, job.schedule.steps
-    epoch = images // job.schedule.batch
-    first = learner.processes.first
-    log_of_first = MetricsLog(out, learner.progress.step) if first else nullcontext()
-    with log_of_first as log, StopRequest() as stop, closing(train_steps(job)) as reports:
-        try:
-            for report in reports:
-                step, last = report.step, report.step == total
-                listener.step(report, total)
-                if log and (step % log_every == 0 or last):
-                    log.write("train", step, _numbers(report, epoch))
-                callbacks.after_step(report, log)
-                stopping = learner.processes.any(stop.requested, learner.device)
-                done = learner.progress.done
-                if step % save_every == 0 or last or stopping or done:
-                    callbacks.save()
-                if stopping and not last:
-                    raise KeyboardInterrupt
-                if done:
-                    break
-        except WorkError as error:
-            raise WorkError(f"{error}; {last_good(out / 'state')}") from None
-
-
-def _numbers(report: StepReport, epoch: int) -> dict[str, float]:
-    numbers = {"floored" if key == "clamped" else key: getattr(report, key) for key in LOGGED}
-    return {**numbers, "epoch": report.step / epoch}
+ELSEWHERE = f"lower training.keep, or train elsewhere with {OUT}"
 
 
 @dataclass(slots=True)
@@ -238,6 +121,7 @@ class Trainer:
             folder,
             self.job.learner.state_bytes() + self._weight_bytes(),
             "a state and a checkpoint",
+            ELSEWHERE,
         )
         state = {
             "configuration": deciding(self.config),
@@ -272,4 +156,4 @@ class Trainer:
         there = [*out.glob("state/*.pt"), *out.glob("checkpoint*/*")]
         size = (keep + 1) * self.job.learner.state_bytes() + 3 * self._weight_bytes()
         size -= sum(path.stat().st_size for path in there)
-        require_room(out, size, f"keeping {keep} states and two checkpoints")
+        require_room(out, size, f"keeping {keep} states and two checkpoints", ELSEWHERE)

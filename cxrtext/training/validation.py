@@ -20,11 +20,12 @@ from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel
 from cxrtext.models.similarity import attention_entropy
 from cxrtext.records import read_labels
-from cxrtext.training.batches import group_by_length
-from cxrtext.training.distributed import Processes
-from cxrtext.training.loader import Examples
-from cxrtext.training.optimization import TrainingArguments, seed_of
-from cxrtext.training.step import Loss, accuracy, autocast, embed_group, prepared
+from cxrtext.training.data.batches import group_by_length
+from cxrtext.training.data.loader import Examples
+from cxrtext.training.loop.device import autocast
+from cxrtext.training.loop.distributed import Processes
+from cxrtext.training.loop.optimization import TrainingArguments, seed_of
+from cxrtext.training.step import Loss, accuracy, embed_group, prepared
 
 RETRIEVED = 500
 """Images, the first of the split, among which sentences are searched, and the other way round."""

@@ -14,8 +14,8 @@ from cxrtext.experiments.simclr.losses import (
 )
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
 from cxrtext.objectives.views import score_views, view_accuracy
-from cxrtext.training.losses import Terms
-from cxrtext.training.metadata import Kind, kernels_for
+from cxrtext.training.losses.directions import Terms
+from cxrtext.training.losses.metadata import Kind, kernels_for
 
 GAMMA = 5.0
 

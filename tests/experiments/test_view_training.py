@@ -19,7 +19,7 @@ from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
 from cxrtext.experiments.simclr.train import train_views
 from cxrtext.images.simclr import SimclrSpec
 from cxrtext.training import Listener
-from cxrtext.training.loop import StepReport
+from cxrtext.training.loop.job import StepReport
 
 SETTINGS = ViewSettings(
     read_objective({"name": "info-nce"}),
@@ -186,7 +186,7 @@ def test_features_are_of_frozen_norms_and_of_the_training_images_statistics(
 )
 def test_other_settings_cannot_go_on(tmp_path: Path, change: dict[str, Any], says: str) -> None:
     train_views(images(), replace(SETTINGS, steps=2), tmp_path, device="cpu")
-    with pytest.raises(CheckpointError, match=f"saved by another run: {says}; resume with"):
+    with pytest.raises(CheckpointError, match=f"another configuration: {says}; resume with"):
         train_views(images(), replace(SETTINGS, **{"steps": 2, **change}), tmp_path, device="cpu")
 
 

@@ -284,7 +284,7 @@ def test_decoded_cache(data_folder: Path, tmp_path: Path, chance: random.Random)
 
 @pytest.mark.slow
 def test_training_state(run_folder: Path, tmp_path: Path, chance: random.Random) -> None:
-    from cxrtext.training.resume import load_newest_state
+    from cxrtext.training.loop.resume import load_newest_state
 
     copy = Path(shutil.copytree(run_folder / "state", tmp_path / "state"))
 

@@ -19,8 +19,8 @@ from cxrtext.config import Config, load_config
 from cxrtext.images.augment import augment
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Rejects
-from cxrtext.training.distributed import Processes, connected
-from cxrtext.training.hard_sentences import with_turned_forms
+from cxrtext.training.data.hard_sentences import with_turned_forms
+from cxrtext.training.data.loader import Examples, Loader
 from cxrtext.training.image_text import Tables, gather_examples, read_tables, tokenizer
 from cxrtext.training.initialization import (
     build_head,
@@ -28,10 +28,10 @@ from cxrtext.training.initialization import (
     build_optimizer,
     training_arguments,
 )
-from cxrtext.training.loader import Examples, Loader
-from cxrtext.training.loss_data import gather_extras
-from cxrtext.training.objective import build_objective
-from cxrtext.training.optimization import set_training
+from cxrtext.training.loop.distributed import Processes, connected
+from cxrtext.training.loop.optimization import set_training
+from cxrtext.training.losses.loss_data import gather_extras
+from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import backward, build_learner, prepared
 
 Made = dict[str, tuple[Tables, ImageTextModel, Examples]]

@@ -14,12 +14,12 @@ from cxrtext.config import OBJECTIVES, ONE_POSITIVE, load_config, read_objective
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import Rejects, Sentence
 from cxrtext.training import train
-from cxrtext.training.batches import Pairs
-from cxrtext.training.hard_sentences import with_turned_forms
+from cxrtext.training.data.batches import Pairs
+from cxrtext.training.data.hard_sentences import with_turned_forms
+from cxrtext.training.data.loader import Examples
 from cxrtext.training.image_text import gather_examples, read_tables, tokenizer
 from cxrtext.training.initialization import build_model
-from cxrtext.training.loader import Examples
-from cxrtext.training.objective import build_objective
+from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import with_turned
 from tests.training.test_training_run import stop_at, weights
 

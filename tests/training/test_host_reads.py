@@ -18,18 +18,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cxrtext.config import OBJECTIVES, Conditional, load_config, read_objective
 from cxrtext.errors import ConfigError
 from cxrtext.training import Listener, train
-from cxrtext.training.batches import mask_tokens, span, take, vocabulary_of
-from cxrtext.training.distributed import Processes, local_device, synchronize
+from cxrtext.training.data.batches import mask_tokens, span, take, vocabulary_of
+from cxrtext.training.data.loader import Examples
 from cxrtext.training.initialization import (
     build_head,
     build_model,
     build_optimizer,
     center_projections,
 )
-from cxrtext.training.loader import Examples
-from cxrtext.training.objective import Objective, build_objective
-from cxrtext.training.optimization import TrainingArguments, set_training
-from cxrtext.training.resume import load_newest_state
+from cxrtext.training.loop.distributed import Processes, local_device, synchronize
+from cxrtext.training.loop.optimization import TrainingArguments, set_training
+from cxrtext.training.loop.resume import load_newest_state
+from cxrtext.training.losses.objective import Objective, build_objective
 from cxrtext.training.step import backward, build_learner
 
 NAMES = tuple(OBJECTIVES)

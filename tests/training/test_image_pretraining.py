@@ -16,8 +16,8 @@ from cxrtext.models.image_weights import load_image_weights
 from cxrtext.text.finding_words import FindingWord
 from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
 from cxrtext.training.image_pretraining.learning import Classifier, known_loss, pooled_by_half
-from cxrtext.training.loop import StepReport
-from cxrtext.training.trainer import Listener
+from cxrtext.training.loop.job import StepReport
+from cxrtext.training.loop.steps import Listener
 
 SMALL = ImagePretrainSettings(
     image="resnet-narrow", resize=40, crop=32, epochs=4, batch=8, lr=3e-3, warmup=2, save_every=5

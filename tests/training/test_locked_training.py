@@ -13,11 +13,11 @@ from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import Rejects
 from cxrtext.training import Listener, train
+from cxrtext.training.data.loader import Examples
+from cxrtext.training.data.locked_features import BATCH, Keeping, lock_images, lock_sentences
 from cxrtext.training.image_text import gather_examples, read_tables
 from cxrtext.training.initialization import build_model
-from cxrtext.training.loader import Examples
-from cxrtext.training.locked_features import BATCH, Keeping, lock_images, lock_sentences
-from cxrtext.training.optimization import TrainingArguments
+from cxrtext.training.loop.optimization import TrainingArguments
 from cxrtext.training.step import prepared
 from tests.training.test_training_run import metrics, stop_at, weights
 
@@ -117,7 +117,7 @@ def test_features_for_which_there_is_no_room_are_refused(
     class Full:
         f_bavail, f_frsize = 1, 512
 
-    monkeypatch.setattr("cxrtext.training.locked_features.os.statvfs", lambda _: Full)
+    monkeypatch.setattr("cxrtext.training.data.locked_features.os.statvfs", lambda _: Full)
     with pytest.raises(WorkError, match="images take .* GB and the disk has .*; make room, name"):
         lock_images(model, examples.pixels, examples.rows, Keeping(folder=tmp_path))
     assert not list(tmp_path.glob("*.f16"))

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.errors import WorkError
-from cxrtext.training.loop import Learner, StepNumbers, train_steps
-from cxrtext.training.optimization import Schedule
+from cxrtext.training.loop.job import Learner, StepNumbers, train_steps
+from cxrtext.training.loop.optimization import Schedule
 
 
 def learner() -> Learner:

@@ -14,7 +14,7 @@ from torch import nn
 
 from cxrtext.config import OBJECTIVES
 from cxrtext.records.tables import read_table, write_table
-from cxrtext.training.distributed import SyncedBatchNorm, synchronize
+from cxrtext.training.loop.distributed import SyncedBatchNorm, synchronize
 
 SCRIPT = Path(__file__).with_name("gradients_of_a_step.py")
 
@@ -222,7 +222,9 @@ def test_an_error_of_one_ends_all_with_one_line(options: list[str]) -> None:
 
 
 def test_synced_norm_of_one_process_is_batch_norm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cxrtext.training.distributed.sum_over_processes", lambda tensor: tensor)
+    monkeypatch.setattr(
+        "cxrtext.training.loop.distributed.sum_over_processes", lambda tensor: tensor
+    )
     plain = nn.Sequential(nn.BatchNorm2d(3, momentum=0.2))
     synced = nn.Sequential(nn.BatchNorm2d(3, momentum=0.2))
     synchronize(synced)

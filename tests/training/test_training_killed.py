@@ -10,7 +10,7 @@ import pytest
 
 from cxrtext.config import load_config
 from cxrtext.training import Listener, train
-from cxrtext.training.resume import load_newest_state, save_state
+from cxrtext.training.loop.resume import load_newest_state, save_state
 
 
 def start(options: list[str], *, resume: bool) -> subprocess.Popen[str]:
@@ -114,7 +114,7 @@ def test_a_full_disk_is_said_before_work_begins(
         def __init__(self) -> None:
             self.free = free
 
-    monkeypatch.setattr("cxrtext.training.resume.shutil.disk_usage", lambda _: Usage())
+    monkeypatch.setattr("cxrtext.training.loop.resume.shutil.disk_usage", lambda _: Usage())
     config = load_config(None, [*options, "training.steps=2"])
     with pytest.raises(WorkError, match="keeping 2 states and two checkpoints takes .* GB free"):
         train(config)

@@ -12,10 +12,10 @@ from cxrtext import objectives
 from cxrtext.config import OBJECTIVES, Clustered, Conditional, WithKernel, YAware, read_objective
 from cxrtext.errors import WorkError
 from cxrtext.objectives import kernels
-from cxrtext.training.batches import Pairs
-from cxrtext.training.losses import Terms
-from cxrtext.training.metadata import Kind
-from cxrtext.training.objective import build_objective, similarity_to_images
+from cxrtext.training.data.batches import Pairs
+from cxrtext.training.losses.directions import Terms
+from cxrtext.training.losses.metadata import Kind
+from cxrtext.training.losses.objective import build_objective, similarity_to_images
 
 GAMMA_SQ = torch.tensor(14.0)
 KINDS: tuple[Kind, ...] = ("number", "category")

@@ -16,11 +16,11 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.records.tables import read_table, write_table
+from cxrtext.training.data.loader import Examples, collect
 from cxrtext.training.initialization import build_model
-from cxrtext.training.loader import Examples, collect
-from cxrtext.training.loss_data import Extras, gather_extras, objective_files, text_vectors
-from cxrtext.training.metadata import kernels_of, read_columns
-from cxrtext.training.objective import build_objective
+from cxrtext.training.losses.loss_data import Extras, gather_extras, objective_files, text_vectors
+from cxrtext.training.losses.metadata import kernels_of, read_columns
+from cxrtext.training.losses.objective import build_objective
 
 Change = Callable[[list[dict[str, Any]]], None]
 

@@ -66,7 +66,7 @@ def test_an_objective_that_fits_no_data_is_refused_before_decoding(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("decoded")
 
-    monkeypatch.setattr("cxrtext.training.loader.DecodedCache.fill", refuse)
+    monkeypatch.setattr("cxrtext.training.data.loader.DecodedCache.fill", refuse)
     wrong = ["objective.name=fair-cclk", "objective.condition=[age,weight]"]
     with pytest.raises(DataError, match="no column 'weight'"):
         train(load_config(None, [*options, *wrong]))

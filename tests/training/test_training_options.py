@@ -16,8 +16,8 @@ from cxrtext.experiments.papers.table1 import SCALES
 from cxrtext.models import load_model
 from cxrtext.training import Listener, train
 from cxrtext.training.initialization import training_arguments
-from cxrtext.training.loop import Progress, StepReport, check_loss
-from cxrtext.training.optimization import TrainingArguments
+from cxrtext.training.loop.job import Progress, StepReport, check_loss
+from cxrtext.training.loop.optimization import TrainingArguments
 
 
 def lines(folder: Path, kind: str) -> list[dict[str, Any]]:

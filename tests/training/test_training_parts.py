@@ -13,11 +13,12 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache, Squares
 from cxrtext.models import load_model
 from cxrtext.records import ImageRecord, Rejects, read_manifest
-from cxrtext.training.distributed import Processes
-from cxrtext.training.initialization import center_projections, choose_precision
-from cxrtext.training.loader import Examples, batch_rows
-from cxrtext.training.objective import build_objective
-from cxrtext.training.optimization import TrainingArguments, learning_rate
+from cxrtext.training.data.loader import Examples, batch_rows
+from cxrtext.training.initialization import center_projections
+from cxrtext.training.loop.device import choose_precision
+from cxrtext.training.loop.distributed import Processes
+from cxrtext.training.loop.optimization import TrainingArguments, learning_rate
+from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.validation import validate
 
 

@@ -13,9 +13,9 @@ from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
 from cxrtext.models import load_model
 from cxrtext.records import read_sentences, write_sentences
 from cxrtext.training import Listener, train
-from cxrtext.training.loop import StepReport
-from cxrtext.training.losses import Terms
-from cxrtext.training.objective import Objective
+from cxrtext.training.loop.job import StepReport
+from cxrtext.training.losses.directions import Terms
+from cxrtext.training.losses.objective import Objective
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ def test_a_damaged_state_is_named(options: list[str]) -> None:
 
 
 def test_a_state_that_would_run_code_is_refused(options: list[str], tmp_path: Path) -> None:
-    from cxrtext.training.resume import save_state
+    from cxrtext.training.loop.resume import save_state
 
     config = load_config(None, [*options, "training.steps=2"])
     train(config)

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cxrtext.config import Config, load_config
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.image_text import GAMMA_SQ_CAP
-from cxrtext.training.batches import (
+from cxrtext.training.data.batches import (
     Batch,
     Pairs,
     Tokens,
@@ -23,18 +23,18 @@ from cxrtext.training.batches import (
     take,
     vocabulary_of,
 )
-from cxrtext.training.distributed import Processes
+from cxrtext.training.data.loader import Examples
 from cxrtext.training.initialization import (
     build_head,
     build_model,
     build_optimizer,
     recompute_activations,
 )
-from cxrtext.training.loader import Examples
-from cxrtext.training.loop import prefetched, train_steps
-from cxrtext.training.losses import Terms
-from cxrtext.training.objective import build_objective
-from cxrtext.training.optimization import Average, TrainingArguments, lock_towers, set_training
+from cxrtext.training.loop.distributed import Processes
+from cxrtext.training.loop.job import prefetched, train_steps
+from cxrtext.training.loop.optimization import Average, TrainingArguments, lock_towers, set_training
+from cxrtext.training.losses.directions import Terms
+from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import PairLearner, backward, build_learner, pair_job, score_batch
 
 Grads = dict[str, torch.Tensor]

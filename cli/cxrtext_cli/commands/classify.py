@@ -1,6 +1,7 @@
 """``cxrtext classify``."""
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,13 +26,25 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from cxrtext.evaluation import Prompts
     from cxrtext.models.familiar import Unlike
+    from cxrtext.service import FindingScore, Service
 
 MAX_PRINTED = 1000
 """Images of an index whose labels are printed; more go to a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Classified:
+    name: str
+    findings: "Sequence[FindingScore]"
+    unlike: "Unlike | None"
+
+    @property
+    def probabilities(self) -> dict[str, Any]:
+        return {"image": self.name, **{one.finding: one.probability for one in self.findings}}
 
 
 def classify(
@@ -71,46 +84,54 @@ def classify(
     sources = _sources(images, allow_outside)
 
     from cxrtext.service import load_service
-    from cxrtext.service.limits import UNLIKE_IMAGE
 
     service = load_service(
         model, prompts=read_prompts(prompts) if prompts else None, device=pick_device(device)
     )
-    rows: list[dict[str, Any]] = []
-    failed: list[str] = []
-    sure: list[str] = []
-    far: dict[str, Unlike | None] = {}
+    found, failed = _classify_files(service, sources)
+    if found or as_json:
+        _show(found, out, as_json)
+    for line in failed:
+        say(f"rejected: {line}")
+    if failed and not found:
+        raise ImageError(f"none of {len(failed)} images can be read")
+
+
+def _classify_files(
+    service: "Service", sources: "Sequence[tuple[str, Path]]"
+) -> "tuple[list[_Classified], list[str]]":
+    """The findings of each image that can be read, and why others cannot."""
+    found, failed = [], []
     many = len(sources) > 1
     with ExitStack() as stack:
         update = stack.enter_context(progress("classifying", "images")) if many else None
         for number, (name, path) in enumerate(sources, 1):
             try:
                 embedded = service.embed_file(path)
-                findings = service.classify(embedded)
-                rows.append({"image": name, **{f.finding: f.probability for f in findings}})
-                far[name] = embedded.unlike
-                sure = sure or [f.finding for f in findings if f.calibrated]
+                found.append(_Classified(name, service.classify(embedded), embedded.unlike))
             except ImageError as error:
                 if not many:
                     raise
                 failed.append(str(error))
             if update:
                 update(number, len(sources))
-    shown = [{**row, "unlike": _in_a_word(far[row["image"]])} for row in rows]
+    return found, failed
+
+
+def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> None:
+    from cxrtext.service.limits import UNLIKE_IMAGE
+
+    rows = [one.probabilities | {"unlike": _in_a_word(one.unlike)} for one in found]
     if out is not None and rows:
-        write_rows(out, shown)
+        write_rows(out, rows)
     if as_json:
-        print_json([{**row, "unlike": far_fields(far[row["image"]])} for row in rows])
-    elif rows:
-        print_rows(shown)
-    if rows:
-        _say_calibrated(sure)
-    for name, one in far.items():
-        say_unlike(name, one, UNLIKE_IMAGE)
-    for line in failed:
-        say(f"rejected: {line}")
-    if failed and not rows:
-        raise ImageError(f"none of {len(failed)} images can be read")
+        print_json([one.probabilities | {"unlike": far_fields(one.unlike)} for one in found])
+    else:
+        print_rows(rows)
+    if found:
+        _say_calibrated([one.finding for one in found[0].findings if one.calibrated])
+    for one in found:
+        say_unlike(one.name, one.unlike, UNLIKE_IMAGE)
 
 
 def _in_a_word(far: "Unlike | None") -> str:

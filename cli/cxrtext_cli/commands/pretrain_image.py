@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cxrtext.errors import ConfigError
 from cxrtext_cli.given import FILE, NEW_FOLDER
 from cxrtext_cli.options import (
     AllowOutside,
@@ -12,17 +13,17 @@ from cxrtext_cli.options import (
     Cache,
     Device,
     MaxRejected,
-    Stages,
     duration,
     pick_device,
     print_json,
     print_table,
-    say,
+    training_listener,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cxrtext.training.image_pretraining.pretrain import ImagePretrainSummary
-    from cxrtext.training.loop import StepReport
 
 
 def pretrain_image(
@@ -88,6 +89,8 @@ def pretrain_image(
     check_settings(settings)
     check_output(out, resume)
     if words_only:
+        others = {"--words": words, "--labels": labels, "--self-supervised": self_supervised}
+        _refuse_beside_words_only(others | {"--resume": resume})
         from cxrtext.training.image_pretraining.pretrain import write_found_words
 
         for line in write_found_words(
@@ -97,16 +100,8 @@ def pretrain_image(
         return
 
     from cxrtext.training.image_pretraining import pretrain_image as run
-    from cxrtext.training.trainer import Listener
 
-    with Stages() as stages:
-
-        def decoding(done: int, total: int) -> None:
-            stages.show("decoding", done, total, "images")
-
-        def step(report: "StepReport", total: int) -> None:
-            stages.show("pre-training", report.step, total, "steps")
-
+    with training_listener("pre-training") as listener:
         summary = run(
             manifest,
             out,
@@ -120,12 +115,21 @@ def pretrain_image(
             allow_outside=allow_outside,
             max_rejected=max_rejected,
             device=pick_device(device),
-            listener=Listener(say=say, decoding=decoding, step=step),
+            listener=listener,
         )
     if as_json:
         print_json(_plain(summary))
         return
     _print(summary)
+
+
+def _refuse_beside_words_only(given: "Mapping[str, object]") -> None:
+    for option, value in given.items():
+        if value:
+            raise ConfigError(
+                f"--words-only writes the words of the reports and trains nothing, so {option} "
+                "has no meaning beside it; leave one of the two out"
+            )
 
 
 def _plain(summary: "ImagePretrainSummary") -> dict[str, object]:

@@ -17,11 +17,10 @@ from cxrtext_cli.given import (
     PROMPTS,
     check_each,
 )
-from cxrtext_cli.options import AsJson, Stages, duration, print_json, say
+from cxrtext_cli.options import AsJson, duration, print_json, say, training_listener
 
 if TYPE_CHECKING:
     from cxrtext.config import Config
-    from cxrtext.training.loop import StepReport
 
 DEFAULT_CONFIG = Path("cxrtext.yaml")
 
@@ -66,22 +65,10 @@ def train(
 
     from dataclasses import asdict
 
-    from cxrtext.training import Listener
     from cxrtext.training import train as run
 
     begun = time.monotonic()
-    with Stages() as stages:
-
-        def decoding(done: int, total: int) -> None:
-            stages.show("decoding", done, total, "images")
-
-        def embedding(what: str, done: int, total: int) -> None:
-            stages.show("embedding", done, total, what)
-
-        def step(report: "StepReport", total: int) -> None:
-            stages.show("training", report.step, total, "steps")
-
-        listener = Listener(say=say, decoding=decoding, embedding=embedding, step=step)
+    with training_listener("training") as listener:
         summary = run(loaded, resume=resume is not None, listener=listener)
     if as_json:
         values = asdict(summary).items()
@@ -104,7 +91,7 @@ def train(
 
 def _check(config: "Config", resume: bool) -> None:
     """Refuse a configuration whose files are not there, before torch is imported."""
-    from cxrtext.training.folder import check_folder
+    from cxrtext.training.loop.folder import check_folder
 
     data, model, objective, training = config.data, config.model, config.objective, config.training
     text = model.text if model.init is None or training.mlm_weight else None

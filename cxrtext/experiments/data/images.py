@@ -16,7 +16,7 @@ from cxrtext.errors import DataError
 from cxrtext.files import DAMAGED_ARCHIVE, replacing
 
 if TYPE_CHECKING:
-    from cxrtext.training.metadata import Kind as ColumnKind
+    from cxrtext.training.losses.metadata import Kind as ColumnKind
 
 Kind = Literal["cifar10", "mnist"]
 Pixels = NDArray[np.uint8]

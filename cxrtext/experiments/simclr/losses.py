@@ -52,7 +52,7 @@ from cxrtext.config import (
 from cxrtext.experiments.simclr.settings import BY_ANCHOR, BY_KERNEL, BY_VIEW, ViewSettings
 from cxrtext.objectives.positive_debiasing import positive_debiased_terms
 from cxrtext.objectives.views import positives_of_views
-from cxrtext.training.losses import (
+from cxrtext.training.losses.directions import (
     Direction,
     Terms,
     check_uniformity,
@@ -62,7 +62,7 @@ from cxrtext.training.losses import (
     losses_of,
     needed,
 )
-from cxrtext.training.metadata import Kernel, gram
+from cxrtext.training.losses.metadata import Kernel, gram
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def view_losses(
     """Losses of a batch, to be averaged.
 
     Of scores [VB, VB] (:func:`score_views`) and unit vectors [V, B, D]; ``parts`` are those of
-    :func:`~cxrtext.training.metadata.kernels_for`.
+    :func:`~cxrtext.training.losses.metadata.kernels_for`.
 
     Raises:
         WorkError: Metadata of a batch leave a loss undefined.

@@ -20,8 +20,8 @@ from cxrtext.errors import ConfigError
 from cxrtext.experiments.simclr.encoders import SMALL_ENCODERS
 from cxrtext.experiments.simclr.optimizers import OPTIMIZERS
 from cxrtext.images.simclr import SimclrSpec
-from cxrtext.training.metadata import Kind
-from cxrtext.training.step import DTYPES
+from cxrtext.training.loop.device import DTYPES
+from cxrtext.training.losses.metadata import Kind
 
 BY_ANCHOR = ("info-nce", "dcl-eta", "dcl-eta-true", "hard-negative", "positive-debiased")
 """Objectives of single positives, which know several of them and the removal of negatives."""

@@ -3,14 +3,13 @@
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
-from cxrtext.errors import CheckpointError, WorkError
+from cxrtext.errors import WorkError
 from cxrtext.experiments.simclr.encoders import (
     ViewEncoder,
     channel_statistics,
@@ -26,23 +25,17 @@ from cxrtext.files import only_one
 from cxrtext.images.simclr import SimclrDraws, draw_simclr, simclr
 from cxrtext.models.projection_head import ProjectionHead
 from cxrtext.objectives.views import score_views, view_accuracy
-from cxrtext.training.folder import MetricsLog
-from cxrtext.training.initialization import choose_device
-from cxrtext.training.loader import batch_rows
-from cxrtext.training.loop import Learner, StepNumbers, StepReport
-from cxrtext.training.metadata import Kernel, kernels_for
-from cxrtext.training.optimization import Schedule, decay_groups, seed_of
-from cxrtext.training.resume import (
-    difference,
+from cxrtext.training.data.loader import batch_rows
+from cxrtext.training.loop.device import autocast, choose_device
+from cxrtext.training.loop.job import Learner, StepNumbers
+from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
+from cxrtext.training.loop.resume import (
+    check_same,
     load_newest_state,
-    require_room,
-    save_state,
 )
-from cxrtext.training.step import autocast
-from cxrtext.training.trainer import Listener, take_steps
+from cxrtext.training.loop.steps import Listener, StateKeeper, take_steps
+from cxrtext.training.losses.metadata import Kernel, kernels_for
 
-KEEP = 2
-"""States that are kept."""
 TENSORS = ("images", "labels", "eta", "metadata")
 """Fields of a :class:`ViewSet`."""
 
@@ -190,11 +183,17 @@ def train_views(
         fingerprint = _fingerprint(data)
         saved = load_newest_state(out / "state", heard.say)
         if saved:
-            _check_same(saved, settings, fingerprint, out / "state")
+            what = "the images, or what is known of them"
+            check_same(
+                saved, settings.deciding(), fingerprint, out / "state", read=what, option="--out"
+            )
         job = build_view_job(data, settings, place)
         if saved:
             job.learner.load(saved["learner"])
-        callbacks = _Callbacks(job, out, fingerprint)
+        # What was learned is measured by a probe, after the end.
+        callbacks = StateKeeper(
+            learner=job.learner, out=out, configuration=settings.deciding(), data=fingerprint
+        )
         callbacks.require_room_to_start()
         if job.learner.progress.step < settings.steps:
             take_steps(
@@ -221,50 +220,3 @@ def _fingerprint(data: ViewSet) -> str:
         if value is not None:
             digest.update(value.detach().cpu().contiguous().numpy().data)
     return digest.hexdigest()
-
-
-def _check_same(
-    saved: dict[str, Any], settings: ViewSettings, fingerprint: str, state: Path
-) -> None:
-    changed = difference(saved["configuration"], settings.deciding())
-    if changed is None and saved["data"] != fingerprint:
-        changed = "the images, or what is known of them, have changed"
-    if changed:
-        raise CheckpointError(
-            f"{state}: saved by another run: {changed}; resume with the old ones, or train into "
-            "a new folder"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Callbacks:
-    """Saving between two steps; the fingerprint is the data's."""
-
-    job: ViewJob
-    out: Path
-    fingerprint: str
-
-    def after_step(self, report: StepReport, log: MetricsLog | None) -> None:
-        """Nothing: what was learned is measured by a probe, after the end."""
-
-    def save(self) -> None:
-        """Write the state."""
-        learner = self.job.learner
-        require_room(self.out / "state", self.job.learner.state_bytes(), "a state")
-        state = {
-            "configuration": self.job.settings.deciding(),
-            "data": self.fingerprint,
-            "learner": learner.state(),
-        }
-        save_state(self.out / "state", learner.progress.step, state, KEEP)
-
-    def require_room_to_start(self) -> None:
-        """Refuse to start what could not be saved in the end.
-
-        Raises:
-            WorkError: There is too little room on the disk.
-        """
-        there = sum(path.stat().st_size for path in self.out.glob("state/*.pt"))
-        require_room(
-            self.out, (KEEP + 2) * self.job.learner.state_bytes() - there, "keeping states"
-        )

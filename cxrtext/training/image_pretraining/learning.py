@@ -18,11 +18,11 @@ from cxrtext.models.projection_head import ProjectionHead
 from cxrtext.objectives import info_nce
 from cxrtext.objectives.views import positives_of_views, score_views, view_accuracy
 from cxrtext.text.finding_words import FindingWord
+from cxrtext.training.data.loader import Rows, batch_rows
 from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
-from cxrtext.training.loader import Rows, batch_rows
-from cxrtext.training.loop import Learner, StepNumbers
-from cxrtext.training.optimization import Schedule, decay_groups, seed_of
-from cxrtext.training.step import autocast
+from cxrtext.training.loop.device import autocast
+from cxrtext.training.loop.job import Learner, StepNumbers
+from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
 
 VIEWS = SimclrSpec(scale=(0.3, 1.0), flip=0.0, gray=0.0, saturation=0.0, hue=0.0)
 """Of radiographs: no mirror images, for the heart is on the left, and windows that show a lung."""
@@ -40,11 +40,13 @@ class ImageSet:
         pixels: [slots, R, R], 8-bit gray; other images may lie between.
         rows: [n], the row of ``pixels`` of each image.
         targets: [n, findings], int8: 1, 0, or -1 unknown; no columns for views.
+        names: [n], as the manifest has them.
     """
 
     pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
     rows: Rows
     targets: np.ndarray[tuple[int, ...], np.dtype[np.int8]]
+    names: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.errors import ConfigError, DataError
 from cxrtext.files import sha256, write_json
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
@@ -18,7 +18,6 @@ from cxrtext.models.image_encoder import STRIDES
 from cxrtext.models.weight_files import save_sealed
 from cxrtext.records import ImageRecord, Rejects, read_manifest, write_table
 from cxrtext.text.finding_words import write_words
-from cxrtext.training.folder import MetricsLog, draw_curves, own_folder
 from cxrtext.training.image_pretraining.learning import (
     FindingJob,
     ImageSet,
@@ -37,18 +36,17 @@ from cxrtext.training.image_pretraining.targets import (
     targets_of_words,
 )
 from cxrtext.training.image_pretraining.validation import FindingAuc, finding_aucs, view_numbers
-from cxrtext.training.initialization import choose_device, choose_precision
-from cxrtext.training.loop import StepReport
-from cxrtext.training.resume import difference, load_newest_state, require_room, save_state
-from cxrtext.training.trainer import Listener, take_steps
+from cxrtext.training.loop.device import choose_device, choose_precision
+from cxrtext.training.loop.folder import MetricsLog, draw_curves, own_folder
+from cxrtext.training.loop.job import StepReport
+from cxrtext.training.loop.resume import check_same, load_newest_state
+from cxrtext.training.loop.steps import Listener, StateKeeper, take_steps
 
 KIND = "image-encoder"
 """What ``pretraining.json`` says that the folder holds."""
 ENCODER, WORDS, REPORT, TABLE = "encoder.safetensors", "words.txt", "pretraining.json", "auc.csv"
 VALIDATIONS = 4
 """Times that the validation split is measured, evenly over a run, the last at its end."""
-KEEP = 2
-"""States that are kept."""
 MIN_IMAGES = 2
 
 
@@ -173,7 +171,7 @@ def pretrain_image(
     check_settings(chosen)
     _check_stride(chosen)
     check_output(out, resume)
-    with own_folder(out, resume):
+    with own_folder(out, option="--out"):
         records = read_manifest(manifest, allow_outside=allow_outside)
         targets = choose_targets(
             manifest,
@@ -184,40 +182,41 @@ def pretrain_image(
             sides=chosen.sides,
             views=views,
         )
-        heard.say(describe(targets, out))
+        heard.say(describe(targets, out, views=views))
         if targets.method == "words" and not resume:
             write_words(out / WORDS, targets.findings)
-        folder = out / "state"
-        saved = load_newest_state(folder, heard.say) if resume else None
+        saved = load_newest_state(out / "state", heard.say) if resume else None
         rejects = Rejects(max_rejected)
-        decoded = _Decoder(targets, chosen, DecodedCache(cache or out / "cache", heard.say))
-        _check_count(manifest, decoded.wanted(records, "train"), chosen, targets)
-        train = decoded.images(records, "train", rejects, heard.decoding)
-        val = decoded.images(records, "val", rejects, heard.decoding)
+        splits = {name: _wanted(records, name, targets) for name in ("train", "val")}
+        _check_count(manifest, splits["train"], chosen, targets)
+        decoded = DecodedCache(cache or out / "cache", heard.say)
+        train, val = (
+            _decode(split, targets, chosen, decoded, rejects, heard.decoding)
+            for split in splits.values()
+        )
         _check_count(manifest, train, chosen, targets)
-        fingerprint = _fingerprint(targets, train, val, decoded.names)
+        fingerprint = _fingerprint(targets, train, val)
         if saved:
-            _check_same(saved, chosen, fingerprint, folder)
+            what = "the images, the words, or what reports or labels say of them"
+            check_same(
+                saved, chosen.deciding(), fingerprint, out / "state", read=what, option="--out"
+            )
         job = build_job(train, targets.findings, chosen, place)
         if saved:
             job.learner.load(saved["learner"])
-        run = _Run(job, targets, val, out, fingerprint)
-        heard.say(_greeting(run, len(train)))
-        run.to_the_end(heard)
-        summary = ImagePretrainSummary(
-            encoder=out / ENCODER,
-            method=targets.method,
-            findings=run.findings,
-            validation=run.validation,
-            images=len(train),
-            validation_images=len(val),
-            steps=job.schedule.steps,
-            epochs=job.schedule.steps // (len(train) // chosen.batch),
-            words=out / WORDS if targets.method == "words" else None,
-            rejected=rejects.write(out / "images"),
-            seconds=round(time.monotonic() - started, 1),
+            saved = None  # as large as all that is trained
+        run = _Run(
+            learner=job.learner,
+            out=out,
+            configuration=chosen.deciding(),
+            data=fingerprint,
+            job=job,
+            targets=targets,
+            val=val,
         )
-        _write(summary, run, targets)
+        run.to_the_end(heard)
+        summary = run.summary(rejects.write(out / "images"), started)
+        _write(summary, run)
     return summary
 
 
@@ -254,13 +253,14 @@ def _check_stride(settings: ImagePretrainSettings) -> None:
         )
 
 
-def describe(targets: Targets, out: Path) -> str:
-    """What is going to be learned, for people; words of findings, and nothing else of a report."""
+def describe(targets: Targets, out: Path, *, views: bool = False) -> str:
+    """What is going to be learned, for people; words of findings, and nothing else of a report.
+
+    ``views`` is whether views were asked for.
+    """
     if targets.method == "views":
-        return (
-            "no report and no table of labels: learning from views of the images alone (SimCLR), "
-            "without mirror images"
-        )
+        why = "" if views else "no report and no table of labels: "
+        return f"{why}learning from views of the images alone (SimCLR), without mirror images"
     shown = ", ".join(f"{one.name} {one.affirmed}/{one.denied}" for one in targets.findings)
     if targets.method == "labels":
         return (
@@ -291,93 +291,65 @@ def _check_count(
         )
 
 
-@dataclass(slots=True)
-class _Decoder:
-    """Decodes the images that something is told of."""
-
-    targets: Targets
-    settings: ImagePretrainSettings
-    cache: DecodedCache
-    names: list[str] = field(default_factory=list)
-
-    def wanted(self, records: Sequence[ImageRecord], split: str) -> list[ImageRecord]:
-        told = self.targets.of_study
-        return [r for r in records if r.split == split and (told is None or r.study_id in told)]
-
-    def images(
-        self,
-        records: Sequence[ImageRecord],
-        split: str,
-        rejects: Rejects,
-        decoding: Callable[[int, int], None],
-    ) -> ImageSet:
-        """The images of a split with their targets."""
-        wanted = self.wanted(records, split)
-        size = Preprocessing(resize=self.settings.resize, crop=self.settings.crop)
-        decoded = self.cache.fill(
-            [record.path for record in wanted],
-            size,
-            reject=lambda row, reason: rejects.add(wanted[row].name, reason),
-            progress=decoding,
-        )
-        usable = np.flatnonzero(decoded.slots >= 0)
-        self.names += [wanted[row].name for row in usable]
-        told = self.targets.of_study
-        count = len(self.targets.findings)
-        targets = np.zeros((len(usable), count), dtype=np.int8)
-        if told is not None:
-            for place, row in enumerate(usable):
-                targets[place] = told[wanted[row].study_id]
-        return ImageSet(decoded.pixels, decoded.slots[usable], targets)
+def _wanted(records: Sequence[ImageRecord], split: str, targets: Targets) -> list[ImageRecord]:
+    """The images of a split that something is told of."""
+    told = targets.of_study
+    return [r for r in records if r.split == split and (told is None or r.study_id in told)]
 
 
-def _fingerprint(targets: Targets, train: ImageSet, val: ImageSet, names: Sequence[str]) -> str:
-    """SHA-256 over which images are trained and measured on, and what is told of them."""
+def _decode(
+    records: Sequence[ImageRecord],
+    targets: Targets,
+    settings: ImagePretrainSettings,
+    cache: DecodedCache,
+    rejects: Rejects,
+    decoding: Callable[[int, int], None],
+) -> ImageSet:
+    """Images that can be read, with their targets."""
+    decoded = cache.fill(
+        [record.path for record in records],
+        Preprocessing(resize=settings.resize, crop=settings.crop),
+        reject=lambda row, reason: rejects.add(records[row].name, reason),
+        progress=decoding,
+    )
+    usable = np.flatnonzero(decoded.slots >= 0)
+    read = [records[int(row)] for row in usable]
+    told = np.zeros((len(read), len(targets.findings)), dtype=np.int8)
+    if targets.of_study is not None:
+        for place, record in enumerate(read):
+            told[place] = targets.of_study[record.study_id]
+    return ImageSet(decoded.pixels, decoded.slots[usable], told, [record.name for record in read])
+
+
+def _fingerprint(targets: Targets, *splits: ImageSet) -> str:
+    """SHA-256 over which images each split has, and what is told of them."""
     digest = hashlib.sha256(repr([(one.name, one.forms) for one in targets.findings]).encode())
-    digest.update("\x00".join(names).encode())
-    digest.update(train.targets.tobytes() + val.targets.tobytes())
+    for split in splits:
+        digest.update(repr(split.names).encode())
+        digest.update(split.targets.tobytes())
     return digest.hexdigest()
 
 
-def _check_same(
-    saved: dict[str, Any], settings: ImagePretrainSettings, fingerprint: str, state: Path
-) -> None:
-    changed = difference(saved["configuration"], settings.deciding())
-    if changed is None and saved["data"] != fingerprint:
-        changed = "the images, the words, or what reports or labels say of them"
-    if changed:
-        raise CheckpointError(
-            f"{state}: saved by another run: {changed}; resume with the old ones, or name a new "
-            "folder"
-        )
-
-
-def _greeting(run: "_Run", images: int) -> str:
-    job = run.job
-    start = job.learner.progress.step
-    return (
-        f"{images} training and {len(run.val)} validation images, {job.schedule.steps} steps, on "
-        f"{job.learner.device}" + (f", from step {start}" if start else "")
-    )
-
-
-@dataclass(slots=True)
-class _Run:
+@dataclass(slots=True, kw_only=True)
+class _Run(StateKeeper):
     """A run that is under way; its own callbacks."""
 
     job: FindingJob | ViewJob
     targets: Targets
     val: ImageSet
-    out: Path
-    fingerprint: str
     validation: dict[str, float] = field(default_factory=dict)
     findings: list[FindingAuc] = field(default_factory=list)
 
     def to_the_end(self, listener: Listener) -> None:
         """Take the steps that are left."""
-        job = self.job
-        self._require_room_to_start()
-        if job.learner.progress.step < job.schedule.steps:
+        job, start = self.job, self.learner.progress.step
+        listener.say(
+            f"{len(job.images)} training and {len(self.val)} validation images, "
+            f"{job.schedule.steps} steps, on {self.learner.device}"
+            + (f", from step {start}" if start else "")
+        )
+        self.require_room_to_start()
+        if start < job.schedule.steps:
             take_steps(
                 job,
                 self,
@@ -408,26 +380,28 @@ class _Run:
         else:
             self.findings = [FindingAuc(one, 0, 0, None) for one in self.targets.findings]
 
-    def save(self) -> None:
-        """Write the state."""
-        learner, folder = self.job.learner, self.out / "state"
-        require_room(folder, learner.state_bytes(), "a state")
-        state = {
-            "configuration": self.job.settings.deciding(),
-            "data": self.fingerprint,
-            "learner": learner.state(),
-        }
-        save_state(folder, learner.progress.step, state, KEEP)
+    def summary(self, rejected: Path | None, started: float) -> ImagePretrainSummary:
+        """What it came to; ``started`` is by the monotonic clock."""
+        job = self.job
+        return ImagePretrainSummary(
+            encoder=self.out / ENCODER,
+            method=self.targets.method,
+            findings=self.findings,
+            validation=self.validation,
+            images=len(job.images),
+            validation_images=len(self.val),
+            steps=job.schedule.steps,
+            epochs=job.schedule.steps // (len(job.images) // job.settings.batch),
+            words=self.out / WORDS if self.targets.method == "words" else None,
+            rejected=rejected,
+            seconds=round(time.monotonic() - started, 1),
+        )
 
-    def _require_room_to_start(self) -> None:
-        there = sum(path.stat().st_size for path in self.out.glob("state/*.pt"))
-        size = (KEEP + 2) * self.job.learner.state_bytes() - there
-        require_room(self.out, size, "keeping states")
 
-
-def _write(summary: ImagePretrainSummary, run: _Run, targets: Targets) -> None:
+def _write(summary: ImagePretrainSummary, run: _Run) -> None:
     """Write the encoder, the table of AUCs and what was done."""
-    settings, backbone = run.job.settings, run.job.learner.model.get_submodule("backbone")
+    settings, targets = run.job.settings, run.targets
+    backbone = run.learner.model.get_submodule("backbone")
     tensors = {f"backbone.{name}": value for name, value in backbone.state_dict().items()}
     size = Preprocessing(resize=settings.resize, crop=settings.crop)
     notes = {"kind": KIND, "image": settings.image, "preprocessing": size.to_dict()}

@@ -21,7 +21,7 @@ from cxrtext.training.image_pretraining.learning import (
     known_loss,
     view_loss,
 )
-from cxrtext.training.optimization import seed_of
+from cxrtext.training.loop.optimization import seed_of
 
 BATCH = 64
 COUNTED = 5

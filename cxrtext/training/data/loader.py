@@ -15,7 +15,7 @@ from cxrtext.images.augment import Views, draw_views
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
 from cxrtext.records import ImageRecord, Rejects, Sentence
-from cxrtext.training.batches import (
+from cxrtext.training.data.batches import (
     GROUP,
     Batch,
     Pairs,
@@ -26,8 +26,8 @@ from cxrtext.training.batches import (
     take,
     vocabulary_of,
 )
-from cxrtext.training.locked_features import LockedFeatures
-from cxrtext.training.optimization import TrainingArguments, seed_of
+from cxrtext.training.data.locked_features import LockedFeatures
+from cxrtext.training.loop.optimization import TrainingArguments, seed_of
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 

@@ -55,8 +55,8 @@ from cxrtext.objectives.contrastive import (
 from cxrtext.objectives.debiasing import debiased_terms, hard_negative_terms
 from cxrtext.objectives.positive_debiasing import positive_debiased_terms
 from cxrtext.objectives.scores import rows_of
-from cxrtext.training.batches import Pairs
-from cxrtext.training.metadata import Kernel
+from cxrtext.training.data.batches import Pairs
+from cxrtext.training.losses.metadata import Kernel
 
 T = TypeVar("T")
 

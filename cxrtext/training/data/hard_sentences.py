@@ -15,7 +15,7 @@ import numpy as np
 
 from cxrtext.errors import DataError
 from cxrtext.text.turning import false_of
-from cxrtext.training.loader import Examples
+from cxrtext.training.data.loader import Examples
 
 
 def with_turned_forms(

@@ -18,6 +18,8 @@ from cxrtext.errors import CheckpointError, WorkError
 from cxrtext.files import is_as_named, sha256, write_named
 
 PATTERN = "step-*.pt"
+OUT = "--set out=…"
+"""The option of ``train`` that names another folder."""
 FREE = ("device", "log_every", "validate_every", "save_every", "keep")
 """Keys of the training section that a resumed run may have otherwise."""
 
@@ -81,8 +83,10 @@ def _step_of(path: Path) -> int:
     return int(digits) if digits.isdigit() else -1
 
 
-def require_room(folder: Path, size: int, what: str) -> None:
+def require_room(folder: Path, size: int, what: str, instead: str) -> None:
     """Refuse to write ``size`` bytes that will not fit on the disk of a folder, made or not.
+
+    ``instead`` is what may be done beside making room.
 
     Raises:
         WorkError: There is less room.
@@ -92,19 +96,8 @@ def require_room(folder: Path, size: int, what: str) -> None:
     if free < size:
         raise WorkError(
             f"{folder}: {what} takes {size / 1e9:.3g} GB and the disk has {free / 1e9:.3g} GB "
-            "free; make room, lower training.keep, or train elsewhere with --set out=…"
+            f"free; make room, or {instead}"
         )
-
-
-def bytes_of(state: Any) -> int:
-    """Bytes of the tensors in nested dictionaries and lists."""
-    if isinstance(state, torch.Tensor):
-        return state.nbytes
-    if isinstance(state, Mapping):
-        return sum(bytes_of(value) for value in state.values())
-    if isinstance(state, list | tuple):
-        return sum(bytes_of(value) for value in state)
-    return 0
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
@@ -138,21 +131,36 @@ def deciding(config: Config) -> dict[str, Any]:
     return tree
 
 
-def check_same(saved: dict[str, Any], config: Config, data: str, state: Path) -> None:
+def check_same(
+    saved: Mapping[str, Any],
+    configuration: Mapping[str, Any],
+    data: str,
+    state: Path,
+    *,
+    read: str,
+    option: str = OUT,
+) -> None:
     """Refuse to resume with another configuration or other data.
+
+    Args:
+        saved: A state, with the ``configuration`` and the fingerprint ``data`` of its run.
+        configuration: What decides the run that is to resume.
+        data: The fingerprint of what it reads.
+        state: Where the state lies.
+        read: What the fingerprint is of, for people.
+        option: Names another folder.
 
     Raises:
         CheckpointError: Naming the first key that differs and both values.
     """
-    changed = difference(saved["configuration"], deciding(config))
+    changed = difference(saved["configuration"], configuration)
     if changed:
         raise CheckpointError(
             f"{state}: saved by a run with another configuration: {changed}; resume with the "
-            "old value, or train into a new folder (--set out=…)"
+            f"old value, or train into a new folder ({option})"
         )
     if saved["data"] != data:
         raise CheckpointError(
-            f"{state}: saved by a run on other data: the manifest, the sentences or a table of the "
-            "objective has changed; resume with the old ones, or train into a new folder "
-            "(--set out=…)"
+            f"{state}: saved by a run on other data: {read} changed; resume with the old ones, "
+            f"or train into a new folder ({option})"
         )

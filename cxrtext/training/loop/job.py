@@ -1,6 +1,7 @@
 """The training loop: a generator of step reports, whose caller logs, validates and saves.
 
-What is trained, and on what, is a :class:`Job`: image–text pairs (:mod:`.step`) or views of images
+What is trained, and on what, is a :class:`Job`: image–text pairs (:mod:`cxrtext.training.step`),
+an image encoder (:mod:`cxrtext.training.image_pretraining`) or views of small images
 (:mod:`cxrtext.experiments`).
 """
 
@@ -8,7 +9,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -18,9 +19,8 @@ from torch import nn
 from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.errors import WorkError
-from cxrtext.training.distributed import Processes
-from cxrtext.training.optimization import Average, Schedule, set_rate
-from cxrtext.training.resume import bytes_of
+from cxrtext.training.loop.distributed import Processes
+from cxrtext.training.loop.optimization import Average, Schedule, set_rate
 
 PATIENCE = 20
 """Steps in a row with a loss far above the first one's, after which a run has diverged."""
@@ -114,6 +114,17 @@ class Learner:
     def parameters(self) -> list[nn.Parameter]:
         """Everything that is trained."""
         return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+
+def bytes_of(state: Any) -> int:
+    """Bytes of the tensors in nested dictionaries and lists."""
+    if isinstance(state, torch.Tensor):
+        return state.nbytes
+    if isinstance(state, Mapping):
+        return sum(bytes_of(value) for value in state.values())
+    if isinstance(state, list | tuple):
+        return sum(bytes_of(value) for value in state)
+    return 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,16 +35,21 @@ def check_folder(out: Path, resume: bool) -> None:
 
 
 @contextmanager
-def own_folder(out: Path, resume: bool) -> Iterator[None]:
-    """Hold a run's folder, and clear away what a killed process left there half written."""
-    check_folder(out, resume)
+def own_folder(out: Path, option: str = "--set out=…") -> Iterator[None]:
+    """Hold a run's folder, and clear away what a killed process left there half written.
+
+    ``option`` names another folder.
+
+    Raises:
+        WorkError: Another process holds it.
+    """
     with ExitStack() as stack:
         try:
             stack.enter_context(only_one(out / "run"))
         except WorkError:
             raise WorkError(
                 f"{out}: another process is training into this folder; wait for it, or choose "
-                "another with --set out=…"
+                f"another with {option}"
             ) from None
         for folder in (out, out / "state"):
             sweep(folder)

@@ -26,9 +26,9 @@ from cxrtext.models import ImageTextModel
 from cxrtext.phantom.truth import KnownTruth, read_truth
 from cxrtext.records import CHEX5, ImageRecord, Sentence, read_labels, read_table
 from cxrtext.text.entailment import Statement, statement_of
-from cxrtext.training.entailment import by_report, by_truth
-from cxrtext.training.loader import Examples
-from cxrtext.training.metadata import (
+from cxrtext.training.data.loader import Examples
+from cxrtext.training.losses.entailment import by_report, by_truth
+from cxrtext.training.losses.metadata import (
     Columns,
     Kind,
     Values,
@@ -37,7 +37,7 @@ from cxrtext.training.metadata import (
     kernels_for,
     read_columns,
 )
-from cxrtext.training.objective import COMPARING_TEXTS
+from cxrtext.training.losses.objective import COMPARING_TEXTS
 
 TRUTH = ("study_id", "section", "position", "rho")
 """Columns of a table of true class probabilities that are read."""

@@ -26,8 +26,8 @@ from cxrtext.config import (
 from cxrtext.errors import WorkError
 from cxrtext.objectives import kernels
 from cxrtext.objectives.conditional import conditional_alignment_terms, weights_of
-from cxrtext.training.batches import Pairs
-from cxrtext.training.losses import (
+from cxrtext.training.data.batches import Pairs
+from cxrtext.training.losses.directions import (
     Direction,
     Terms,
     check_uniformity,
@@ -40,7 +40,7 @@ from cxrtext.training.losses import (
     needed,
     with_hard,
 )
-from cxrtext.training.metadata import Kernel, Kind, gram, kernels_for
+from cxrtext.training.losses.metadata import Kernel, Kind, gram, kernels_for
 
 COMPARING_TEXTS = ("remove-by-text", "resample-by-text", "reweight-by-text")
 

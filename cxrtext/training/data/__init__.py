@@ -1,0 +1,1 @@
+"""What training steps read: images with sentences, locked features, made sentences."""

@@ -1,0 +1,53 @@
+"""Where it is computed, and in which precision."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from cxrtext.errors import ConfigError
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of a name; "auto" is the first GPU, or the CPU where there is none.
+
+    Raises:
+        ConfigError: There is no such device here.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"training.device: '{name}' is not auto, cpu, cuda or cuda:N")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(
+            f"training.device: '{name}' is not on this machine "
+            f"({torch.cuda.device_count()} GPUs seen); use cpu or auto"
+        )
+    return device
+
+
+def choose_precision(name: str, device: torch.device) -> str:
+    """The precision of a name; "auto" is bfloat16 where the device multiplies it faster.
+
+    Those are GPUs that support it, and processors with AVX-512 BF16 or AMX; others would emulate
+    it, slower than float32.
+    """
+    if name != "auto":
+        return name
+    if device.type == "cuda":
+        fast = torch.cuda.is_bf16_supported()
+    else:
+        has: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # not in older ones
+        fast = bool(has.get("avx512_bf16") or has.get("amx_bf16"))
+    return "bfloat16" if fast else "float32"
+
+
+def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
+    """Half precision where it is asked for."""
+    dtype = DTYPES.get(precision)
+    return torch.autocast(device.type, dtype=dtype) if dtype else nullcontext()
