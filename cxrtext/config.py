@@ -384,7 +384,8 @@ Objective = Annotated[
 ONE_POSITIVE = frozenset(
     {
         *("info-nce", "dcl-eta", "dcl-eta-lm", "dcl-eta-true", "hard-negative", "fair-info-nce"),
-        *("remove-by-labels", "remove-by-text", "resample-by-text", "reweight-by-text"),
+        *("remove-by-labels", "remove-by-text", "remove-by-report", "remove-by-truth"),
+        *("resample-by-text", "reweight-by-text"),
     }
 )
 """Objectives of the form −log( p / (p + R) ), R of the negatives."""

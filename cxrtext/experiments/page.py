@@ -156,19 +156,23 @@ def _table1_order(order: Mapping[str, Any] | None) -> str:
 
 
 COLUMNS = {
-    "": "Every row has the same budget",
-    LOCKED: "Rows go on from one common start, an InfoNCE run on an image encoder of the words of "
-    "findings. With both encoders locked (heads, query and γ learn)",
-    LIVE: "live, from the same start (everything learns)",
+    "": "every row has the same budget",
+    LOCKED: "with both encoders locked (heads, query and γ learn)",
+    LIVE: "live (everything learns)",
 }
+START = (
+    "Rows go on from one common start, an InfoNCE run on an image encoder of the words of findings"
+)
 
 
 def _budgets(budgets: Mapping[str, Mapping[str, Any]]) -> str:
-    return "; ".join(
+    lines = [
         f"{COLUMNS[column]}: {one['steps']} steps of {one['batch']} images and {one['sentences']} "
         f"sentences each, learning rate {one['lr']:g}"
         for column, one in budgets.items()
-    )
+    ]
+    said = "; ".join(lines)
+    return f"{START}: {said}" if budgets.keys() & {LOCKED, LIVE} else said[:1].upper() + said[1:]
 
 
 def table1_head(table: Mapping[str, Any]) -> list[Block]:

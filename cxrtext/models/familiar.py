@@ -48,6 +48,9 @@ FEWEST = 8
 
 FOLDS = 5
 
+LEAST_DISTANCE = 1e-3
+"""The limit of images is this at least; that of real ones lies above 1."""
+
 SAID_BY = 3
 """Studies that have to say a word until it counts as known."""
 
@@ -194,7 +197,8 @@ def know_images(train: Rows, held_out: Rows | None = None) -> KnownImages | None
     distances = gaussian.distances(held_out)
     if len(distances) * EXCEEDED < 1:
         distances = np.concatenate([distances, _crossed(train)])
-    return KnownImages(gaussian, _limit(distances))
+    # Images that are all the same lie at 0.
+    return KnownImages(gaussian, max(_limit(distances), LEAST_DISTANCE))
 
 
 def _crossed(values: Rows) -> Rows:

@@ -63,6 +63,12 @@ def normalized(squares: Tensor, preprocessing: Preprocessing) -> Tensor:
     return center_crop(squares, preprocessing.crop).float().div_(levels).sub_(mean).div_(std)
 
 
+def standardized(images: Tensor, preprocessing: Preprocessing) -> Tensor:
+    """Images in [0, 1] as an image encoder takes them; changed in place where contiguous."""
+    images = images.sub_(preprocessing.mean).div_(preprocessing.std)
+    return images.contiguous(memory_format=torch.channels_last)
+
+
 def embed_squares(model: ImageTextModel, squares: Sequence[Square]) -> Tensor:
     """Embed 8-bit squares, each [1, R, R], as regions [b, N, D], without gradients."""
     with torch.inference_mode():

@@ -30,15 +30,25 @@ class KnownTruth:
     states: dict[str, State]
     reports: dict[str, list[str]]
 
-    def sentences_of(self, studies: Iterable[str]) -> list[str]:
+    def sentences_of(self, studies: Sequence[str]) -> list[str]:
         """The distinct sentences of some studies' reports."""
+        self._require(studies)
         return list(dict.fromkeys(text for study in studies for text in self.reports[study]))
 
     def holds(self, claims: Sequence[Claim], studies: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each claim is true of each study, [claims, studies]."""
+        self._require(studies)
         states = [self.states[study] for study in studies]
         found = [[claim.holds(state) for state in states] for claim in claims]
         return np.asarray(found, dtype=np.bool_).reshape(len(claims), len(studies))
+
+    def _require(self, studies: Iterable[str]) -> None:
+        for study in studies:
+            if study not in self.states:
+                raise DataError(
+                    f"study '{study}' of the manifest was not drawn with the others; give the "
+                    "folder as 'cxrtext phantom' wrote it"
+                )
 
 
 def read_truth(folder: Path) -> KnownTruth | None:

@@ -331,7 +331,7 @@ def read_words(path: Path, studies: Sequence[StudyWords]) -> list[FindingWord]:
             no report affirms.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors add a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise DataError(f"{path}: cannot be read ({reason}); give a text file of words") from None

@@ -239,6 +239,11 @@ def read_tables(config: Config) -> Tables:
         )
     if config.data.sections is not None:
         sentences = [s for s in sentences if s.section in config.data.sections]
+        if not sentences:
+            raise ConfigError(
+                f"data.sections: {config.data.sentences} has no sentence of these sections; name "
+                "one that it has"
+            )
     readable = [s for s in sentences if s.eta is not None]
     if not readable:
         raise DataError(

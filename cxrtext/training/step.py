@@ -19,6 +19,7 @@ from cxrtext.errors import WorkError
 from cxrtext.images.augment import Views, augment
 from cxrtext.models import ImageTextModel
 from cxrtext.models.image_text import TextEncoder
+from cxrtext.models.regions import standardized
 from cxrtext.training.data.batches import Batch, Pairs, Tokens, span
 from cxrtext.training.data.loader import Examples, Loader
 from cxrtext.training.loop.device import autocast
@@ -189,7 +190,8 @@ class PairJob:
         batch = batch.to(model.device)
         images = batch.images
         if not batch.locked:
-            images = prepared(model, augment(images, views, self.loader.crop))
+            images = augment(images, views, self.loader.crop)
+            images = standardized(images, model.spec.preprocessing)
         terms, measures = backward(self.learner, self.loss, batch, images, arguments, step)
         numbers = StepNumbers(*measures.tolist())
         if numbers.without_negatives == len(terms.losses):
@@ -203,13 +205,6 @@ def pair_job(
     """A model that learns from images and sentences."""
     loader = Loader(learner.model, examples, arguments, learner.processes.share)
     return PairJob(learner, loader, loss, arguments)
-
-
-def prepared(model: ImageTextModel, images: Tensor) -> Tensor:
-    """Images in [0, 1] as the encoder takes them; changed in place where they are contiguous."""
-    preprocessing = model.spec.preprocessing
-    images = images.sub_(preprocessing.mean).div_(preprocessing.std)
-    return images.contiguous(memory_format=torch.channels_last)
 
 
 def backward(

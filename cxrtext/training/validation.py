@@ -18,6 +18,7 @@ from cxrtext.evaluation.prompts import CHEX5_PROMPTS, Prompts, read_prompts
 from cxrtext.evaluation.retrieval import retrieval_metrics
 from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel
+from cxrtext.models.regions import standardized
 from cxrtext.models.similarity import attention_entropy
 from cxrtext.records import read_labels
 from cxrtext.training.data.batches import group_by_length
@@ -25,7 +26,7 @@ from cxrtext.training.data.loader import Examples
 from cxrtext.training.loop.device import autocast
 from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.optimization import TrainingArguments, seed_of
-from cxrtext.training.step import Loss, accuracy, embed_group, prepared
+from cxrtext.training.step import Loss, accuracy, embed_group
 
 RETRIEVED = 500
 """Images, the first of the split, among which sentences are searched, and the other way round."""
@@ -104,7 +105,8 @@ def _measure_batch(
             regions = model.image_encoder.project(batch.images.float()).flatten(1, 2)
         else:
             images = center_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
-            regions = model.embed_images(prepared(model, images)).flatten(1, 2)
+            images = standardized(images, model.spec.preprocessing)
+            regions = model.embed_images(images).flatten(1, 2)
         distinct = [embed_group(model.text_encoder, g) for g in batch.tokens]
     regions, texts = regions.float(), torch.cat(distinct).float()[batch.text_of]
     part.sums["images"] += len(rows)

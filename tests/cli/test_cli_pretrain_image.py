@@ -17,7 +17,7 @@ def test_words_are_written_edited_and_learned(
     assert listed.returncode == 0, listed.stderr
     assert "2 words of findings in" in listed.stdout
     words = out / "words.txt"
-    words.write_text(words.read_text().replace("pneumothorax\n", ""))
+    words.write_text("# ours\n" + words.read_text().replace("pneumothorax\n", ""))
     options = ("--words", words, "--epochs", "2", "--batch", "8", *SMALL)
     done = cxrtext("pretrain-image", manifest, "--out", out, *options)
     assert done.returncode == 0, done.stderr
@@ -25,6 +25,7 @@ def test_words_are_written_edited_and_learned(
     assert f"{out / 'encoder.safetensors'}: 2 epochs on " in done.stdout
     assert f"--set model.image_weights={out / 'encoder.safetensors'}" in done.stdout
     assert "lungs" not in done.stdout + done.stderr
+    assert words.read_text().startswith("# ours\n")
     again = cxrtext("pretrain-image", manifest, "--out", out, *options, "--resume", "--json")
     assert again.returncode == 0, again.stderr
     found = json.loads(again.stdout)
@@ -41,6 +42,8 @@ def test_wrong_input_is_one_line(
         (("--image", "vit"), "image: 'vit' is not one of"),
         (("--batch", "1"), "batch: 1 is below 2"),
         (("--resume",), "holds no run to resume"),
+        (("--words-only", "--words", words), "so --words has no meaning beside it"),
+        (("--words-only", "--self-supervised"), "so --self-supervised has no meaning beside it"),
         (("--labels", tmp_path / "none.csv"), "none.csv: no such file"),
     ):
         line = refused(

@@ -77,6 +77,14 @@ def test_without_held_out_images_training_images_stand_in() -> None:
     assert know_images(_values(0, 0), _values(40, 1)) is not None
 
 
+def test_images_that_are_all_the_same_have_a_limit() -> None:
+    known = know_images(np.ones((40, 5)))
+    assert known is not None
+    (same, other) = known.of(np.array([np.ones(5), np.full(5, 2.0)]))
+    assert (same.share, same.flagged) == (0.0, False)
+    assert other.flagged
+
+
 def test_a_look_sees_what_pixels_change() -> None:
     squares = np.random.default_rng(0).integers(0, 256, (3, 1, 72, 72)).astype(np.uint8)
     squares[:, :, :, 36:] //= 4

@@ -95,6 +95,8 @@ def test_a_file_of_words_is_read_as_it_was_written_and_bad_lines_are_named(tmp_p
     again = read_words(path, studies)
     assert again == words
     assert [word.affirmed for word in again] == [40, 20, 20, 20]
+    path.write_text(path.read_text(), encoding="utf-8-sig")  # as some editors save it
+    assert read_words(path, studies) == words
     for line, wrong in (
         ("effusion nodule", "line 2: is no word"),
         ("opacity", "line 2: no training report affirms 'opacity'"),

@@ -18,6 +18,7 @@ from torch import nn
 from cxrtext.config import Config, load_config
 from cxrtext.images.augment import augment
 from cxrtext.models import ImageTextModel
+from cxrtext.models.regions import standardized
 from cxrtext.records import Rejects
 from cxrtext.training.data.hard_sentences import with_turned_forms
 from cxrtext.training.data.loader import Examples, Loader
@@ -32,7 +33,7 @@ from cxrtext.training.loop.distributed import Processes, connected
 from cxrtext.training.loop.optimization import set_training
 from cxrtext.training.losses.loss_data import gather_extras
 from cxrtext.training.losses.objective import build_objective
-from cxrtext.training.step import backward, build_learner, prepared
+from cxrtext.training.step import backward, build_learner
 
 Made = dict[str, tuple[Tables, ImageTextModel, Examples]]
 """Tables, model and examples by what decides them: they serve every objective."""
@@ -78,7 +79,8 @@ def gradients(overrides: list[str], processes: Processes, made: Made) -> dict[st
     set_training(model, arguments.lock)
     loader = Loader(model, examples, arguments, processes.share)
     batch, views = loader.make(0)
-    images = prepared(model, augment(batch.images, views, loader.crop))
+    images = augment(batch.images, views, loader.crop)
+    images = standardized(images, model.spec.preprocessing)
     terms, _ = backward(learner, objective, batch, images, arguments, step=0)
     learner.average_the_rest()
     tensors = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}

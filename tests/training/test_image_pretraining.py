@@ -6,16 +6,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
+from cxrtext.files import only_one
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.text.finding_words import FindingWord
 from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
-from cxrtext.training.image_pretraining.learning import Classifier, known_loss, pooled_by_half
+from cxrtext.training.image_pretraining.learning import (
+    Classifier,
+    ImageSet,
+    known_loss,
+    pooled_by_half,
+)
+from cxrtext.training.image_pretraining.pretrain import _fingerprint, describe
+from cxrtext.training.image_pretraining.targets import Targets
 from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.steps import Listener
 
@@ -90,6 +99,9 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
     assert not (tmp_path / "cut/encoder.safetensors").exists()
     with pytest.raises(ConfigError, match="holds a training run already; go on with it"):
         pretrain_image(manifest, tmp_path / "cut", **given)
+    cut = tmp_path / "cut"
+    with only_one(cut / "run"), pytest.raises(WorkError, match="or choose another with --out"):
+        pretrain_image(manifest, cut, resume=True, **given)
     with pytest.raises(CheckpointError, match=r"lr was 0\.003 and is now 0\.1"):
         pretrain_image(
             manifest,
@@ -148,6 +160,7 @@ def test_without_reports_and_labels_views_are_learned(
     )
     assert summary.method == "views"
     assert said[0].startswith("no report and no table of labels")
+    assert describe(Targets("views"), tmp_path, views=True).startswith("learning from views")
     assert summary.validation.keys() == {"loss", "accuracy"}
     load_image_weights(ImageEncoder("resnet-narrow"), summary.encoder)
 
@@ -186,3 +199,15 @@ def test_what_cannot_be_trained_is_refused(data_folder: Path, cache: Path, tmp_p
     ):
         with pytest.raises(kind, match=says):
             pretrain_image(manifest, out, settings=settings, cache=cache, **given)
+
+
+def test_an_image_that_changes_its_split_is_other_data() -> None:
+    def split(*names: str) -> ImageSet:
+        count = len(names)
+        targets = np.ones((count, 1), dtype=np.int8)
+        return ImageSet(np.zeros((count, 4, 4), dtype=np.uint8), np.arange(count), targets, names)
+
+    targets = Targets("labels", [FindingWord(("effusion",))])
+    before = _fingerprint(targets, split("a", "b"), split("c"))
+    assert before == _fingerprint(targets, split("a", "b"), split("c"))
+    assert before != _fingerprint(targets, split("a"), split("b", "c"))

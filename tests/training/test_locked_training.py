@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from cxrtext.config import Config, load_config
 from cxrtext.errors import ConfigError, WorkError
 from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.regions import standardized
 from cxrtext.records import Rejects
 from cxrtext.training import Listener, train
 from cxrtext.training.data.loader import Examples
@@ -18,7 +20,6 @@ from cxrtext.training.data.locked_features import BATCH, Keeping, lock_images, l
 from cxrtext.training.image_text import gather_examples, read_tables
 from cxrtext.training.initialization import build_model
 from cxrtext.training.loop.optimization import TrainingArguments
-from cxrtext.training.step import prepared
 from tests.training.test_training_run import metrics, stop_at, weights
 
 
@@ -42,14 +43,15 @@ def test_features_are_those_of_the_center_crop(
     examples: Examples, model: ImageTextModel, tmp_path: Path
 ) -> None:
     features = lock_images(model, examples.pixels, examples.rows, Keeping(folder=tmp_path))
+    spec = model.spec.preprocessing
     squares = torch.from_numpy(np.asarray(examples.pixels[examples.rows])[:, None])
-    crops = center_crop(squares, model.spec.preprocessing.crop).float() / 255.0
+    crops = center_crop(squares, spec.crop).float() / 255.0
     with torch.inference_mode():
-        wanted = model.image_encoder.features(prepared(model, crops)).numpy()
+        wanted = model.image_encoder.features(standardized(crops, spec)).numpy()
         regions = model.image_encoder.project(
             torch.from_numpy(features.of(np.arange(len(examples)))).float()
         )
-        whole = model.embed_images(prepared(model, center_crop(squares, 64).float() / 255.0))
+        whole = model.embed_images(standardized(center_crop(squares, 64).float() / 255.0, spec))
     assert features.of(np.arange(len(examples))) == pytest.approx(wanted, rel=1e-3, abs=1e-4)
     assert torch.allclose(regions, whole, atol=2e-3)
 
@@ -109,6 +111,24 @@ def test_damaged_and_half_written_features_are_computed_again(
     assert computed == [len(examples), 2]
     assert "1 of the images were damaged" in said[0]
     assert np.array_equal(again.of(np.arange(len(examples))), wanted)
+
+
+def test_the_digests_are_read_twice_however_many_batches_there_are(
+    examples: Examples, model: ImageTextModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Path] = []
+    fromfile = np.fromfile
+
+    def counted(path: Path, *arguments: Any) -> Any:
+        reads.append(path)
+        return fromfile(path, *arguments)
+
+    monkeypatch.setattr(np, "fromfile", counted)
+    monkeypatch.setattr("cxrtext.training.data.locked_features.BATCH", 2)
+    lock_images(model, examples.pixels, examples.rows[:1], Keeping(folder=tmp_path))
+    reads.clear()
+    lock_images(model, examples.pixels, examples.rows[:12], Keeping(folder=tmp_path))
+    assert len(reads) == 2
 
 
 def test_features_for_which_there_is_no_room_are_refused(

@@ -51,6 +51,13 @@ def test_studies_say_in_short_what_their_reports_affirm_and_deny() -> None:
     ]  # the nodule, which nobody denies, makes none; what is hedged is neither
 
 
+def test_a_word_of_several_parts_keeps_its_own_name() -> None:
+    sentences = said(a="An air/fluid level", b="No air/fluid level")
+    words = [FindingWord(("air/fluid",))]
+    found = short_sentences(study_words(sentences), words, sentences)
+    assert [one.sentence for one in found] == ["Air/fluid.", "No air/fluid."]
+
+
 def test_their_class_probability_follows_from_how_many_say_so() -> None:
     sentences = said(a="Effusion", b="No effusion", c="No effusion", d="Clear lungs")
     found = short_sentences(study_words(sentences), WORDS, sentences)
@@ -92,5 +99,9 @@ def test_words_that_cannot_be_learned_are_refused(options: list[str], words: Pat
         read_tables(load_config(None, [*options, f"data.words={words}"]))
     with pytest.raises(ConfigError, match=r"data\.words: dcl-eta-true wants"):
         load_config(None, [*options, f"data.words={words}", "objective.name=dcl-eta-true"])
+    words.write_text("effusion\n")
+    alone = [*options, f"data.words={words}", "data.sections=[words]"]
+    with pytest.raises(ConfigError, match="has no sentence of these sections; name one"):
+        read_tables(load_config(None, alone))
     with pytest.raises(ConfigError, match="has no section 'words'"):
         read_tables(load_config(None, [*options, "training.section_weights={words: 0.5}"]))

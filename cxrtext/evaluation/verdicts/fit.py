@@ -8,7 +8,7 @@ Shafer 2005; Papadopoulos et al. 2002 (split conformal prediction).
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,6 +51,8 @@ MOST_ASKED = 1000
 Rows = NDArray[np.intp]
 Reports = Mapping[str, Sequence[str]]
 """The sentences of reports, by study."""
+Quantiles = Callable[[Floats, int], tuple[float | None, ...]]
+"""Thresholds from values, as many as asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,11 @@ def tails_of(there: Values, absent: Values, *, but: int | None = None) -> Tails:
     )
 
 
-def _crossed(values: Values, quantiles: object, sign: int) -> float | None:
+def _crossed(values: Values, quantiles: Quantiles, sign: int) -> float | None:
     """The share of values beyond the threshold that those of the other folds make."""
     beyond, seen = 0, 0
     for fold in range(FOLDS):
-        (threshold,) = quantiles(values.but(fold), 1)  # type: ignore[operator]
+        (threshold,) = quantiles(values.but(fold), 1)
         own = values.evidence[values.folds == fold]
         if threshold is not None:
             beyond += int((sign * own > sign * threshold).sum())

@@ -246,20 +246,22 @@ class _Store:
 
     def _entries(self) -> "np.ndarray[tuple[int], np.dtype[np.void]]":
         """Those whose features are there."""
-        try:
-            noted = np.frombuffer(self._keys.read_bytes()[: self._whole()], dtype=_ENTRY)
-            return noted[: self.path.stat().st_size // self.row_bytes]
-        except FileNotFoundError:
-            return np.empty(0, dtype=_ENTRY)
+        count = self._count()
+        return np.fromfile(self._keys, _ENTRY, count) if count else np.empty(0, dtype=_ENTRY)
 
-    def _whole(self) -> int:
-        return self._keys.stat().st_size // _ENTRY.itemsize * _ENTRY.itemsize
+    def _count(self) -> int:
+        """How many are noted and there, by the sizes of both files."""
+        try:
+            sizes = self._keys.stat().st_size, self.path.stat().st_size
+        except FileNotFoundError:
+            return 0
+        return min(sizes[0] // _ENTRY.itemsize, sizes[1] // self.row_bytes)
 
     def keep(
         self, digests: Sequence[bytes], values: Half, damaged: dict[bytes, int]
     ) -> dict[bytes, int]:
         """Write features [b, h, w, C]; give their places.  Only what is written is noted."""
-        place = len(self._entries())
+        place = self._count()
         places: dict[bytes, int] = {}
         with _opened(self.path) as data, _opened(self._keys) as keys:
             for digest, value in zip(digests, values, strict=True):

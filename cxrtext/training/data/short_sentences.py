@@ -90,7 +90,7 @@ def _names(words: Sequence[FindingWord], sentences: Iterable[str]) -> dict[str, 
                 before[of[second]][first] += 1
     names = {}
     for name, counts in before.items():
-        often = [one for one in PLACES if counts[one] >= OFTEN * counts.total()]
+        often = [one for one in PLACES if counts[one] and counts[one] >= OFTEN * counts.total()]
         place = max(often, key=counts.__getitem__, default="")
         names[name] = f"{place} {name}".strip()
     return names

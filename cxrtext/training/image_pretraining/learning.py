@@ -15,6 +15,7 @@ from cxrtext.images.augment import Views, augment, draw_views
 from cxrtext.images.simclr import SimclrDraws, SimclrSpec, draw_simclr, simclr
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.projection_head import ProjectionHead
+from cxrtext.models.regions import standardized
 from cxrtext.objectives import info_nce
 from cxrtext.objectives.views import positives_of_views, score_views, view_accuracy
 from cxrtext.text.finding_words import FindingWord
@@ -150,12 +151,6 @@ def schedule_of(settings: ImagePretrainSettings, images: int) -> Schedule:
     )
 
 
-def normalized(images: Tensor, preprocessing: Preprocessing) -> Tensor:
-    """Images in [0, 1] as the ResNet takes them; changed in place."""
-    images = images.sub_(preprocessing.mean).div_(preprocessing.std)
-    return images.contiguous(memory_format=torch.channels_last)
-
-
 def known_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Mean binary cross-entropy of the known targets, in nats; 0 where none is known.
 
@@ -200,7 +195,7 @@ class FindingJob:
         learner.model.train()
         targets = targets.to(learner.device)
         seen = augment(squares.to(learner.device), views, self.settings.crop)
-        logits = learner.model(normalized(seen, self.preprocessing))
+        logits = learner.model(standardized(seen, self.preprocessing))
         loss = known_loss(logits, targets)
         learner.scaler.scale(loss).backward()
         right = ((logits.detach() > 0) == (targets == 1))[targets >= 0].float().mean()
@@ -238,7 +233,7 @@ class ViewJob:
     def scores(self, squares: Tensor, draws: SimclrDraws) -> Tensor:
         """Scores of both views of all images against each other, [2B, 2B]."""
         seen = simclr(squares.to(self.learner.device).repeat(2, 1, 1, 1), draws, VIEWS)
-        embedded = self.learner.model(normalized(seen, self.preprocessing))
+        embedded = self.learner.model(standardized(seen, self.preprocessing))
         gamma_sq = torch.tensor(self.settings.gamma_sq, device=embedded.device)
         return score_views(embedded.unflatten(0, (2, len(squares))), gamma_sq)
 

@@ -183,7 +183,7 @@ def pretrain_image(
             views=views,
         )
         heard.say(describe(targets, out, views=views))
-        if targets.method == "words" and not resume:
+        if targets.method == "words" and not resume and words != out / WORDS:
             write_words(out / WORDS, targets.findings)
         saved = load_newest_state(out / "state", heard.say) if resume else None
         rejects = Rejects(max_rejected)
