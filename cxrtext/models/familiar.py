@@ -29,7 +29,7 @@ from cxrtext.errors import CheckpointError
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import center_crop
 from cxrtext.models.image_text import ImageTextModel
-from cxrtext.models.weight_files import load_sealed, save_sealed
+from cxrtext.models.weight_files import KEEP_AGAIN, load_bound, save_sealed
 
 FAMILIAR = "familiar.safetensors"
 FORMAT, VERSION = "cxrtext familiar images and sentences", 1
@@ -326,24 +326,17 @@ def load_familiar(folder: Path, fingerprint: str) -> Familiar | None:
         CheckpointError: The file is damaged, or of another model.
     """
     path = folder / FAMILIAR
-    if not path.exists():
+    kept = load_bound(path, (FORMAT, VERSION), "the description of the training data", fingerprint)
+    if kept is None:
         return None
-    try:
-        notes, tensors = load_sealed(path)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); {AGAIN}") from None
-    if (notes.get("format"), notes.get("version")) != (FORMAT, VERSION):
-        raise CheckpointError(f"{path}: does not say what a model was trained on; {AGAIN}")
-    if notes.get("fingerprint") != fingerprint:
-        raise CheckpointError(
-            f"{path}: made for another model ({str(notes.get('fingerprint'))[:12]}…, this one is "
-            f"{fingerprint[:12]}…); {AGAIN}"
-        )
+    notes, tensors = kept
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
     try:
         return Familiar(_images_of(notes, arrays), _words_of(notes, arrays))
     except (KeyError, TypeError, ValueError):
-        raise CheckpointError(f"{path}: holds numbers that do not fit together; {AGAIN}") from None
+        raise CheckpointError(
+            f"{path}: holds numbers that do not fit together; {KEEP_AGAIN}"
+        ) from None
 
 
 def _images_of(
@@ -360,7 +353,7 @@ def _images_of(
     if not ((scale > 0).all() and (variances > 0).all() and rest[0] > 0):
         raise ValueError("not above 0")
     gaussian = Gaussian(mean, scale, axes, variances, float(rest[0]))
-    return KnownImages(gaussian, _number(notes["image_threshold"]))
+    return KnownImages(gaussian, _limit_of(notes["image_threshold"]))
 
 
 def _words_of(
@@ -371,12 +364,12 @@ def _words_of(
     digests = arrays["words"]
     if digests.dtype != np.int64 or digests.ndim != 1 or not len(digests):
         raise ValueError("digests")
-    return KnownWords(digests.astype(np.int64), _number(notes["word_threshold"]))
+    return KnownWords(digests.astype(np.int64), _limit_of(notes["word_threshold"]))
 
 
-def _number(value: object) -> float:
-    if not isinstance(value, float) or not np.isfinite(value):
-        raise ValueError("no number")
+def _limit_of(value: object) -> float:
+    if not isinstance(value, float) or not np.isfinite(value) or value <= 0:
+        raise ValueError("no limit")
     return value
 
 
@@ -387,6 +380,3 @@ def familiar_beside(model: ImageTextModel) -> Familiar | None:
         CheckpointError: As of :func:`load_familiar`.
     """
     return None if model.folder is None else load_familiar(model.folder, model.fingerprint)
-
-
-AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --keep-reference'"

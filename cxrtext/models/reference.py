@@ -23,7 +23,7 @@ from torch import Tensor
 from cxrtext.errors import CheckpointError
 from cxrtext.models.image_text import ImageTextModel
 from cxrtext.models.regions import SCALE_BYTES, Square, embed_squares, pack, unpack
-from cxrtext.models.weight_files import load_sealed, save_sealed
+from cxrtext.models.weight_files import KEEP_AGAIN, load_bound, save_sealed
 
 REFERENCE = "reference.safetensors"
 FORMAT, VERSION = "cxrtext reference images", 1
@@ -113,29 +113,19 @@ def load_reference(folder: Path, model: ImageTextModel) -> Reference | None:
         CheckpointError: The file is damaged, or another model made it.
     """
     path = folder / REFERENCE
-    if not path.exists():
+    kept = load_bound(path, (FORMAT, VERSION), "the reference images", model.fingerprint)
+    if kept is None:
         return None
-    try:
-        notes, tensors = load_sealed(path)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); {_AGAIN}") from None
-    if (notes.get("format"), notes.get("version")) != (FORMAT, VERSION) or "regions" not in tensors:
-        raise CheckpointError(f"{path}: not the reference images of a checkpoint; {_AGAIN}")
-    if notes.get("fingerprint") != model.fingerprint:
-        raise CheckpointError(
-            f"{path}: made by another model ({str(notes.get('fingerprint'))[:12]}…, this one is "
-            f"{model.fingerprint[:12]}…): its scores cannot be compared; {_AGAIN}"
-        )
+    notes, tensors = kept
+    if "regions" not in tensors:
+        raise CheckpointError(f"{path}: holds no regions; {KEEP_AGAIN}")
     rows = tensors["regions"].numpy()
     wanted = model.spec.dimension + SCALE_BYTES
     if rows.dtype != np.int8 or rows.ndim != 3 or rows.shape[-1] != wanted or not rows.size:
         raise CheckpointError(
             f"{path}: holds {rows.dtype} {list(rows.shape)}, expected int8 [images, regions, "
-            f"{wanted}]; {_AGAIN}"
+            f"{wanted}]; {KEEP_AGAIN}"
         )
     if isqrt(rows.shape[1]) ** 2 != rows.shape[1] or not torch.isfinite(unpack(rows)).all():
-        raise CheckpointError(f"{path}: holds regions that no model gives; {_AGAIN}")
+        raise CheckpointError(f"{path}: holds regions that no model gives; {KEEP_AGAIN}")
     return Reference(rows, notes.get("source", "validation"))
-
-
-_AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --keep-reference'"

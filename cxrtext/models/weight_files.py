@@ -137,6 +137,39 @@ def load_sealed(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return notes, tensors
 
 
+def load_bound(
+    path: Path, kind: tuple[str, int], what: str, fingerprint: str
+) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    """Read what an evaluation kept with a checkpoint; None where there is no file.
+
+    Args:
+        path: Of :func:`save_sealed`; its notes have ``format``, ``version`` and ``fingerprint``.
+        kind: The format and version that are read.
+        what: What the file holds, for messages: "the reference images".
+        fingerprint: Of the model that it must be of.
+
+    Raises:
+        CheckpointError: The file is damaged, or of another model.
+    """
+    if not path.exists():
+        return None
+    try:
+        notes, tensors = load_sealed(path)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read ({error}); {KEEP_AGAIN}") from None
+    if (notes.get("format"), notes.get("version")) != kind:
+        raise CheckpointError(f"{path}: not {what} of a checkpoint; {KEEP_AGAIN}")
+    if notes.get("fingerprint") != fingerprint:
+        raise CheckpointError(
+            f"{path}: made by another model ({str(notes.get('fingerprint'))[:12]}…, this one is "
+            f"{fingerprint[:12]}…); {KEEP_AGAIN}"
+        )
+    return notes, tensors
+
+
+KEEP_AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --keep-reference'"
+
+
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read the tensors of one file by name: safetensors, or a pickle.
 

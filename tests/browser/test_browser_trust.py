@@ -1,5 +1,6 @@
 """The page says how good the model is, and what it knows nothing of."""
 
+import re
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
@@ -79,6 +80,19 @@ def test_each_finding_says_how_well_it_is_detected(visit: Any) -> None:
     page.wait_for_selector("#findings[aria-busy=false] [data-finding=Edema].uncalibrated")
     assert _finding(page, "Edema").locator(".quality").text_content() == "not evaluated"
     assert field.count() == 1
+
+
+def test_a_lateral_view_has_no_sides(page: Any, visit: Any) -> None:
+    def turned(route: Any) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        found["metadata"]["view"] = "Lateral"
+        route.fulfill(response=answer, json=found)
+
+    page.route(re.compile(r"/v1/images/images/s25\.png$"), turned)
+    _shown(visit(IMAGE))
+    assert page.locator("#stage.open").count() == 1
+    assert page.locator("#stage .side:visible").count() == 0
 
 
 @pytest.mark.usefixtures("calibrated")

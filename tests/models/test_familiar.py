@@ -148,7 +148,7 @@ def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path) -> None:
     assert load_familiar(tmp_path, "0" * 64) is None
     path = save_familiar(tmp_path, Familiar(know_images(_values(60, 0))), "f" * 64)
-    with pytest.raises(CheckpointError, match="made for another model .*--keep-reference"):
+    with pytest.raises(CheckpointError, match="made by another model .*--keep-reference"):
         load_familiar(tmp_path, "0" * 64)
     spoilt = bytearray(path.read_bytes())
     spoilt[-1] ^= 1

@@ -119,6 +119,7 @@ def drawn(seed: int = 0) -> tuple[torch.Tensor, Pairs, torch.Tensor]:
         eta=torch.tensor([0.01, 0.1, 0.05, 0.02, 0.03, 0.2]),
         labels=labels,
         vectors=vectors,
+        true=torch.rand(6, 4, generator=torch.Generator().manual_seed(7)) < 0.4,
         metadata=torch.tensor([[0.0], [0.0], [0.0], [1.0]]),
         turned=torch.tensor([1, 3, 4]),
     )

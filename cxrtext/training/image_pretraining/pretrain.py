@@ -183,7 +183,8 @@ def pretrain_image(
             views=views,
         )
         heard.say(describe(targets, out, views=views))
-        if targets.method == "words" and not resume and words != out / WORDS:
+        own = words is not None and words.resolve() == (out / WORDS).resolve()
+        if targets.method == "words" and not (resume or own):
             write_words(out / WORDS, targets.findings)
         saved = load_newest_state(out / "state", heard.say) if resume else None
         rejects = Rejects(max_rejected)

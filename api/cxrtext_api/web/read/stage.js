@@ -13,6 +13,8 @@ const CONTROLS = [
   "reset",
 ];
 const OTHER = "other";
+/** Views in which the patient's sides are not left and right, as manifests and DICOM name them. */
+const LATERAL = /^(?:lat.*|.*lateral|[lr]|ll|rl|llo|rlo)$/i;
 
 function presetOf({ width, level }) {
   const same = PRESETS.find((one) => one.width === width && one.level === level);
@@ -69,6 +71,7 @@ function onOpened(viewer, { bitmap }) {
     : (source.name ?? "");
   for (const id of CONTROLS) byId(id).disabled = false;
   byId("stage").classList.add("open");
+  byId("stage").classList.toggle("lateral", LATERAL.test(detail?.metadata?.view ?? ""));
   reveal();
 }
 
