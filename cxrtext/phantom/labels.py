@@ -15,13 +15,7 @@ from typing import Any
 from cxrtext.phantom.claims import Claim
 from cxrtext.phantom.sentences.present import Statement
 from cxrtext.phantom.state import AXES, VALUES, State
-
-CHEXPERT = (
-    *("No Finding", "Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Opacity", "Lung Lesion"),
-    *("Edema", "Consolidation", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion"),
-    *("Pleural Other", "Fracture", "Support Devices"),
-)
-"""CheXpert's fourteen labels."""
+from cxrtext.records.labels import CHEXPERT
 
 MEANING: dict[str, dict[str, Callable[[Any], bool]]] = {
     label: {

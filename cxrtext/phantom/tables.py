@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.phantom.claims import rho
-from cxrtext.phantom.labels import CHEXPERT, labels_from_state, labels_from_statements
+from cxrtext.phantom.labels import labels_from_state, labels_from_statements
 from cxrtext.phantom.render import PlacedBox
 from cxrtext.phantom.studies import PhantomStudy
 from cxrtext.records import CHEX5, Box, write_boxes, write_table
+from cxrtext.records.labels import CHEXPERT
 
 TABLES = (
     "manifest.csv",

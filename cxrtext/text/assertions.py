@@ -25,7 +25,7 @@ MOST_RULED_OUT = 6
 
 _SIDED = re.compile(r"\b(left|right)\b", re.IGNORECASE)
 _BOTH = re.compile(r"\b(?:bilateral(?:ly)?|both|either|bibasilar|biapical)\b", re.IGNORECASE)
-_LOBES = re.compile(r"\b(?:(R[UML]L|RML)|(L[UL]L|lingular?))\b")
+_LOBES = re.compile(r"\b(?:(R[UML]L)|(L[UL]L|lingular?))\b")
 _LIMITED = re.compile(
     r"\b(?:large|larger|sizable|sizeable|massive|substantial|big|tension|displaced)\b",
     re.IGNORECASE,

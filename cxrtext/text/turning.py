@@ -18,7 +18,7 @@ TURNS: tuple[str, ...] = get_args(Turn)
 """What :func:`turned` knows: sides and levels exchanged, denials taken away or put in."""
 
 _FLAGS = re.IGNORECASE
-_SIDE = re.compile(r"\b(left|right)(?=\b|-)", _FLAGS)
+_SIDE = re.compile(r"\b(left|right)\b", _FLAGS)
 _SHORT = re.compile(r"\b([LR])(UL|ML|LL)\b")
 _LEVEL = re.compile(r"\b(upper|lower)(?=[ -](?:lobes?|lungs?|zones?|fields?)\b)", _FLAGS)
 _SHORT_LEVEL = re.compile(r"\b([LR])([UL])L\b")

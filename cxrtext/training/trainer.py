@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from cxrtext.config import Config
 from cxrtext.models import save_checkpoint
 from cxrtext.training.data.loader import Examples
-from cxrtext.training.loop.folder import MetricsLog, draw_curves
+from cxrtext.training.loop.folder import OUT, MetricsLog, draw_curves
 from cxrtext.training.loop.job import StepReport, bytes_of
-from cxrtext.training.loop.resume import OUT, deciding, plain, require_room, save_state
+from cxrtext.training.loop.resume import deciding, plain, require_room, save_state
 from cxrtext.training.loop.steps import Listener, take_steps
 from cxrtext.training.step import PairJob
 from cxrtext.training.validation import ZeroShot, validate

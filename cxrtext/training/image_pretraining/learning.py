@@ -1,4 +1,4 @@
-"""Jobs of the loop that train a ResNet: by findings told from pooled regions, or by views."""
+"""Jobs of the loop that train a ResNet: to detect findings in pooled regions, or to match views."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ RARE = 0.002
 
 @dataclass(frozen=True, slots=True)
 class ImageSet:
-    """Decoded images of one split and what is to be told of them.
+    """Decoded images of one split and their targets.
 
     Args:
         pixels: [slots, R, R], 8-bit gray; other images may lie between.
@@ -205,7 +205,7 @@ class FindingJob:
 
 @dataclass(frozen=True, slots=True)
 class ViewJob:
-    """A :class:`ViewEncoder` that learns to tell two views of an image from those of others."""
+    """A :class:`ViewEncoder` that learns which two views are of one image."""
 
     learner: Learner
     schedule: Schedule
@@ -249,7 +249,7 @@ def build_job(
     settings: ImagePretrainSettings,
     device: torch.device,
 ) -> FindingJob | ViewJob:
-    """A new ResNet with random weights, and all that trains it; on views where nothing is told."""
+    """A new ResNet with random weights, and all that trains it; on views without findings."""
     torch.manual_seed(settings.seed)
     preprocessing = Preprocessing(resize=settings.resize, crop=settings.crop)
     if not findings:

@@ -59,10 +59,7 @@ class ImagePretrainSummary:
         method: "words", "labels" or "views".
         findings: What was learned, with the AUC on the validation split; empty for views.
         validation: The last validation's numbers: "loss", "auc", for views "accuracy".
-        images: Images trained on.
-        validation_images: Images measured on.
-        steps: Steps in all.
-        epochs: Passes over the images.
+        images: Trained on; ``validation_images`` are measured on.
         words: The file of words; None for another method.
         rejected: The table of images that could not be read; None without any.
         seconds: Of this process, decoding included.
@@ -91,7 +88,7 @@ def choose_targets(
     sides: bool = False,
     views: bool = False,
 ) -> Targets:
-    """What is told of each study: its labels, the words of its report, or nothing.
+    """The targets of each study: its labels, the words of its report, or none.
 
     Raises:
         ConfigError: Two kinds of targets are asked for.
@@ -133,28 +130,24 @@ def pretrain_image(
     """Train the ResNet of an image encoder on the training split, or resume the run in a folder.
 
     It learns the words of findings that each study's report affirms, the findings of a table of
-    labels, or, with neither reports nor labels, to tell two views of an image from those of others
+    labels, or, with neither reports nor labels, which two views are of one image
     (SimCLR).
 
     Writes into ``out``: ``encoder.safetensors``, which ``model.image_weights`` reads,
-    ``words.txt``, ``auc.csv`` (how well each finding is told on the validation split),
+    ``words.txt``, ``auc.csv`` (how well each finding is detected on the validation split),
     ``pretraining.json``, ``metrics.jsonl``, ``curves.png``, ``state/`` and, without ``cache``,
     ``cache/``.  A run that is interrupted (``KeyboardInterrupt``) saves its state first.
 
     Args:
         manifest: The images; the split "train" is learned, "val" measured.
-        out: The folder.
-        settings: How to train.
         words: A file of words instead of those found.
         labels: A table of labels to learn instead of words.
         reports: A table of reports instead of the one beside the manifest.
         views: Whether to learn from views even where there are reports.
         cache: Folder of decoded images, shared with training and others.
-        resume: Whether to go on with the run in the folder.
         allow_outside: Whether images may lie outside the manifest's folder.
         max_rejected: How many images may be unreadable.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        listener: Hears what is going on.
 
     Raises:
         ConfigError: Settings do not fit each other or this machine, or the folder holds a run.
@@ -293,9 +286,9 @@ def _check_count(
 
 
 def _wanted(records: Sequence[ImageRecord], split: str, targets: Targets) -> list[ImageRecord]:
-    """The images of a split that something is told of."""
-    told = targets.of_study
-    return [r for r in records if r.split == split and (told is None or r.study_id in told)]
+    """The images of a split that have targets; all of them where there are none."""
+    known = targets.of_study
+    return [r for r in records if r.split == split and (known is None or r.study_id in known)]
 
 
 def _decode(
@@ -315,15 +308,15 @@ def _decode(
     )
     usable = np.flatnonzero(decoded.slots >= 0)
     read = [records[int(row)] for row in usable]
-    told = np.zeros((len(read), len(targets.findings)), dtype=np.int8)
+    rows = np.zeros((len(read), len(targets.findings)), dtype=np.int8)
     if targets.of_study is not None:
         for place, record in enumerate(read):
-            told[place] = targets.of_study[record.study_id]
-    return ImageSet(decoded.pixels, decoded.slots[usable], told, [record.name for record in read])
+            rows[place] = targets.of_study[record.study_id]
+    return ImageSet(decoded.pixels, decoded.slots[usable], rows, [record.name for record in read])
 
 
 def _fingerprint(targets: Targets, *splits: ImageSet) -> str:
-    """SHA-256 over which images each split has, and what is told of them."""
+    """SHA-256 over which images each split has, and their targets."""
     digest = hashlib.sha256(repr([(one.name, one.forms) for one in targets.findings]).encode())
     for split in splits:
         digest.update(repr(split.names).encode())

@@ -1,4 +1,4 @@
-"""What an image encoder is to tell: words that a study's report affirms, or labels of the study."""
+"""Targets of an image encoder: words that a study's report affirms, or labels of the study."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ Row = np.ndarray[tuple[int], np.dtype[np.int8]]
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What is to be told of each study.
+    """The targets of each study.
 
     Args:
-        method: "words" or "labels"; "views" where nothing is told, and no study has a row.
+        method: "words" or "labels"; "views" where there are none, and no study has a row.
         findings: What each column is; of labels the name alone.
         of_study: [findings] of each study that something is known of: 1, 0, or -1 unknown.
         reports: Training studies that were counted.

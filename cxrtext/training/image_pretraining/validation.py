@@ -1,4 +1,4 @@
-"""How well an encoder that is being pre-trained tells the images of the validation split."""
+"""How well an encoder that is being pre-trained does on the validation split."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ COUNTED = 5
 
 @dataclass(frozen=True, slots=True)
 class FindingAuc:
-    """How well one finding is told on the validation split.
+    """How well one finding is detected on the validation split.
 
     ``auc`` is None where it is present in no image or in all; ``present`` and ``absent`` are
     images.
@@ -91,8 +91,6 @@ def view_numbers(job: ViewJob, images: ImageSet) -> dict[str, float]:
     numbers = []
     for number, start in enumerate(range(0, len(images) - 1, job.settings.batch)):
         rows = np.arange(start, min(start + job.settings.batch, len(images)))
-        if len(rows) < 2:
-            continue
         generator = torch.Generator().manual_seed(seed_of(job.settings.seed, 4, number))
         scores = job.scores(images.squares(rows), draw_simclr(2 * len(rows), VIEWS, generator))
         numbers.append((float(view_loss(scores)), float(view_accuracy(scores, 2)), len(rows)))

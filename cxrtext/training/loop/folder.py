@@ -14,6 +14,8 @@ from typing import Any
 from cxrtext.errors import ConfigError, WorkError
 from cxrtext.files import only_one, replacing, sweep, write_text
 
+OUT = "--set out=…"
+"""The option of ``train`` that names another folder."""
 PANELS = (
     ("loss", ("train/loss", "val/loss")),
     ("accuracy and retrieval", ("train/accuracy", "val/accuracy", "val/R@1", "val/R@5")),
@@ -30,12 +32,12 @@ def check_folder(out: Path, resume: bool) -> None:
     if not resume and (out / "state").exists():
         raise ConfigError(
             f"{out}: holds a training run already; resume it with --resume {out}, or train "
-            "into a new folder with --set out=…"
+            f"into a new folder with {OUT}"
         )
 
 
 @contextmanager
-def own_folder(out: Path, option: str = "--set out=…") -> Iterator[None]:
+def own_folder(out: Path, option: str = OUT) -> Iterator[None]:
     """Hold a run's folder, and clear away what a killed process left there half written.
 
     ``option`` names another folder.

@@ -16,10 +16,9 @@ import torch
 from cxrtext.config import PATHS, Config, first_difference
 from cxrtext.errors import CheckpointError, WorkError
 from cxrtext.files import is_as_named, sha256, write_named
+from cxrtext.training.loop.folder import OUT
 
 PATTERN = "step-*.pt"
-OUT = "--set out=…"
-"""The option of ``train`` that names another folder."""
 FREE = ("device", "log_every", "validate_every", "save_every", "keep")
 """Keys of the training section that a resumed run may have otherwise."""
 

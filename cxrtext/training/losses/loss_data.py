@@ -77,11 +77,11 @@ class Extras:
             rows = np.asarray([self.vector_of[s.sentence] for s in examples.texts], dtype=np.int64)
             examples = replace(examples, vectors=self.vectors, vector_of=rows)
         if self.statements:
-            told = by_report(self.statements, examples.texts, examples.sentences)
-            examples = replace(examples, entailed=told)
-        if self.truth is not None:
-            known = by_truth(self.truth, examples.texts, examples.records)
+            known = by_report(self.statements, examples.texts, examples.sentences)
             examples = replace(examples, entailed=known)
+        if self.truth is not None:
+            shown = by_truth(self.truth, examples.texts, examples.records)
+            examples = replace(examples, entailed=shown)
         if self.metadata:
             width = len(next(iter(self.metadata.values())))
             values = [self.metadata[record.name] for record in examples.records]
