@@ -228,8 +228,14 @@ def write_found_words(
         What was found, in lines.
 
     Raises:
+        ConfigError: There is such a file, which may have been edited.
         DataError: A table is wrong, or the training studies have no reports.
     """
+    if (out / WORDS).exists():
+        raise ConfigError(
+            f"{out / WORDS}: exists already; give it with --words, or remove it, or name another "
+            "folder with --out"
+        )
     records = read_manifest(manifest, allow_outside=allow_outside)
     targets = targets_of_words(manifest, records, reports=reports, sides=sides)
     if targets is None:
