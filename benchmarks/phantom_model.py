@@ -26,6 +26,7 @@ from cxrtext.models.similarity import region_scores
 from cxrtext.phantom.claims import lobe_side
 from cxrtext.phantom.state import State
 from cxrtext.phantom.studies import draw_studies
+from cxrtext.phantom.truth import read_truth
 from cxrtext.records import read_manifest
 
 SAID = {
@@ -67,6 +68,7 @@ def main() -> None:
         print_findings(model, regions, shown)
         print_sides(model, regions, shown)
         print_hits(model, regions, shown, options.hits)
+        print_said(model, regions, records, read_truth(options.folder), options.hits)
 
 
 def print_findings(model, regions, states) -> None:  # type: ignore[no-untyped-def]
@@ -113,6 +115,24 @@ def print_hits(model, regions, states, hits: int) -> None:  # type: ignore[no-un
         first = scores.topk(hits).indices.tolist()
         good = sum(states[row].effusion[place] > 0 for row in first)
         print(f"  '{sentence}': {good} of the first {hits} images show one on that side")
+
+
+def print_said(model, regions, records, known, hits: int) -> None:  # type: ignore[no-untyped-def]
+    """How many of the first sentences of an image are true, by their scores and by their lift."""
+    texts = list(known.claims)
+    claims = list(dict.fromkeys(known.claims.values()))
+    truth = known.holds(claims, [record.study_id for record in records])
+    truth = truth[[claims.index(known.claims[text]) for text in texts]]
+    vectors = model.embed_sentences(texts)
+    scores = model.gamma_sq.item() * torch.cat(
+        [model.scores(regions, some) for some in vectors.split(512)]
+    )
+    others = scores[:, torch.linspace(0, len(regions) - 1, min(128, len(regions))).long()]
+    usual = torch.logsumexp(others, dim=1) - np.log(others.shape[1])
+    for name, ranked in (("score", scores), ("lift", scores - usual[:, None])):
+        first = ranked.topk(hits, dim=0).indices.numpy()
+        share = np.take_along_axis(truth, first, axis=0).mean()
+        print(f"  first {hits} of {len(texts)} sentences for an image, by {name}: {share:.1%} true")
 
 
 def _sentence(form: str, side: str) -> str:

@@ -546,11 +546,17 @@ class Verified(Answer):
 class SentenceHit(Answer):
     """A sentence found."""
 
-    model_config = example(sentence="Small left pleural effusion.", score=0.6, studies=3)
+    model_config = example(sentence="Small left pleural effusion.", score=0.6, studies=3, lift=5.2)
 
     sentence: str
     score: Score
     studies: Count = Field(description="How many indexed studies say it.")
+    lift: float | None = Field(
+        default=None,
+        description="Of a search by an image: how much better it fits than the archive's other "
+        "images, an estimate of log p(image | sentence) / p(image) in nats; hits are ranked by it. "
+        "Null for a search by a sentence, and in an archive of fewer than 16 images.",
+    )
 
 
 class Found(Answer):

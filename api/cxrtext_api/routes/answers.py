@@ -137,7 +137,12 @@ def grounded_of(
 
 def sentence_of(hit: "SentenceHit") -> models.SentenceHit:
     """A found sentence as an answer."""
-    return models.SentenceHit(sentence=hit.sentence, score=rounded(hit.score), studies=hit.studies)
+    return models.SentenceHit(
+        sentence=hit.sentence,
+        score=rounded(hit.score),
+        studies=hit.studies,
+        lift=None if hit.lift is None else rounded(hit.lift),
+    )
 
 
 def verified_of(

@@ -204,4 +204,8 @@ def _sentences(
         texts = service.make_query(query).texts
         assert texts is not None  # noqa: S101 - of a sentence
         hits = archive.search_sentences(k, text=texts[0], **options)
-    return [asdict(hit) for hit in hits]
+    rows = [asdict(hit) for hit in hits]
+    for row in rows:
+        if row["lift"] is None:
+            del row["lift"]
+    return rows

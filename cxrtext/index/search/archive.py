@@ -5,31 +5,28 @@ parts is an exact search of them all.
 """
 
 import heapq
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError, NotFoundError
-from cxrtext.index.features.scoring import exact_scores
 from cxrtext.index.search.hits import Cohort, Found, Ranked, SentenceHit, Unique, page
 from cxrtext.index.search.index import Index, open_part
 from cxrtext.index.search.query import Query
 from cxrtext.index.search.ranking import Effort, exact_order, fast_order
-from cxrtext.index.search.selection import Column, View, columns_of, select, sentences_of, views_of
+from cxrtext.index.search.selection import Column, View, columns_of, select, views_of
+from cxrtext.index.search.sentences import Usual, best_sentences, image_scores
 from cxrtext.index.store.catalogue import WAIT_S, IndexedImage
 from cxrtext.index.store.snapshot import Snapshot
 from cxrtext.models import ImageTextModel
 from cxrtext.pausing import Pausing, finish
 
 Mode = Literal["auto", "exact", "fast"]
-
-SENTENCES_AT_ONCE = 4096
 
 EXACT_BYTES = 512 * 2**20
 """Sketches that a search reads in whole; where filters leave more it looks for candidates."""
@@ -62,6 +59,7 @@ class Archive:
     def __init__(self, parts: Sequence[Index]) -> None:
         self.parts = list(parts)
         self.model = self.parts[0].model
+        self._usual = Usual(self.parts)
         self._columns: tuple[list[Snapshot], list[Column]] | None = None
 
     def __enter__(self) -> "Archive":
@@ -180,8 +178,9 @@ class Archive:
     ) -> list[SentenceHit]:
         """The k indexed sentences that fit an image best, or are most alike to a sentence.
 
-        An image is given by its regions [N, D], and fits by the model's own score; a sentence by
-        its embedding [D], and is alike by cosine.
+        An image is given by its regions [N, D], and fits by its lift (see :mod:`.sentences`), in
+        an archive of few images by the model's own score; a sentence by its embedding [D], and is
+        alike by cosine.
 
         Raises:
             DataError: The filter is wrong.
@@ -204,19 +203,22 @@ class Archive:
             raise ValueError(f"k must be 1 at least and offset 0, got {k} and {offset}")
         if not self.sentences:
             raise NotFoundError("the index holds no sentences; index with --reports to add them")
+        snapshots = self.snapshots()
+        usual = None if image is None else (yield from self._usual.of(snapshots))
         hits: dict[str, SentenceHit] = {}
-        for part, snapshot in zip(self.parts, self.snapshots(), strict=True):
+        for which, (part, snapshot) in enumerate(zip(self.parts, snapshots, strict=True)):
             if image is not None:
-                scores = yield from _image_scores(part, snapshot, image)
+                scores = yield from image_scores(part, snapshot, image)
             else:
                 assert text is not None  # noqa: S101 - one of the two is given
                 scores = snapshot.texts @ text.cpu().float()
-            best = yield from _best_sentences(part, snapshot, scores, offset + k, **options)  # type: ignore[misc]
+            own = None if usual is None else usual[which]
+            best = yield from best_sentences(part, snapshot, scores, own, offset + k, **options)  # type: ignore[misc]
             for hit in best:
                 before = hits.get(hit.sentence)
                 studies = hit.studies + (before.studies if before else 0)
-                hits[hit.sentence] = SentenceHit(hit.sentence, hit.score, studies)
-        return sorted(hits.values(), key=lambda hit: -hit.score)[offset : offset + k]
+                hits[hit.sentence] = replace(hit, studies=studies)
+        return sorted(hits.values(), key=lambda hit: -hit.rank)[offset : offset + k]
 
 
 def _ranked(view: View, which: int, query: Query, mode: Mode, effort: Effort) -> Iterator[Ranked]:
@@ -232,41 +234,6 @@ def _is_fast(view: View, query: Query, mode: Mode) -> bool:
     sketches = view.snapshot.arrays["sketch"]
     row_bytes = sketches.dtype.itemsize * int(np.prod(sketches.shape[1:]))
     return mode == "fast" or len(view.places) * row_bytes > EXACT_BYTES
-
-
-@torch.inference_mode()
-def _image_scores(part: Index, snapshot: Snapshot, regions: Tensor) -> Pausing[Tensor]:
-    """Scores of every sentence of an index with an image of regions [N, D], [s]; with pauses."""
-    image = regions[None].float()
-    parts = []
-    for texts in snapshot.texts.split(SENTENCES_AT_ONCE):
-        parts.append(exact_scores(part.model, image, texts)[:, 0])
-        yield
-    return torch.cat(parts) if parts else torch.empty(0)
-
-
-def _best_sentences(
-    part: Index,
-    snapshot: Snapshot,
-    scores: Tensor,
-    k: int,
-    *,
-    where: str | None = None,
-    min_score: float = -math.inf,
-) -> Pausing[list[SentenceHit]]:
-    """The k best of the sentences of a snapshot, by falling score [s]; work that pauses."""
-    said = None if where is None else (yield from sentences_of(part.catalogue, snapshot, where))
-    hits: list[SentenceHit] = []
-    for at in np.argsort(-scores.numpy(), kind="stable"):
-        number, score = int(snapshot.sentence_numbers[at]), float(scores[at])
-        if len(hits) == k or score < min_score:
-            break
-        if said is None or number in said:
-            found = part.catalogue.sentence(number)
-            if found is not None:
-                hits.append(SentenceHit(found[0], score, found[1]))
-            yield
-    return hits
 
 
 def open_index(

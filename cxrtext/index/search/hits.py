@@ -45,11 +45,18 @@ class ImageHit:
 
 @dataclass(frozen=True, slots=True)
 class SentenceHit:
-    """A sentence found, with its score in [−1, 1] and the number of studies that say it."""
+    """A sentence found."""
 
     sentence: str
-    score: float
-    studies: int
+    score: float  # in [−1, 1]
+    studies: int  # that say it
+    # how much better it fits than with images at large, in nats; None: not asked, or few images
+    lift: float | None = None
+
+    @property
+    def rank(self) -> float:
+        """What it is ranked by, the highest first."""
+        return self.score if self.lift is None else self.lift
 
 
 @dataclass(frozen=True, slots=True)

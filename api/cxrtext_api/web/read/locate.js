@@ -94,6 +94,13 @@ function showHistory() {
 }
 
 /** A sentence as a button, with a number. */
+/** What found sentences are ranked by: their lift, where there is one, with its meaning on hover. */
+export function fit(hit, digits) {
+  if (hit.lift == null) return score(hit.score, digits);
+  const title = "Lift: how much better the sentence fits this image than the archive's other images, in nats";
+  return element("span", { title }, score(hit.lift, 1));
+}
+
 export function line(sentence, number, onClick, below = "") {
   const made = button("", onClick, { className: "line" });
   made.append(
@@ -125,7 +132,7 @@ async function findFitting() {
     const rows = found.sentences.map((hit) => element(
       "li",
       {},
-      line(hit.sentence, score(hit.score), () => session.locate(hit.sentence, { secret: true }),
+      line(hit.sentence, fit(hit, 2), () => session.locate(hit.sentence, { secret: true }),
         plural(hit.studies, "study", "studies")),
     ));
     list.replaceChildren(...(rows.length ? rows : [element("li", {}, emptyLine("None found."))]));

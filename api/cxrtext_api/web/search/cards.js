@@ -3,7 +3,7 @@
 import { button, byId, element, plural, score, skeletons } from "../lib/dom.js";
 import * as cohort from "./cohort.js";
 import { forget, watch } from "./hover.js";
-import { line } from "../read/locate.js";
+import { fit, line } from "../read/locate.js";
 import { go } from "../lib/router.js";
 import { quality, UNLIKE_IMAGE } from "../lib/quality.js";
 import * as session from "../lib/session.js";
@@ -115,7 +115,7 @@ export function addImages(hits, sentence) {
 
 export function addSentences(hits, onClick) {
   byId("results").append(...hits.map((hit) => element("li", {},
-    line(hit.sentence, score(hit.score, 3), () => onClick(hit.sentence),
+    line(hit.sentence, fit(hit, 3), () => onClick(hit.sentence),
       plural(hit.studies, "study", "studies")))));
 }
 

@@ -1,0 +1,151 @@
+"""Sentences that fit an image: by how much better they fit it than the archive's other images.
+
+A contrastive loss compares images for one sentence, never sentences for one image: what all images
+score with a sentence is left free, and where sentences are ranked by their scores, those that score
+high in every image come first.  Their lift does not depend on it: with s the score and γ² the
+learned scale, ``γ² s(x, t) − log mean_b exp(γ² s(b, t))`` over images b of the archive estimates
+``log p(x | t) / p(x)``, the pointwise mutual information, in nats.  Source: van den Oord, Li and
+Vinyals 2018, section 2.3 (what InfoNCE learns); Smith et al. 2017 (inverted softmax).
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cxrtext.index.features.scoring import exact_scores
+from cxrtext.index.search.hits import SentenceHit
+from cxrtext.index.search.index import Index
+from cxrtext.index.search.selection import sentences_of
+from cxrtext.index.store.snapshot import Snapshot
+from cxrtext.index.store.vectors import rows_of
+from cxrtext.models.regions import unpack
+from cxrtext.pausing import Pausing
+
+SENTENCES_AT_ONCE = 4096
+BACKGROUND = 128
+"""Images of the archive that a sentence is compared by."""
+FEWEST = 16
+"""With fewer images sentences are ranked by their scores."""
+COMPARED_AT_ONCE = 256
+"""Sentences that are scored with the background in one piece of work."""
+_SCATTER = np.uint64(0x9E3779B97F4A7C15)
+
+Numbers = NDArray[np.int64]
+Background = tuple[tuple[int, int], ...]
+"""Which part of the archive, and the number of the image there."""
+
+
+class Usual:
+    """What sentences score in images at large: γ² s on a logarithmic mean, by part of an archive.
+
+    What was computed is kept as long as the background's images are the same.  They are chosen by
+    their numbers, so that few images that are added or deleted change them.
+    """
+
+    def __init__(self, parts: Sequence[Index]) -> None:
+        self._parts = parts
+        self._kept: tuple[Background, list[tuple[Numbers, Tensor]]] = ((), [])
+
+    def of(self, snapshots: Sequence[Snapshot]) -> Pausing[list[Tensor] | None]:
+        """Of every sentence [s] of each part, in nats; None for a small archive.  With pauses."""
+        background = choose_background(snapshots)
+        if len(background) < FEWEST:
+            return None
+        before, kept = self._kept
+        if before != background or len(kept) != len(snapshots):
+            kept = [(np.empty(0, dtype=np.int64), torch.empty(0)) for _ in snapshots]
+        regions, made = None, []
+        for part, snapshot, known in zip(self._parts, snapshots, kept, strict=True):
+            values, missing = _known(snapshot.sentence_numbers, *known)
+            for at in np.array_split(missing, -(-len(missing) // COMPARED_AT_ONCE) or 1):
+                if len(at):
+                    regions = _regions(snapshots, background) if regions is None else regions
+                    values[at] = _usual(part, regions, snapshot.texts[at])
+                    yield
+            made.append((snapshot.sentence_numbers, values))
+        self._kept = background, made
+        return [values for _, values in made]
+
+
+def choose_background(snapshots: Sequence[Snapshot]) -> Background:
+    """Choose images that stand for all of an archive, by their numbers alone."""
+    live = [snapshot.numbers[snapshot.live] for snapshot in snapshots]
+    numbers = np.concatenate(live)
+    which = np.repeat(np.arange(len(live)), [len(some) for some in live])
+    keys = (numbers.astype(np.uint64) + which.astype(np.uint64) * np.uint64(2**32)) * _SCATTER
+    chosen = np.sort(np.argsort(keys, kind="stable")[:BACKGROUND])
+    return tuple(zip(which[chosen].tolist(), numbers[chosen].tolist(), strict=True))
+
+
+def _regions(snapshots: Sequence[Snapshot], background: Background) -> list[Tensor]:
+    """Regions of the background's images, [b, N, D] of each part that has some."""
+    found = []
+    for which, snapshot in enumerate(snapshots):
+        numbers = np.array([number for part, number in background if part == which])
+        if len(numbers):
+            places = snapshot.places_of(numbers)
+            found.append(unpack(rows_of(snapshot.arrays["regions"], places)))
+    return found
+
+
+def _known(numbers: Numbers, before: Numbers, values: Tensor) -> tuple[Tensor, Numbers]:
+    """Values [s] as far as they are known, and the places of those that are not."""
+    found = torch.full((len(numbers),), math.nan)
+    _, now, then = np.intersect1d(numbers, before, assume_unique=True, return_indices=True)
+    found[now] = values[then]
+    return found, np.setdiff1d(np.arange(len(numbers)), now, assume_unique=True)
+
+
+@torch.inference_mode()
+def _usual(part: Index, regions: Sequence[Tensor], texts: Tensor) -> Tensor:
+    scores = torch.cat([exact_scores(part.model, some, texts) for some in regions], dim=1)
+    scaled = part.model.gamma_sq.item() * scores
+    return torch.logsumexp(scaled, dim=1) - math.log(scaled.shape[1])
+
+
+@torch.inference_mode()
+def image_scores(part: Index, snapshot: Snapshot, regions: Tensor) -> Pausing[Tensor]:
+    """Scores of every sentence of an index with an image of regions [N, D], [s]; with pauses."""
+    image = regions[None].float()
+    parts = []
+    for texts in snapshot.texts.split(SENTENCES_AT_ONCE):
+        parts.append(exact_scores(part.model, image, texts)[:, 0])
+        yield
+    return torch.cat(parts) if parts else torch.empty(0)
+
+
+def best_sentences(
+    part: Index,
+    snapshot: Snapshot,
+    scores: Tensor,
+    usual: Tensor | None,
+    k: int,
+    *,
+    where: str | None = None,
+    min_score: float = -math.inf,
+) -> Pausing[list[SentenceHit]]:
+    """The k best of the sentences of a snapshot, best first; work that pauses.
+
+    Args:
+        scores: Of each sentence, [s].
+        usual: As :class:`Usual` has it, [s], to rank by lift; None ranks by score.
+    """
+    said = None if where is None else (yield from sentences_of(part.catalogue, snapshot, where))
+    lifts = None if usual is None else part.model.gamma_sq.item() * scores - usual
+    order = np.argsort(-(scores if lifts is None else lifts).numpy(), kind="stable")
+    hits: list[SentenceHit] = []
+    for at in order[scores.numpy()[order] >= min_score]:
+        if len(hits) == k:
+            break
+        number = int(snapshot.sentence_numbers[at])
+        if said is None or number in said:
+            found = part.catalogue.sentence(number)
+            if found is not None:
+                lift = None if lifts is None else float(lifts[at])
+                hits.append(SentenceHit(found[0], float(scores[at]), found[1], lift))
+            yield
+    return hits
