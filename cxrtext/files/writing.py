@@ -113,16 +113,18 @@ def _prepare(folder: Path) -> None:
 def _temporary(path: Path, *, folder: bool = False) -> Iterator[Path]:
     """Make a temporary file or folder beside a path, and hold its lock; at the end it is removed.
 
-    The folder that it lies in is made when missing.
+    The folder that it lies in is made when missing.  In a folder that only its owner can look into,
+    files are for their owner alone.
     """
     _prepare(path.parent)
+    mode = 0o666 if path.parent.stat().st_mode & 0o077 else 0o600
     kind = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
     while True:
         temporary = _name_beside(path, "tmp")
         if folder:
             temporary.mkdir()
         try:
-            handle = os.open(temporary, kind | os.O_CLOEXEC, 0o666)
+            handle = os.open(temporary, kind | os.O_CLOEXEC, mode)
         except FileNotFoundError:
             continue  # a sweep was faster
         _lock(handle, fcntl.LOCK_EX)

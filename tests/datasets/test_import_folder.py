@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 from collections import Counter
 from pathlib import Path
 
@@ -40,17 +41,38 @@ def test_a_data_folder_comes_back(data_folder: Path, tmp_path: Path) -> None:
 def test_the_same_command_gives_the_same_bytes_and_moves_nothing(
     data_folder: Path, tmp_path: Path
 ) -> None:
-    for copy in (False, True):
-        out = tmp_path / f"out{copy}"
-        first = import_folder(data_folder, out, ImportOptions(copy=copy))
-        assert first.files == {"copied" if copy else "linked": 48}
+    originals = tmp_path / "set"
+    shutil.copytree(data_folder, originals)
+    for link in (False, True):
+        out = tmp_path / f"out{link}"
+        first = import_folder(originals, out, ImportOptions(link=link))
+        assert first.files == {"linked, read-only" if link else "copied": 48}
         image = out / "images/s00.png"
         kept, inode = contents(out), image.stat().st_ino
         (out / "images/s01.png").unlink()
-        assert import_folder(data_folder, out, ImportOptions(copy=copy)) == first
+        assert import_folder(originals, out, ImportOptions(link=link)) == first
         assert contents(out) == kept
         assert image.stat().st_ino == inode
-        assert image.samefile(data_folder / "images/s00.png") is not copy
+        assert image.samefile(originals / "images/s00.png") is link
+
+
+def test_editing_an_imported_file_leaves_the_original(data_folder: Path, tmp_path: Path) -> None:
+    originals = tmp_path / "set"
+    shutil.copytree(data_folder, originals)
+    before = contents(originals)
+    import_folder(originals, tmp_path / "out")
+    for path in (tmp_path / "out/images").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o400
+        path.chmod(0o600)
+        path.write_bytes(b"edited in place")
+    assert contents(originals) == before
+    # The next import brings back what the hospital has.
+    import_folder(originals, tmp_path / "out")
+    assert contents(tmp_path / "out/images") == contents(originals / "images")
+    # A link is asked for, and then nobody may write to the original either.
+    import_folder(originals, tmp_path / "linked", ImportOptions(link=True))
+    for path in (originals / "images").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) & 0o222 == 0
 
 
 def test_without_hard_links_images_are_copied(
@@ -60,8 +82,21 @@ def test_without_hard_links_images_are_copied(
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "link", refuse)
-    assert import_folder(data_folder, tmp_path / "out").files == {"copied": 48}
-    assert import_folder(data_folder, tmp_path / "out").files == {"copied": 48}
+    options = ImportOptions(link=True)
+    assert import_folder(data_folder, tmp_path / "out", options).files == {"copied": 48}
+    assert import_folder(data_folder, tmp_path / "out", options).files == {"copied": 48}
+
+
+def test_only_the_owner_can_read_what_an_import_writes(data_folder: Path, tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        import_folder(data_folder, tmp_path / "out", ImportOptions(pixels=True))
+    finally:
+        os.umask(before)
+    written = [tmp_path / "out", *(tmp_path / "out").rglob("*")]
+    assert len(written) > 50
+    for path in written:
+        assert path.stat().st_mode & 0o077 == 0, path
 
 
 def test_folders_of_others_are_left_alone(data_folder: Path, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """``cxrtext import``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -22,6 +22,15 @@ def _shares(text: str) -> tuple[int, int, int]:
     return train, val, test
 
 
+_VERSIONS = {
+    "addenda": "addenda appended",
+    "replaced": "versions replaced (reports.replaced.csv)",
+    "again": "the same report again",
+    "other_patient": "of another patient than their study",
+}
+"""What became of further versions of reports."""
+
+
 def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
     """What was done, a line a count."""
     rows = [("images kept", summary.images)]
@@ -33,6 +42,8 @@ def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
         rows.append(("images without a patient id", summary.without_patient))
     if summary.reports is not None:
         rows.append(("reports matched", summary.reports))
+        versions = summary.report_versions or {}
+        rows += [(f"  {label}", versions[n]) for n, label in _VERSIONS.items() if versions.get(n)]
         rows.append(("  reports without an image", summary.reports_without_study))
         rows.append(("  studies without a report", summary.studies_without_report))
     if summary.labelled is not None:
@@ -41,6 +52,9 @@ def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
     if summary.boxes is not None:
         rows.append(("boxes", summary.boxes))
         rows.append(("  boxes without an image", summary.boxes_without_image))
+    rows += [(f"same pixels {what}", count) for what, count in summary.same_images.items()]
+    if summary.merged:
+        rows.append(("images of merged patients", summary.merged))
     rows.append(("left out", sum(summary.set_aside.values())))
     return rows + [(f"  {kind}", count) for kind, count in summary.set_aside.items()]
 
@@ -54,6 +68,16 @@ def _tell(summary: "ImportSummary", out: Path) -> None:
         say("no report matched: their study_id must be the study's id or its accession number")
     if summary.left_out:
         say(f"metadata not read (name it with --keep): {', '.join(summary.left_out)}")
+    if any("two" in relation for relation in summary.same_images):
+        say(
+            f"equal pixels under two names: {out / 'import.same-images.csv'}; the same command and "
+            "--same-images one-split keeps them out of each other's splits, leave-out drops them"
+        )
+    if summary.mixed_issuers:
+        say(
+            f"{summary.mixed_issuers} patient numbers come with an issuer and without one, and "
+            "count as two patients each: name the issuer of the others with --issuer"
+        )
     if summary.rejected_path is not None:
         say(f"what was left out, and why: {summary.rejected_path}")
     if summary.hashed:
@@ -100,9 +124,31 @@ def import_data(
     require_view: Annotated[
         bool, typer.Option("--require-view", help="Leave out images that do not say their view.")
     ] = False,
-    copy: Annotated[
-        bool, typer.Option("--copy", help="Copy images. Default: hard links where possible.")
+    link: Annotated[
+        bool,
+        typer.Option("--link", help="Hard links instead of copies; originals become read-only."),
     ] = False,
+    issuer: Annotated[
+        str, typer.Option(help="Issuer of patient ids whose DICOM header names none.")
+    ] = "",
+    merged_patients: Annotated[
+        Path | None,
+        typer.Option(help="Table of merged patients: patient_id, merged_into."),
+        FILE,
+    ] = None,
+    same_images: Annotated[
+        str | None,
+        typer.Option(help="Equal pixels under two patients: keep (default), one-split, leave-out."),
+    ] = None,
+    pixels: Annotated[
+        bool | None,
+        typer.Option(
+            "--pixels/--no-pixels", help="Look at every image. Default: in trees of DICOM files."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that look; one a core by default.")
+    ] = None,
     max_rejected: MaxRejected = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -124,7 +170,12 @@ def import_data(
         split=_shares(split),
         seed=seed,
         require_view=require_view,
-        copy=copy,
+        link=link,
+        issuer=issuer,
+        merged_patients=merged_patients,
+        same_images=cast(Any, same_images),  # checked with the other options
+        pixels=pixels,
+        workers=workers,
         max_rejected=max_rejected,
     )
     with Stages() as stages:

@@ -71,6 +71,7 @@ class ObjectIds:
     instance: str
     study: str  # the study's UID, or where there is none its accession number
     patient: str  # with its issuer
+    issuer: str
     accession: str
     accession_issuer: str
 
@@ -87,6 +88,7 @@ def object_ids(said: Described, issuer: str = "") -> ObjectIds:
         said.first("SOPInstanceUID"),
         said.first("StudyInstanceUID") or accession,
         issued(said.first("PatientID"), named or issuer),
+        (named or issuer).replace(":", "%3A"),
         accession,
         said.first("IssuerOfAccessionNumberSequence"),
     )

@@ -235,6 +235,8 @@ def _facts_of(text: str, path: str, stamp: Stamp) -> ImageFacts | None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    with suppress(OSError):  # SQLite says what is wrong
+        path.touch(mode=0o600)
     database = sqlite3.connect(path, timeout=30)
     database.text_factory = strict_text
     try:

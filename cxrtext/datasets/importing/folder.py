@@ -1,24 +1,37 @@
 """The folder that an import writes: made by it, or nothing of it is touched; images in it."""
 
+import fcntl
 import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from cxrtext.datasets.admission.ids import Ids, digest
-from cxrtext.datasets.importing.reading import FoundImage, ImportOptions, NotKeptError, Skipped
+from cxrtext.datasets.importing.reading import (
+    SAME_IMAGES,
+    FoundImage,
+    ImportOptions,
+    NotKeptError,
+    SameImages,
+    Skipped,
+)
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.files import SUMS, read_sealed, replacing, write_sealed
+from cxrtext.files import SEAL, SUMS, read_sealed, replacing, write_sealed
 from cxrtext.records import Rejected, RowWriter
 from cxrtext.records.report_folder import walk
 
 NOTE = "import.json"  # the file by which an import knows a folder that it made
-WRITTEN = ("manifest.csv", "reports.csv", "labels.csv", "boxes.json", "import.rejected.csv")
+SAME = "import.same-images.csv"
+REPLACED = "reports.replaced.csv"
+WRITTEN = (
+    *("manifest.csv", "reports.csv", REPLACED, "labels.csv", "boxes.json"),
+    *(SAME, "import.rejected.csv"),
+)
 """What an import writes into its folder beside the images."""
 _OWN = {NOTE, "manifest.csv.lock", SUMS, *WRITTEN}
 PICTURES = (".png", ".jpg", ".jpeg")  # endings of image files that are not DICOM
@@ -72,25 +85,27 @@ def pictures_by_name(root: Path, out: Path) -> dict[str, str]:
 class Placer:
     """Gives every image its name in the manifest, and puts the file there.
 
-    Images that lie in the data folder stay where they are.  Others are hard links, which cost no
-    space and lie inside the folder, as a manifest demands; a symbolic link would lead out of it.
-    Where the file system makes no hard link, the file is copied.
+    Images that lie in the data folder stay where they are.  Others are copied, which takes no space
+    where the file system can share blocks (reflinks of Btrfs and XFS); a symbolic link would lead
+    out of the folder, and a hard link would let whoever edits it change the original.
 
     Args:
         ids: With hashed ids, files are named by hashes: their names may be patients'.
+        link: Makes hard links where possible, and takes the right to write from the file, which
+            is the original too.
     """
 
-    def __init__(self, root: Path, out: Path, ids: Ids, *, copy: bool) -> None:
+    def __init__(self, root: Path, out: Path, ids: Ids, *, link: bool) -> None:
         self.counts: Counter[str] = Counter()
-        self._root, self._out, self._ids, self._copy = root, out, ids, copy
+        self._root, self._out, self._ids, self._link = root, out, ids, link
         home = out.resolve()
-        self._in_place = root.is_relative_to(home)
-        self._prefix = f"{root.relative_to(home).as_posix()}/" if self._in_place else ""
+        self.in_place = root.is_relative_to(home)
+        self._prefix = f"{root.relative_to(home).as_posix()}/" if self.in_place else ""
         self._prefix = self._prefix.removeprefix("./")
         self._seen: set[int] = set()
 
-    def place(self, image: FoundImage) -> str | None:
-        """Put an image in place; give its ``image`` cell, None where that was given before."""
+    def name(self, image: FoundImage) -> str | None:
+        """Give an image its ``image`` cell, None where that was given before."""
         source = -digest(image.name) - 1  # apart from the digests of names that are given
         if source in self._seen:
             return None
@@ -99,12 +114,25 @@ class Placer:
         if digest(name) in self._seen:
             return None
         self._seen.add(digest(name))
-        way = "left in place" if self._in_place else self._bring(image.path, self._out / name)
-        self.counts[way] += 1
         return name
 
+    def place(self, image: FoundImage, name: str) -> None:
+        """Put an image in its place."""
+        way = "left in place" if self.in_place else self._bring(image.path, self._out / name)
+        self.counts[way] += 1
+
+    def remove(self, names: Iterable[str]) -> int:
+        """Remove images that an earlier run put there and this one does not keep; count them."""
+        gone = 0
+        for name in names if not self.in_place else ():
+            path = inside(self._out.resolve(), name)
+            if name.startswith("images/") and path is not None and path.is_file():
+                path.unlink()
+                gone += 1
+        return gone
+
     def _name(self, image: FoundImage) -> str:
-        if self._in_place:
+        if self.in_place:
             return self._prefix + image.name
         if self._ids.hashed:
             ending = Path(image.name).suffix.lower()
@@ -114,20 +142,22 @@ class Placer:
         return "images/" + image.name if digest(name) in self._seen else name
 
     def _bring(self, source: Path, target: Path) -> str:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if target.exists():
-            if not self._copy and target.samefile(source):
-                return "linked"
+            if self._link and target.samefile(source):
+                return "linked, read-only"
             if _same_times(source, target) and not target.samefile(source):
                 return "copied"
             target.unlink()
-        if not self._copy:
+        if self._link:
             with suppress(OSError):  # another file system, no hard links, or another's file
                 os.link(source, target)
-                return "linked"
+                target.chmod(target.stat().st_mode & ~0o222)
+                return "linked, read-only"
         try:
             with replacing(target) as temporary:
-                shutil.copyfile(source, temporary)
+                _copy(source, temporary)
+                temporary.chmod(0o400)
                 times = source.stat()
                 os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
         except OSError as error:
@@ -136,15 +166,33 @@ class Placer:
         return "copied"
 
 
+_CLONE = 0x40049409  # FICLONE of Linux
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file; by a reflink, which shares its blocks until one is written, where possible."""
+    with source.open("rb") as read, target.open("wb") as written, suppress(OSError):
+        fcntl.ioctl(written.fileno(), _CLONE, read.fileno())
+        return
+    shutil.copyfile(source, target)
+
+
 def _same_times(first: Path, second: Path) -> bool:
     one, other = first.stat(), second.stat()
     return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
 
 
+_NOT_NOTED = (
+    *("reports", "boxes", "hash_key", "max_rejected", "layout", "merged_patients", "workers"),
+    *("same_images", "link", "pixels"),
+)
+"""Options that may change from one run to the next."""
+
+
 def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]:
     """What decides the content of the folder; no paths, which may name people."""
     noted = asdict(options)
-    for name in ("reports", "boxes", "hash_key", "max_rejected", "layout"):
+    for name in _NOT_NOTED:
         noted.pop(name)
     noted["keep"], noted["split"] = list(options.keep), list(options.split)
     made = {"made_by": "cxrtext import", "version": 1, "layout": layout}
@@ -180,7 +228,27 @@ def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids
             raise DataError(
                 f"{out}: the folder is not empty and was not made by an import; name another"
             )
+    make_private(out)
     write_sealed(note, parameters)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that only its owner can look into, unless it has content already."""
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, parents=True)
+    elif not any(folder.iterdir()):
+        folder.chmod(0o700)
+
+
+def settle_same_images(out: Path, asked: SameImages | None) -> SameImages:
+    """What is done about equal pixels: what is asked for, else what the run before did."""
+    path = out / NOTE
+    noted = {k: v for k, v in _read_note(path).items() if k != SEAL}
+    before = noted.get("same_images")
+    found = asked or (before if before in SAME_IMAGES else "keep")
+    if found != before:
+        write_sealed(path, {**noted, "same_images": found})
+    return found
 
 
 def _read_note(note: Path) -> dict[str, Any]:
@@ -247,7 +315,8 @@ class LeftOut:
         item = self._shown(entry.item)
         if isinstance(entry, Skipped):
             self.counts[entry.kind] += 1
-            reason = f"{entry.kind}: {entry.because}" if entry.because else entry.kind
+            because = entry.because or (self._shown(entry.other) if entry.other else "")
+            reason = f"{entry.kind}: {because}" if because else entry.kind
             self._writer.write({"item": item, "kind": "left out", "reason": reason})
             return
         self.counts[DAMAGED] += 1

@@ -1,18 +1,30 @@
 """An import from beginning to end."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cxrtext.datasets.admission.ids import Ids, digest, read_key
-from cxrtext.datasets.importing.folder import DAMAGED, NOTE, WRITTEN, LeftOut, Placer, claim_folder
+from cxrtext.datasets.admission.ids import Ids, digest, issued, read_key
+from cxrtext.datasets.checking.facts import CACHE_NAME, open_cache
+from cxrtext.datasets.importing.folder import (
+    DAMAGED,
+    NOTE,
+    REPLACED,
+    SAME,
+    WRITTEN,
+    LeftOut,
+    Placer,
+    claim_folder,
+    settle_same_images,
+)
 from cxrtext.datasets.importing.formats import open_layout
 from cxrtext.datasets.importing.formats.generic import as_reports
 from cxrtext.datasets.importing.identity import Studies, draw_split
-from cxrtext.datasets.importing.joining import Boxes, LabelTable, Tell, write_reports
+from cxrtext.datasets.importing.joining import Boxes, LabelTable, Reports, Tell
+from cxrtext.datasets.importing.looking import look_at
 from cxrtext.datasets.importing.reading import (
     AGE_TOP,
     FoundImage,
@@ -21,10 +33,20 @@ from cxrtext.datasets.importing.reading import (
     Skipped,
     columns_kept,
 )
+from cxrtext.datasets.importing.resolving import (
+    Equal,
+    FoundImages,
+    Issuers,
+    Merged,
+    Seen,
+    Waiting,
+    find_equal,
+)
 from cxrtext.datasets.importing.values import NO_VIEW
+from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import DataError
 from cxrtext.files import SUMS, only_one, write_sums
-from cxrtext.records import Rejected, RowWriter, iter_boxes, write_boxes
+from cxrtext.records import Rejected, RowWriter, TableRows, iter_boxes, write_boxes
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.tables import Kind
 
@@ -46,9 +68,15 @@ class ImportSummary:
     # images by how they came into the folder: linked, copied, left in place.
     files: dict[str, int] = field(default_factory=dict)
     set_aside: dict[str, int] = field(default_factory=dict)  # files and rows left out, by reason
+    # images whose pixels another has, by what the two have in common.
+    same_images: dict[str, int] = field(default_factory=dict)
+    merged: int = 0  # images whose patient the table of merges renames
+    mixed_issuers: int = 0  # numbers of patients that come with an issuer and without one
     damaged: int = 0  # those of them that should have been read but could not be
     reports: int | None = None  # reports that belong to a kept study
     reports_without_study: int = 0  # reports that belong to none
+    # what became of all versions of reports, where there are some; see `ReportCounts`.
+    report_versions: dict[str, int] | None = None
     studies_without_report: int = 0  # studies that have none
     labelled: int | None = None
     findings: dict[str, int] = field(default_factory=dict)  # studies in which each is present
@@ -77,9 +105,13 @@ class Import:
         self.columns, others = columns_kept(options.keep, reading.offered, layout)
         self.summary = ImportSummary(layout, hashed=ids.hashed)
         self.summary.left_out = others if reading.lists_left_out else ()
-        self.placer = Placer(root, out, ids, copy=options.copy)
+        self.placer = Placer(root, out, ids, link=options.link)
+        self.merged = Merged(options.merged_patients)
+        self.issuers = Issuers()
+        self.together: dict[int, str] = {}
         self.studies = Studies()
         self.split_of: dict[int, str] = {}
+        self.reports = Reports()
         self.boxes: Boxes | None = None
         self.labels: LabelTable | None = None
         # Opened before anything is written.
@@ -98,18 +130,7 @@ class Import:
             self._write_images(left_out)
             if not done.images:
                 raise DataError(self._nothing_kept(left_out))
-        if self._texts is not None:
-            studies = None if reports_only else self.studies
-            path = self.out / "reports.csv"
-            done.reports, done.reports_without_study = write_reports(
-                path, self._texts, studies, self.ids, left_out, self.tell
-            )
-            done.studies_without_report = self.studies.without_report
-            if reports_only and not done.reports:
-                raise DataError(f"{self.out}: no report could be read; see {left_out.path}")
-            if not reports_only and options.reports is not None:
-                others = done.reports_without_study
-                self._require_some(options.reports, "reports", done.reports, others)
+        self._write_reports(left_out, reports_only)
         if self.boxes is not None:
             done.boxes = len(self.boxes.joined)
             done.boxes_without_image = self.boxes.count - done.boxes
@@ -120,7 +141,7 @@ class Import:
             done.labelled = self.labels.studies
             done.findings = dict(self.labels.findings.most_common())
         # What an earlier run wrote and this one has no content for.
-        written = {"reports.csv": done.reports, "labels.csv": done.labelled}
+        written = {"reports.csv": done.reports, REPLACED: done.reports, "labels.csv": done.labelled}
         for name, content in {**written, "boxes.json": done.boxes}.items():
             if content is None:
                 (self.out / name).unlink(missing_ok=True)
@@ -131,6 +152,25 @@ class Import:
         done.damaged = left_out.counts[DAMAGED]
         done.rejected_path = left_out.path if left_out.counts else None
         return done
+
+    def _write_reports(self, left_out: LeftOut, reports_only: bool) -> None:
+        done, options = self.summary, self.options
+        with closing(self.reports):
+            if self._texts is not None:
+                self.reports.take(self._texts, left_out)
+            counts = self.reports.counts
+            if self._texts is None and not counts.versions:
+                return
+            studies = None if reports_only else self.studies
+            self.reports.write(self.out, studies, self.merged, self.ids, left_out, self.tell)
+        done.reports, done.reports_without_study = counts.written, counts.without_study
+        done.report_versions = asdict(counts)
+        done.studies_without_report = self.studies.without_report
+        if reports_only and not done.reports:
+            raise DataError(f"{self.out}: no report could be read; see {left_out.path}")
+        if not reports_only and options.reports is not None:
+            others = done.reports_without_study
+            self._require_some(options.reports, "reports", done.reports, others)
 
     def _write_images(self, left_out: LeftOut) -> None:
         """Write the manifest, and the labels, which may come with the images."""
@@ -151,38 +191,130 @@ class Import:
                     self.labels.add(entry)
 
     def _rows(self, left_out: LeftOut) -> Iterator[dict[str, Any]]:
-        """The rows of the manifest."""
+        """The rows of the manifest, whose images are put in place on the way."""
+        with closing(FoundImages()) as found:
+            self._scan(found, left_out)
+            seen = self._look(found) if self._looks else {}
+            refused = found.refused(seen)
+            policy = settle_same_images(self.out, self.options.same_images)
+            equal = find_equal(found, seen, set(refused), policy)
+            self.together = equal.together
+            self._keep_names(found, {*refused, *equal.drop})
+            kept: dict[int, dict[str, Any]] = {}
+            for one in found:
+                self.tell("putting images in place", one.number + 1, len(found))
+                why = refused.get(one.number) or equal.drop.get(one.number)
+                row = why or self._keep(one)
+                if not isinstance(row, dict):
+                    left_out.add(row)
+                    continue
+                kept[one.number] = row
+                yield row
+            self._write_equal(found, equal, kept)
+        self.summary.merged, self.summary.mixed_issuers = self.merged.count, self.issuers.mixed
+
+    def _scan(self, found: FoundImages, left_out: LeftOut) -> None:
+        """Read what the set lists, before anything is put in place."""
         total, done = self.reading.count(), 0
         for entry in self.reading.images(self.columns):
             done += 1
-            self.tell("reading images", min(done, total), max(total, 1))
-            if not isinstance(entry, FoundImage):
-                left_out.add(entry)
-                continue
-            row = self._keep(entry)
-            if isinstance(row, dict):
-                yield row
+            self.tell("reading headers", min(done, total), max(total, 1))
+            if isinstance(entry, FoundImage):
+                self._take(self._issued(entry), found, left_out)
+            elif isinstance(entry, ReportVersion):
+                self.reports.add(entry)
             else:
-                left_out.add(row)
+                left_out.add(entry)
         if done < total:
-            self.tell("reading images", total, total)
+            self.tell("reading headers", total, total)
 
-    def _keep(self, image: FoundImage) -> dict[str, Any] | Skipped | Rejected:
-        """The row of an image; or why it is not kept."""
+    def _issued(self, image: FoundImage) -> FoundImage:
+        """The image under the patient of the hospital's own lists."""
+        issuer = self.options.issuer
+        if issuer and image.instance and image.patient_id and not image.issuer:
+            patient = issued(image.patient_id, issuer)
+            image = replace(image, patient_id=patient, issuer=issuer.replace(":", "%3A"))
+        if image.instance:
+            self.issuers.add(image)
+        return self.merged.apply(image)
+
+    def _take(self, image: FoundImage, found: FoundImages, left_out: LeftOut) -> None:
         if not image.view and self.options.require_view:
-            return Skipped(image.name, NO_VIEW)
+            left_out.add(Skipped(image.name, NO_VIEW))
+        elif image.name != image.name.strip() or not image.name.isprintable():
+            reason = "its name begins or ends with a space; rename the file"
+            left_out.add(Rejected(image.name, reason))
+        elif (name := self.placer.name(image)) is None:
+            left_out.add(Rejected(image.name, "the image was listed before; list it once"))
+        else:
+            found.add(image, name)
+
+    @property
+    def _looks(self) -> bool:
+        pixels = self.options.pixels
+        return self.summary.layout == "dicom" if pixels is None else pixels
+
+    def _look(self, found: FoundImages) -> dict[int, Seen]:
+        """Look at the pixels of all images; what was seen before a kill is not looked at again."""
+        self.tell("looking at images", 0, len(found))
+        with open_cache(self.out / CACHE_NAME) as cache:
+            return look_at(found, self.out, cache, self.options.workers, self.tell)
+
+    def _keep_names(self, found: FoundImages, dropped: set[int]) -> None:
+        """Remove what an earlier run kept and this one does not."""
+        before = self.out / "manifest.csv"
+        if self.placer.in_place or not before.is_file():
+            return
+        names = {digest(one.name) for one in found if one.number not in dropped}
+        rows = (row for row in TableRows(before) if not isinstance(row, Rejected))
+        listed = [row[1].get("image", "") for row in rows]
+        self.placer.remove(name for name in listed if digest(name) not in names)
+
+    def _write_equal(
+        self, found: FoundImages, equal: Equal, kept: Mapping[int, Mapping[str, Any]]
+    ) -> None:
+        """List the images of equal pixels, and count them."""
+        path = self.out / SAME
+        if not equal.groups:
+            path.unlink(missing_ok=True)
+            return
+        columns = ("group", "image", "study_id", "patient_id", "split", "relation", "done")
+        with RowWriter(path, dict.fromkeys(columns, "text")) as writer:
+            for number, (group, relation) in enumerate(
+                zip(equal.groups, equal.relations, strict=True), 1
+            ):
+                splits = {kept[one]["split"] for one in group if one in kept}
+                apart = f"{relation}, in two splits" if len(splits) > 1 else relation
+                done = self.summary.same_images
+                done[apart] = done.get(apart, 0) + len(group) - 1
+                for one in map(found.__getitem__, group):
+                    row = kept.get(one.number, {})
+                    image, own = one.image, self.ids.of("study", one.image.study_id)
+                    writer.write(
+                        {
+                            "group": str(number),
+                            "image": one.name,
+                            "study_id": own,
+                            "patient_id": self.ids.of("patient", image.patient_id) or own,
+                            "split": row.get("split", ""),
+                            "relation": apart,
+                            "done": "kept" if row else "left out",
+                        }
+                    )
+
+    def _keep(self, one: Waiting) -> dict[str, Any] | Skipped | Rejected:
+        """Put an image in place and give its row; or say why it is not kept."""
+        image, name = one.image, one.name
         patient = self.ids.of("patient", image.patient_id) or self.ids.of("study", image.study_id)
         known = self.split_of.get(digest(patient))
         split = image.split if image.split in SPLITS else known
         if split is None:
-            split = draw_split(patient, self.options.split, self.options.seed, image.split)
+            top = self.together.get(digest(image.patient_id or image.study_id), "")
+            drawn = self.ids.of("patient", top) or patient
+            split = draw_split(drawn, self.options.split, self.options.seed, image.split)
         if known not in (None, split):
             return Rejected(image.name, f"its patient is in the split {known} too; keep one")
-        if image.name != image.name.strip() or not image.name.isprintable():
-            return Rejected(image.name, "its name begins or ends with a space; rename the file")
-        name = self.placer.place(image)
-        if name is None:
-            return Rejected(image.name, "the image was listed before; list it once")
+        self.placer.place(image, name)
         self.split_of[digest(patient)] = split
         self.studies.add(image)
         done, view = self.summary, image.view or "not said"
@@ -243,7 +375,7 @@ def import_folder(
     """Turn the files of a hospital or of a public set into a data folder.
 
     Only frontal radiographs are kept.  The same command gives the same bytes again, and resumes
-    a killed run: images that are in place are not linked or copied again.
+    a killed run: images that are in place are not copied again.
 
     Args:
         folder: The set; or a table with a column ``image``.
@@ -266,5 +398,8 @@ def import_folder(
     with only_one(out / "manifest.csv"), LeftOut(out, ids, options.max_rejected) as left_out:
         (out / SUMS).unlink(missing_ok=True)  # until the tables are whole
         summary = current.run(left_out)
+    for name in WRITTEN:
+        if (out / name).is_file():
+            (out / name).chmod(0o600)
     write_sums(out, [name for name in (NOTE, *WRITTEN) if (out / name).is_file()])
     return summary

@@ -1,70 +1,181 @@
 """Reports, labels and boxes joined to the images that were kept."""
 
+import pickle
+import tempfile
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import cast
 
-from cxrtext.datasets.admission.ids import Ids
-from cxrtext.datasets.importing.folder import ENDINGS, LeftOut
+from cxrtext.datasets.admission.ids import Ids, digest
+from cxrtext.datasets.importing.folder import ENDINGS, REPLACED, LeftOut
 from cxrtext.datasets.importing.identity import Studies
-from cxrtext.datasets.importing.reading import FoundImage, LabelRow
+from cxrtext.datasets.importing.reading import FoundImage, LabelRow, Skipped
+from cxrtext.datasets.importing.resolving import Merged
+from cxrtext.datasets.importing.versions import (
+    UNDECIDED,
+    Chosen,
+    ReportVersion,
+    choose,
+    of_study,
+    whole_text,
+)
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import text_of
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.records import Box, Rejected, RowWriter, Study
+from cxrtext.records.tables import Kind
 
 Tell = Callable[[str, int, int], None]
 """Called with a stage of the work, how much of it is done, and how much there is."""
 
 
-def write_reports(
-    path: Path,
-    reports: Iterable[Study | Rejected],
-    studies: Studies | None,
-    ids: Ids,
-    left_out: LeftOut,
-    tell: Tell,
-) -> tuple[int, int]:
-    """Write the reports of the studies that were kept; without ``studies`` every report.
+OTHER_PATIENT = "names another patient than its study"
 
-    Returns:
-        Reports written, and reports that belong to no study.
-    """
-    found = _studies(reports, left_out)
-    first = next(found, None)
-    if first is None:
-        path.unlink(missing_ok=True)
-        return 0, 0
-    columns = ["study_id", *(("report",) if first.report or not first.sections else ())]
-    columns += list(first.sections)
-    kept = unknown = 0
-    with RowWriter(path, dict.fromkeys(columns, "text")) as writer:
-        for number, study in enumerate(chain([first], found), 1):
-            study_id = study.study_id if studies is None else studies.named(study.study_id)
-            if study_id is None:
-                unknown += 1
-            elif studies is not None and not studies.is_first("report", study_id):
-                reason = "a second report of one study; keep one"
-                left_out.add(Rejected(f"report {number}", reason))
+
+@dataclass(slots=True)
+class ReportCounts:
+    """What became of all versions of reports; the rest of the fields add up to ``versions``."""
+
+    versions: int = 0
+    written: int = 0
+    addenda: int = 0  # appended to one that was written
+    replaced: int = 0  # in the table beside, with the reason
+    again: int = 0  # said what another said
+    without_study: int = 0
+    other_patient: int = 0  # left out: their study is another patient's
+
+
+class Reports:
+    """Versions of reports, held on disk until all images have come."""
+
+    def __init__(self) -> None:
+        self.counts = ReportCounts()
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._places = array("q")
+        self._names: dict[int, str] = {}  # ids of studies by their digests
+
+    def close(self) -> None:
+        """Give the file up."""
+        self._file.close()
+
+    def add(self, version: ReportVersion) -> None:
+        """Take a version."""
+        self._places.append(self._file.seek(0, 2))
+        pickle.dump(version, self._file)
+        self.counts.versions += 1
+
+    def __getitem__(self, number: int) -> ReportVersion:
+        self._file.seek(self._places[number])
+        version: ReportVersion = pickle.load(self._file)  # noqa: S301 - written by this process
+        return version
+
+    def take(self, entries: Iterable[Study | ReportVersion | Rejected], left_out: LeftOut) -> None:
+        """Take what a source gives."""
+        for entry in entries:
+            if isinstance(entry, Rejected):
+                left_out.add(Rejected(f"reports {entry.item}", entry.reason))
             else:
-                texts = {**study.sections, "report": study.report}
-                row = {name: texts.get(name, "") for name in columns[1:]}
-                writer.write({"study_id": ids.of("study", study_id), **row})
-                kept += 1
-            if studies is not None and number % 100 == 0:
-                tell("joining reports", min(kept, len(studies) - 1), len(studies))
-    return kept, unknown
+                self.add(of_study(entry) if isinstance(entry, Study) else entry)
 
+    def write(
+        self, out: Path, studies: Studies | None, merged: Merged, ids: Ids, left_out: LeftOut,
+        tell: Tell,
+    ) -> None:  # fmt: skip
+        """Write the report of each study that was kept, and beside them what was replaced.
 
-def _studies(reports: Iterable[Study | Rejected], left_out: LeftOut) -> Iterator[Study]:
-    for entry in reports:
-        if isinstance(entry, Rejected):
-            left_out.add(Rejected(f"reports {entry.item}", entry.reason))
-        else:
-            yield entry
+        Args:
+            studies: Those that were kept; None writes every report.
+            merged: Gives the ids of patients as they are now.
+        """
+        of_study = self._joined(studies, merged, left_out)
+        columns, named = self._columns(of_study), self._names
+        rest = dict.fromkeys(("study_id", "status", "time", "why", "report"), "text")
+        paths = out / "reports.csv", out / REPLACED
+        with ExitStack() as stack:
+            writer = stack.enter_context(RowWriter(paths[0], dict.fromkeys(columns, "text")))
+            beside = stack.enter_context(RowWriter(paths[1], cast("dict[str, Kind]", rest)))
+            for done, (key, numbers) in enumerate(of_study.items(), 1):
+                chosen = choose([self[number] for number in numbers])
+                study_id = ids.of("study", named[key])
+                self._write_one(chosen, study_id, columns, writer, beside, left_out)
+                if studies is not None and chosen.report is not None:
+                    studies.is_first("report", named[key])
+                if done % 100 == 0:
+                    tell("joining reports", done, len(of_study))
+        if not self.counts.replaced:
+            paths[1].unlink()
+        if not self.counts.written:
+            paths[0].unlink()
+
+    def _write_one(
+        self, chosen: Chosen, study_id: str, columns: Sequence[str], writer: RowWriter,
+        beside: RowWriter, left_out: LeftOut,
+    ) -> None:  # fmt: skip
+        counts = self.counts
+        counts.again += chosen.again
+        if chosen.report is not None:
+            report, sections = whole_text(chosen)
+            texts = {**sections, "report": report}
+            writer.write(
+                {"study_id": study_id, **{name: texts.get(name, "") for name in columns[1:]}}
+            )
+            counts.written += 1
+            counts.addenda += len(chosen.addenda)
+        for version, why in chosen.replaced:
+            counts.replaced += 1
+            texts = filter(None, (version.report, *version.sections.values()))
+            beside.write(
+                {
+                    "study_id": study_id,
+                    "status": version.status.name.lower(),
+                    "time": version.time,
+                    "why": why,
+                    "report": "\n\n".join(
+                        filter(None, (version.report, *version.sections.values()))
+                    ),
+                }
+            )
+            if why == UNDECIDED:
+                left_out.add(Rejected(version.item, f"{why}; give a status or a time, or keep one"))
+
+    def _joined(
+        self, studies: Studies | None, merged: Merged, left_out: LeftOut
+    ) -> dict[int, list[int]]:
+        """The numbers of the versions of each study, by the digest of its id."""
+        found: dict[int, list[int]] = {}
+        for number in range(len(self._places)):
+            version = self[number]
+            study = version.study or version.accession
+            if studies is not None:
+                named = (
+                    studies.named(version.accession, version.issuer) if version.accession else None
+                )
+                named = named or (studies.named(version.study) if version.study else None)
+                if named is None:
+                    self.counts.without_study += 1
+                    continue
+                if not studies.is_of(named, merged.of(version.patient)):
+                    self.counts.other_patient += 1
+                    left_out.add(Skipped(version.item, OTHER_PATIENT))
+                    continue
+                study = named
+            found.setdefault(digest(study), []).append(number)
+            self._names[digest(study)] = study
+        return found
+
+    def _columns(self, of_study: Mapping[int, Sequence[int]]) -> list[str]:
+        sections: dict[str, None] = {}
+        has_report = False
+        for numbers in of_study.values():
+            for number in numbers:
+                version = self[number]
+                sections.update(dict.fromkeys(version.sections))
+                has_report = has_report or bool(version.report) or not version.sections
+        return ["study_id", *(("report",) if has_report else ()), *sections]
 
 
 class LabelTable:

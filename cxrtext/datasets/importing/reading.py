@@ -5,11 +5,16 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
+from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import Box, Rejected, Study, TableRows
 from cxrtext.records.parquet_tables import ParquetTable
+
+SameImages = Literal["keep", "one-split", "leave-out"]
+SAME_IMAGES: tuple[SameImages, ...] = ("keep", "one-split", "leave-out")
+"""What is done about equal pixels under two patients; see the guide."""
 
 # The split of an image that its set leaves to be divided into these two.
 TRAIN_OR_VAL = "train or val"
@@ -31,7 +36,14 @@ class ImportOptions:
     split: tuple[int, int, int] = (80, 10, 10)
     seed: int = 0  # another seed draws another split
     require_view: bool = False  # whether images that do not say their view are left out
-    copy: bool = False  # whether images are copied where a hard link would do
+    link: bool = False  # whether images are hard links, made read-only, instead of copies
+    # whether pixels are looked at; None looks at those of DICOM trees.
+    pixels: bool | None = None
+    # what is done about equal pixels under two patients; None as before, else "keep".
+    same_images: SameImages | None = None
+    merged_patients: Path | None = None  # a table of patients that were merged
+    issuer: str = ""  # of patient ids whose header names none
+    workers: int | None = None  # processes that look at pixels; by default one a core
     max_rejected: int = 100  # how many rows and files may be damaged
 
     def check(self) -> None:
@@ -39,6 +51,8 @@ class ImportOptions:
         if len(self.split) != 3 or min(self.split) < 0 or not sum(self.split):
             shares = ",".join(map(str, self.split))
             raise ConfigError(f"--split is {shares}; give three shares such as 80,10,10")
+        if self.same_images not in (None, *SAME_IMAGES):
+            raise ConfigError(f"--same-images is one of {', '.join(SAME_IMAGES)}")
         if self.hash_key is not None and "date" in self.keep:
             raise ConfigError("--keep date: dates are dropped with --hash-ids; leave date out")
 
@@ -54,6 +68,11 @@ class FoundImage:
     split: str = ""  # "train", "val", "test", ``TRAIN_OR_VAL``, or "" where it is to be drawn
     view: str = ""  # "AP", "PA", "frontal" (either), or "" where nothing says
     accession: str = ""  # another number by which a report may name the study
+    accession_issuer: str = ""
+    issuer: str = ""  # of the patient's id, which begins with it; "" where nothing names one
+    instance: str = ""  # its SOPInstanceUID, or "" where it has none
+    changed: str = ""  # when its header was last changed, as the header says
+    modified_ns: int = 0  # when its file was
     box_key: str = ""  # what box files call the image; "" for the name
     # the columns that the user asked for.
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -68,6 +87,7 @@ class Skipped:
     item: str  # where it stands: "row 17", or the relative path of a file
     kind: str  # why, in the words that files are counted under
     because: str = ""  # what says so, such as "by PatientOrientation"
+    other: str = ""  # the file that says so
 
 
 class NotKeptError(Exception):
@@ -78,7 +98,7 @@ class NotKeptError(Exception):
         self.entry = entry
 
 
-Entry = FoundImage | Skipped | Rejected
+Entry = FoundImage | ReportVersion | Skipped | Rejected
 Columns = tuple[str, ...]
 LabelRow = tuple[str, Mapping[str, str]]  # a study and its labels by finding
 
@@ -95,7 +115,7 @@ class Reading:
     # labels that do not come with the images.
     label_rows: Iterable[LabelRow | Rejected] | None = None
     # open the reports and boxes of the set, where it has some.
-    reports: Callable[[], Iterable[Study | Rejected]] | None = None
+    reports: Callable[[], Iterable[Study | ReportVersion | Rejected]] | None = None
     boxes: Callable[[], Iterable[Box | Rejected]] | None = None
 
 

@@ -146,11 +146,14 @@ class Header:
     pixels: bool  # whether pixels follow
 
 
-def read_wanted(path: Path, keywords: Iterable[str]) -> Header:
+def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYTES) -> Header:
     """Read some elements of a DICOM file, with its 128-byte preamble or without, and no others.
 
     Memory is bounded whatever the file claims: no more than ``MAX_BYTES`` are read and no more
     inflated, and nothing is made of elements that are not wanted.
+
+    Args:
+        longest: Most bytes of a sequence that is wanted.
 
     Raises:
         NotDicomError: It is something else.
@@ -166,10 +169,10 @@ def read_wanted(path: Path, keywords: Iterable[str]) -> Header:
             if looks_headless(data):
                 raise ImageError("DICOM data without its file header; export the file again")
             raise NotDicomError("is no DICOM file; leave it out")
-        found = _header(data, FIRST_BYTES, wanted)
+        found = _header(data, FIRST_BYTES, wanted, longest)
         if found is None:
             data += handle.read(MAX_BYTES - len(data))
-            found = _header(data, MAX_BYTES, wanted)
+            found = _header(data, MAX_BYTES, wanted, longest)
     if found is None:
         raise header_too_long()
     return found
@@ -184,7 +187,9 @@ def wanted_of(data: bytes, keywords: Iterable[str]) -> Header:
     raise header_too_long()
 
 
-def _header(data: bytes, max_bytes: int, keywords: list[str]) -> Header | None:
+def _header(
+    data: bytes, max_bytes: int, keywords: list[str], longest: int = FIRST_BYTES
+) -> Header | None:
     """Read a header within the first bytes of a file; None where it goes on after them.
 
     ``max_bytes`` bounds both ``data``, which has fewer where the file is shorter, and what is
@@ -204,7 +209,7 @@ def _header(data: bytes, max_bytes: int, keywords: list[str]) -> Header | None:
             keywords,
             implicit=syntax == IMPLICIT,
             little=syntax != BIG_ENDIAN,
-            longest=FIRST_BYTES,
+            longest=longest,
         )
     if not (found.reached or whole):
         return None

@@ -5,7 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from cxrtext.datasets.admission import NEEDED, decide
-from cxrtext.datasets.admission.ids import IDS, digest, object_ids
+from cxrtext.datasets.admission.decide import NO_IMAGE
+from cxrtext.datasets.admission.ids import IDS, object_ids
 from cxrtext.datasets.importing.folder import inside, walk_set
 from cxrtext.datasets.importing.reading import (
     Columns,
@@ -15,6 +16,7 @@ from cxrtext.datasets.importing.reading import (
     Reading,
     Skipped,
 )
+from cxrtext.datasets.importing.reports.sources import file_versions
 from cxrtext.datasets.importing.values import check_ids, sex, years
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import Described, described
@@ -38,8 +40,8 @@ KEEP = {
 }
 """What may be read into the manifest, and the element that each comes from."""
 
+_MORE = ("PixelSpacing", "OriginalAttributesSequence")
 NOT_DICOM = "no DICOM file"
-AGAIN = "the same SOPInstanceUID as a file before"
 
 
 def _metadata(said: Described, columns: Columns) -> dict[str, str]:
@@ -58,24 +60,23 @@ def _metadata(said: Described, columns: Columns) -> dict[str, str]:
     return values
 
 
-def _image(root: Path, name: str, columns: Columns, seen: set[int]) -> Entry:
+def _image(root: Path, name: str, columns: Columns) -> Entry:
     item, path = printable(name), inside(root, name)
     if path is None or not path.is_file():
         return Rejected(item, "a link that leads nowhere or out of the folder; put the file there")
     if item != name:
         return Rejected(item, "its name holds control characters or is not UTF-8; rename the file")
-    wanted = [*NEEDED, *IDS, *(KEEP[column] for column in columns), "PixelSpacing"]
+    wanted = [*NEEDED, *IDS, *(KEEP[column] for column in columns), *_MORE]
     said = described(read_wanted(path, wanted), wanted)
     found = decide(said)
+    if found.refused == NO_IMAGE:
+        raise NotKeptError(Skipped(item, found.refused))
     if found.refused:
         return Skipped(item, found.refused, found.because)
     if found.fault:
         return Rejected(item, found.fault)
     ids = object_ids(said)
     check_ids(item, ids.study, ids.patient)
-    if ids.instance and digest(ids.instance) in seen:
-        return Skipped(item, AGAIN)
-    seen.add(digest(ids.instance))
     return FoundImage(
         path=path,
         name=name,
@@ -83,13 +84,29 @@ def _image(root: Path, name: str, columns: Columns, seen: set[int]) -> Entry:
         patient_id=ids.patient,
         view=found.view,
         accession=ids.accession,
+        accession_issuer=ids.accession_issuer,
+        issuer=ids.issuer,
+        instance=ids.instance,
+        changed=max(said.all("OriginalAttributesSequence"), default=""),
+        modified_ns=path.stat().st_mtime_ns,
         box_key=ids.instance,
         metadata=_metadata(said, columns),
     )
 
 
+def _reports(root: Path, name: str, item: str, else_: Skipped | Rejected) -> Iterator[Entry]:
+    """The reports in a file that is no image, or why it is left out."""
+    path = inside(root, name)
+    found = False
+    if path is not None and path.is_file() and not name.lower().endswith(".txt"):
+        for entry in file_versions(path, item):
+            found = True
+            yield entry
+    if not found:
+        yield else_
+
+
 def _images(root: Path, out: Path, columns: Columns) -> Iterator[Entry]:
-    seen: set[int] = set()
     for name in walk_set(root, out):
         if isinstance(name, Rejected):
             yield name
@@ -99,11 +116,11 @@ def _images(root: Path, out: Path, columns: Columns) -> Iterator[Entry]:
             yield Skipped(item, "DICOMDIR")
             continue
         try:
-            yield _image(root, name, columns, seen)
+            yield _image(root, name, columns)
         except NotKeptError as error:
-            yield error.entry
+            yield from _reports(root, name, item, error.entry)
         except NotDicomError:
-            yield Skipped(item, NOT_DICOM)
+            yield from _reports(root, name, item, Skipped(item, NOT_DICOM))
         except ImageError as error:
             yield Rejected(item, str(error))
         except OSError as error:

@@ -19,6 +19,7 @@ from cxrtext.datasets.importing.reading import (
     map_rows,
     read_rows,
 )
+from cxrtext.datasets.importing.reports.sources import has_versions, open_versions
 from cxrtext.datasets.importing.values import (
     check_ids,
     findings_of,
@@ -26,6 +27,7 @@ from cxrtext.datasets.importing.values import (
     label_values,
     reject,
 )
+from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.records import Rejected, Study, iter_boxes, open_reports
 from cxrtext.records.text_source import SECTION_COLUMNS
 
@@ -91,11 +93,11 @@ def _has_images(root: Path, table: Path) -> bool:
     return any((path := inside(root, name)) and path.is_file() for name in islice(names, 100))
 
 
-def as_reports(path: Path) -> Iterable[Study | Rejected]:
-    """Open a table or a folder as reports."""
+def as_reports(path: Path) -> Iterable[Study | ReportVersion | Rejected]:
+    """Open a table, a file of messages or a folder as reports."""
     if path.is_file() and {"uid"} <= set(columns_of(path)) - {"study_id"}:
         return read_indiana_reports(path)
-    return open_reports(path)
+    return open_versions(path) if has_versions(path) else open_reports(path)
 
 
 def open_generic(root: Path, _: Path, table: Path | None = None) -> Reading | None:

@@ -1,0 +1,233 @@
+"""HL7 v2 result messages (ORU, and MDM as far as it has OBX segments), read strictly.
+
+Source: HL7 version 2.5.1, chapters 2 (encoding, escapes, MSH-18) and 7 (OBR-25, OBX-11).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cxrtext.datasets.admission.ids import issued
+from cxrtext.datasets.importing.versions import (
+    ReportVersion,
+    Status,
+    read_status,
+    read_time,
+)
+
+START, FRAME_END = b"\x0b", b"\x1c"
+MAX_BYTES = 64 * 2**20
+_CHARACTER_SETS = {
+    "": "utf-8",
+    "ASCII": "ascii",
+    "UNICODE": "utf-8",
+    "UNICODE UTF-8": "utf-8",
+    "UTF-8": "utf-8",
+    "UNICODE UTF-16": "utf-16",
+    "8859/1": "latin-1",
+    "8859/15": "iso8859-15",
+    **{f"8859/{n}": f"iso8859-{n}" for n in (2, 3, 4, 5, 6, 7, 8, 9)},
+    "ISO IR6": "ascii",
+    "ISO IR14": "iso2022_jp",
+    "ISO IR87": "iso2022_jp",
+    "ISO IR159": "iso2022_jp_1",
+    "GB 18030-2000": "gb18030",
+    "KS X 1001": "euc_kr",
+    "CNS 11643-1992": "euc_tw",
+    "BIG-5": "big5",
+}
+"""Codecs by the first repetition of MSH-18 (table 0211)."""
+
+_HEADER = re.compile(rb"MSH(.)")
+_TEXT_KINDS = {"TX", "FT", "ST", ""}
+_STUDY_UID = {"113014", "STUDY INSTANCE UID", "STUDYINSTANCEUID"}
+_SECTIONS = {
+    **dict.fromkeys(("GDT", "59776-5", "FINDINGS"), "FINDINGS"),
+    **dict.fromkeys(("IMP", "19005-8", "IMPRESSION"), "IMPRESSION"),
+    **dict.fromkeys(("ADT", "55107-7", "ADDENDUM"), "ADDENDUM"),
+}
+
+
+class MessageError(Exception):
+    """Says in one line what is wrong with a message, without quoting it."""
+
+
+def looks_like_hl7(start: bytes) -> bool:
+    """Whether a file begins as a message, or a batch of them, framed or not."""
+    return start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\x0b\r\n ")[:3] in (b"MSH", b"FHS", b"BHS")
+
+
+def messages(data: bytes) -> Iterator[bytes]:
+    """Divide a file into its messages, each from its MSH segment on."""
+    lines = re.split(rb"[\r\n]+", data.replace(START, b"\r").replace(FRAME_END, b"\r"))
+    message: list[bytes] = []
+    for line in lines:
+        line = line.removeprefix(b"\xef\xbb\xbf").lstrip(b" ")
+        if line[:3] in (b"MSH", b"FHS", b"BHS", b"FTS", b"BTS"):
+            if message:
+                yield b"\r".join(message)
+            message = []
+        if line[:3] == b"MSH" or (message and line):
+            message.append(line)
+    if message:
+        yield b"\r".join(message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """The characters that divide a message."""
+
+    field: str
+    component: str
+    repetition: str
+    escape: str
+    part: str
+
+
+def _decoded(message: bytes) -> tuple[list[str], _Marks]:
+    head = _HEADER.match(message)
+    if head is None or len(message) < 8:
+        raise MessageError("begins with no MSH segment")
+    marks = message[3:8].decode("latin-1")
+    fields = message.split(b"\r", 1)[0].split(marks[0].encode("latin-1"))
+    named = fields[17].decode("latin-1") if len(fields) > 17 else ""
+    charset = named.split(marks[2])[0].strip().upper()
+    codec = _CHARACTER_SETS.get(charset)
+    if codec is None:
+        raise MessageError("names a character set that is not known (MSH-18)")
+    try:
+        text = message.decode(codec)
+    except UnicodeDecodeError:
+        told = "is in another character set than MSH-18 says" if charset else (
+            "names no character set (MSH-18) and is not UTF-8"
+        )  # fmt: skip
+        raise MessageError(told) from None
+    part = marks[4] if marks[4] != marks[0] else "&"
+    return text.split("\r"), _Marks(marks[0], marks[1], marks[2], marks[3], part)
+
+
+def _unescaped(text: str, marks: _Marks) -> str:
+    """A text with its escapes resolved; formatting becomes line ends, highlighting nothing."""
+    known = {
+        "F": marks.field, "S": marks.component, "R": marks.repetition, "E": marks.escape,
+        "T": marks.part, "H": "", "N": "",
+    }  # fmt: skip
+    mark = re.escape(marks.escape)
+
+    def resolve(match: re.Match[str]) -> str:
+        word = match[1]
+        if word in known:
+            return known[word]
+        if word.lower() in (".br", ".sp", ".ce") or re.fullmatch(r"\.(sp|sk)\s*\+?\d*", word):
+            return " " if word.startswith(".sk") else "\n"
+        if re.fullmatch(r"X([0-9A-Fa-f]{2})+", word):
+            raw = bytes.fromhex(word[1:])
+            return raw.decode("latin-1").replace("\r\n", "\n").replace("\r", "\n")
+        return ""
+
+    return re.sub(f"{mark}([^{mark}]{{1,40}}?){mark}", resolve, text)
+
+
+class _Segment:
+    """The fields of a segment, from 1 as the standard counts them."""
+
+    def __init__(self, line: str, marks: _Marks) -> None:
+        self._fields, self._marks = line.split(marks.field), marks
+        self.name = self._fields[0]
+
+    def raw(self, number: int) -> str:
+        """A field as it stands."""
+        place = number - 1 if self.name == "MSH" else number
+        return self._fields[place] if place < len(self._fields) else ""
+
+    def get(self, number: int, component: int = 1) -> str:
+        """A component of the first repetition."""
+        parts = self.raw(number).split(self._marks.repetition)[0].split(self._marks.component)
+        text = parts[component - 1] if component <= len(parts) else ""
+        return _unescaped(text, self._marks).strip()
+
+    def lines(self, number: int) -> str:
+        """A field of text, whose repetitions are lines."""
+        parts = self.raw(number).split(self._marks.repetition)
+        return "\n".join(_unescaped(part, self._marks) for part in parts)
+
+    def assigner(self, number: int, component: int) -> str:
+        """The namespace of an assigning authority."""
+        return self.get(number, component).split(self._marks.part)[0].strip()
+
+
+def read_message(message: bytes, item: str) -> ReportVersion | None:
+    """Read one message as one version of a report.
+
+    Returns:
+        The version; None of a message of another kind.
+
+    Raises:
+        MessageError: It cannot be read.
+    """
+    lines, marks = _decoded(message)
+    segments = [_Segment(line, marks) for line in lines if line]
+    head = segments[0]
+    if head.get(9) not in ("ORU", "MDM"):
+        return None
+    patient = next((s for s in segments if s.name == "PID"), None)
+    orders = [s for s in segments if s.name == "OBR"]
+    if not orders:
+        raise MessageError("holds no OBR segment")
+    if len(orders) > 1 and len({_accession(one)[0] for one in orders}) > 1:
+        raise MessageError("reports on several orders; send one message for each")
+    order, common = orders[0], next((s for s in segments if s.name == "ORC"), None)
+    accession, issuer = _accession(order)
+    if not accession and common is not None:
+        accession, issuer = common.get(3), common.assigner(3, 2)
+    status, addendum = read_status(order.get(25))
+    study, report, only_addenda = _text(segments)
+    if not accession and not study:
+        raise MessageError("names neither an accession number nor a study UID")
+    if not report.strip() and status != Status.WITHDRAWN:
+        raise MessageError("holds no text in its OBX segments")
+    return ReportVersion(
+        item=item,
+        study=study,
+        accession=accession,
+        issuer=issuer,
+        patient=issued(patient.get(3), patient.assigner(3, 4)) if patient else "",
+        status=status,
+        time=read_time(order.get(22) or head.get(7)),
+        addendum=addendum or only_addenda,
+        report=report,
+    )
+
+
+def _accession(order: _Segment) -> tuple[str, str]:
+    """The accession number and its issuer: IHE's OBR-18, else the filler's order number."""
+    if order.get(18):
+        return order.get(18), order.assigner(18, 2)
+    return order.get(3), order.assigner(3, 2)
+
+
+def _text(segments: list[_Segment]) -> tuple[str, str, bool]:
+    """The study's UID, the text under headings, and whether all of it is an addendum."""
+    study, parts, last = "", list[str](), ""
+    headings: set[str] = set()
+    for segment in segments:
+        if segment.name == "ZDS":
+            study = study or segment.get(1)
+        if segment.name != "OBX":
+            continue
+        words = {segment.get(3).upper(), segment.get(3, 2).upper()}
+        words |= {piece for word in words for piece in word.split("&")}
+        if words & _STUDY_UID:
+            study = segment.get(5)
+        elif segment.get(2).upper() in _TEXT_KINDS and read_status(segment.get(11))[0] != (
+            Status.WITHDRAWN
+        ):
+            heading = next((_SECTIONS[word] for word in sorted(words) if word in _SECTIONS), "")
+            headings.add(heading)
+            if heading and heading != last:
+                parts.append(f"\n{heading}:" if parts else f"{heading}:")
+            last = heading
+            parts.append(segment.lines(5).rstrip())
+    only = headings == {"ADDENDUM"}
+    body = parts[1:] if only else parts
+    return study, "\n".join(body).strip(), only

@@ -1,0 +1,147 @@
+"""Where versions of reports come from: tables, text, HL7 messages, structured reports, folders."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cxrtext.datasets.importing.reading import columns_of, read_rows
+from cxrtext.datasets.importing.reports.hl7 import (
+    MAX_BYTES,
+    MessageError,
+    looks_like_hl7,
+    messages,
+    read_message,
+)
+from cxrtext.datasets.importing.reports.sr import read_sr
+from cxrtext.datasets.importing.versions import (
+    ReportVersion,
+    of_study,
+    read_status,
+    read_time,
+)
+from cxrtext.errors import DataError, ImageError
+from cxrtext.images.dicom.file import is_dicom
+from cxrtext.records import Rejected
+from cxrtext.records.report_folder import printable, read_report_file, walk
+from cxrtext.records.text_source import REPORT_COLUMNS, SECTION_COLUMNS, choose_columns
+
+_VERSION_COLUMNS = ("status", "time", "date", "accession", "issuer", "patient_id")
+_HEAD = 256
+
+Versions = Iterator[ReportVersion | Rejected]
+
+
+def has_versions(path: Path) -> bool:
+    """Whether a source may say more of its reports than one text a study."""
+    if path.is_dir():
+        return True
+    if path.suffix.lower() in (".csv", ".parquet"):
+        return bool({"status", "time", "date", "accession"} & set(columns_of(path)))
+    return _kind(path) == "hl7"
+
+
+def open_versions(path: Path) -> Versions:
+    """Open a source of which `has_versions` says so."""
+    if path.is_dir():
+        return _folder(path)
+    if path.suffix.lower() in (".csv", ".parquet"):
+        return _table(path)
+    return hl7_file(path, path.name)
+
+
+def _table(path: Path) -> Versions:
+    columns = columns_of(path)
+    choose_columns(str(path), [name for name in columns if name in REPORT_COLUMNS])
+    for entry in read_rows(path):
+        if isinstance(entry, Rejected):
+            yield entry
+            continue
+        item, row = entry
+        status, addendum = read_status(row.get("status", ""))
+        if row.get("status") and not (status or addendum):
+            reason = "status is none of preliminary, final, corrected, addendum; fix the cell"
+            yield Rejected(item, reason)
+        elif not (row["study_id"] or row.get("accession")):
+            yield Rejected(item, "empty study_id; give every report one")
+        else:
+            yield ReportVersion(
+                item=item,
+                study=row["study_id"],
+                accession=row.get("accession", ""),
+                issuer=row.get("issuer", ""),
+                patient=row.get("patient_id", ""),
+                status=status,
+                time=read_time(row.get("time", "") or row.get("date", "")),
+                addendum=addendum,
+                report=row.get("report", ""),
+                sections={name: row[name] for name in SECTION_COLUMNS if name in columns},
+            )
+
+
+def _folder(root: Path) -> Versions:
+    found = False
+    root = root.resolve()
+    for name in walk(root, lambda _: True):
+        if isinstance(name, Rejected):
+            yield name
+            continue
+        item, path = printable(name), (root / name)
+        if not path.resolve().is_relative_to(root) or not path.is_file():
+            yield Rejected(item, "a link that leads out of the folder; put the file itself there")
+            continue
+        for version in file_versions(path, item):
+            found = True
+            yield version
+    if not found:
+        raise DataError(
+            f"{root}: no report in this folder or below; give text files (.txt), HL7 messages or "
+            "structured reports, or a table of reports (.csv, .parquet, .jsonl)"
+        )
+
+
+def file_versions(path: Path, item: str) -> Versions:
+    """The versions in one file; none where it holds no report."""
+    kind = _kind(path)
+    if kind == "hl7":
+        yield from hl7_file(path, item)
+    elif kind == "dicom":
+        try:
+            version = read_sr(path, item)
+        except ImageError as error:
+            yield Rejected(item, str(error))
+        else:
+            if version is not None:
+                yield version
+    elif path.suffix.lower() == ".txt":
+        read = read_report_file(path, item, 1)
+        yield read if isinstance(read, Rejected) else of_study(read[1])
+
+
+def _kind(path: Path) -> str:
+    """What a file holds by its content: "hl7", "dicom" or ""."""
+    try:
+        with path.open("rb") as handle:
+            start = handle.read(_HEAD)
+    except OSError:
+        return ""
+    return "hl7" if looks_like_hl7(start) else "dicom" if is_dicom(start) else ""
+
+
+def hl7_file(path: Path, item: str) -> Versions:
+    """The reports of a file of HL7 messages; messages of other kinds are passed over."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            yield Rejected(item, f"larger than {MAX_BYTES >> 20} MiB; divide it")
+            return
+        data = path.read_bytes()
+    except OSError as error:
+        yield Rejected(item, f"cannot be read ({error.strerror}); see its permissions")
+        return
+    for number, message in enumerate(messages(data), 1):
+        where = item if number == 1 else f"{item} message {number}"
+        try:
+            version = read_message(message, where)
+        except MessageError as error:
+            yield Rejected(where, str(error))
+        else:
+            if version is not None:
+                yield version

@@ -1,0 +1,250 @@
+"""The images that a scan found, before any is kept: corrected versions, merges, equal pixels.
+
+They wait in a nameless file that only this process can read: which of several files of one object
+counts, and whose a picture is, can be said only when all headers have been read.
+"""
+
+import pickle
+import tempfile
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cxrtext.datasets.admission.ids import digest
+from cxrtext.datasets.importing.reading import FoundImage, SameImages, Skipped, map_rows
+from cxrtext.errors import DataError
+from cxrtext.records import Rejected
+
+AGAIN = "the same SOPInstanceUID as another file"
+CORRECTED = "an earlier version: its header was corrected in another file"
+OTHER_PIXELS = "the same SOPInstanceUID as another file, which has other pixels"
+TWO_PATIENTS = "its study is under two patients"
+EQUAL = "the same pixels as another image"
+WHOSE = "the same pixels under two patients: nobody knows whose they are"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of an image's pixels."""
+
+    pixels: int = 0  # a digest; 0 where they are of one gray level or were not looked at
+    fault: str = ""  # why it cannot be read
+    frontal: str = ""  # why it looks like no frontal chest; "" where it does
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    order: tuple[str, int]  # when the header was changed, and the file
+    number: int
+    name: str
+    said: int  # a digest of what its header says
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An image that waits, with its number and the name that it will have."""
+
+    number: int
+    image: FoundImage
+    name: str
+
+
+class FoundImages:
+    """Images in the order in which they were found; each takes some hundred bytes of memory."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._places = array("q")
+        self._versions: dict[int, list[_Version]] = {}  # of each SOP instance
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def close(self) -> None:
+        """Give the file up."""
+        self._file.close()
+
+    def add(self, image: FoundImage, name: str) -> None:
+        """Take an image, and the name that it will have."""
+        number = len(self._places)
+        self._places.append(self._file.seek(0, 2))
+        pickle.dump((image, name), self._file)
+        if image.instance:
+            order = image.changed, image.modified_ns
+            version = _Version(order, number, image.name, digest(repr(_said(image))))
+            self._versions.setdefault(digest(image.instance), []).append(version)
+
+    def __getitem__(self, number: int) -> Waiting:
+        self._file.seek(self._places[number])
+        # Written by this process alone.
+        image, name = pickle.load(self._file)  # noqa: S301
+        return Waiting(number, image, name)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return map(self.__getitem__, range(len(self)))
+
+    def refused(self, seen: Mapping[int, Seen]) -> dict[int, Skipped | Rejected]:
+        """Why images are not to be kept, by number: what the others of the set say."""
+        found: dict[int, Skipped | Rejected] = {}
+        patients: dict[int, int] = {}
+        mixed: set[int] = set()
+        for one in self:
+            image, fault = one.image, seen.get(one.number, Seen()).fault
+            if fault:
+                found[one.number] = Rejected(image.name, fault)
+            elif (why := self._superseded(one, seen)) is not None:
+                found[one.number] = why
+            elif image.patient_id:
+                study, patient = digest(image.study_id), digest(image.patient_id)
+                if patients.setdefault(study, patient) != patient:
+                    mixed.add(study)
+        for one in self if mixed else ():
+            if digest(one.image.study_id) in mixed and one.number not in found:
+                advice = "correct a header, or use --merged-patients"
+                found[one.number] = Skipped(one.image.name, TWO_PATIENTS, advice)
+        return found
+
+    def _superseded(self, one: Waiting, seen: Mapping[int, Seen]) -> Skipped | None:
+        """Why another file of the same object is used; None where this one is."""
+        versions = self._versions.get(digest(one.image.instance), []) if one.image.instance else []
+        if len(versions) < 2:
+            return None
+        readable = [v for v in versions if not seen.get(v.number, Seen()).fault]
+        newest = max(readable, key=lambda version: version.order)
+        # Of files that say the same, the first.
+        newest = next(version for version in readable if version.said == newest.said)
+        if newest.number == one.number:
+            return None
+        pixels = {seen.get(number, Seen()).pixels for number in (one.number, newest.number)}
+        kind = AGAIN if newest.said == digest(repr(_said(one.image))) else CORRECTED
+        return Skipped(one.image.name, OTHER_PIXELS if len(pixels) > 1 else kind, other=newest.name)
+
+
+def _said(image: FoundImage) -> tuple[object, ...]:
+    """What a header says that an archive keeps."""
+    ids = image.study_id, image.patient_id, image.accession
+    return *ids, image.view, tuple(image.metadata.items())
+
+
+@dataclass(slots=True)
+class Equal:
+    """Images of equal pixels, and what is done about them."""
+
+    drop: dict[int, Skipped] = field(default_factory=dict)  # by number
+    together: dict[int, str] = field(default_factory=dict)  # by patient, who stands for the group
+    groups: list[list[int]] = field(default_factory=list)  # numbers
+    relations: list[str] = field(default_factory=list)  # of each group
+
+
+def find_equal(
+    found: FoundImages, seen: Mapping[int, Seen], left_out: set[int], policy: SameImages
+) -> Equal:
+    """Find images of equal pixels among those that are to be kept."""
+    first: dict[int, int] = {}
+    several: dict[int, list[int]] = {}
+    for number, one in sorted(seen.items()):
+        if one.pixels and number not in left_out:
+            start = first.setdefault(one.pixels, number)
+            if start != number:
+                several.setdefault(start, [start]).append(number)
+    equal = Equal()
+    parents: dict[str, str] = {}
+    for group in several.values():
+        members = [found[number] for number in group]
+        patients = {one.image.patient_id or one.image.study_id for one in members}
+        studies = {one.image.study_id for one in members}
+        equal.groups.append(group)
+        equal.relations.append(
+            "of two patients" if len(patients) > 1
+            else "of two studies" if len(studies) > 1
+            else "twice in a study"
+        )  # fmt: skip
+        if policy == "one-split":
+            _unite(parents, sorted(patients))
+        if policy == "leave-out":
+            whose = len(patients) > 1
+            for one in members if whose else members[1:]:
+                other = members[one is members[0]].image.name
+                kind = WHOSE if whose else EQUAL
+                equal.drop[one.number] = Skipped(one.image.name, kind, other=other)
+    equal.together = {digest(name): _top(parents, name) for name in parents}
+    return equal
+
+
+def _top(parents: dict[str, str], name: str) -> str:
+    while parents[name] != name:
+        name = parents[name]
+    return name
+
+
+def _unite(parents: dict[str, str], names: list[str]) -> None:
+    """Put some patients into one group, that of the first of all their names in order."""
+    tops = sorted({_top(parents, parents.setdefault(name, name)) for name in names})
+    for top in tops:
+        parents[top] = tops[0]
+
+
+class Merged:
+    """Patients that a hospital has merged: one id stands for another.
+
+    The table has the columns ``patient_id`` and ``merged_into``, both with their issuer where
+    headers name one ("NORD:000123").
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.count = 0  # images whose patient was another
+        self._into: dict[str, str] = {}
+        if path is None:
+            return
+        for entry in map_rows(path, ("patient_id", "merged_into"), lambda item, row: (item, row)):
+            if isinstance(entry, Rejected):
+                raise DataError(f"{path}: {entry.item}: {entry.reason}")
+            if isinstance(entry, Skipped):
+                continue
+            item, row = entry
+            old, new = row["patient_id"], row["merged_into"]
+            if not old or not new or self._into.setdefault(old, new) != new:
+                raise DataError(f"{item}: an id is empty, or merged into two; fix the row")
+        for old in self._into:
+            if self._final(old) is None:
+                raise DataError(f"{path}: ids are merged in a circle; take one row out")
+
+    def _final(self, patient: str) -> str | None:
+        passed = {patient}
+        while (patient := self._into.get(patient, "")) not in passed:
+            if patient not in self._into:
+                return patient
+            passed.add(patient)
+        return None
+
+    def of(self, patient: str) -> str:
+        """The id that a patient has now."""
+        return self._final(patient) or patient if patient in self._into else patient
+
+    def apply(self, image: FoundImage) -> FoundImage:
+        """The image under the patient that it belongs to now."""
+        patient = self.of(image.patient_id)
+        if patient == image.patient_id:
+            return image
+        self.count += 1
+        return replace(image, patient_id=patient)
+
+
+class Issuers:
+    """Numbers of patients that come with an issuer and without one, and so count as two."""
+
+    def __init__(self) -> None:
+        self._bare: dict[int, int] = {}
+
+    def add(self, image: FoundImage) -> None:
+        """Note the id of an image's patient."""
+        if image.patient_id:
+            key = digest(image.patient_id.removeprefix(image.issuer).removeprefix(":"))
+            self._bare[key] = self._bare.get(key, 0) | (2 if image.issuer else 1)
+
+    @property
+    def mixed(self) -> int:
+        """How many there are."""
+        return Counter(self._bare.values())[3]

@@ -1,0 +1,158 @@
+"""A version of a report, and which of several counts.
+
+Corrected beats final, final beats preliminary, and of one status the latest counts; addenda are
+appended in the order of their times.  A report that was withdrawn leaves none.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from cxrtext.records import Study
+
+
+class Status(IntEnum):
+    """How far a report has come, the highest last."""
+
+    UNKNOWN = 0
+    PRELIMINARY = 1
+    FINAL = 2
+    CORRECTED = 3
+    WITHDRAWN = 4
+
+
+_WORDS = {
+    Status.PRELIMINARY: "P PRELIMINARY PRELIM PARTIAL R REGISTERED DRAFT A I S",
+    Status.FINAL: "F FINAL COMPLETE VERIFIED SIGNED",
+    Status.CORRECTED: "C CORRECTED AMENDED CORRECTION REVISED",
+    Status.WITHDRAWN: "X D W CANCELLED CANCELED WITHDRAWN DELETED",
+}
+_STATUS = {word: status for status, words in _WORDS.items() for word in words.split()}
+_ADDENDUM = {"ADDENDUM", "APPENDED", "ADD"}
+_NOT_DIGITS = re.compile(r"\D")
+_TIME_DIGITS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class ReportVersion:
+    """One version of a report, as its source gives it."""
+
+    item: str  # where it stands: "row 17", or the relative path of a file
+    study: str = ""  # the study's UID; or whatever id a table names it by
+    accession: str = ""
+    issuer: str = ""  # of the accession number
+    patient: str = ""  # with its issuer; "" where the source does not say
+    status: Status = Status.UNKNOWN
+    time: str = ""  # digits of year, month, day, hour, minute, second, as many as there are
+    addendum: bool = False
+    report: str = ""
+    sections: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Everything that it says, without the form in which it is said."""
+        return tuple(" ".join(t.split()) for t in (self.report, *self.sections.values()) if t)
+
+
+def of_study(study: Study) -> ReportVersion:
+    """The version of a source that names neither status nor time."""
+    return ReportVersion(
+        f"report {study.row}", study.study_id, report=study.report, sections=study.sections
+    )
+
+
+def read_status(text: str) -> tuple[Status, bool]:
+    """The status that a word names, and whether it names an addendum."""
+    word = " ".join(re.sub(r"[^A-Z ]+", " ", text.upper()).split())
+    if word in _ADDENDUM:
+        return Status.FINAL, True
+    return _STATUS.get(word, Status.UNKNOWN), False
+
+
+def read_time(text: str) -> str:
+    """The digits of a time such as 2024-03-01 12:00 or 20240301120000+0100."""
+    return _NOT_DIGITS.sub("", re.split(r"[+Z]", text)[0])[:_TIME_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The report of a study, and what became of its other versions."""
+
+    report: ReportVersion | None
+    addenda: Sequence[ReportVersion] = ()
+    replaced: Sequence[tuple[ReportVersion, str]] = ()  # versions that do not count, and why
+    again: int = 0  # versions that say what another says
+
+
+def _order(version: ReportVersion) -> tuple[int, str]:
+    return version.status, version.time.ljust(_TIME_DIGITS, "0")
+
+
+def choose(versions: Sequence[ReportVersion]) -> Chosen:
+    """Choose the version that counts; of several of one status and time the first."""
+    distinct: dict[tuple[bool, Status, tuple[str, ...]], ReportVersion] = {}
+    for version in versions:
+        key = (version.addendum, version.status, version.texts)
+        known = distinct.setdefault(key, version)
+        if _order(version) > _order(known):
+            distinct[key] = version
+    again = len(versions) - len(distinct)
+    whole = [v for v in distinct.values() if not v.addendum and v.status != Status.WITHDRAWN]
+    withdrawn = [v for v in distinct.values() if v.status == Status.WITHDRAWN]
+    addenda = [v for v in distinct.values() if v.addendum and v.status != Status.WITHDRAWN]
+    if withdrawn and max(v.time for v in withdrawn) >= max((v.time for v in whole), default=""):
+        replaced = [(v, "withdrawn") for v in (*whole, *addenda)]
+        return Chosen(None, (), [*replaced, *((v, "withdraws") for v in withdrawn)], again)
+    if not whole:
+        return Chosen(None, (), [(v, "withdraws") for v in withdrawn], again) if not addenda else (
+            _appended(addenda[0], addenda[1:], withdrawn, again)
+        )  # fmt: skip
+    best = max(whole, key=_order)
+    rest = [(v, _why(v, best)) for v in whole if v is not best]
+    found = _appended(best, addenda, withdrawn, again)
+    return Chosen(found.report, found.addenda, [*rest, *found.replaced], again)
+
+
+def _appended(
+    best: ReportVersion,
+    addenda: Sequence[ReportVersion],
+    withdrawn: Sequence[ReportVersion],
+    again: int,
+) -> Chosen:
+    said = " ".join(best.texts)
+    held = [one for one in addenda if " ".join(one.texts) in said]
+    new = sorted((one for one in addenda if one not in held), key=lambda one: one.time)
+    replaced = [(one, "an addendum that the report holds") for one in held]
+    return Chosen(best, new, [*replaced, *((one, "withdraws") for one in withdrawn)], again)
+
+
+def _why(version: ReportVersion, best: ReportVersion) -> str:
+    if version.status < best.status:
+        return f"{version.status.name.lower()}, replaced by a {best.status.name.lower()} one"
+    if version.time < best.time:
+        return "replaced by a later one"
+    return UNDECIDED
+
+
+UNDECIDED = "a second report of one study, and nothing says which is later"
+
+
+def whole_text(chosen: Chosen) -> tuple[str, Mapping[str, str]]:
+    """The report and its sections, with the addenda behind."""
+    if chosen.report is None:
+        return "", {}
+    report, sections = chosen.report.report, dict(chosen.report.sections)
+    added = "\n\n".join(f"ADDENDUM:\n{_flat(one)}" for one in chosen.addenda)
+    if not added:
+        return report, sections
+    if report or not sections:
+        return f"{report.rstrip()}\n\n{added}".lstrip(), sections
+    last = next((name for name in ("impression", "findings") if sections.get(name)), "")
+    name = last or next(iter(sections))
+    return report, {**sections, name: f"{sections[name].rstrip()}\n\n{added}"}
+
+
+def _flat(version: ReportVersion) -> str:
+    parts = [f"{name.upper()}: {text}" for name, text in version.sections.items() if text]
+    return "\n".join(filter(None, (version.report.strip(), *parts)))

@@ -1,0 +1,195 @@
+"""Whose an image is: issuers, corrected headers, merged patients, equal pixels."""
+
+import csv
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.sequence import Sequence
+from pydicom.uid import UID, ExplicitVRLittleEndian
+
+from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
+from cxrtext.datasets.importing.resolving import (
+    AGAIN,
+    CORRECTED,
+    EQUAL,
+    OTHER_PIXELS,
+    TWO_PATIENTS,
+    WHOSE,
+)
+from cxrtext.errors import ConfigError, DataError
+
+
+def load_table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as handle:
+        return list(csv.DictReader(handle))
+
+
+def save(path: Path, number: int, seed: int | None = None, **elements: Any) -> None:
+    """A radiograph of a study and a patient of its own; None leaves an element out."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(number if seed is None else seed).integers(0, 4096, (16, 16))
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID = UID("1.2.840.10008.5.1.4.1.1.1")
+    meta.MediaStorageSOPInstanceUID = UID(f"1.2.3.{number}")
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
+    values: dict[str, Any] = {
+        "SOPClassUID": "1.2.840.10008.5.1.4.1.1.1",
+        "SOPInstanceUID": f"1.2.3.{number}",
+        "StudyInstanceUID": f"1.2.9.{number}",
+        "PatientID": f"{number:05d}",
+        "Modality": "CR",
+        "ViewPosition": "PA",
+        "BodyPartExamined": "CHEST",
+        "SamplesPerPixel": 1,
+        "PhotometricInterpretation": "MONOCHROME2",
+        "Rows": 16,
+        "Columns": 16,
+        "BitsAllocated": 16,
+        "BitsStored": 12,
+        "HighBit": 11,
+        "PixelRepresentation": 0,
+        "PixelData": pixels.astype("<u2").tobytes(),
+    }
+    for keyword, value in {**values, **elements}.items():
+        if value is not None:
+            setattr(file, keyword, value)
+    file.save_as(path, enforce_file_format=True)
+
+
+def load(
+    tree: Path, **options: Any
+) -> tuple[ImportSummary, dict[str, dict[str, str]], dict[str, str]]:
+    out = tree.parent / "out"
+    summary = import_folder(tree, out, ImportOptions(workers=1, **options))
+    rejected = out / "import.rejected.csv"
+    why = {row["item"]: row["reason"] for row in load_table(rejected)} if rejected.exists() else {}
+    rows = {row["image"].removeprefix("images/"): row for row in load_table(out / "manifest.csv")}
+    return summary, rows, why
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return tmp_path / "tree"
+
+
+def test_one_number_of_two_issuers_is_two_patients(tree: Path) -> None:
+    save(tree / "n", 1, PatientID="000123", IssuerOfPatientID="NORD")
+    save(tree / "s", 2, PatientID="000123", IssuerOfPatientID="SUED")
+    save(tree / "old", 3, PatientID="000123")
+    save(tree / "short", 4, PatientID="123")
+    summary, rows, _ = load(tree)
+    patients = {name: row["patient_id"] for name, row in rows.items()}
+    assert patients == {
+        "n": "NORD:000123", "s": "SUED:000123", "old": "000123", "short": "123"
+    }  # fmt: skip
+    assert (summary.patients, summary.mixed_issuers) == (4, 1)
+
+
+def test_the_issuer_of_old_headers_can_be_named(tree: Path) -> None:
+    save(tree / "n", 1, PatientID="000123", IssuerOfPatientID="NORD")
+    save(tree / "old", 3, PatientID="000123")
+    summary, rows, _ = load(tree, issuer="NORD")
+    assert {row["patient_id"] for row in rows.values()} == {"NORD:000123"}
+    assert (summary.patients, summary.mixed_issuers) == (1, 0)
+
+
+def test_a_corrected_header_replaces_the_one_before(tree: Path) -> None:
+    changed = Dataset()
+    changed.AttributeModificationDateTime = "20240301120000"
+    save(tree / "a", 1, PatientID="WRONG")
+    save(tree / "b", 1, PatientID="RIGHT", OriginalAttributesSequence=Sequence([changed]))
+    # Where no header says when it was changed, the file says it.
+    save(tree / "c", 2, PatientID="RIGHT")
+    save(tree / "d", 2, PatientID="WRONG")
+    save(tree / "same", 2, PatientID="RIGHT")
+    save(tree / "other", 3)
+    save(tree / "pixels", 3, seed=99)
+    for name, seconds in (("a", 9), ("b", 1), ("c", 5), ("d", 4), ("same", 3), ("other", 1)):
+        os.utime(tree / name, (seconds, seconds))
+    summary, rows, why = load(tree)
+    assert {name: row["patient_id"] for name, row in rows.items()} == {
+        "b": "RIGHT", "c": "RIGHT", "other": "00003"
+    }  # fmt: skip
+    assert why == {
+        "a": f"{CORRECTED}: b",
+        "d": f"{CORRECTED}: c",
+        "same": f"{AGAIN}: c",
+        "pixels": f"{OTHER_PIXELS}: other",
+    }
+    assert summary.images + sum(summary.set_aside.values()) == 7
+    # The hospital corrects another one: the same command takes it in, and nothing else changes.
+    save(tree / "c", 2, PatientID="RIGHTER")
+    again, rows, _ = load(tree)
+    assert rows["c"]["patient_id"] == "RIGHTER"
+    assert (again.images, again.patients) == (3, 3)
+
+
+def test_a_study_of_two_patients_stays_out(tree: Path) -> None:
+    save(tree / "1", 1, StudyInstanceUID="1.5")
+    save(tree / "2", 2, StudyInstanceUID="1.5")
+    save(tree / "3", 3)
+    _, rows, why = load(tree)
+    assert list(rows) == ["3"]
+    assert set(why) == {"1", "2"}
+    assert why["1"].startswith(TWO_PATIENTS)
+
+
+def test_merged_patients_are_one(tree: Path) -> None:
+    for number in (1, 2, 3):
+        save(tree / str(number), number, IssuerOfPatientID="NORD")
+    table = tree.parent / "merged.csv"
+    table.write_text("patient_id,merged_into\nNORD:00001,NORD:00002\nNORD:00002,NORD:00009\n")
+    summary, rows, _ = load(tree, merged_patients=table)
+    assert [rows[n]["patient_id"] for n in "123"] == ["NORD:00009", "NORD:00009", "NORD:00003"]
+    assert (summary.merged, summary.patients) == (2, 2)
+    table.write_text("patient_id,merged_into\na,b\nb,a\n")
+    with pytest.raises(DataError, match="merged in a circle"):
+        load(tree, merged_patients=table)
+    table.write_text("patient_id,merged_into\na,b\na,c\n")
+    with pytest.raises(DataError, match="merged.csv row 2: an id is empty, or merged into two"):
+        load(tree, merged_patients=table)
+
+
+def test_equal_pixels_are_found_explained_and_mended(tree: Path) -> None:
+    for number in range(1, 9):
+        save(tree / str(number), number)
+    save(tree / "of-two", 20, seed=1)  # the pixels of 1, under another patient
+    save(tree / "twice", 21, seed=2, StudyInstanceUID="1.2.9.2", PatientID="00002")
+    out = tree.parent / "out"
+    summary, rows, _ = load(tree, split=(50, 0, 50))
+    assert summary.images == 10
+    assert sum(summary.same_images.values()) == 2
+    assert summary.same_images["twice in a study"] == 1
+    listed = load_table(out / "import.same-images.csv")
+    assert [(row["group"], row["image"], row["done"]) for row in listed] == [
+        ("1", "images/1", "kept"), ("1", "images/of-two", "kept"),
+        ("2", "images/2", "kept"), ("2", "images/twice", "kept"),
+    ]  # fmt: skip
+    # Mended by the same command: first into one split, then out, and never silently back.
+    summary, rows, _ = load(tree, split=(50, 0, 50), same_images="one-split")
+    assert rows["1"]["split"] == rows["of-two"]["split"]
+    assert not any("splits" in what for what in summary.same_images)
+    summary, rows, why = load(tree, split=(50, 0, 50), same_images="leave-out")
+    assert set(rows) == {*"2345678"}
+    assert why == {
+        "1": f"{WHOSE}: of-two", "of-two": f"{WHOSE}: 1", "twice": f"{EQUAL}: 2"
+    }  # fmt: skip
+    assert not (out / "images/1").exists()
+    assert load(tree, split=(50, 0, 50))[0].images == 7
+    assert load(tree, split=(50, 0, 50), same_images="keep")[0].images == 10
+    with pytest.raises(ConfigError, match="--same-images is one of"):
+        load(tree, same_images="ask")
+
+
+def test_what_cannot_be_decoded_stays_out(tree: Path) -> None:
+    save(tree / "1", 1)
+    save(tree / "2", 2, PixelData=b"\0" * 8)
+    _, rows, why = load(tree)
+    assert (list(rows), list(why)) == (["1"], ["2"])
+    summary, rows, _ = load(tree, pixels=False)
+    assert (list(rows), summary.damaged) == (["1", "2"], 0)

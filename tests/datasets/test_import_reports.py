@@ -1,0 +1,307 @@
+"""Versions of reports: statuses, addenda, HL7 v2 and structured reports."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.sequence import Sequence
+from pydicom.uid import UID, ExplicitVRLittleEndian
+
+from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
+from cxrtext.datasets.importing.joining import OTHER_PATIENT
+from cxrtext.datasets.importing.reports.hl7 import MessageError, messages, read_message
+from cxrtext.datasets.importing.versions import (
+    ReportVersion,
+    Status,
+    choose,
+    read_status,
+    read_time,
+    whole_text,
+)
+
+
+def load_table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as handle:
+        return list(csv.DictReader(handle))
+
+
+def save_image(path: Path, number: int, **elements: Any) -> None:
+    """A small chest radiograph of study 1.2.9.N, accession 00N and patient P00N."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = _file(path, "1.2.840.10008.5.1.4.1.1.1", f"1.2.3.{number}")
+    values: dict[str, Any] = {
+        "StudyInstanceUID": f"1.2.9.{number}", "AccessionNumber": f"00{number}",
+        "PatientID": f"P00{number}", "Modality": "CR", "ViewPosition": "PA",
+        "SamplesPerPixel": 1, "PhotometricInterpretation": "MONOCHROME2", "Rows": 2, "Columns": 2,
+        "BitsAllocated": 8, "BitsStored": 8, "HighBit": 7, "PixelRepresentation": 0,
+        "PixelData": bytes([number, 2, 3, 4]),
+    }  # fmt: skip
+    for keyword, value in {**values, **elements}.items():
+        setattr(file, keyword, value)
+    file.save_as(path, enforce_file_format=True)
+
+
+def _file(path: Path, sop_class: str, instance: str) -> FileDataset:
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = UID(sop_class), UID(instance)
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
+    file.SOPClassUID, file.SOPInstanceUID = UID(sop_class), UID(instance)
+    return file
+
+
+def _coded(value: str, meaning: str) -> Sequence:
+    code = Dataset()
+    code.CodeValue, code.CodingSchemeDesignator, code.CodeMeaning = value, "LN", meaning
+    return Sequence([code])
+
+
+def _item(kind: str, meaning: str, text: str = "", *children: Dataset) -> Dataset:
+    item = Dataset()
+    item.ValueType, item.ConceptNameCodeSequence = kind, _coded("1", meaning)
+    if text:
+        item.TextValue = text
+    if children:
+        item.ContentSequence = Sequence(children)
+    return item
+
+
+def save_sr(path: Path, number: int, findings: str, *, title: str = "18748-4", **more: Any) -> None:
+    """A Basic Text SR of study 1.2.9.N."""
+    file = _file(path, "1.2.840.10008.5.1.4.1.1.88.11", f"1.2.4.{number}")
+    file.SpecificCharacterSet = "ISO_IR 192"
+    file.Modality, file.StudyInstanceUID = "SR", f"1.2.9.{number}"
+    file.ContentDate, file.ContentTime = "20240301", "120000"
+    file.CompletionFlag, file.VerificationFlag = "COMPLETE", "VERIFIED"
+    file.ValueType, file.ConceptNameCodeSequence = "CONTAINER", _coded(title, "Report")
+    section = _item("CONTAINER", "Findings", "", _item("TEXT", "Finding", findings))
+    file.ContentSequence = Sequence([section, _item("TEXT", "Impression", "Normal.")])
+    for keyword, value in more.items():
+        setattr(file, keyword, value)
+    file.save_as(path, enforce_file_format=True)
+
+
+def hl7(
+    text: str = "Clear.", *, accession: str = "001^RIS", status: str = "F", time: str = "20240301",
+    patient: str = "P001", charset: str = "UNICODE UTF-8", code: str = "18748-4^Report^LN",
+    study: str = "",
+) -> bytes:  # fmt: skip
+    """An ORU message; ``text`` may hold several OBX lines."""
+    lines = [
+        f"MSH|^~\\&|RIS|H|PACS|H|{time}||ORU^R01|1|P|2.5.1||||||{charset}",
+        f"PID|1||{patient}||Doe^John",
+        f"OBR|1||{accession}|36643-5^Chest^LN|||{time}|||||||||||||||{time}|||{status}",
+    ]
+    if study:
+        lines.append(f"OBX|1|ST|113014^Study Instance UID^DCM||{study}||||||F")
+    lines += [f"OBX|{n}|TX|{code}||{line}||||||F" for n, line in enumerate(text.split("\n"), 2)]
+    codec = {"8859/1": "latin-1", "ISO IR87": "iso2022_jp", "8859/5": "iso8859-5"}.get(charset)
+    return "\r".join(lines).encode(codec or "utf-8")
+
+
+def load(tree: Path, **options: Any) -> tuple[ImportSummary, dict[str, str], dict[str, str]]:
+    out = tree.parent / "out"
+    summary = import_folder(tree, out, ImportOptions(pixels=False, **options))
+    rejected = out / "import.rejected.csv"
+    why = {row["item"]: row["reason"] for row in load_table(rejected)} if rejected.exists() else {}
+    reports = out / "reports.csv"
+    texts = {r["study_id"]: r["report"] for r in load_table(reports)} if reports.exists() else {}
+    counts = dict(summary.report_versions or {})
+    assert counts.pop("versions", 0) == sum(counts.values())
+    return summary, texts, why
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for number in (1, 2, 3):
+        save_image(tmp_path / f"tree/{number}", number)
+    return tmp_path / "tree"
+
+
+def version(text: str, status: Status = Status.FINAL, time: str = "", **more: Any) -> ReportVersion:
+    return ReportVersion("row 1", "s", status=status, time=time, report=text, **more)
+
+
+def test_the_highest_status_and_of_these_the_latest_counts() -> None:
+    p, f, c = Status.PRELIMINARY, Status.FINAL, Status.CORRECTED
+    versions = [
+        version("p", p, "2024030199"),
+        version("f", f, "20240301"),
+        version("f2", f, "20240302"),
+    ]
+    chosen = choose([*versions, version("f", f, "20240301")])
+    assert chosen.report == versions[2]
+    assert [why for _, why in chosen.replaced] == [
+        "preliminary, replaced by a final one", "replaced by a later one"
+    ]  # fmt: skip
+    assert chosen.again == 1
+    corrected = version("c", c, "20240101")
+    for order in ([corrected, *versions], [*versions, corrected]):
+        assert choose(order).report == corrected
+    withdrawn = version("", Status.WITHDRAWN, "20240401")
+    assert choose([*versions, corrected, withdrawn]).report is None
+    assert choose([withdrawn, version("new", f, "20240402")]).report is not None
+    undecided = choose([version("a"), version("b")])
+    assert undecided.report == version("a")
+    assert "nothing says which" in undecided.replaced[0][1]
+
+
+def test_a_hundred_and_one_addenda_are_appended_in_order() -> None:
+    addenda = [version(f"Addendum {n:03}.", time=f"2024{n:04}", addendum=True) for n in range(101)]
+    chosen = choose([*reversed(addenda), version("Clear.", time="2024")])
+    text, _ = whole_text(chosen)
+    assert text.startswith("Clear.\n\nADDENDUM:\nAddendum 000.")
+    assert text.endswith("ADDENDUM:\nAddendum 100.")
+    assert text.count("ADDENDUM:") == 101
+    # One that the corrected report holds already is not said twice.
+    whole = version("Clear. Addendum 007.", Status.CORRECTED)
+    chosen = choose([*addenda, whole])
+    assert (len(chosen.addenda), len(chosen.replaced)) == (100, 1)
+    alone = choose(addenda[:2])
+    assert whole_text(alone)[0] == "Addendum 000.\n\nADDENDUM:\nAddendum 001."
+    sections = ReportVersion("row 1", "s", sections={"findings": "Clear.", "impression": ""})
+    assert whole_text(choose([sections, addenda[0]]))[1] == {
+        "findings": "Clear.\n\nADDENDUM:\nAddendum 000.", "impression": ""
+    }  # fmt: skip
+
+
+def test_words_of_statuses_and_times() -> None:
+    assert read_status("Final") == (Status.FINAL, False)
+    assert read_status("addendum") == (Status.FINAL, True)
+    assert read_status("what")[0] == Status.UNKNOWN
+    assert read_time("2024-03-01T12:00:05+01:00") == read_time("20240301120005") == "20240301120005"
+
+
+def test_a_table_with_statuses(tree: Path) -> None:
+    table = tree.parent / "reports.csv"
+    table.write_text(
+        "study_id,status,time,report\n"
+        "001,preliminary,2024-03-01,Pneumonia?\n001,corrected,2024-03-03,No pneumonia.\n"
+        "001,final,2024-03-02,Pneumonia.\n1.2.9.2,final,2024-03-01,Clear.\n"
+        "1.2.9.2,addendum,2024-03-05,Old film seen.\n1.2.9.3,odd,2024-03-05,x\n"
+    )
+    summary, texts, why = load(tree, reports=table)
+    assert texts == {
+        "1.2.9.1": "No pneumonia.", "1.2.9.2": "Clear.\n\nADDENDUM:\nOld film seen."
+    }  # fmt: skip
+    assert "status is none of" in why["reports reports.csv row 6"]
+    replaced = load_table(tree.parent / "out/reports.replaced.csv")
+    assert {row["report"] for row in replaced} == {"Pneumonia?", "Pneumonia."}
+    assert (summary.reports, summary.studies_without_report) == (2, 1)
+
+
+def test_messages_and_structured_reports_inside_the_tree(tree: Path) -> None:
+    (tree / "a.hl7").write_bytes(
+        hl7("Preliminary.", status="P") + b"\r" + hl7("FINDINGS: Größe.\nEnd.")
+    )
+    save_sr(tree / "2.sr.dcm", 2, "Ärztlicher Befund 胸部.")
+    (tree / "adt").write_bytes(hl7().replace(b"ORU^R01", b"ADT^A01"))
+    save_sr(tree / "measurements", 3, "5 mm", title="126000")
+    summary, texts, why = load(tree)
+    assert texts == {
+        "1.2.9.1": "FINDINGS: Größe.\nEnd.",
+        "1.2.9.2": "FINDINGS:\nÄrztlicher Befund 胸部.\n\nIMPRESSION:\nNormal.",
+    }
+    assert why["adt"] == "no DICOM file"
+    assert why["measurements"].startswith("no image in it")
+    assert summary.images == 3
+    assert (summary.report_versions or {})["replaced"] == 1
+
+
+def test_joined_by_accession_and_issuer_else_by_the_study(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for number, name in ((1, "NORD"), (2, "SUED")):
+        issuer = Dataset()
+        issuer.LocalNamespaceEntityID = name
+        save_image(
+            tree / str(number), number, AccessionNumber="007", PatientID="0042",
+            IssuerOfPatientID=name, IssuerOfAccessionNumberSequence=Sequence([issuer]),
+        )  # fmt: skip
+    save_image(tree / "3", 3)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    sent = {
+        "nord": hl7("Of the north.", accession="007^NORD", patient="0042^^^NORD"),
+        "sued": hl7("Of the south.", accession="007^SUED&1.2.3&ISO", patient="0042^^^SUED"),
+        "either": hl7("Of which?", accession="007", patient="0042"),
+        "study": hl7("By study.", accession="999^X", study="1.2.9.3", patient="P003"),
+        "wrong": hl7("Of another.", accession="003", patient="P004"),
+    }
+    for name, data in sent.items():
+        (folder / f"{name}.hl7").write_bytes(data)
+    summary, texts, why = load(tree, reports=folder)
+    assert texts == {
+        "1.2.9.1": "Of the north.", "1.2.9.2": "Of the south.", "1.2.9.3": "By study."
+    }  # fmt: skip
+    assert why == {"wrong.hl7": OTHER_PATIENT}
+    assert (summary.reports_without_study, summary.damaged) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("charset", "text"),
+    [
+        ("8859/1", "Größe, cœur élargi".replace("œ", "oe")), ("UNICODE UTF-8", "胸部 Größe"),
+        ("ISO IR87", "胸部正面"), ("8859/5", "Лёгкие чистые"), ("", "Größe"), ("ASCII", "Clear"),
+    ],
+)  # fmt: skip
+def test_character_sets_of_messages(charset: str, text: str) -> None:
+    found = read_message(hl7(text, charset=charset), "m")
+    assert found is not None
+    assert (found.report, found.patient, found.accession, found.issuer) == (
+        text,
+        "P001",
+        "001",
+        "RIS",
+    )
+
+
+def test_escapes_headings_and_repetitions() -> None:
+    found = read_message(
+        hl7("Left\\.br\\right \\T\\ \\H\\bold\\N\\ 3\\F\\4\\E\\ \\X41\\~second"), "m"
+    )
+    assert found is not None
+    assert found.report == "Left\nright & bold 3|4\\ A\nsecond"
+    found = read_message(hl7("Clear.", code="36643-5&IMP^Impression"), "m")
+    assert found is not None
+    assert found.report == "IMPRESSION:\nClear."
+    found = read_message(hl7("Late.", code="36643-5&ADT"), "m")
+    assert found is not None
+    assert (found.addendum, found.report) == (True, "Late.")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (hl7("Größe", charset="8859/1").replace(b"8859/1", b""), "names no character set"),
+        (
+            hl7("Größe", charset="8859/1").replace(b"8859/1", b"UNICODE UTF-8"),
+            "another character set",
+        ),
+        (hl7(charset="EBCDIC"), "character set that is not known"),
+        (hl7(accession=""), "neither an accession number nor a study UID"),
+        (hl7("").replace(b"OBX", b"NTE"), "holds no text"),
+        (hl7().replace(b"OBR", b"ZBR"), "holds no OBR segment"),
+        (b"MSH|", "begins with no MSH segment"),
+    ],
+)
+def test_what_is_wrong_with_a_message(data: bytes, says: str) -> None:
+    with pytest.raises(MessageError, match=says) as caught:
+        read_message(data, "m")
+    assert "Doe" not in str(caught.value)
+
+
+def test_files_of_several_messages_framed_or_not() -> None:
+    one, two = hl7("A"), hl7("B")
+    for data in (
+        one + b"\r\n" + two, b"\x0b" + one + b"\x1c\r\x0b" + two + b"\x1c\r",
+        b"FHS|^~\\&\rBHS|^~\\&\r" + one.replace(b"\r", b"\n") + b"\n" + two + b"\rBTS|2\rFTS|1",
+    ):  # fmt: skip
+        texts = [read_message(message, "m") for message in messages(data)]
+        assert [one.report for one in texts if one] == ["A", "B"]
+    for noise in (b"", b"\0" * 50, b"MSH", b"MSH|^~\\&" * 3, bytes(range(256))):
+        for message in messages(noise):
+            with pytest.raises(MessageError):
+                if read_message(message, "m") is None:
+                    raise MessageError
