@@ -99,6 +99,21 @@ def _new_table(path: Path) -> None:
     _new_file(path)
 
 
+_TABLES = ("manifest", "reports", "labels", "boxes")  # what a data folder calls its tables
+
+
+def _new_predictions(path: Path) -> None:
+    _new_table(path)
+    if path.exists():
+        raise DataError(f"{path}: is there already; name another file, or remove it")
+    beside = (path.with_name("manifest.csv"), path.with_name("manifest.parquet"))
+    if path.stem in _TABLES and any(table.is_file() for table in beside):
+        raise DataError(
+            f"{path}: a data folder's own {path.stem} are called so, and would be taken for the "
+            "truth; name another file, such as predictions.csv"
+        )
+
+
 def _new_table_or_stdout(path: str) -> None:
     if path != "-":
         _new_table(Path(path))
@@ -175,6 +190,8 @@ DATA_FOLDER = Kind(_data_folder)
 PROMPTS = Kind(_prompts)
 NEW_FILE = Kind(_new_file)
 NEW_TABLE = Kind(_new_table)
+NEW_PREDICTIONS = Kind(_new_predictions)
+"""A table that replaces none, and that nothing takes for a data folder's own."""
 NEW_TABLE_OR_STDOUT = Kind(_new_table_or_stdout)
 NEW_FOLDER = Kind(_new_folder)
 """A folder to make, or to write into."""

@@ -30,7 +30,7 @@ def test_a_tree_of_dicom_files(cxrtext: Command, hospital: Path) -> None:
     done = cxrtext(*command)
     assert done.returncode == 0, done.stderr
     said = {" ".join(line.split()) for line in done.stdout.splitlines()}
-    assert {"images kept 4", "linked 4", "studies 4", "reports matched 4", "left out 1",
+    assert {"images kept 4", "copied 4", "studies 4", "reports matched 4", "left out 1",
             "no DICOM file 1"} <= said  # fmt: skip
     assert f"what was left out, and why: {out}/import.rejected.csv" in done.stderr
     assert "PHANTOM^" not in done.stdout + done.stderr

@@ -287,6 +287,7 @@ def test_each_planted_fault_is_found(find: Find, code: str) -> None:
 
 def test_nothing_else_is_found(report: CheckReport) -> None:
     joined = {"study-without-report", "study-without-label"}
+    joined |= {"looks-otherwise"}  # the pictures are noise
     assert {problem.kind.code for problem in report.problems} == set(PLANTED) | joined
 
 
@@ -309,7 +310,8 @@ def test_suspicious_images_are_shown(report: CheckReport) -> None:
 
 def test_clean_folder_is_clean(tmp_path: Path) -> None:
     report = check_data(write_clean(tmp_path / "set"), CheckOptions(workers=1))
-    assert report.problems == []
+    # The pictures are noise, which looks like no chest.
+    assert {problem.kind.code for problem in report.problems} == {"looks-otherwise"}
     assert not report.has_failed(strict=True)
     assert report.galleries is None
     assert report.summary == {

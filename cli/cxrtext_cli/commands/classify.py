@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cxrtext.errors import ImageError, InputError
-from cxrtext_cli.given import FILE, INDEX, NEW_TABLE
+from cxrtext_cli.given import FILE, INDEX, NEW_PREDICTIONS
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -62,7 +62,9 @@ def classify(
     ] = False,
     prompts: PromptsFile = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the probabilities as CSV, too."), NEW_TABLE
+        Path | None,
+        typer.Option(help="Write the probabilities as CSV, too; a new file."),
+        NEW_PREDICTIONS,
     ] = None,
     device: Device = "auto",
     allow_outside: AllowOutside = False,

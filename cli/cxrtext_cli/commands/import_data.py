@@ -52,6 +52,7 @@ def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
     if summary.boxes is not None:
         rows.append(("boxes", summary.boxes))
         rows.append(("  boxes without an image", summary.boxes_without_image))
+    rows += [(f"kept, but looks {what}", count) for what, count in summary.looks.items()]
     rows += [(f"same pixels {what}", count) for what, count in summary.same_images.items()]
     if summary.merged:
         rows.append(("images of merged patients", summary.merged))
@@ -68,6 +69,8 @@ def _tell(summary: "ImportSummary", out: Path) -> None:
         say("no report matched: their study_id must be the study's id or its accession number")
     if summary.left_out:
         say(f"metadata not read (name it with --keep): {', '.join(summary.left_out)}")
+    if summary.looks:
+        say(f"pictures that a small network takes for something else: {out / 'import.looks.csv'}")
     if any("two" in relation for relation in summary.same_images):
         say(
             f"equal pixels under two names: {out / 'import.same-images.csv'}; the same command and "

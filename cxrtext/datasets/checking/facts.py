@@ -23,6 +23,7 @@ from cxrtext.files.table_sums import strict_text
 from cxrtext.images import encode_png
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import is_dicom, read_wanted
+from cxrtext.images.frontal import look
 from cxrtext.images.raster import PNG_START
 from cxrtext.images.read import decode_image
 from cxrtext.images.source import quiet, shown, stored_bytes
@@ -30,7 +31,7 @@ from cxrtext.images.source import quiet, shown, stored_bytes
 OUTLINE = 16  # side of the grid of comparisons that an outline holds
 CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
 _APPLICATION = 0x63786463
-_VERSION = 7  # raised whenever the same file would give other facts
+_VERSION = 8  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0
 Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
 _STEP = 3  # gray levels by which neighbors differ in an outline; less is compression noise
@@ -70,6 +71,8 @@ class ImageFacts:
     constant: bool = False  # whether all pixels are equal
     file_digest: str = ""  # SHA-256 of the file, its first 128 bits
     pixel_digest: str = ""  # SHA-256 of size and 8-bit pixels, its first 128 bits
+    looks: str = ""  # what its picture looks like, as `cxrtext.images.frontal` says; "" if frontal
+    sure: float = 0.0  # how sure that is, 0 to 1
     outline: str = ""  # bits that say where the picture brightens to the right, hexadecimal
 
 
@@ -116,7 +119,11 @@ def _describe(gray: npt.NDArray[np.uint8], file_digest: str) -> ImageFacts:
     share = np.cumsum(counts) / gray.size
     digest = hashlib.sha256(f"{gray.shape[1]} x {gray.shape[0]}:".encode())
     digest.update(np.ascontiguousarray(gray).data)
+    constant = bool(counts.max() == gray.size)
+    seen = None if constant else look(gray)
     return ImageFacts(
+        looks="" if seen is None or seen.frontal else seen.kind,
+        sure=0.0 if seen is None else round(seen.score, 3),
         width=gray.shape[1],
         height=gray.shape[0],
         stored_width=gray.shape[1],
@@ -124,7 +131,7 @@ def _describe(gray: npt.NDArray[np.uint8], file_digest: str) -> ImageFacts:
         mean=round(float(counts @ np.arange(256)) / gray.size, 1),
         low=int(np.searchsorted(share, 0.01)),
         high=int(np.searchsorted(share, 0.99)),
-        constant=bool(counts.max() == gray.size),
+        constant=constant,
         file_digest=file_digest,
         pixel_digest=digest.hexdigest()[:32],
         outline=_outline(gray),

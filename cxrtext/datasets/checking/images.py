@@ -18,6 +18,7 @@ Progress = Callable[[str, int, int], None]
 SUSPICIOUS = (
     *("image-constant", "image-blank", "image-dark", "image-bright", "view-lateral"),
     *("odd-shape", "image-small", "not-admitted", "view-differs"),
+    "looks-otherwise",
     *("image-mirrored", "image-turned", "burned-in"),
 )
 """Kinds of problem that are worth a look at the image."""
@@ -102,6 +103,8 @@ def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
         found.append("odd-shape")
     if short < _MIN_SIDE:
         found.append("image-small")
+    if facts.looks and not {"view-lateral", "image-blank"} & set(found):
+        found.append("looks-otherwise")
     if facts.refused and "view-lateral" not in found:
         found.append("not-admitted")
     if facts.movement:
@@ -124,6 +127,8 @@ def note_images(images: Sequence[ListedImage], problems: Problems) -> dict[str, 
         else:
             for code in suspicions(image, image.facts):
                 why = f": {image.facts.refused}" if code == "not-admitted" else ""
+                if code == "looks-otherwise":
+                    why = f": {image.facts.looks} ({image.facts.sure:.2f})"
                 problems.add(code, f"{image}{why}")
                 suspicious[code].append(image)
             if not image.any_view:

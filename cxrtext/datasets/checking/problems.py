@@ -76,6 +76,8 @@ _KINDS = (
       "look at them: they may be lateral, cut, or several in one; models see the center square"),
     Kind("image-small", WARNING, "images of less than 64 pixels a side",
          "give larger copies: what radiologists describe cannot be seen in these"),
+    Kind("looks-otherwise", NOTE, "images whose picture does not look like a frontal chest",
+         "look at them: a small network guesses (lateral, turned, mirrored, inverted, other)"),
     Kind("not-admitted", WARNING, "DICOM files that import would leave out",
          "look at them, and remove the rows unless the header is wrong"),
     Kind("view-unknown", NOTE, "images without a view",

@@ -27,10 +27,11 @@ from cxrtext.records.report_folder import walk
 
 NOTE = "import.json"  # the file by which an import knows a folder that it made
 SAME = "import.same-images.csv"
+LOOKS = "import.looks.csv"
 REPLACED = "reports.replaced.csv"
 WRITTEN = (
     *("manifest.csv", "reports.csv", REPLACED, "labels.csv", "boxes.json"),
-    *(SAME, "import.rejected.csv"),
+    *(SAME, LOOKS, "import.rejected.csv"),
 )
 """What an import writes into its folder beside the images."""
 _OWN = {NOTE, "manifest.csv.lock", SUMS, *WRITTEN}

@@ -11,6 +11,7 @@ from cxrtext.datasets.admission.ids import Ids, digest, issued, read_key
 from cxrtext.datasets.checking.facts import CACHE_NAME, open_cache
 from cxrtext.datasets.importing.folder import (
     DAMAGED,
+    LOOKS,
     NOTE,
     REPLACED,
     SAME,
@@ -70,6 +71,8 @@ class ImportSummary:
     set_aside: dict[str, int] = field(default_factory=dict)  # files and rows left out, by reason
     # images whose pixels another has, by what the two have in common.
     same_images: dict[str, int] = field(default_factory=dict)
+    # images that were kept and look like something else than a frontal chest, by what.
+    looks: dict[str, int] = field(default_factory=dict)
     merged: int = 0  # images whose patient the table of merges renames
     mixed_issuers: int = 0  # numbers of patients that come with an issuer and without one
     damaged: int = 0  # those of them that should have been read but could not be
@@ -122,6 +125,10 @@ class Import:
 
     def run(self, left_out: LeftOut) -> ImportSummary:
         """Read the set and write the data folder."""
+        with closing(self.reports):
+            return self._run(left_out)
+
+    def _run(self, left_out: LeftOut) -> ImportSummary:
         done, options = self.summary, self.options
         if self._boxes is not None:
             self.boxes = Boxes(self._boxes, left_out)
@@ -155,14 +162,13 @@ class Import:
 
     def _write_reports(self, left_out: LeftOut, reports_only: bool) -> None:
         done, options = self.summary, self.options
-        with closing(self.reports):
-            if self._texts is not None:
-                self.reports.take(self._texts, left_out)
-            counts = self.reports.counts
-            if self._texts is None and not counts.versions:
-                return
-            studies = None if reports_only else self.studies
-            self.reports.write(self.out, studies, self.merged, self.ids, left_out, self.tell)
+        if self._texts is not None:
+            self.reports.take(self._texts, left_out)
+        counts = self.reports.counts
+        if self._texts is None and not counts.versions:
+            return
+        studies = None if reports_only else self.studies
+        self.reports.write(self.out, studies, self.merged, self.ids, left_out, self.tell)
         done.reports, done.reports_without_study = counts.written, counts.without_study
         done.report_versions = asdict(counts)
         done.studies_without_report = self.studies.without_report
@@ -211,6 +217,7 @@ class Import:
                 kept[one.number] = row
                 yield row
             self._write_equal(found, equal, kept)
+            self._write_looks(kept, seen)
         self.summary.merged, self.summary.mixed_issuers = self.merged.count, self.issuers.mixed
 
     def _scan(self, found: FoundImages, left_out: LeftOut) -> None:
@@ -301,6 +308,19 @@ class Import:
                             "done": "kept" if row else "left out",
                         }
                     )
+
+    def _write_looks(self, kept: Mapping[int, Mapping[str, Any]], seen: Mapping[int, Seen]) -> None:
+        """List the images that were kept and look like something else than a frontal chest."""
+        doubted = [number for number in kept if number in seen and seen[number].looks]
+        path = self.out / LOOKS
+        if not doubted:
+            path.unlink(missing_ok=True)
+            return
+        with RowWriter(path, {"image": "text", "looks": "text", "sure": "real"}) as writer:
+            for number in doubted:
+                one = seen[number]
+                writer.write({"image": kept[number]["image"], "looks": one.looks, "sure": one.sure})
+                self.summary.looks[one.looks] = self.summary.looks.get(one.looks, 0) + 1
 
     def _keep(self, one: Waiting) -> dict[str, Any] | Skipped | Rejected:
         """Put an image in place and give its row; or say why it is not kept."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import cast
+from typing import IO, cast
 
 from cxrtext.datasets.admission.ids import Ids, digest
 from cxrtext.datasets.importing.folder import ENDINGS, REPLACED, LeftOut
@@ -54,13 +54,20 @@ class Reports:
 
     def __init__(self) -> None:
         self.counts = ReportCounts()
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._open: IO[bytes] | None = None  # opened by the first version
         self._places = array("q")
         self._names: dict[int, str] = {}  # ids of studies by their digests
 
     def close(self) -> None:
         """Give the file up."""
-        self._file.close()
+        if self._open is not None:
+            self._open.close()
+
+    @property
+    def _file(self) -> IO[bytes]:
+        if self._open is None:
+            self._open = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        return self._open
 
     def add(self, version: ReportVersion) -> None:
         """Take a version."""
@@ -127,7 +134,6 @@ class Reports:
             counts.addenda += len(chosen.addenda)
         for version, why in chosen.replaced:
             counts.replaced += 1
-            texts = filter(None, (version.report, *version.sections.values()))
             beside.write(
                 {
                     "study_id": study_id,

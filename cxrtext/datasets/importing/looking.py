@@ -59,4 +59,4 @@ def look_at(
 
 def _seen(facts: ImageFacts) -> Seen:
     pixels = 0 if facts.constant or facts.fault else int(facts.pixel_digest[:16], 16)
-    return Seen(pixels, facts.fault)
+    return Seen(pixels, facts.fault, facts.looks, facts.sure)

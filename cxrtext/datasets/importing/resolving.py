@@ -31,7 +31,8 @@ class Seen:
 
     pixels: int = 0  # a digest; 0 where they are of one gray level or were not looked at
     fault: str = ""  # why it cannot be read
-    frontal: str = ""  # why it looks like no frontal chest; "" where it does
+    looks: str = ""  # what else than a frontal chest it looks like
+    sure: float = 0.0  # how sure that is, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +145,9 @@ def find_equal(
     """Find images of equal pixels among those that are to be kept."""
     first: dict[int, int] = {}
     several: dict[int, list[int]] = {}
-    for number, one in sorted(seen.items()):
-        if one.pixels and number not in left_out:
-            start = first.setdefault(one.pixels, number)
+    for number in sorted(seen):
+        if (pixels := seen[number].pixels) and number not in left_out:
+            start = first.setdefault(pixels, number)
             if start != number:
                 several.setdefault(start, [start]).append(number)
     equal = Equal()

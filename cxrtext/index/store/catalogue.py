@@ -9,7 +9,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,9 @@ class Catalogue:
         self.path = path
         self._lock = threading.RLock()
         mode = "rwc" if write else _reading_mode(path)
+        if write:
+            with suppress(OSError):  # SQLite says what is wrong
+                path.touch(mode=0o600)
         try:
             self.database = sqlite3.connect(
                 f"{path.resolve().as_uri()}?mode={mode}",

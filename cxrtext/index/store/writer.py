@@ -53,7 +53,7 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
     if not create and not path.is_file():
         Catalogue(path).close()  # refuses what is no index before anything is made
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it names patients
         with (folder / LOCK).open("w") as handle:
             _lock(handle.fileno(), folder, wait_s)
             with sqlite_errors(path), Catalogue(path, write=True) as catalogue:
