@@ -10,6 +10,7 @@ from pydicom.sequence import Sequence as Items
 from cxrtext.datasets.admission import NEEDED, decide
 from cxrtext.datasets.admission.decide import (
     BURNED_IN,
+    MOVED,
     NO_IMAGE,
     NO_PART,
     NO_VIEW,
@@ -167,6 +168,22 @@ def test_what_is_not_known_is_said_of_one_that_enters() -> None:
     found = decide(said(BurnedInAnnotation="YES"))
     assert found.notes == (BURNED_IN, NO_PART, NO_VIEW)
     assert decide(said(Modality="", ViewPosition="PA", BodyPartExamined="CHEST")).enters
+
+
+@pytest.mark.parametrize(
+    ("header", "movement"),
+    [
+        ({"PatientOrientation": ["L", "F"]}, ""),
+        ({"PatientOrientation": ["R", "F"]}, "mirrored"),
+        ({"PatientOrientation": ["F", "R"]}, "turned"),
+        ({"ImageOrientationPatient": ["-1", "0", "0", "0", "0", "-1"]}, "mirrored"),
+        ({"ImageOrientationPatient": ["1", "0", "0", "0", "0", "x"]}, ""),
+    ],
+)
+def test_how_one_that_enters_is_stored_is_said(header: Any, movement: str) -> None:
+    found = decide(said(BodyPartExamined="CHEST", ViewPosition="PA", **header))
+    assert found.enters
+    assert found.notes == ((MOVED[movement],) if movement else ())
 
 
 def test_texts_of_a_header_travel_as_json_in_five_character_sets() -> None:

@@ -10,6 +10,7 @@ from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.sequence import Sequence
 from pydicom.uid import UID, ExplicitVRLittleEndian
 
+from cxrtext.datasets.admission.decide import BURNED_IN, MOVED, NO_VIEW
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.images import read_image
@@ -127,6 +128,17 @@ def test_frontal_views_are_chosen_and_the_rest_is_listed_with_the_reason(tmp_pat
         assert read_image(record.path).shape == (1, 8, 8)
     assert list(rows[0]) == ["image", "study_id", "patient_id", "split", "view"]
     assert rows[0]["study_id"] == "1.2.9.1"
+
+
+def test_what_there_is_to_know_of_kept_images_is_counted(tmp_path: Path) -> None:
+    save_dicom(tmp_path / "tree/1", 1, PatientOrientation=["R", "F"], BodyPartExamined="CHEST")
+    save_dicom(tmp_path / "tree/2", 2, PatientOrientation=["F", "R"], BurnedInAnnotation="YES")
+    save_dicom(tmp_path / "tree/3", 3, PatientOrientation=["R", "F"], ViewPosition=None)
+    summary = load(tmp_path / "tree")[0]
+    assert summary.images == 3
+    counts = {MOVED["mirrored"]: 2, MOVED["turned"]: 1, BURNED_IN: 1}
+    assert {note: summary.notes[note] for note in counts} == counts
+    assert NO_VIEW not in summary.notes
 
 
 def test_images_without_a_view_can_be_refused(tmp_path: Path) -> None:

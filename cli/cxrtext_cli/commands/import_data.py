@@ -52,6 +52,7 @@ def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
     if summary.boxes is not None:
         rows.append(("boxes", summary.boxes))
         rows.append(("  boxes without an image", summary.boxes_without_image))
+    rows += sorted(summary.notes.items())
     rows += [(f"kept, but looks {what}", count) for what, count in summary.looks.items()]
     rows += [(f"same pixels {what}", count) for what, count in summary.same_images.items()]
     if summary.merged:

@@ -20,6 +20,7 @@ from cxrtext.datasets.admission.views import (
 from cxrtext.datasets.admission.words import CHEST, CHEST_CODES, NOT_SAID, PARTS, plain_words
 from cxrtext.images.dicom.described import Described
 from cxrtext.images.dicom.file import ALLOWED
+from cxrtext.images.dicom.orientation import movement_said
 
 _SERIES = ("SeriesDescription", "ProtocolName")
 _STUDY = ("PerformedProcedureStepDescription", "StudyDescription")
@@ -27,6 +28,7 @@ NEEDED = (
     *("SOPClassUID", "Modality", "PresentationIntentType", "Rows", "NumberOfFrames"),
     *("ViewPosition", "ViewCodeSequence", "PatientOrientation", *_SERIES, *_STUDY),
     *("BodyPartExamined", "AnatomicRegionSequence", "BurnedInAnnotation"),
+    "ImageOrientationPatient",
 )
 """The elements that decide."""
 
@@ -46,6 +48,10 @@ FRAMES = "several frames in one file"
 TWO_VIEWS = "its header names a frontal and another view"
 
 BURNED_IN = "text burnt into its pixels (BurnedInAnnotation)"
+MOVED = {
+    "mirrored": "stored mirrored, as its header says; shown with the patient's left at the right",
+    "turned": "stored turned, as its header says; shown upright",
+}
 NO_PART = "nothing says its body part"
 NO_VIEW = "nothing says its view"
 
@@ -87,10 +93,15 @@ def decide(said: Described) -> Decision:
         return Decision(fault="its transfer syntax is not supported; export it uncompressed")
     notes = (
         BURNED_IN if said.first("BurnedInAnnotation").upper() == "YES" else "",
+        MOVED.get(_movement(said), ""),
         "" if known else NO_PART,
         "" if view.view else NO_VIEW,
     )
     return Decision(view=view.view, notes=tuple(filter(None, notes)))
+
+
+def _movement(said: Described) -> str:
+    return movement_said(said.all("PatientOrientation"), said.all("ImageOrientationPatient"))
 
 
 def _kind(said: Described) -> Decision | None:

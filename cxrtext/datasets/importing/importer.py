@@ -66,6 +66,7 @@ class ImportSummary:
     splits: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
     # images by view; "not said" where nothing says it.
     views: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)  # what there is to know of some images
     # images by how they came into the folder: linked, copied, left in place.
     files: dict[str, int] = field(default_factory=dict)
     set_aside: dict[str, int] = field(default_factory=dict)  # files and rows left out, by reason
@@ -341,6 +342,8 @@ class Import:
         done.images += 1
         done.splits[split] += 1
         done.views[view] = done.views.get(view, 0) + 1
+        for note in image.notes:
+            done.notes[note] = done.notes.get(note, 0) + 1
         done.without_patient += not image.patient_id
         if self.boxes is not None:
             self.boxes.join(image, name)

@@ -73,6 +73,7 @@ class FoundImage:
     instance: str = ""  # its SOPInstanceUID, or "" where it has none
     changed: str = ""  # when its header was last changed, as the header says
     modified_ns: int = 0  # when its file was
+    notes: tuple[str, ...] = ()  # what there is to know of it
     box_key: str = ""  # what box files call the image; "" for the name
     # the columns that the user asked for.
     metadata: Mapping[str, str] = field(default_factory=dict)

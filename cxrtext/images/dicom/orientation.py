@@ -4,6 +4,7 @@ Source: DICOM PS3.3 C.7.6.1.1.1 (Patient Orientation), C.7.6.2.1.1 (Image Orient
 (Pixel Aspect Ratio).
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,22 @@ def placement_of(path: Path) -> Placement | None:
 
 def directions(dataset: "Dataset") -> tuple[str, str] | None:
     """Where rows and columns lead, a letter each of L R A P H F; None where nothing says so."""
-    return _from_letters(dataset) or _from_cosines(dataset)
+    return _from_letters(_letters(dataset)) or _from_cosines(_cosines(dataset))
+
+
+def movement_said(letters: Sequence[str], cosines: Sequence[str]) -> str:
+    """Say what a reader undoes: "mirrored", "turned", or "" where a header has it upright.
+
+    Args:
+        letters: The values of PatientOrientation.
+        cosines: The values of ImageOrientationPatient.
+    """
+    try:
+        numbers = [float(one) for one in cosines]
+    except ValueError:
+        numbers = []
+    flips = _movement(_from_letters(letters) or _from_cosines(numbers))
+    return Placement(1, 1, 1, 1, *flips).movement
 
 
 def upright(gray: Gray, placement: Placement) -> Gray:
@@ -71,23 +87,29 @@ def upright(gray: Gray, placement: Placement) -> Gray:
     return Gray(np.asarray(resized, dtype=np.float32), None, placement)
 
 
-def _from_letters(dataset: "Dataset") -> tuple[str, str] | None:
+def _letters(dataset: "Dataset") -> list[str]:
     try:
-        value = dataset.get("PatientOrientation")
-        texts = [str(one).strip().upper() for one in value or ()]
+        return [str(one) for one in dataset.get("PatientOrientation") or ()]
     except (ValueError, TypeError, AttributeError):
-        return None
+        return []
+
+
+def _cosines(dataset: "Dataset") -> list[float]:
+    try:
+        return numbers(dataset, "ImageOrientationPatient")
+    except ImageError:
+        return []
+
+
+def _from_letters(letters: Sequence[str]) -> tuple[str, str] | None:
+    texts = [one.strip().upper() for one in letters]
     # Letters after the first tell of an oblique view; the words for animals have others.
     if len(texts) != 2 or not all(0 < len(t) <= 3 and set(t) <= set("LRAPHF") for t in texts):
         return None
     return texts[0][0], texts[1][0]
 
 
-def _from_cosines(dataset: "Dataset") -> tuple[str, str] | None:
-    try:
-        cosines = numbers(dataset, "ImageOrientationPatient")
-    except ImageError:
-        return None
+def _from_cosines(cosines: Sequence[float]) -> tuple[str, str] | None:
     if len(cosines) != 6:
         return None
     found = []

@@ -84,7 +84,7 @@ def skull(generator: np.random.Generator, size: int) -> Map:
 def _column(g_u: Map, g_v: Map, generator: np.random.Generator, width: float) -> Map:
     period = generator.uniform(14, 24)
     beads = 0.8 + 0.2 * np.sign(np.sin(period * g_v + generator.uniform(0, 6)))
-    return band(g_u, -width, width, 0.04) * beads
+    return np.asarray(band(g_u, -width, width, 0.04) * beads)
 
 
 def abdomen(generator: np.random.Generator, size: int) -> Map:

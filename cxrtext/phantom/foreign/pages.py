@@ -27,7 +27,7 @@ def text(generator: np.random.Generator, size: int) -> Map:
     margin, step = int(r.uniform(0.02, 0.2) * size), int(max(9, r.uniform(0.07, 0.16) * size))
     for top in range(margin, size - step, step):
         if r.random() < 0.85:
-            draw.text((margin, top), _words(r, r.integers(1, 9)), fill=int(r.integers(0, 120)))
+            draw.text((margin, top), _words(r, int(r.integers(1, 9))), fill=int(r.integers(0, 120)))
     page = _array(canvas)
     return 1 - page if r.random() < 0.4 else page
 
@@ -83,7 +83,8 @@ def gradient(generator: np.random.Generator, size: int) -> Map:
         values = np.zeros_like(g.u)
     spread = np.ptp(values) or 1.0
     scaled = (values - values.min()) / spread * r.uniform(0.2, 1) + r.uniform(0, 0.3)
-    return scaled + r.choice([0.0, 0.0, 0.02, 0.1]) * r.normal(size=scaled.shape)
+    grain = float(r.choice([0.0, 0.0, 0.02, 0.1]))
+    return np.asarray(scaled + grain * r.normal(size=scaled.shape))
 
 
 def scene(generator: np.random.Generator, size: int) -> Map:

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from cxrtext.datasets.admission import NEEDED, decide
-from cxrtext.datasets.admission.decide import NO_IMAGE
+from cxrtext.datasets.admission.decide import NO_IMAGE, NO_VIEW
 from cxrtext.datasets.admission.ids import IDS, object_ids
 from cxrtext.datasets.importing.folder import inside, walk_set
 from cxrtext.datasets.importing.reading import (
@@ -83,6 +83,7 @@ def _image(root: Path, name: str, columns: Columns) -> Entry:
         study_id=ids.study,
         patient_id=ids.patient,
         view=found.view,
+        notes=tuple(note for note in found.notes if note != NO_VIEW),  # counted as a view
         accession=ids.accession,
         accession_issuer=ids.accession_issuer,
         issuer=ids.issuer,
