@@ -317,6 +317,28 @@ MUTANTS = (
         "around = u[4:8]",
         ("images/test_simclr.py",),
     ),
+    # images
+    Mutant(
+        "deep codestreams clipped",
+        "images/dicom/pixels.py",
+        "if exact and stream.precision > pixels.stored:",
+        "if exact and stream.precision > pixels.allocated:",
+        ("images/test_image_dicom_odd.py",),
+    ),
+    Mutant(
+        "mirrored images left as they lie",
+        "images/dicom/orientation.py",
+        'return transposed, across == "R", inverted',
+        "return transposed, False, inverted",
+        ("images/test_image_placement.py",),
+    ),
+    Mutant(
+        "boxes of turned images left where they were",
+        "images/placement.py",
+        "return np.where(flips, 1.0 - share, share)",
+        "return np.asarray(share)",
+        ("images/test_image_placement.py",),
+    ),
     # language
     Mutant(
         "half unknown is known",
