@@ -20,6 +20,7 @@ from cxrtext.files import (
     write_sums,
 )
 from cxrtext.files.digests import read_sums
+from cxrtext.files.signed_log import faults, key_of
 
 Check = Callable[[Path], list[str] | None]
 """Takes a file, or a folder's catalogue; gives, or raises, what is wrong, a line each."""
@@ -140,6 +141,8 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
         return "training states", _named
     if name in ("reference.safetensors", "familiar.safetensors", "encoder.safetensors"):
         return "tensors", _tensors
+    if suffix == ".jsonl" and path.with_suffix(".key").is_file():
+        return "signed logs", _signed_log
     if suffix == ".npz":
         return "arrays", _archive
     if name == "catalogue.sqlite":
@@ -171,6 +174,10 @@ def _sealed(path: Path) -> None:
 def _named(path: Path) -> None:
     if not is_as_named(path):
         raise ValueError("is not what was written: its digest differs")
+
+
+def _signed_log(path: Path) -> list[str]:
+    return [f"{path}: {fault}" for fault in faults(path, key_of(path.with_suffix(".key")))]
 
 
 def _tensors(path: Path) -> None:

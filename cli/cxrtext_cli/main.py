@@ -17,6 +17,7 @@ from cxrtext_cli.commands.check_files import check_files
 from cxrtext_cli.commands.classify import classify
 from cxrtext_cli.commands.evaluate import evaluate
 from cxrtext_cli.commands.experiment import experiment
+from cxrtext_cli.commands.forget import forget
 from cxrtext_cli.commands.ground import ground
 from cxrtext_cli.commands.import_data import import_data
 from cxrtext_cli.commands.index import index
@@ -61,6 +62,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     ground: "Show where an image supports a sentence.",
     verify: "How well an image supports its report's sentences.",
     serve: "Serve the REST API and the page.",
+    forget: "Take a patient or a study out of every place.",
     backup: "Copy an index with its uploads, model and keys.",
     restore: "Make an index of a backup.",
     check_files: "Compare files with the digests they were written with.",

@@ -30,7 +30,7 @@ _swept: set[tuple[int, Path]] = set()
 """Folders that a process has swept; a forked one sweeps for itself."""
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Wait until a file, or a folder's list of names, is on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -151,10 +151,10 @@ def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], ob
     """
     with _temporary(folder / f"{stem}{suffix}") as temporary:
         write(temporary)
-        _sync(temporary)
+        sync(temporary)
         path = folder / f"{stem}-{sha256(temporary)[:DIGITS]}{suffix}"
         temporary.replace(path)
-        _sync(folder)
+        sync(folder)
     return path
 
 
@@ -167,9 +167,9 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     with _temporary(path) as temporary:
         yield temporary
-        _sync(temporary)
+        sync(temporary)
         temporary.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -232,10 +232,10 @@ def replacing_folder(path: Path, *, sums: bool = True, private: bool = False) ->
                 file.chmod(0o600 if private else 0o666 & ~mask)
             elif private:
                 file.chmod(0o700)
-            _sync(file)
-        _sync(temporary)
+            sync(file)
+        sync(temporary)
         _put_in_place(temporary, path)
-        _sync(path.parent)
+        sync(path.parent)
 
 
 @contextmanager
@@ -280,7 +280,7 @@ def write_private(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(handle)
-    _sync(path.parent)
+    sync(path.parent)
 
 
 def remove_file(path: Path) -> None:
@@ -289,7 +289,7 @@ def remove_file(path: Path) -> None:
         path.unlink()
     except (FileNotFoundError, NotADirectoryError):
         return
-    _sync(path.parent)
+    sync(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from cxrtext.index.build import build_index
     from cxrtext.index.labels import LabeledImage, keep_labels, label_archive
     from cxrtext.index.maintain import delete, move_root, rewrite
+    from cxrtext.index.new_model import reembed
     from cxrtext.index.search.archive import Archive, open_index
     from cxrtext.index.search.hits import Cohort, Found, ImageHit, SentenceHit
     from cxrtext.index.search.index import Index
@@ -34,6 +35,7 @@ __all__ = [
     "label_archive",
     "move_root",
     "open_index",
+    "reembed",
     "rewrite",
 ]
 

@@ -14,7 +14,7 @@ from cxrtext.evaluation.calibration import calibrations_of
 from cxrtext.evaluation.data import sentences_beside
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports, set_attributes
-from cxrtext.index.features.language import INDUCING_POINTS, Language, typical_sentences
+from cxrtext.index.features.language import Language, language_for
 from cxrtext.index.features.scoring import packed_rows, pooled
 from cxrtext.index.labels import labeler_of, labels_as_meta, prompts_of_json, unlike_column
 from cxrtext.index.search.filter import as_cell
@@ -136,11 +136,8 @@ def start_index(
             blank = torch.zeros(1, 1, preprocessing.crop, preprocessing.crop, device=model.device)
             N = pooled(model.embed_images(blank).flatten(1, 2), pool).shape[1]
         phrases = [p for e in prompts.values() for p in (*e.positive, *e.negative)]
-        if len(sentences) < INDUCING_POINTS:
-            phrases += typical_sentences()
-        language = Language.of_sentences(
-            torch.stack([*sentences, *model.embed_sentences(phrases).cpu()])
-        )
+        texts = torch.stack([*sentences]) if sentences else torch.empty(0, model.spec.dimension)
+        language = language_for(model, texts, phrases)
         sizes = {"resize": preprocessing.resize, "crop": preprocessing.crop}
         counts = ("places", "next_number", "sentence_places", "next_sentence", "deletions")
         values |= {

@@ -1,15 +1,16 @@
 """Deleting, compacting, rebuilding and moving an index."""
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError, DataError
-from cxrtext.index.changes import delete_studies
-from cxrtext.index.features.language import INDUCING_POINTS, Language
+from cxrtext.index.changes import delete_images, delete_studies
+from cxrtext.index.features.language import Language, language_for
 from cxrtext.index.features.scoring import image_rows
+from cxrtext.index.labels import prompts_of_json
 from cxrtext.index.search.index import model_of
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
 from cxrtext.index.store.check import check_index
@@ -42,6 +43,34 @@ def delete(folder: Path, studies: list[str], *, wait_s: float = 0.0) -> int:
         count = delete_studies(catalogue, studies)
         write_summary(folder, catalogue)
     return count
+
+
+def forget_images(folder: Path, images: Sequence[str], *, wait_s: float = 0.0) -> None:
+    """Delete images, and write the index anew without a byte of them or of what only they said.
+
+    The report of a study goes with its last image.  What a stopped run deleted already is no
+    longer in the catalogue; its vectors go, too.
+
+    Raises:
+        CheckpointError: The model that made the index is gone, or regions are damaged: the images
+            are deleted, and their vectors stay in the files, unread.
+        DataError: Another process writes.
+    """
+    with writing(folder, wait_s=wait_s) as catalogue:
+        with catalogue.transaction(write=True) as database:
+            delete_images(database, "image", images)
+        write_summary(folder, catalogue)
+        images_gone, sentences_gone = holes(catalogue)
+    if images_gone or sentences_gone:
+        # The sketches' directions are made of sentences: those that are gone must not shape them.
+        rewrite(folder, rebuild=sentences_gone > 0, wait_s=max(wait_s, 60.0))
+
+
+def holes(catalogue: Catalogue) -> tuple[int, int]:
+    """How many vectors of deleted images, and of deleted sentences, the files still hold."""
+    meta = catalogue.meta()
+    images, sentences = catalogue.counts()
+    return int(meta["places"]) - images, int(meta["sentence_places"]) - sentences
 
 
 def move_root(folder: Path, new: Path, old: str | None = None, *, wait_s: float = 0.0) -> None:
@@ -94,8 +123,10 @@ def rewrite(
         _check_regions(folder, catalogue)
         snapshot = take_snapshot(folder, catalogue)
         language = snapshot.language
-        if rebuild and len(snapshot.texts) >= INDUCING_POINTS:
-            language = Language.of_sentences(snapshot.texts)
+        prompts = prompts_of_json(snapshot.meta["prompts"])
+        if rebuild:
+            phrases = [p for e in prompts.values() for p in (*e.positive, *e.negative)]
+            language = language_for(model, snapshot.texts, phrases)
         meta = {
             **snapshot.meta,
             "generation": str(int(snapshot.meta["generation"]) + 1),
@@ -107,7 +138,7 @@ def rewrite(
         _name_new_files(catalogue, meta, snapshot, language, segments)
         del snapshot
         sweep(folder, catalogue)
-        phrases = [p for side in json.loads(meta["prompts"]).values() for p in side["positive"]]
+        phrases = [phrase for side in prompts.values() for phrase in side.positive]
         refresh_structure(folder, catalogue, model, phrases, kind=kind, target=target, force=True)
         noted = write_summary(folder, catalogue)
     return IndexSummary.of(noted)

@@ -7,7 +7,7 @@ from cxrtext.surface import import_on_use
 if TYPE_CHECKING:
     from cxrtext.index import Column
     from cxrtext.service.answers import EmbeddedImage, FindingScore, GroundedBox, Grounding
-    from cxrtext.service.service import Service, load_service
+    from cxrtext.service.service import Service, load_service, turned
 
 __all__ = [
     "Column",
@@ -17,6 +17,7 @@ __all__ = [
     "Grounding",
     "Service",
     "load_service",
+    "turned",
 ]
 
 import_on_use(__name__)

@@ -31,7 +31,7 @@ from cxrtext.index import (
 )
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
-from cxrtext.index.store.catalogue import WAIT_S
+from cxrtext.index.store.catalogue import WAIT_S, noted_checkpoint
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
@@ -504,10 +504,35 @@ class Service:
 
 def embedded_of(part: Index, found: IndexedImage, familiar: Familiar) -> EmbeddedImage:
     """An indexed image as the model sees it, with how unlike the index says that it is."""
-    share = part.catalogue.unlike([found.number]).get(found.number)
+    with part.same_model() as same:
+        share = part.catalogue.unlike([found.number]).get(found.number) if same else None
     limit = None if familiar.images is None else familiar.images.threshold
     unlike = None if share is None or limit is None else Unlike(share * limit, limit)
     return EmbeddedImage(part.regions(found.number), found.height, found.width, unlike)
+
+
+def turned(service: Service) -> Service | None:
+    """A service of the model to which all indexes of another have turned; None where none has.
+
+    It has the same prompts and the same language model.  Both can be asked for as long as either
+    is needed; the old one answers by what it saw before.
+
+    Raises:
+        CheckpointError: The new model is not where the index notes it, or is damaged.
+    """
+    if not service.has_index or not any(part.turned for part in service.archive.parts):
+        return None
+    folders = [part.folder for part in service.archive.parts]
+    models = set()
+    for part in service.archive.parts:
+        meta = part.catalogue.meta()
+        models.add(meta["model"])
+        checkpoint = noted_checkpoint(part.folder, meta)
+    if len(models) > 1:  # of several that are searched as one, not all have turned yet
+        return None
+    model = load_model(checkpoint, str(service.model.device))
+    archive = open_index(folders, model)
+    return Service(model, archive, service.prompts, service.language_model)
 
 
 def threads_for(work: Callable[[], object]) -> int:

@@ -35,6 +35,11 @@ restore GONE --out new
 restore FILE --out new
 restore EMPTY --out FILE
 restore EMPTY --out DATA
+forget GONE --patient p1
+forget FILE --patient p1
+forget DATA
+forget DATA --patient p1 --study s1
+forget DATA --patient p1 --log DATA
 check-files GONE
 check-files FILE
 check-files DATA --accept
@@ -117,6 +122,10 @@ index add INDEX MANIFEST --model GONE
 index check EMPTY
 index compact EMPTY
 index rebuild EMPTY
+index rebuild INDEX --model GONE
+index rebuild INDEX --cache FILE
+index export EMPTY --out new
+index export INDEX --out DATA
 index delete EMPTY s01
 index delete INDEX
 index delete INDEX --from GONE

@@ -1,12 +1,16 @@
 """Archives of made-up regions, as large as a test wants them, without an image."""
 
+import hashlib
 import shutil
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor
 
 from cxrtext.evaluation import CHEX5_PROMPTS
@@ -14,7 +18,7 @@ from cxrtext.index.build import start_index
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports
 from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.store.snapshot import take_snapshot
-from cxrtext.index.store.writer import writing
+from cxrtext.index.store.writer import keep_file, writing
 from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 
@@ -102,3 +106,24 @@ def archive(make_archive: MakeArchive, tmp_path_factory: pytest.TempPathFactory)
 def small(make_archive: MakeArchive, tmp_path: Path) -> Path:
     """An index of 120 made-up images, to change."""
     return make_archive(tmp_path / "small", 120)
+
+
+@pytest.fixture(scope="session")
+def upload(model: ImageTextModel) -> Callable[[Path, Path, int], bytes]:
+    """Adds an image to an index as the server does; gives the file that is kept of it."""
+
+    def add(folder: Path, uploads: Path, seed: int) -> bytes:
+        file = BytesIO()
+        pixels = np.random.default_rng(seed).integers(0, 255, (20, 20)).astype(np.uint8)
+        Image.fromarray(pixels).save(file, "PNG")
+        data = file.getvalue()
+        with writing(folder, wait_s=30) as catalogue:
+            language = take_snapshot(folder, catalogue).language
+            rows, _ = packed_rows(model, regions_of(1, seed), language, "float16")
+            kept = keep_file(catalogue, uploads, data, hashlib.sha256(data).hexdigest(), ".png")
+            of_whom = (f"us{seed}", "up", "test", 20, 20)
+            one = NewImage(f"u{seed}.png", str(uploads), *of_whom, {}, {}, kept, "key")
+            add_images(folder, catalogue, [one], rows)
+        return data
+
+    return add

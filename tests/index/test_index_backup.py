@@ -1,51 +1,22 @@
 """A backup is the index of one moment, whoever writes meanwhile; a restore answers as it did."""
 
-import hashlib
 import json
 import shutil
 import threading
-from io import BytesIO
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
-from PIL import Image
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.files import file_problems
 from cxrtext.index import Query, delete, open_index, rewrite
 from cxrtext.index.backup import back_up, restore
-from cxrtext.index.changes import NewImage, add_images
-from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.check import check_index
-from cxrtext.index.store.snapshot import take_snapshot
-from cxrtext.index.store.writer import keep_file, writing
 from cxrtext.models import ImageTextModel
 
-
-def png(seed: int) -> bytes:
-    file = BytesIO()
-    pixels = np.random.default_rng(seed).integers(0, 255, (20, 20)).astype(np.uint8)
-    Image.fromarray(pixels).save(file, "PNG")
-    return file.getvalue()
-
-
-def upload(folder: Path, uploads: Path, model: ImageTextModel, seed: int) -> None:
-    """Add an image as the server does."""
-    with writing(folder, wait_s=30) as catalogue:
-        language = take_snapshot(folder, catalogue).language
-        regions = torch.nn.functional.normalize(
-            torch.randn(1, 16, 16, generator=torch.Generator().manual_seed(seed)), dim=-1
-        )
-        rows, _ = packed_rows(model, regions, language, "float16")
-        data = png(seed)
-        file = keep_file(catalogue, uploads, data, hashlib.sha256(data).hexdigest(), ".png")
-        one = NewImage(
-            f"u{seed}.png", str(uploads), f"us{seed}", "up", "test", 20, 20, {}, {}, file, "key"
-        )
-        add_images(folder, catalogue, [one], rows)
+Upload = Callable[..., bytes]
 
 
 def answers(folder: Path, model: ImageTextModel | None = None) -> list[object]:
@@ -58,12 +29,11 @@ def answers(folder: Path, model: ImageTextModel | None = None) -> list[object]:
 
 
 def test_a_restored_index_answers_the_same(
-    small: Path, model: ImageTextModel, tmp_path: Path
+    small: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
 ) -> None:
     uploads, keys = tmp_path / "uploads", tmp_path / "keys"
     keys.write_text(f"one read {'0' * 64}\n")
-    for seed in range(3):
-        upload(small, uploads, model, seed)
+    sent = [upload(small, uploads, seed) for seed in range(3)]
     delete(small, ["s3", "us1"])
     before = answers(small)
     made = back_up(small, tmp_path / "backup", keys=keys)
@@ -81,25 +51,25 @@ def test_a_restored_index_answers_the_same(
         assert catalogue.meta()["checkpoint"] == str(home / "model")
     assert found is not None
     assert Path(found.path).parent == home / "uploads"
-    assert Path(found.path).read_bytes() == png(2)
+    assert Path(found.path).read_bytes() == sent[2]
     assert (home / "keys.txt").read_bytes() == keys.read_bytes()
-    upload(home / "index", home / "uploads", model, 7)
+    upload(home / "index", home / "uploads", 7)
     with Catalogue(home / "index" / CATALOGUE) as catalogue:
         assert check_index(home / "index", catalogue) == []
 
 
 def test_a_backup_is_one_moment_while_others_write(
-    small: Path, model: ImageTextModel, tmp_path: Path
+    small: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
 ) -> None:
     uploads = tmp_path / "uploads"
-    upload(small, uploads, model, 0)
+    upload(small, uploads, 0)
     stop, failed = threading.Event(), list[BaseException]()
 
     def write() -> None:
         seed = 1
         try:
             while not stop.is_set():
-                upload(small, uploads, model, seed)
+                upload(small, uploads, seed)
                 if seed % 3 == 0:
                     delete(small, [f"us{seed - 1}"], wait_s=30)
                 if seed % 5 == 0:
@@ -127,7 +97,9 @@ def test_a_backup_is_one_moment_while_others_write(
         assert {path.name for path in kept.iterdir()} == named
 
 
-def test_what_is_refused(small: Path, model: ImageTextModel, tmp_path: Path) -> None:
+def test_what_is_refused(
+    small: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
+) -> None:
     full = tmp_path / "full"
     full.mkdir()
     (full / "mine").write_text("x")

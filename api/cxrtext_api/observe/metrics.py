@@ -84,6 +84,7 @@ class Metrics:
 
     def describe_model(self, about: dict[str, Any], version: str) -> None:
         """Note what is loaded, as :meth:`cxrtext.service.Service.describe` says it."""
+        self.model.clear()  # an index may have turned to another model
         self.model.labels(str(about.get("fingerprint", "")), version).set(1)
         self.images.set(about.get("images", 0))
         self.sentences.set(about.get("sentences", 0))

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,7 +15,7 @@ from cxrtext.errors import CxrTextError, DataError
 from cxrtext.evaluation import read_prompts
 from cxrtext.index.store.writer import writing
 from cxrtext.pausing import Pausing, once
-from cxrtext.service import load_service
+from cxrtext.service import load_service, turned
 from cxrtext.service.limits import MAX_MULTIPLICATIONS
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.disk import Disk
@@ -53,6 +54,9 @@ HELD_SECONDS = 2.0
 
 SEEN_SECONDS = 0.05
 """How long ago the index may have been looked at by another question."""
+
+FOLLOW_SECONDS = 5.0
+"""How long after an attempt to follow an index to another model comes the next."""
 
 TRIAL_SECONDS = 1.0
 """How long a disk may take to show whether it can be written."""
@@ -122,7 +126,7 @@ class Resources:
         self.drawers = Workers("draw", DRAW_THREADS, limit, metrics)
         self.engine = Engine(limit, metrics)
         self.uploads = Uploads(self.engine, self.readers, settings.readers, limit, metrics)
-        self.sentences: Batch[Sequence[str], None] | None = None
+        self._sentences: tuple[Service, Batch[Sequence[str], None]] | None = None
         self.scored = Budget(QUESTIONS_SCORED * SHARES)
         self.exports = Budget(EXPORTS_AT_ONCE)
         self.bytes = Budget(UPLOADS_HELD * settings.max_body_bytes)
@@ -136,6 +140,8 @@ class Resources:
         self._disk = None if settings.uploads is None else Disk(kept_in)
         self._trial: asyncio.Future[str | None] | None = None
         self._wrong: str | None = None
+        self._follow: asyncio.Task[None] | None = None
+        self._followed_at = -math.inf
 
     @property
     def is_ready(self) -> bool:
@@ -169,7 +175,7 @@ class Resources:
                 await self.engine.call(scope, service.warm_up)
                 if self._warm:
                     await self.uploads.start(scope)
-            self._service = service
+            self._take(service)
         except Exception as error:  # noqa: BLE001 - whatever it is, readiness has to say so
             self.failure = error
             known = isinstance(error, CxrTextError)
@@ -179,10 +185,64 @@ class Resources:
         finally:
             self.settled.set()
 
+    def _take(self, service: "Service") -> None:
+        """Answer by a service from now on."""
+        for part in service.archive.parts if service.has_index else []:
+            part.outlives = True  # until the model that the index turned to is loaded
+        self._service, self._sentences = service, None
+
+    async def _turn(self, service: "Service") -> None:
+        """Load the model that the index was turned to, and answer by it.
+
+        Requests that have begun are answered by the old one, which goes when the last of them does.
+        """
+        try:
+            new = await asyncio.to_thread(turned, service)
+            if new is None:
+                return
+            with RequestScope(self.settings.request_seconds) as scope:
+                await self.engine.call(scope, new.warm_up)
+        except Exception as error:  # noqa: BLE001 - the old model answers on
+            known = isinstance(error, CxrTextError)
+            _log.error(
+                "the index is another model's, which cannot be loaded: %s",
+                error if known else type(error).__name__,
+            )
+            return
+        self.uploads.forget()
+        self._take(new)
+        weakref.finalize(service, service.archive.close)
+        _log.warning("answers by the model %s from now on", new.model.fingerprint[:12])
+
+    def _begin_turn(self) -> None:
+        """Follow an index that has turned to another model, one attempt at a time."""
+        service, now = self._service, asyncio.get_running_loop().time()
+        if service is None or not service.has_index or now - self._followed_at < FOLLOW_SECONDS:
+            return
+        if (self._follow is None or self._follow.done()) and any(
+            part.turned for part in service.archive.parts
+        ):
+            self._followed_at = now
+            self._follow = asyncio.create_task(self._turn(service))
+
+    def batch_of(self, service: "Service") -> "Batch[Sequence[str], None]":
+        """Embeds sentences of several requests together, by one service; it remembers them."""
+        if self._sentences is None or self._sentences[0] is not service:
+
+            def embed(several: Sequence[Sequence[str]]) -> list[None]:
+                service.embed_sentences([sentence for some in several for sentence in some])
+                return [None] * len(several)
+
+            weight = TURNS_AT_ONCE * service.text_turn
+            self._sentences = service, Batch("text", embed, weight, service.text_tokens)
+        return self._sentences[1]
+
     async def close(self) -> None:
         """Finish what was accepted, then close the service."""
         if self._loading is not None:
             await self._loading
+        if self._follow is not None:
+            await self._follow
         for close in (
             self.engine.close,
             self.readers.close,
@@ -211,6 +271,7 @@ class Resources:
             self._look = loop.run_in_executor(self._looker, service.archive.snapshots)
             self._look.add_done_callback(self._note_look)
         await asyncio.shield(self._look)
+        self._begin_turn()
 
     def _note_look(self, look: "asyncio.Future[Any]") -> None:
         if not look.cancelled() and look.exception() is None:
@@ -239,11 +300,6 @@ class Resources:
         self._wrong = wrong
         return wrong is None
 
-    def embed_texts(self, several: Sequence[Sequence[str]]) -> list[None]:
-        """Embed sentences of several requests; the service remembers them."""
-        self.service.embed_sentences([sentence for some in several for sentence in some])
-        return [None] * len(several)
-
 
 class Session(RequestScope):
     """What one request works with; all that it took is given back when its answer begins.
@@ -260,12 +316,15 @@ class Session(RequestScope):
     ) -> None:
         super().__init__(resources.settings.request_seconds, receive, limit)
         self._resources = resources
+        self._service: Service | None = None
         self.settings = resources.settings
 
     @property
     def service(self) -> "Service":
-        """The loaded service; :class:`.NotReady` where it is not."""
-        return self._resources.service
+        """The loaded service, one for the whole request; :class:`.NotReady` where it is not."""
+        if self._service is None:
+            self._service = self._resources.service
+        return self._service
 
     async def see_index(self) -> None:
         """As of :meth:`Resources.see_index`."""
@@ -316,12 +375,7 @@ class Session(RequestScope):
         service, resources = self.service, self._resources
         if service.has_embedded(sentences):
             return
-        if resources.sentences is None:
-            max_tokens = TURNS_AT_ONCE * service.text_turn
-            resources.sentences = Batch(
-                "text", resources.embed_texts, max_tokens, service.text_tokens
-            )
-        batch, engine = resources.sentences, resources.engine
+        batch, engine = resources.batch_of(service), resources.engine
         if service.text_tokens(sentences) <= service.text_turn:
             await engine.do(self, batch, tuple(sentences))
             return

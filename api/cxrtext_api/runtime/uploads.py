@@ -62,11 +62,17 @@ class Uploads:
         self._known: OrderedDict[bytes, EmbeddedImage] = OrderedDict()
         self._at_work: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
         self._batch: Batch[Any, Any] | None = None
+        self._batch_of: Service | None = None
 
     def close(self) -> None:
         """End the processes, and what is still being decoded: nobody waits for it any more."""
         self._decoders.close()
         self._waiters.close()
+
+    def forget(self) -> None:
+        """Forget the images that were asked about lately, and by what they were embedded."""
+        self._known.clear()
+        self._batch = self._batch_of = None
 
     async def start(self, scope: RequestScope) -> None:
         """Start every process, so that no upload waits for its own.
@@ -119,7 +125,8 @@ class Uploads:
         self, scope: RequestScope, service: "Service", data: bytes, *, whole: bool
     ) -> tuple[EmbeddedImage, Pixels | None]:
         """An embedded image; its pixels where they are wanted and it is not remembered."""
-        digest = await self._digest(scope, data)
+        # By the model, too: a server may turn to another one while it runs.
+        digest = service.model.fingerprint.encode() + await self._digest(scope, data)
         # Questions to one image that come together, as the page asks them, decode it once.
         lock = self._at_work.setdefault(digest, asyncio.Lock())
         async with lock:
@@ -147,7 +154,8 @@ class Uploads:
             return read, service.unlike_square(read.pixels)
 
         read, unlike = await self._decoded(scope, decode)
-        if self._batch is None:
+        if self._batch is None or self._batch_of is not service:
+            self._batch_of = service
             self._batch = Batch("image", service.embed_squares, IMAGES_AT_ONCE)
         regions = await self._engine.do(scope, self._batch, read.pixels)
         pixels = None if read.whole is None else read.whole[0]

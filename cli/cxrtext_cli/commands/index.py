@@ -1,6 +1,5 @@
-"""``cxrtext index build|add|delete|check|compact|rebuild|move``."""
+"""``cxrtext index build|add|delete|check|compact|rebuild|export|move``."""
 
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ from cxrtext.errors import InputError, WorkError
 from cxrtext_cli.given import (
     ANY_PATH,
     CHECKPOINT,
+    EMPTY_FOLDER,
     FILE,
     FOLDER,
     INDEX,
@@ -244,33 +244,84 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
         )
 
 
-def _rewriter(*, rebuild: bool) -> Callable[..., None]:
-    def command(
-        folder: Folder,
-        model: Model = None,
-        candidates: Structure = Candidates.AUTO,
-        target_recall: TargetRecall = 0.99,
-        wait: Wait = 0.0,
-        as_json: AsJson = False,
-    ) -> None:
+@index.command("compact", short_help="Erase the vectors of what was deleted.")
+@checked
+def compact(
+    folder: Folder,
+    model: Model = None,
+    candidates: Structure = Candidates.AUTO,
+    target_recall: TargetRecall = 0.99,
+    wait: Wait = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Write the vectors anew without those of deleted images; searches go on meanwhile."""
+    from cxrtext.index import rewrite
+
+    options: dict[str, Any] = {"kind": candidates.value, "target": target_recall}
+    _show(folder, rewrite(folder, model, rebuild=False, wait_s=wait, **options), as_json)
+
+
+@index.command("rebuild", short_help="Derive all anew from the regions, or by a new model.")
+@checked
+def rebuild(
+    folder: Folder,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Checkpoint; another than the index's embeds everything anew."),
+        CHECKPOINT,
+    ] = None,
+    candidates: Structure = Candidates.AUTO,
+    target_recall: TargetRecall = 0.99,
+    wait: Wait = 0.0,
+    device: Device = "auto",
+    max_rejected: Annotated[
+        int, typer.Option(min=0, help="With a new model: images that may be lost as unreadable.")
+    ] = 0,
+    cache: Cache = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compact, and derive anew all that derives from the regions; no image is decoded.
+
+    With the checkpoint of another model, embed all images and sentences anew beside the old
+    vectors, then turn to them at once. Searches and uploads go on meanwhile, a server follows
+    without a restart, and a run that was stopped resumes.
+    """
+    from cxrtext.index.new_model import is_of, reembed
+
+    options: dict[str, Any] = {
+        "kind": candidates.value, "target": target_recall, "wait_s": wait,
+    }  # fmt: skip
+    if model is None or is_of(folder, model):
         from cxrtext.index import rewrite
 
-        options: dict[str, Any] = {"kind": candidates.value, "target": target_recall}
-        _show(folder, rewrite(folder, model, rebuild=rebuild, wait_s=wait, **options), as_json)
+        _show(folder, rewrite(folder, model, rebuild=True, **options), as_json)
+        return
+    from cxrtext.images.cache import DecodedCache
 
-    return checked(command)
+    kept = DecodedCache(cache, say) if cache else None
+    with progress("embedding by the new model", "images") as update:
+        summary = reembed(
+            folder, model, device=pick_device(device), cache=kept, max_rejected=max_rejected,
+            say=say, progress=update, **options,
+        )  # fmt: skip
+    _show(folder, summary, as_json)
 
 
-index.command(
-    "compact",
-    short_help="Erase the vectors of what was deleted.",
-    help="Write the vectors anew without those of deleted images; searches go on meanwhile.",
-)(_rewriter(rebuild=False))
-index.command(
-    "rebuild",
-    short_help="Derive anew all that derives from the regions.",
-    help="Compact, and derive anew all that derives from the regions; no image is decoded.",
-)(_rewriter(rebuild=True))
+@index.command("export", short_help="Write out the images that were added over HTTP.")
+@checked
+def export(
+    folder: Folder,
+    out: Annotated[Path, typer.Option(help="New data folder."), EMPTY_FOLDER],
+    as_json: AsJson = False,
+) -> None:
+    """Write the images that were added over HTTP as a data folder, with manifest and reports."""
+    from cxrtext.index.export import export_uploads
+
+    count = export_uploads(folder, out)
+    if as_json:
+        print_json({"images": count})
+    else:
+        typer.echo(f"{out}: {count} images, with manifest.csv and reports")
 
 
 @index.command("move", short_help="Note where a manifest's folder lies now.")

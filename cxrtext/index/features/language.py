@@ -12,6 +12,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.index.features.bounds import sentence_basis
+
+if TYPE_CHECKING:
+    from cxrtext.models import ImageTextModel
 
 STUDIES = 60  # phantom studies whose reports stand for an archive that has none
 
@@ -79,6 +83,16 @@ class Language:
         ridge = RIDGE * torch.eye(n, dtype=torch.float64)
         inverse: Tensor = torch.linalg.inv(_kernel(self.inducing, self.inducing) + ridge)
         return inverse
+
+
+def language_for(model: "ImageTextModel", sentences: Tensor, phrases: list[str]) -> Language:
+    """The language of an archive's sentences [S, D] and of its prompts; S may be 0.
+
+    Where there are few sentences, typical ones are added.
+    """
+    if len(sentences) < INDUCING_POINTS:
+        phrases = [*phrases, *typical_sentences()]
+    return Language.of_sentences(torch.cat([sentences, model.embed_sentences(phrases).cpu()]))
 
 
 def choose_inducing_points(sentences: Tensor) -> Tensor:

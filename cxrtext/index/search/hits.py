@@ -125,9 +125,11 @@ def _hits(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) ->
     numbers = [
         [image.number for hit, image in kept if hit[1] == which] for which in range(len(views))
     ]
-    parts = [view.part.catalogue for view in views]
-    labels = [part.labels(own) for part, own in zip(parts, numbers, strict=True)]
-    unlike = [part.unlike(own) for part, own in zip(parts, numbers, strict=True)]
+    labels, unlike = [], []
+    for view, own in zip(views, numbers, strict=True):
+        with view.part.same_model() as same:  # else they are what another model says
+            labels.append(view.part.catalogue.labels(own) if same else {})
+            unlike.append(view.part.catalogue.unlike(own) if same else {})
     return [
         ImageHit(image, score, labels[which].get(image.number, {}), unlike[which].get(image.number))
         for (score, which, _), image in kept

@@ -2,6 +2,8 @@
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,16 @@ CHECKED_CATALOGUE = 256 * 2**20
 
 
 class Index:
-    """An open index.  What other processes add, replace or delete is seen by the next search."""
+    """An open index.  What other processes add, replace or delete is seen by the next search.
+
+    An index that is turned to another model meanwhile ('cxrtext index rebuild --model') is refused
+    from then on, unless :attr:`outlives` it: then what was seen before the turn is gone on with.
+    """
+
+    outlives = False
+    """Whether to answer by what was seen last once the index is another model's."""
+    turned = False
+    """Whether it is."""
 
     def __init__(self, folder: Path, model: ImageTextModel, catalogue: Catalogue) -> None:
         self.folder = folder
@@ -52,9 +63,22 @@ class Index:
             version = self.catalogue.version()
             before, snapshot = self._seen
             if version != before:
-                snapshot = take_snapshot(self.folder, self.catalogue, snapshot)
+                fresh = take_snapshot(self.folder, self.catalogue, snapshot)
+                self.turned = fresh.meta["model"] != self.model.fingerprint
+                if self.turned and not self.outlives:
+                    raise CheckpointError(
+                        f"{self.folder}: was rebuilt by another model meanwhile; open it again, "
+                        "with that model"
+                    )
+                snapshot = snapshot if self.turned else fresh
                 self._seen = version, snapshot
             return snapshot
+
+    @contextmanager
+    def same_model(self) -> Iterator[bool]:
+        """One view of the catalogue, and whether its labels are this model's."""
+        with self.catalogue.transaction():
+            yield self.catalogue.meta().get("model") == self.model.fingerprint
 
     @property
     def seen(self) -> Snapshot:

@@ -7,9 +7,10 @@ from typing import Literal
 
 import numpy as np
 
+from cxrtext.errors import HeldError
 from cxrtext.index.search.filter import ID_COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS, Condition, parse
 from cxrtext.index.search.index import Index
-from cxrtext.index.store.catalogue import Catalogue, sqlite_errors
+from cxrtext.index.store.catalogue import LABEL, UNLIKE, Catalogue, sqlite_errors
 from cxrtext.index.store.snapshot import Numbers, Snapshot
 from cxrtext.pausing import Pausing
 
@@ -77,6 +78,7 @@ def _filtered(
         # In one view: a slot may be given to another column between the two.
         with sqlite_errors(catalogue.path), catalogue.transaction() as database:
             condition = parse(where, catalogue.columns())
+            _require_same_model(catalogue, snapshot, where)
             rows = database.execute(
                 f"{query} WHERE images.number BETWEEN ? AND ? AND ({condition.sql})",
                 (*some, *condition.values),
@@ -84,6 +86,13 @@ def _filtered(
             found += (number for (number,) in rows)
         yield
     return found
+
+
+def _require_same_model(catalogue: Catalogue, snapshot: Snapshot, where: str) -> None:
+    """Refuse to filter by what another model than the snapshot's says (HeldError)."""
+    names_labels = LABEL in where.lower() or UNLIKE in where.lower()
+    if names_labels and catalogue.meta().get("model") != snapshot.meta["model"]:
+        raise HeldError("the index is turning to another model; ask again in a moment")
 
 
 def _parts(snapshot: Snapshot, condition: Condition) -> Iterator[tuple[int, int]]:

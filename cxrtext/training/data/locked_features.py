@@ -36,7 +36,7 @@ VERSION = 1
 BATCH = 64
 """Those that are computed at once; always as many, so that they are the same whoever asks."""
 DIGEST_BYTES = 16
-_ENTRY = np.dtype([("digest", f"V{DIGEST_BYTES}"), ("checksum", "<u4")])
+ENTRY = np.dtype([("digest", f"V{DIGEST_BYTES}"), ("checksum", "<u4")])
 _WAIT_S = 2.0
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -247,7 +247,7 @@ class _Store:
     def _entries(self) -> "np.ndarray[tuple[int], np.dtype[np.void]]":
         """Those whose features are there."""
         count = self._count()
-        return np.fromfile(self._keys, _ENTRY, count) if count else np.empty(0, dtype=_ENTRY)
+        return np.fromfile(self._keys, ENTRY, count) if count else np.empty(0, dtype=ENTRY)
 
     def _count(self) -> int:
         """How many are noted and there, by the sizes of both files."""
@@ -255,7 +255,7 @@ class _Store:
             sizes = self._keys.stat().st_size, self.path.stat().st_size
         except FileNotFoundError:
             return 0
-        return min(sizes[0] // _ENTRY.itemsize, sizes[1] // self.row_bytes)
+        return min(sizes[0] // ENTRY.itemsize, sizes[1] // self.row_bytes)
 
     def keep(
         self, digests: Sequence[bytes], values: Half, damaged: dict[bytes, int]
@@ -270,8 +270,8 @@ class _Store:
                 _write_at(data, at * self.row_bytes, value.tobytes())
                 places[digest] = at
             for digest, value in zip(digests, values, strict=True):
-                entry = np.array([(digest, zlib.crc32(value.tobytes()))], dtype=_ENTRY)
-                _write_at(keys, places[digest] * _ENTRY.itemsize, entry.tobytes())
+                entry = np.array([(digest, zlib.crc32(value.tobytes()))], dtype=ENTRY)
+                _write_at(keys, places[digest] * ENTRY.itemsize, entry.tobytes())
         return places
 
     def map(self, places: int) -> Half:

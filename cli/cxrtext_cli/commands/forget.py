@@ -1,0 +1,93 @@
+"""``cxrtext forget``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cxrtext.errors import InputError, WorkError
+from cxrtext_cli.given import FOLDER, NEW_FILE
+from cxrtext_cli.options import AsJson, Stages, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from cxrtext.service.forget.forget import Forgotten
+
+
+def forget(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Every folder that may hold something: data, runs, caches, indexes, uploads.",
+            metavar="FOLDER...",
+        ),
+        FOLDER,
+    ],
+    patient: Annotated[
+        str | None, typer.Option(help="Id of a patient, as the manifest has it.")
+    ] = None,
+    study: Annotated[str | None, typer.Option(help="Id of a study.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing; list every place.")
+    ] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="File of signed lines; default: forgotten.jsonl in the first folder."),
+        NEW_FILE,
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(help="File of the key that signs; default: beside the log, ending in .key."),
+        NEW_FILE,
+    ] = None,
+    wait: Annotated[
+        float, typer.Option(min=0.0, help="Seconds to wait while another process writes an index.")
+    ] = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Take a patient or a study out of every place where they are kept, or name the place.
+
+    Images, rows, sentences, entries of caches, vectors and uploads are removed from the files.
+    It may be stopped and run again, and servers may run meanwhile.
+    """
+    if (patient is None) == (study is None) or "" in (patient, study):
+        raise InputError("name either --patient ID or --study UID")
+    from cxrtext.service.forget.forget import forget as forget_them
+
+    with Stages() as stages:
+        done = forget_them(
+            folders, patient=patient, study=study, dry_run=dry_run, log=log, key=key,
+            wait_s=wait, progress=stages.show,
+        )  # fmt: skip
+    _show(done, as_json)
+    unfinished = [place for place in done.left if not (place.done or place.what in STANDING)]
+    if unfinished and not dry_run:
+        raise WorkError(
+            f"{len(unfinished)} places still hold something: see above; do what is said there, "
+            "then run the command again"
+        )
+
+
+STANDING = ("backup", "model", "elsewhere")
+"""Places that are named in any case."""
+
+
+def _show(done: "Forgotten", as_json: bool) -> None:
+    if as_json:
+        from dataclasses import asdict
+
+        print_json(asdict(done))
+        return
+    rows = [("place", "entries", "", "path")]
+    for place in done.places:
+        if place.what == "elsewhere":
+            continue
+        state = "gone" if place.done else "stays" if place.why else "found"
+        rows.append((place.what, str(place.entries), state, place.path))
+    print_table([(row[0], row[1], row[2], row[3]) for row in rows], left=4)
+    for why in dict.fromkeys(place.why for place in done.left):
+        names = sorted({place.what for place in done.left if place.why == why})
+        say(f"{', '.join(names)}: {why}")
+    if done.dry_run:
+        typer.echo(f"{done.studies} studies, {done.images} images; nothing was changed")
+    else:
+        typer.echo(f"{done.studies} studies, {done.images} images; signed in {done.log}")

@@ -1,0 +1,111 @@
+"""Lines that nobody can change, add or take away unseen who has not the key.
+
+One JSON object a line.  Each carries an HMAC-SHA256 of itself under a key in a file of its own, and
+the one of the line before; lines cut off at the end are the one change that it does not show.
+"""
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import ConfigError, WorkError
+
+SIGNATURE, BEFORE = "signature", "before"
+KEY_BYTES = 32
+
+
+def key_of(path: Path) -> bytes:
+    """The key in a file, made where there is none, for its owner alone.
+
+    Raises:
+        ConfigError: Others can read the file, or it holds no key.
+        WorkError: It cannot be read or made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            pass
+        else:
+            with os.fdopen(handle, "w") as file:
+                file.write(secrets.token_hex(KEY_BYTES) + "\n")
+                file.flush()
+                os.fsync(handle)
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError:
+        text, mode = "", 0
+    except OSError as error:
+        raise WorkError(f"{path}: {error.strerror}; it is to hold the key of the log") from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(f"{path}: other users of this machine can use this key: chmod 600 {path}")
+    if len(text) < 2 * KEY_BYTES:
+        raise ConfigError(f"{path}: holds no key of {KEY_BYTES} bytes in hexadecimal; name another")
+    return text.encode()
+
+
+def mark_of(key: bytes, *words: str) -> str:
+    """What stands for an id in a log: equal ids have equal marks, which only the key can tell."""
+    return hmac.new(
+        key, "\0".join(words).encode("utf-8", "surrogatepass"), hashlib.sha256
+    ).hexdigest()
+
+
+def append_signed(path: Path, key: bytes, **fields: Any) -> dict[str, Any]:
+    """Append a line with the time, on disk when this returns; gives it.
+
+    Raises:
+        WorkError: The file cannot be written, or its last line is no line of such a log.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            lines = file.read().splitlines()
+            try:
+                before = json.loads(lines[-1])[SIGNATURE] if lines else ""
+            except (ValueError, KeyError, TypeError):
+                raise WorkError(
+                    f"{path}: its last line is damaged; move the file away, and keep it"
+                ) from None
+            when = datetime.now(UTC).isoformat(timespec="milliseconds")
+            line = {"time": when, **fields, BEFORE: before}
+            line[SIGNATURE] = _signature(key, line)
+            file.write((json.dumps(line, ensure_ascii=True) + "\n").encode())
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise WorkError(f"{path}: {error.strerror}; the log is to be a file to write to") from None
+    return line
+
+
+def _signature(key: bytes, line: dict[str, Any]) -> str:
+    plain = {name: value for name, value in line.items() if name != SIGNATURE}
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def faults(path: Path, key: bytes) -> Iterator[str]:
+    """What is wrong with a log, a line each; nothing where every line is as it was written."""
+    before = ""
+    for number, text in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            line = json.loads(text)
+            signature = str(line[SIGNATURE])
+            signed = hmac.compare_digest(signature, _signature(key, line))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            yield f"line {number}: is no signed line"
+            continue
+        if not signed:
+            yield f"line {number}: was changed, or signed with another key"
+        elif line.get(BEFORE) != before:
+            yield f"line {number}: a line before it was taken out or put in"
+        before = signature

@@ -1,0 +1,87 @@
+"""The images that were added over HTTP, as a data folder that any command reads."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import CheckpointError, DataError, WorkError
+from cxrtext.files import replacing_folder, sha256
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.records import write_table
+from cxrtext.records.text_source import SECTION_COLUMNS
+
+COLUMNS = ("image", "study_id", "patient_id", "split")
+
+
+def export_uploads(folder: Path, out: Path) -> int:
+    """Write the uploads of an index into a new folder, which only its owner can read.
+
+    It gets the images, under their ids where these end in ``.png``; ``manifest.csv``, with their
+    metadata; ``reports.csv``, with what their studies' reports say, if any; and ``SHA256SUMS``.
+
+    Returns:
+        How many images there are.
+
+    Raises:
+        CheckpointError: The folder is no index, or a file is missing or damaged.
+        DataError: Nothing was added over HTTP, or ``out`` holds something.
+        WorkError: The disk is full or cannot be written.
+    """
+    if out.is_dir() and any(out.iterdir()):
+        raise DataError(f"{out}: is not empty; name a new folder")
+    with Catalogue(folder / CATALOGUE) as catalogue, catalogue.transaction() as database:
+        images = database.execute(
+            "SELECT image, study_id, patient_id, split, metadata, path, file FROM images "
+            "JOIN roots USING (root) WHERE file IS NOT NULL ORDER BY number"
+        ).fetchall()
+        studies = dict.fromkeys(study for _, study, *_ in images)
+        reports = {study: catalogue.report(study) for study in studies}
+    if not images:
+        raise DataError(f"{folder}: holds no image that was added over HTTP")
+    try:
+        with replacing_folder(out, private=True) as made:
+            rows = [_copied(made, row) for row in images]
+            names = dict.fromkeys(name for row in rows for name in row)
+            write_table(made / "manifest.csv", list(names), rows)
+            said = [_report(study, lines) for study, lines in reports.items() if lines]
+            names = dict.fromkeys(name for row in said for name in row)
+            if said:
+                write_table(made / "reports.csv", list(names), said)
+    except OSError as error:
+        raise WorkError(
+            f"{error.filename or out}: {error.strerror}; nothing was written; fix the disk and run "
+            "the same command again"
+        ) from None
+    return len(images)
+
+
+def _copied(made: Path, row: tuple[Any, ...]) -> dict[str, Any]:
+    """Copy an image; gives its row of the manifest."""
+    image, study, patient, split, metadata, root, file = row
+    source = Path(root) / file
+    if not source.is_file() or sha256(source) != source.stem:
+        raise CheckpointError(
+            f"{source}: is missing or damaged; put the file of a backup in its place, or delete "
+            "its image from the index"
+        )
+    name = f"images/{image}" if image.endswith(".png") else f"images/{image}.png"
+    target = made / name
+    if target.exists() or any(parent.is_file() for parent in target.parents):
+        name = f"images/{file}"  # two ids that cannot be files of one folder
+        target = made / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    return {
+        **dict(zip(COLUMNS, (name, study, patient, split), strict=True)),
+        **json.loads(metadata),
+    }
+
+
+def _report(study: str, lines: list[tuple[str, str]]) -> dict[str, str]:
+    """A row of reports: sentences of each section, in order."""
+    row: dict[str, str] = {"study_id": study}
+    for section, sentence in lines:
+        column = section if section in SECTION_COLUMNS else "report"
+        row[column] = f"{row[column]} {sentence}" if column in row else sentence
+    return row

@@ -1,0 +1,263 @@
+"""Caches: entries that are about somebody, found by digests, and overwritten where they lie.
+
+An entry of a file that others may have mapped is overwritten with zeros and no longer named; the
+file keeps its size, so that what others have mapped stays where it is.
+"""
+
+import hashlib
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cxrtext.errors import CxrTextError, WorkError, line_of
+from cxrtext.files import only_one
+from cxrtext.files.table_sums import strict_text
+from cxrtext.images.cache_store import NAME as DECODED
+from cxrtext.images.cache_store import only_filler
+from cxrtext.language.scoring.cache import digest_of
+from cxrtext.language.scoring.score import encode_pieces
+from cxrtext.service.forget.subject import Subject
+from cxrtext.text.tokenizer import load_tokenizer
+from cxrtext.training.data.locked_features import DIGEST_BYTES, ENTRY
+
+BUSY_SECONDS = 120.0
+LONGEST_ROW = 16 * 2**20  # bytes of one image's features, at most
+
+
+@contextmanager
+def _opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+    """A SQLite file; where it is written, what is deleted is overwritten, and no journal stays."""
+    mode = "rw" if write else "ro"
+    try:
+        uri = f"{path.absolute().as_uri()}?mode={mode}"
+        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as base:
+            base.text_factory = strict_text
+            if write:
+                base.isolation_level = None
+                base.execute("PRAGMA secure_delete = ON")
+                base.execute("PRAGMA synchronous = FULL")
+                base.execute("PRAGMA journal_mode = DELETE")
+            yield base
+            if write:
+                base.execute("VACUUM")
+    except sqlite3.Error as error:
+        raise WorkError(f"{path}: {line_of(error)}; remove the file: it is a cache") from None
+
+
+def tables_of(path: Path) -> set[str]:
+    """Names of the tables of a SQLite file; none where it is no such file."""
+    try:
+        with path.open("rb") as handle:
+            if not handle.read(16).startswith(b"SQLite format 3"):
+                return set()
+        with _opened(path) as base:
+            return {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
+    except (OSError, CxrTextError):
+        return set()
+
+
+# --- decoded images ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Square:
+    store: int
+    digest: bytes
+    slot: int | None
+    file: Path
+    size: int
+
+    @property
+    def pixels(self) -> bytes:
+        if self.slot is None or not self.file.is_file():
+            return b""
+        with self.file.open("rb") as handle:
+            handle.seek(self.slot * self.size**2)
+            return handle.read(self.size**2)
+
+
+def _squares(base: sqlite3.Connection, folder: Path, subject: Subject) -> list[_Square]:
+    found = []
+    for digest in sorted(subject.digests):
+        rows = base.execute(
+            "SELECT store, digest, slot, file, size FROM square JOIN store ON store.id = store "
+            "WHERE digest = ?",
+            [bytes.fromhex(digest)],
+        )
+        found += [_Square(s, d, slot, folder / file, size) for s, d, slot, file, size in rows]
+    return found
+
+
+def _paths(base: sqlite3.Connection, subject: Subject) -> list[bytes]:
+    files = [os.fsencode(path) for path in subject.files]
+    known = {path for (path,) in base.execute("SELECT path FROM file")}
+    digests = [bytes.fromhex(digest) for digest in subject.digests]
+    named = [
+        path
+        for digest in digests
+        for (path,) in base.execute("SELECT path FROM file WHERE digest = ?", [digest])
+    ]
+    return sorted({*named, *(path for path in files if path in known)})
+
+
+def learn_squares(folder: Path, subject: Subject) -> int:
+    """Count a decoded cache's entries, and note by what features of its squares are known."""
+    with _opened(folder / DECODED) as base:
+        squares, paths = _squares(base, folder, subject), _paths(base, subject)
+    for square in squares:
+        if pixels := square.pixels:
+            digest = hashlib.blake2b(pixels, digest_size=DIGEST_BYTES).hexdigest()
+            subject.squares.add(digest)
+    return max(len(squares), len(paths))
+
+
+def forget_squares(folder: Path, subject: Subject) -> None:
+    """Overwrite the squares, and take their entries and the files' paths out of the catalogue."""
+    with only_filler(folder), _opened(folder / DECODED, write=True) as base:
+        for square in _squares(base, folder, subject):
+            if square.slot is not None and square.file.is_file():
+                _overwrite(square.file, square.slot * square.size**2, square.size**2)
+            base.execute(
+                "DELETE FROM square WHERE store = ? AND digest = ?", [square.store, square.digest]
+            )
+        base.executemany("DELETE FROM file WHERE path = ?", [(p,) for p in _paths(base, subject)])
+
+
+def _overwrite(path: Path, start: int, count: int) -> None:
+    """Put zeros in the place of bytes, as far as the file goes, on disk when this returns."""
+    with path.open("r+b") as handle:
+        end = min(start + count, os.fstat(handle.fileno()).st_size)
+        if end > start:
+            handle.seek(start)
+            handle.write(bytes(end - start))
+            handle.flush()
+            os.fsync(handle.fileno())
+
+
+# --- what check-data has seen ---
+
+
+def _facts(base: sqlite3.Connection, subject: Subject) -> list[str]:
+    known = {path for (path,) in base.execute("SELECT path FROM facts")}
+    return sorted(known & {*subject.files, *(str(Path(path)) for path in subject.files)})
+
+
+def count_facts(path: Path, subject: Subject) -> int:
+    """How many images a check's cache knows."""
+    with _opened(path) as base:
+        return len(_facts(base, subject))
+
+
+def forget_facts(path: Path, subject: Subject) -> None:
+    """Take them out."""
+    with _opened(path, write=True) as base:
+        rows = [(name,) for name in _facts(base, subject)]
+        base.executemany("DELETE FROM facts WHERE path = ?", rows)
+
+
+# --- sentence scores, and states of locked encoders ---
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Word pieces of sentences, as the tokenizers that were found give them."""
+
+    bare: frozenset[bytes]  # digests by which scores are known
+    whole: frozenset[bytes]  # digests by which features of a text encoder are known
+
+
+def pieces_of(folders: Iterable[Path], sentences: Sequence[str]) -> Pieces:
+    """Digests of sentences by every tokenizer of some model folders."""
+    bare: set[bytes] = set()
+    whole: set[bytes] = set()
+    for folder in folders:
+        try:
+            tokenizer = load_tokenizer(folder)
+        except (CxrTextError, OSError, ValueError):
+            continue
+        if not sentences:
+            break
+        bare |= {digest_of(pieces) for pieces in encode_pieces(tokenizer, sentences) if pieces}
+        for longest in _lengths(folder):
+            encoded = tokenizer(list(sentences), truncation=True, max_length=longest)
+            whole |= {_states_digest(ids) for ids in encoded["input_ids"]}
+    return Pieces(frozenset(bare), frozenset(whole))
+
+
+def _lengths(folder: Path) -> list[int]:
+    """How many word pieces a checkpoint takes of a sentence; of a language model any."""
+    from cxrtext.models.folders import read_checkpoint_config
+
+    try:
+        return [int(read_checkpoint_config(folder)["max_tokens"])]
+    except (CxrTextError, KeyError, TypeError, ValueError):
+        return []
+
+
+def _states_digest(ids: Sequence[int]) -> bytes:
+    data = np.ascontiguousarray(np.asarray(ids, dtype=np.int64)).data
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def count_scores(path: Path, pieces: Pieces) -> int:
+    """How many scores a cache has of sentences."""
+    with _opened(path) as base:
+        return sum(
+            base.execute("SELECT count(*) FROM score WHERE sentence = ?", [digest]).fetchone()[0]
+            for digest in pieces.bare
+        )
+
+
+def forget_scores(path: Path, pieces: Pieces) -> None:
+    """Take them out."""
+    with _opened(path, write=True) as base:
+        rows = [(digest,) for digest in pieces.bare]
+        base.executemany("DELETE FROM score WHERE sentence = ?", rows)
+
+
+def _features(path: Path, wanted: frozenset[bytes]) -> tuple[list[int], int]:
+    """Places of features, and the bytes of one."""
+    keys = path.with_suffix(".keys").read_bytes()
+    entries = np.frombuffer(keys[: len(keys) // ENTRY.itemsize * ENTRY.itemsize], dtype=ENTRY)
+    places = [i for i, entry in enumerate(entries) if bytes(entry["digest"]) in wanted]
+    return places, _row_bytes(path, entries) if places else 0
+
+
+def _row_bytes(path: Path, entries: np.ndarray[tuple[int], np.dtype[np.void]]) -> int:
+    """Bytes of one entry's features, which the file does not say: by the first ones' checksums."""
+    with path.open("rb") as handle:
+        start = handle.read(LONGEST_ROW)
+        total = 0
+        for size in range(2, len(start) + 1, 2):
+            total = zlib.crc32(start[size - 2 : size], total)
+            if total != entries[0]["checksum"]:
+                continue
+            handle.seek(size)
+            if len(entries) == 1 or zlib.crc32(handle.read(size)) == entries[1]["checksum"]:
+                return size
+    raise WorkError(f"{path}: is damaged; remove it with its .keys: it is a cache")
+
+
+def count_features(path: Path, wanted: frozenset[bytes]) -> int:
+    """How many features a file of a locked encoder has of images or sentences."""
+    return len(_features(path, wanted)[0])
+
+
+def forget_features(path: Path, wanted: frozenset[bytes]) -> None:
+    """Overwrite features and their keys."""
+    with only_one(path):
+        places, size = _features(path, wanted)
+        checksum = np.array([(b"", zlib.crc32(bytes(size)))], dtype=ENTRY).tobytes()
+        for place in places:
+            _overwrite(path, place * size, size)
+            with path.with_suffix(".keys").open("r+b") as keys:
+                keys.seek(place * ENTRY.itemsize)
+                keys.write(checksum)
+                keys.flush()
+                os.fsync(keys.fileno())

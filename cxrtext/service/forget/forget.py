@@ -1,0 +1,478 @@
+"""Forgetting, from finding out who they are to the signed line that says that it was done.
+
+What is known of them is kept in a file of its own until all is done, so that a run that was stopped
+goes on where it was, although the tables that said who they are have forgotten already.
+"""
+
+import getpass
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cxrtext.errors import CxrTextError, DataError, ImageError
+from cxrtext.files import only_one, remove_file, sha256
+from cxrtext.files.signed_log import append_signed, key_of, mark_of
+from cxrtext.images.dicom.file import read_wanted
+from cxrtext.index.maintain import forget_images, holes
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
+from cxrtext.index.store.writer import NEXT
+from cxrtext.records import Study
+from cxrtext.service.forget import caches, tables
+from cxrtext.service.forget.places import Places, find_places
+from cxrtext.service.forget.subject import STUDY_COLUMNS, Subject
+from cxrtext.text import study_sentences
+
+Kind = Literal["patient", "study"]
+Progress = Callable[[str, int, int], None]
+
+LOG = "forgotten.jsonl"
+"""The log of what was forgotten, in the first of the folders, unless another is named."""
+
+SCAN_BYTES = 16 * 2**20
+ROUNDS = 5  # of following ids from table to table; two are the rule
+
+MODEL = (
+    "a model's weights, reference images and verdicts keep what they learned: train again without "
+    "these images, or run 'cxrtext evaluate --keep-reference --calibrate' for the last two"
+)
+BACKUP = "a backup is not changed: remove it, and make a new one"
+LINKED = "the original has another name elsewhere (a hard link), which was not touched"
+NAMED = "names them, and is of a kind that is not changed: remove it, or make it again"
+OUTSIDE = "lies outside of the folders that were given: name its folder, too"
+AUDIT = "an audit log says who saw what, on purpose: it goes by your rules for such logs"
+FEATURES = "its entries cannot be told without the decoded images: remove it; it is made again"
+OTHERS = (
+    "the index has studies of these ids under another patient: if they are the same person's, "
+    "forget them by --study"
+)
+STATES = "its entries cannot be told without the model's tokenizer: name the model's folder, too"
+ELSEWHERE = (
+    "copies elsewhere: the hospital's own files, other machines, exports, printed pages, and what "
+    "was sent to a peer"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something of them is, or was."""
+
+    what: str  # kind of place, such as "manifest" or "index"
+    path: str
+    entries: int  # rows, files, images
+    done: bool  # whether nothing of them is there any more
+    why: str = ""  # why something stays, and what to do about it
+
+
+@dataclass(slots=True)
+class Forgotten:
+    """What forgetting found and did."""
+
+    dry_run: bool
+    places: list[Place] = field(default_factory=list)
+    studies: int = 0
+    images: int = 0
+    log: str = ""  # where the signed line stands
+
+    @property
+    def left(self) -> list[Place]:
+        """The places where something stays."""
+        return [place for place in self.places if place.why]
+
+
+def forget(
+    folders: list[Path],
+    *,
+    patient: str | None = None,
+    study: str | None = None,
+    dry_run: bool = False,
+    log: Path | None = None,
+    key: Path | None = None,
+    wait_s: float = 60.0,
+    progress: Progress | None = None,
+) -> Forgotten:
+    """Take a patient, or a study, out of every place below some folders where they are kept.
+
+    Images, rows of tables, entries of caches, and images of indexes with their vectors, sentences
+    and uploads are removed, so that no byte of them stays in a file.  What is of a kind that cannot
+    be changed is named.  It may be stopped at any time and run again, and servers may run.
+
+    Args:
+        folders: All that may hold something: data folders, runs, caches, indexes, folders of
+            uploads; backups and models in them are named.
+        patient: The id of a patient, as manifests and indexes have it.
+        study: The id of a study.
+        dry_run: Whether to change nothing, and say what would be done.
+        log: The file for the signed line; by default ``forgotten.jsonl`` in the first folder.
+        key: The file of the key that signs, made where there is none; by default beside the log,
+            with the ending ``.key``.
+        wait_s: How long to wait for another process that writes an index.
+        progress: Called with the stage, what is done, and what there is in all.
+
+    Raises:
+        DataError: They are named nowhere, or a folder is none.
+        WorkError: A file cannot be written, or is held by another process; run it again.
+    """
+    if (patient is None) == (study is None) or not (patient or study):
+        raise DataError("name either a patient or a study")
+    kind: Kind = "patient" if study is None else "study"
+    name = str(patient if study is None else study)
+    for folder in folders:
+        if not folder.is_dir():
+            raise DataError(f"{folder}: no such folder")
+    tell = progress or (lambda _stage, _done, _total: None)
+    log = log or folders[0] / LOG
+    key = key or log.with_suffix(".key")
+    plan = folders[0] / f".forget-{hashlib.sha256(f'{kind} {name}'.encode()).hexdigest()[:16]}"
+    places = find_places(folders, lambda count: tell("looking for files", count, count))
+    work = _Work(places, tell, wait_s, {log.resolve(), key.resolve(), plan.resolve()})
+    subject = work.subject
+    (subject.patients if kind == "patient" else subject.studies).add(name)
+    with ExitStack() as stack:
+        if not dry_run:
+            secret = key_of(key)
+            stack.enter_context(only_one(plan))
+        resumed = plan.is_file()
+        subject.load(plan)
+        work.learn()
+        found = work.look()
+        result = Forgotten(dry_run, found, len(subject.studies), len(subject.images))
+        if not found and not resumed:
+            raise DataError(
+                f"no {kind} of this id is known below {', '.join(map(str, folders))}; give the id "
+                "as the manifest has it, and every folder that may hold something"
+            )
+        result.places += work.elsewhere()
+        if dry_run:
+            return result
+        subject.save(plan)
+        work.remove()
+        result.places = [*_after(found, work.look()), *work.elsewhere()]
+        _sign(log, secret, kind, name, result)
+        remove_file(plan)
+    return result
+
+
+def _after(before: list[Place], now: list[Place]) -> list[Place]:
+    """Places as they were found, and whether something is left there."""
+    left = {(place.what, place.path): place for place in now}
+    places = []
+    for place in before:
+        still = left.pop((place.what, place.path), None)
+        if still is None:
+            places.append(Place(place.what, place.path, place.entries, True))
+        else:
+            why = still.why or "could not be removed; run the command again"
+            places.append(Place(place.what, place.path, still.entries, False, why))
+    return [*places, *left.values()]
+
+
+def _sign(log: Path, secret: bytes, kind: Kind, name: str, result: Forgotten) -> None:
+    """Write the line: by whom, when, from where, and a mark in place of the id."""
+    removed: dict[str, int] = {}
+    for place in result.places:
+        if place.done:
+            removed[place.what] = removed.get(place.what, 0) + place.entries
+    append_signed(
+        log,
+        secret,
+        event="forgotten",
+        kind=kind,
+        subject=mark_of(secret, kind, name),
+        by=getpass.getuser(),
+        removed=removed,
+        left=sorted({place.what for place in result.left}),
+    )
+    result.log = str(log)
+
+
+class _Work:
+    """One subject, and the places where something of them may be."""
+
+    def __init__(self, places: Places, tell: Progress, wait_s: float, own: set[Path]) -> None:
+        self.subject = Subject()
+        self._places, self._tell, self._wait_s, self._own = places, tell, wait_s, own
+        self._pieces = caches.Pieces(frozenset(), frozenset())
+        self._dicom: dict[Path, tuple[str, str]] = {}  # patient and study of headers
+
+    # --- who they are ---
+
+    def learn(self) -> None:
+        """Follow ids from manifests, indexes and headers until nothing new is learned."""
+        places, subject = self._places, self.subject
+        listed = self._listed()
+        for number, path in enumerate(places.pictures):
+            self._tell("reading headers", number + 1, len(places.pictures))
+            if path.resolve() not in listed and (ids := _header_ids(path)):
+                self._dicom[path] = ids
+        for _ in range(ROUNDS):
+            before = subject.size
+            for path in filter(_lists_studies, places.tables):
+                self._learn_ids(path)
+            for folder in places.indexes:
+                if folder.name != NEXT:  # there images are called by numbers
+                    self._learn_index(folder)
+            for path, (patient, study) in self._dicom.items():
+                if patient in subject.patients or study in subject.studies:
+                    subject.studies.update({study} - {""})
+                    subject.files.add(str(path))
+            if subject.size == before:
+                break
+        for path in places.tables:
+            for row in tables.rows_of(path) if path.suffix != ".json" else ():
+                if subject.has(row):
+                    subject.sentences.update(_said(row))
+        for file in sorted(subject.files):
+            if Path(file).is_file():
+                subject.digests.add(sha256(Path(file)))
+        for folder in places.decoded:
+            caches.learn_squares(folder, subject)
+        models = [*places.models, *self._noted_models()]
+        self._pieces = caches.pieces_of(models, sorted(subject.sentences))
+
+    def _listed(self) -> set[Path]:
+        """The image files that manifests list."""
+        return {
+            (path.parent / str(row["image"])).resolve()
+            for path in self._places.tables
+            for row in tables.rows_of(path)
+            if row.get("image") and row.get("study_id")
+        }
+
+    def _learn_ids(self, path: Path) -> None:
+        subject = self.subject
+        for row in tables.rows_of(path):
+            if subject.has(row):
+                subject.studies.update(str(row[c]) for c in STUDY_COLUMNS if row.get(c))
+                if row.get("image"):
+                    subject.images.add(str(row["image"]))
+                    subject.files.add(str((path.parent / str(row["image"])).absolute()))
+
+    def _learn_index(self, folder: Path) -> None:
+        subject = self.subject
+        with Catalogue(folder / CATALOGUE) as catalogue:
+            for image, study, path in self._indexed(catalogue):
+                subject.images.add(image)
+                subject.studies.add(study)
+                subject.files.add(path)
+            for study in subject.studies:
+                subject.sentences.update(text for _, text in catalogue.report(study))
+
+    def _indexed(self, catalogue: Catalogue) -> Iterator[tuple[str, str, str]]:
+        """Name, study and file of their images in an index."""
+        subject = self.subject
+        column = "patient_id" if subject.patients else "study_id"
+        for value in sorted(subject.patients or subject.studies):
+            yield from (
+                (name, study, str(Path(root) / (file or name)))
+                for name, study, root, file in catalogue.database.execute(
+                    "SELECT image, study_id, path, file FROM images JOIN roots USING (root) "  # noqa: S608
+                    f"WHERE {column} = ?",
+                    (value,),
+                ).fetchall()
+            )
+
+    def _under_others(self, catalogue: Catalogue) -> int:
+        """Images of their studies that an index has under another patient."""
+        if not self.subject.patients:
+            return 0
+        return sum(
+            str(patient) not in self.subject.patients
+            for study in self.subject.studies
+            for (patient,) in catalogue.database.execute(
+                "SELECT patient_id FROM images WHERE study_id = ?", (study,)
+            ).fetchall()
+        )
+
+    def _noted_models(self) -> list[Path]:
+        """The checkpoints that indexes note, where they still lie there."""
+        found = []
+        for folder in self._places.indexes:
+            with Catalogue(folder / CATALOGUE) as catalogue:
+                try:
+                    found.append(Path(noted_checkpoint(folder, catalogue.meta())))
+                except CxrTextError:
+                    continue
+        return found
+
+    # --- where they are ---
+
+    def look(self) -> list[Place]:
+        """Every place that holds something of them now."""
+        places, subject = self._places, self.subject
+        found: list[Place] = []
+
+        def add(what: str, path: Path, entries: int, why: str = "") -> None:
+            if entries:
+                found.append(Place(what, str(path), entries, False, why))
+
+        for folder in places.indexes:
+            with Catalogue(folder / CATALOGUE) as catalogue:
+                entries = len({name for name, *_ in self._indexed(catalogue)})
+                add("index", folder, entries)
+                add("studies of another patient", folder, self._under_others(catalogue), OTHERS)
+                if not entries and "generation" in catalogue.meta():
+                    add("vectors of deleted images", folder, sum(holes(catalogue)))
+        for folder in places.decoded:
+            add("decoded images", folder, caches.learn_squares(folder, subject))
+        for path in places.scores:
+            why = "" if self._pieces.bare or not subject.sentences else STATES
+            entries = len(subject.sentences) if why else caches.count_scores(path, self._pieces)
+            add("sentence scores", path, entries, why)
+        for path in places.facts:
+            add("facts of check-data", path, caches.count_facts(path, subject))
+        for path in places.features:
+            entries, why = self._features(path)
+            add("features of a locked encoder", path, entries, why)
+        for path in self._files():
+            add("image", path, 1, "" if places.inside(path) else OUTSIDE)
+        for path in self._texts():
+            add("report", path, 1)
+        for path in [path for path in places.tables if path.is_file()]:
+            what = "manifest" if path in places.manifests else "table"
+            add(what, path, tables.count(path, subject))
+        for path, why in self._others():
+            add("other file", path, 1, why)
+        return found
+
+    def _features(self, path: Path) -> tuple[int, str]:
+        """Entries in a file of a locked encoder, and why they cannot be told."""
+        is_image = path.name.startswith("regions-")
+        wanted = self._wanted(path)
+        if wanted:
+            return caches.count_features(path, wanted), ""
+        if is_image and self.subject.digests:
+            return 1, FEATURES
+        return (1, STATES) if not is_image and self.subject.sentences else (0, "")
+
+    def _wanted(self, path: Path) -> frozenset[bytes]:
+        if path.name.startswith("regions-"):
+            return frozenset(bytes.fromhex(square) for square in self.subject.squares)
+        return self._pieces.whole
+
+    def _files(self) -> list[Path]:
+        return [path for file in sorted(self.subject.files) if (path := Path(file)).is_file()]
+
+    def _texts(self) -> list[Path]:
+        return [p for p in self._places.texts if p.stem in self.subject.studies and p.is_file()]
+
+    def _others(self) -> Iterator[tuple[Path, str]]:
+        """Files of other kinds that name them."""
+        needles = [needle.encode("utf-8", "surrogateescape") for needle in self.subject.needles()]
+        paths = [*self._places.others, *self._places.texts]
+        for number, path in enumerate(paths):
+            self._tell("searching other files", number + 1, len(paths))
+            if path.resolve() in self._own or not path.is_file() or path in self._texts():
+                continue
+            if path.name.startswith("SHA256SUMS"):
+                continue  # names of files that are gone go with them
+            if _names_one(path, needles):
+                yield path, AUDIT if _is_audit_log(path) else NAMED
+
+    def elsewhere(self) -> list[Place]:
+        """What nobody can look into from here, and what keeps more than entries."""
+        found = [Place("backup", str(path), 1, False, BACKUP) for path in self._places.backups]
+        models = [path for path in self._places.models if (path / "model.safetensors").is_file()]
+        found += [Place("model", str(path), 1, False, MODEL) for path in models]
+        return [*found, Place("elsewhere", "-", 0, False, ELSEWHERE)]
+
+    # --- and out of them ---
+
+    def remove(self) -> None:
+        """Remove them everywhere; what says who they are goes last."""
+        places, subject = self._places, self.subject
+        for folder in places.decoded:
+            if caches.learn_squares(folder, subject):
+                caches.forget_squares(folder, subject)
+        for path in places.features:
+            wanted = self._wanted(path)
+            if wanted and caches.count_features(path, wanted):
+                caches.forget_features(path, wanted)
+        for path in places.scores:
+            if caches.count_scores(path, self._pieces):
+                caches.forget_scores(path, self._pieces)
+        for path in places.facts:
+            if caches.count_facts(path, subject):
+                caches.forget_facts(path, subject)
+        for number, folder in enumerate(places.indexes):
+            self._tell("writing indexes anew", number, len(places.indexes))
+            self._remove_from_index(folder)
+        gone = [path for path in (*self._files(), *self._texts()) if places.inside(path)]
+        for number, path in enumerate(gone):
+            self._tell("removing files", number + 1, len(gone))
+            remove_file(path)
+        for folder in {path.parent for path in gone}:
+            tables.relist(folder, [path for path in gone if path.parent == folder])
+        later = places.manifests
+        for path in [*(path for path in places.tables if path not in later), *later]:
+            self._tell("writing tables anew", 0, 1)
+            if tables.count(path, subject):
+                tables.take_out(path, subject)
+
+    def _remove_from_index(self, folder: Path) -> None:
+        with Catalogue(folder / CATALOGUE) as catalogue:
+            images = sorted({name for name, *_ in self._indexed(catalogue)})
+            empty = "generation" not in catalogue.meta()
+            if empty or not (images or any(holes(catalogue))):
+                return
+        forget_images(folder, images, wait_s=self._wait_s)
+
+
+def _lists_studies(path: Path) -> bool:
+    """Whether a table says which images or patients studies have."""
+    row = next(tables.rows_of(path), {}) if path.suffix != ".json" else {}
+    return "study_id" in row and bool({"image", "patient_id"} & set(row))
+
+
+def _said(row: dict[str, Any]) -> Iterable[str]:
+    """Sentences of a row of a table of sentences or of reports."""
+    if row.get("sentence"):
+        return [str(row["sentence"])]
+    sections = {name: str(row[name]) for name in ("findings", "impression") if row.get(name)}
+    return [
+        said.sentence for said in study_sentences(Study("", str(row.get("report") or ""), sections))
+    ]
+
+
+def _header_ids(path: Path) -> tuple[str, str] | None:
+    """Patient and study of a DICOM file's header; None where it is none."""
+    if path.suffix.lower() not in (".dcm", ""):
+        return None
+    try:
+        header = read_wanted(path, ("PatientID", "StudyInstanceUID")).dataset
+    except (ImageError, OSError):
+        return None
+    return str(header.get("PatientID", "") or ""), str(header.get("StudyInstanceUID", "") or "")
+
+
+def _names_one(path: Path, needles: list[bytes]) -> bool:
+    """Whether one of some texts stands in a file, with no letter or digit beside it."""
+    longest = max(map(len, needles), default=0) + 2
+    try:
+        with path.open("rb") as handle:
+            before = b""
+            while data := handle.read(SCAN_BYTES):
+                text = before + data
+                if any(_stands(text, needle) for needle in needles):
+                    return True
+                before = text[-longest:]
+    except OSError:
+        return False
+    return False
+
+
+def _stands(text: bytes, needle: bytes) -> bool:
+    at = text.find(needle)
+    while at >= 0:
+        sides = text[max(0, at - 1) : at] + text[at + len(needle) : at + len(needle) + 1]
+        if not any(bytes([side]).isalnum() for side in sides):
+            return True
+        at = text.find(needle, at + 1)
+    return False
+
+
+def _is_audit_log(path: Path) -> bool:
+    with path.open("rb") as handle:
+        return b'"request_id"' in handle.readline(65536)

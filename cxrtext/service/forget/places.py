@@ -1,0 +1,111 @@
+"""Where something of patients is kept: the folders walked, and each file known for what it is."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cxrtext.images.cache_store import NAME as DECODED
+from cxrtext.index.backup import NOTE as BACKUP
+from cxrtext.index.store.catalogue import CATALOGUE
+from cxrtext.service.forget.caches import tables_of
+from cxrtext.service.forget.tables import ENDINGS, is_table
+
+PICTURES = (".png", ".jpg", ".jpeg", ".dcm", "")
+TENSORS = (".safetensors", ".pt", ".npz", ".vectors", ".faiss", ".u8", ".f16", ".keys")
+"""Endings of files of numbers alone, in which no id can stand."""
+
+
+@dataclass(slots=True)
+class Places:
+    """The files below some folders, by kind."""
+
+    roots: list[Path]
+    indexes: list[Path] = field(default_factory=list)  # their folders
+    decoded: list[Path] = field(default_factory=list)  # folders of decoded caches
+    scores: list[Path] = field(default_factory=list)
+    facts: list[Path] = field(default_factory=list)
+    features: list[Path] = field(default_factory=list)
+    tables: list[Path] = field(default_factory=list)
+    pictures: list[Path] = field(default_factory=list)
+    texts: list[Path] = field(default_factory=list)
+    models: list[Path] = field(default_factory=list)  # folders with a tokenizer
+    backups: list[Path] = field(default_factory=list)  # their folders
+    others: list[Path] = field(default_factory=list)
+
+    @property
+    def manifests(self) -> list[Path]:
+        """Tables that are called so, or that a data folder has as such."""
+        return [path for path in self.tables if path.stem == "manifest"]
+
+    def inside(self, path: Path) -> bool:
+        """Whether a file lies below one of the folders, all links followed."""
+        return any(path.resolve().is_relative_to(root) for root in self.roots)
+
+
+def find_places(folders: list[Path], progress: Callable[[int], None]) -> Places:
+    """Walk folders; links to folders are not followed.
+
+    Args:
+        folders: Any that may hold something: data folders, runs, caches, indexes, uploads.
+        progress: Called with the number of files seen.
+    """
+    found = Places([folder.resolve() for folder in folders])
+    seen: set[str] = set()
+    for root in found.roots:
+        for home, subfolders, names in os.walk(root):
+            subfolders.sort()
+            folder = Path(home)
+            if home in seen:
+                subfolders.clear()
+                continue
+            seen.add(home)
+            if BACKUP in names:
+                found.backups.append(folder)
+                subfolders.clear()
+                continue
+            if CATALOGUE in names:
+                found.indexes.append(folder)
+            if "tokenizer.json" in names or "vocab.txt" in names:
+                found.models.append(folder)
+            for name in sorted(names):
+                _put(found, folder / name, is_index=CATALOGUE in names)
+            progress(sum(len(getattr(found, kind)) for kind in ("tables", "pictures", "others")))
+    return found
+
+
+def _put(found: Places, path: Path, *, is_index: bool) -> None:
+    name, suffix = path.name, path.suffix.lower()
+    if path.is_symlink() and not path.exists():
+        return
+    if is_index and name.startswith((CATALOGUE, "index.json")):
+        return
+    if name == DECODED:
+        found.decoded.append(path.parent)
+    elif suffix in (".sqlite", ".partial", ".db") and (names := tables_of(path)):
+        if {"model", "score"} <= names:
+            found.scores.append(path)
+        elif "facts" in names:
+            found.facts.append(path)
+        else:
+            found.others.append(path)
+    elif suffix == ".f16" and path.with_suffix(".keys").is_file():
+        found.features.append(path)
+    elif suffix in ENDINGS and is_table(path):
+        found.tables.append(path)
+    elif suffix in PICTURES and _is_picture(path):
+        found.pictures.append(path)
+    elif suffix == ".txt":
+        found.texts.append(path)
+    elif suffix not in TENSORS:
+        found.others.append(path)
+
+
+def _is_picture(path: Path) -> bool:
+    if path.suffix:
+        return True
+    try:
+        with path.open("rb") as handle:
+            return handle.read(132)[128:] == b"DICM"
+    except OSError:
+        return False

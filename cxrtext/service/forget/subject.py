@@ -1,0 +1,80 @@
+"""Who is forgotten: the ids, files and sentences by which they are known, found step by step."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import WorkError
+from cxrtext.files import read_sealed, write_private
+from cxrtext.files.digests import sealed
+
+STUDY_COLUMNS = ("study_id", "studyinstanceuid", "study_instance_uid")
+PATIENT_COLUMNS = ("patient_id", "subject_id", "patientid")
+IMAGE_COLUMNS = ("image", "image_id", "file_name", "item", "path", "dicom_id")
+"""Columns of tables that name a study, a patient or an image, in lower case."""
+
+
+@dataclass(slots=True)
+class Subject:
+    """What is known of those who are forgotten.
+
+    A patient is known by all of their studies and images; a study by its images.
+    """
+
+    patients: set[str] = field(default_factory=set)
+    studies: set[str] = field(default_factory=set)
+    images: set[str] = field(default_factory=set)  # as manifests and indexes name them
+    files: set[str] = field(default_factory=set)  # paths of image files
+    digests: set[str] = field(default_factory=set)  # SHA-256 of these files, hexadecimal
+    squares: set[str] = field(default_factory=set)  # BLAKE2b of their decoded squares
+    sentences: set[str] = field(default_factory=set)  # of their reports
+
+    def has(self, row: dict[str, Any]) -> bool:
+        """Whether a row of a table, by column in lower case, is about them.
+
+        It is asked whose it is first, then of which study, then of which image: two archives may
+        number their studies alike, and their images.
+        """
+        for columns, ids in (
+            (PATIENT_COLUMNS, self.patients),
+            (STUDY_COLUMNS, self.studies),
+            (IMAGE_COLUMNS, self.images),
+        ):
+            said = [value for column in columns if isinstance(value := row.get(column), str)]
+            if ids and any(said):
+                return any(value in ids for value in said)
+        return False
+
+    @property
+    def size(self) -> int:
+        """How much is known; it only grows."""
+        return sum(len(values) for values in asdict(self).values())
+
+    def needles(self) -> list[str]:
+        """Texts by which a file that nothing else knows is found to name them."""
+        found = {*self.patients, *self.studies, *self.images, *self.digests}
+        return sorted(text for text in found if len(text) >= SHORTEST)
+
+    def save(self, path: Path) -> None:
+        """Keep what is known until the work is done, for its owner alone."""
+        content = {name: sorted(values) for name, values in asdict(self).items()}
+        temporary = path.with_name(path.name + ".new")
+        write_private(temporary, json.dumps(sealed(content)).encode("utf-8", "surrogatepass"))
+        temporary.replace(path)
+
+    def load(self, path: Path) -> None:
+        """Add what a stopped run knew."""
+        try:
+            noted = read_sealed(path)
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            raise WorkError(f"{path}: {error}; remove it, and run the command again") from None
+        for name, values in noted.items():
+            if hasattr(self, name):
+                getattr(self, name).update(values)
+
+
+SHORTEST = 4
+"""Characters of an id below which other files are not searched for it: it would stand anywhere."""

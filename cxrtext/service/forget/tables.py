@@ -1,0 +1,237 @@
+"""Rows of tables that are about somebody: found, and taken out; all others stay byte for byte."""
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from cxrtext.files import SUMS, read_sealed, replacing, sha256, write_json, write_text
+from cxrtext.files.digests import read_sums
+from cxrtext.records.decoding import open_text
+from cxrtext.records.sentences import META, write_notes
+from cxrtext.service.forget.subject import (
+    IMAGE_COLUMNS,
+    PATIENT_COLUMNS,
+    STUDY_COLUMNS,
+    Subject,
+)
+
+CELL_LIMIT = 10_000_000
+COCO_LIMIT = 2**28
+ENDINGS = (".csv", ".parquet", ".jsonl", ".json")
+_KNOWN = {*STUDY_COLUMNS, *PATIENT_COLUMNS, *IMAGE_COLUMNS}
+
+Row = dict[str, Any]
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table that names studies, patients or images."""
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        return _coco(path) is not None
+    if suffix not in ENDINGS:
+        return False
+    return any(_KNOWN & set(row) for row in _first(rows_of(path)))
+
+
+def _first(rows: Iterator[Row]) -> Iterator[Row]:
+    for row in rows:
+        yield row
+        return
+
+
+def rows_of(path: Path) -> Iterator[Row]:
+    """Rows of a table as text, by column in lower case; none where it cannot be read."""
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".parquet":
+            for part in _parquet(path):
+                yield from (_lowered(row) for row in part.to_pylist())
+        elif suffix == ".jsonl":
+            with path.open(encoding="utf-8", errors="surrogateescape") as handle:
+                yield from (row for line in handle if (row := _json_row(line)) is not None)
+        elif suffix == ".csv":
+            with _opened(path) as handle:
+                yield from (row for row, _ in _records(handle) if row is not None)
+    except (OSError, ValueError, csv.Error):
+        return
+
+
+def _lowered(row: Row) -> Row:
+    return {str(k).strip().lower(): None if v is None else str(v) for k, v in row.items()}
+
+
+def _json_row(line: str) -> Row | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return _lowered(value) if isinstance(value, dict) and "request_id" not in value else None
+
+
+def _opened(path: Path) -> TextIO:
+    from cxrtext.errors import DataError
+
+    raw = path.open("rb")
+    try:
+        return open_text(raw, str(path))
+    except DataError as error:
+        raw.close()
+        raise ValueError(str(error)) from None
+
+
+def _records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
+    """Each record of a CSV file with the text that it was written as; the header has no row."""
+    lines: list[str] = []
+
+    def noted() -> Iterator[str]:
+        for line in handle:
+            lines.append(line)
+            yield line
+
+    before = csv.field_size_limit(CELL_LIMIT)
+    try:
+        header: list[str] | None = None
+        for cells in csv.reader(noted()):
+            text = "".join(lines)
+            lines.clear()
+            if header is None:
+                header = [name.strip().lower() for name in cells]
+                yield None, text
+            else:
+                yield dict(zip(header, cells, strict=False)), text
+        if lines:
+            yield None, "".join(lines)
+    finally:
+        csv.field_size_limit(before)
+
+
+def _parquet(path: Path) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+        for number in range(file.num_row_groups):
+            yield file.read_row_group(number)
+    except pa.ArrowException:
+        return
+
+
+def _coco(path: Path) -> Row | None:
+    if path.stat().st_size > COCO_LIMIT:
+        return None
+    with path.open("rb") as handle:
+        if b'"annotations"' not in handle.read(COCO_LIMIT):
+            return None
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError:
+        return None
+    is_coco = isinstance(value, dict) and isinstance(value.get("annotations"), list)
+    return value if is_coco and isinstance(value.get("images"), list) else None
+
+
+def count(path: Path, subject: Subject) -> int:
+    """How many rows of a table, or images of a box file, are about somebody."""
+    if path.suffix.lower() == ".json":
+        boxes = _coco(path) or {"images": []}
+        return sum(subject.has(_lowered(image)) for image in boxes["images"])
+    return sum(subject.has(row) for row in rows_of(path))
+
+
+def take_out(path: Path, subject: Subject) -> None:
+    """Write a table without the rows about somebody, whole or not at all.
+
+    Its digest in the folder's list and in its notes is written anew.
+    """
+    digest = sha256(path)
+    with replacing(path) as temporary:
+        _WRITERS[path.suffix.lower()](path, temporary, subject)
+        temporary.chmod(path.stat().st_mode & 0o777)
+    notes = path.with_name(path.name + META)
+    if notes.is_file():
+        said = {k: v for k, v in read_sealed(notes).items() if k != "table_sha256"}
+        write_notes(path, said)
+        relist(path.parent, [notes])
+    relist(path.parent, [path], only_if=digest)
+
+
+def _write_csv(path: Path, out: Path, subject: Subject) -> None:
+    with _opened(path) as handle:
+        mark = "\ufeff" if path.read_bytes()[:3] == b"\xef\xbb\xbf" else ""
+        encoding = "utf-8" if handle.encoding == "utf-8-sig" else handle.encoding
+        with out.open("w", encoding=encoding, errors=handle.errors, newline="") as target:
+            target.write(mark)
+            for row, text in _records(handle):
+                if row is None or not subject.has(row):
+                    target.write(text)
+
+
+def _write_jsonl(path: Path, out: Path, subject: Subject) -> None:
+    with (
+        path.open(encoding="utf-8", errors="surrogateescape", newline="") as handle,
+        out.open("w", encoding="utf-8", errors="surrogateescape", newline="") as target,
+    ):
+        for line in handle:
+            row = _json_row(line)
+            if row is None or not subject.has(row):
+                target.write(line)
+
+
+def _write_parquet(path: Path, out: Path, subject: Subject) -> None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(out, pq.ParquetFile(path).schema_arrow) as writer:
+        for part in _parquet(path):
+            kept = [i for i, row in enumerate(part.to_pylist()) if not subject.has(_lowered(row))]
+            writer.write_table(part.take(kept))
+
+
+def _write_coco(path: Path, out: Path, subject: Subject) -> None:
+    boxes = _coco(path) or {}
+    gone = [image.get("id") for image in boxes["images"] if subject.has(_lowered(image))]
+    boxes["images"] = [image for image in boxes["images"] if image.get("id") not in gone]
+    boxes["annotations"] = [b for b in boxes["annotations"] if b.get("image_id") not in gone]
+    write_json(out, boxes)
+
+
+_WRITERS: dict[str, Callable[[Path, Path, Subject], None]] = {
+    ".csv": _write_csv,
+    ".jsonl": _write_jsonl,
+    ".parquet": _write_parquet,
+    ".json": _write_coco,
+}
+
+
+def relist(folder: Path, changed: list[Path], *, only_if: str | None = None) -> None:
+    """Write the digests of files that were changed, or removed, anew where a folder lists them.
+
+    Args:
+        folder: The folder; of those above it the one that has a list.
+        changed: The files.
+        only_if: The digest that must stand there; of a file that was damaged before nothing is
+            vouched for.
+    """
+    for home in (folder, *folder.parents):
+        if (home / SUMS).is_file():
+            break
+    else:
+        return
+    try:
+        listed = read_sums(home) or {}
+    except (OSError, ValueError):
+        return
+    before = dict(listed)
+    for path in changed:
+        name = path.relative_to(home).as_posix()
+        if name not in listed or only_if not in (None, listed[name]):
+            continue
+        if path.is_file():
+            listed[name] = sha256(path)
+        else:
+            del listed[name]
+    if listed != before:
+        text = "".join(f"{digest}  {name}\n" for name, digest in listed.items())
+        write_text(home / SUMS, text)

@@ -1,0 +1,71 @@
+"""``cxrtext forget``, ``index rebuild --model`` and ``index export``, as a user starts them."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import torch
+
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.writer import writing
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.checkpoint import save_checkpoint
+
+Command = Callable[..., CompletedProcess[str]]
+
+
+def test_forget_lists_removes_and_signs(
+    cxrtext: Command,
+    refused: Callable[..., str],
+    data_folder: Path,
+    index_folder: Path,
+    tmp_path: Path,
+) -> None:
+    data = Path(shutil.copytree(data_folder, tmp_path / "data"))
+    index = Path(shutil.copytree(index_folder, tmp_path / "index"))
+    with writing(index) as catalogue, catalogue.transaction(write=True) as database:
+        database.execute("UPDATE roots SET path = ?", (str(data),))
+    tried = cxrtext("forget", data, index, "--patient", "p05", "--dry-run")
+    assert tried.returncode == 0, tried.stderr
+    assert "1 studies, 1 images; nothing was changed" in tried.stdout
+    assert (data / "images/s05.png").exists()
+    (data / "notes.md").write_text("see images/s05.png")
+    done = cxrtext("forget", data, index, "--patient", "p05")
+    assert done.returncode == 1  # the note still names the image
+    assert "other file: names them, and is of a kind that is not changed" in done.stderr
+    (data / "notes.md").unlink()
+    assert not (data / "images/s05.png").exists()
+    said = cxrtext("forget", data, index, "--study", "s06", "--json")
+    assert said.returncode == 0, said.stderr
+    assert {p["what"] for p in json.loads(said.stdout)["places"] if p["done"]} == {
+        "index",
+        "image",
+        "manifest",
+        "table",
+    }
+    assert len((data / "forgotten.jsonl").read_text().splitlines()) == 2
+    assert cxrtext("check-files", tmp_path).returncode == 0
+    assert "no patient of this id is known" in refused("forget", data, index, "--patient", "p05")
+
+
+def test_a_new_model(
+    cxrtext: Command, index_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    index = Path(shutil.copytree(index_folder, tmp_path / "index"))
+    known = load_model(checkpoint)
+    torch.manual_seed(2)
+    made = ImageTextModel(replace(known.spec, dimension=8), known.tokenizer)
+    save_checkpoint(tmp_path / "new", made, {})
+    done = cxrtext("index", "rebuild", index, "--model", tmp_path / "new")
+    assert done.returncode == 0, done.stderr
+    assert "48 images (0 new, 48 replaced)" in done.stdout
+    assert "GB free" in done.stderr
+    with Catalogue(index / CATALOGUE) as catalogue:
+        assert catalogue.meta()["checkpoint"] == str(tmp_path / "new")
+    again = cxrtext("index", "rebuild", index, "--model", tmp_path / "new")
+    assert again.returncode == 0, again.stderr
+    assert "GB free" not in again.stderr
+    assert cxrtext("search", "Left pleural effusion.", "--index", index).returncode == 0

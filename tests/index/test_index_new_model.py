@@ -1,0 +1,237 @@
+"""An index is turned to another model: as if built by it, at once, whatever happens meanwhile."""
+
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from cxrtext.errors import CheckpointError, DataError, HeldError, WorkError
+from cxrtext.evaluation import CHEX5_PROMPTS
+from cxrtext.index import Query, build_index, delete, keep_labels, open_index, reembed
+from cxrtext.index.export import export_uploads
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.check import check_index
+from cxrtext.index.store.writer import writing
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.checkpoint import save_checkpoint
+from cxrtext.records import read_manifest
+
+Upload = Callable[..., bytes]
+QUERY = "Left pleural effusion."
+
+
+def other_model(checkpoint: Path, folder: Path, seed: int = 1, **spec: object) -> Path:
+    """A checkpoint of another model, of random weights."""
+    known = load_model(checkpoint)
+    torch.manual_seed(seed)
+    made = ImageTextModel(replace(known.spec, **spec), known.tokenizer)  # type: ignore[arg-type]
+    save_checkpoint(folder, made, {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def new_checkpoint(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return other_model(checkpoint, tmp_path_factory.mktemp("new") / "model", dimension=24)
+
+
+@pytest.fixture(scope="module")
+def fresh(
+    data_folder: Path, new_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, object]:
+    """What an index says that the new model built."""
+    folder = tmp_path_factory.mktemp("fresh") / "index"
+    build_index(data_folder / "manifest.csv", new_checkpoint, folder)
+    return said_by(folder)
+
+
+def said_by(folder: Path) -> dict[str, object]:
+    """What an index says of each image, and its whole order for a sentence."""
+    with open_index(folder) as index:
+        text = index.model.embed_sentences([QUERY])
+        hits = index.search(Query(texts=text), 1000).hits
+        part = index.parts[0]
+        regions = {hit.image.image: part.regions(hit.image.number) for hit in hits}
+        return {
+            "model": index.model.fingerprint,
+            "scores": {hit.image.image: round(hit.score, 5) for hit in hits},
+            "regions": {name: value.numpy().tobytes() for name, value in regions.items()},
+            "labels": {h.image.image: {k: round(v, 5) for k, v in h.labels.items()} for h in hits},
+            "metadata": {hit.image.image: dict(hit.image.metadata) for hit in hits},
+            "sentences": {s.sentence: s.studies for s in index.search_sentences(9, text=text[0])},
+        }
+
+
+def check_whole(folder: Path) -> None:
+    with Catalogue(folder / CATALOGUE) as catalogue:
+        assert check_index(folder, catalogue) == []
+    assert not (folder / "next").exists()
+
+
+def test_it_is_as_if_the_new_model_had_built_it(
+    copy: Path, new_checkpoint: Path, fresh: dict[str, object], model: ImageTextModel
+) -> None:
+    told: list[str] = []
+    counts: list[tuple[int, int]] = []
+    with open_index(copy, model) as old:
+        query = Query(texts=model.embed_sentences([QUERY]))
+        before = old.search(query, 48).hits
+        summary = reembed(
+            copy, new_checkpoint, say=told.append, progress=lambda *done: counts.append(done)
+        )
+        assert (summary.images, summary.rejected) == (48, None)
+        assert counts[-1] == (48, 48)
+        assert told[0].startswith("the vectors of 48 images by the new model take")
+        with pytest.raises(CheckpointError, match="was rebuilt by another model meanwhile"):
+            old.search(query)
+    assert said_by(copy) == fresh
+    check_whole(copy)
+    assert len(before) == 48
+    assert len(list(copy.glob("*.vectors"))) == 5
+    assert len(list(copy.glob("*.faiss"))) == 1
+
+
+def test_an_archive_that_outlives_its_model_answers_as_before(
+    copy: Path, new_checkpoint: Path, model: ImageTextModel
+) -> None:
+    with open_index(copy, model) as old:
+        old.parts[0].outlives = True
+        query = Query(texts=model.embed_sentences([QUERY]))
+        before = old.search(query, 48).hits
+        reembed(copy, new_checkpoint)
+        after = old.search(query, 48).hits
+        assert [(h.image, h.score) for h in after] == [(h.image, h.score) for h in before]
+        assert old.parts[0].turned
+        assert all(not hit.labels for hit in after)  # they are the new model's
+        assert len(old.search(query, 48, where="age > 60").hits) < 48
+        with pytest.raises(HeldError, match="turning to another model"):
+            old.search(query, 48, where="label.Pneumothorax > 0.5")
+
+
+def test_what_changes_meanwhile_is_followed(
+    copy: Path, data_folder: Path, new_checkpoint: Path, model: ImageTextModel, tmp_path: Path
+) -> None:
+    done = False
+
+    def change(count: int, _: int) -> None:
+        nonlocal done
+        if done or count < 20:
+            return
+        done = True
+        delete(copy, ["s01", "s40"])
+        build_index(more / "manifest.csv", model.folder or Path(), copy)
+        with open_index(copy, model) as index:
+            keep_labels(index, {"Edema": CHEX5_PROMPTS["Edema"]})
+
+    more = tmp_path / "more"
+    (more / "images").mkdir(parents=True)
+    shutil.copy(data_folder / "images/s05.png", more / "images/added.png")
+    shutil.copy(data_folder / "images/s07.png", more / "images/s03.png")
+    (more / "manifest.csv").write_text(
+        "image,study_id,patient_id,split,age\nimages/added.png,new,pn,test,33\n"
+    )
+    (more / "reports.csv").write_text("study_id,findings\nnew,A new sentence of a new study.\n")
+    reembed(copy, new_checkpoint, progress=change)
+    assert done
+    check_whole(copy)
+    found = said_by(copy)
+    scores, labels = found["scores"], found["labels"]
+    assert isinstance(scores, dict)
+    assert isinstance(labels, dict)
+    assert len(scores) == 47
+    assert {"images/s01.png", "images/s40.png"}.isdisjoint(scores)
+    assert scores["images/added.png"] == scores["images/s05.png"]
+    assert {tuple(of_image) for of_image in labels.values()} == {("Edema",)}
+    assert "A new sentence of a new study." in str(found["sentences"])
+
+
+def test_a_loss_is_refused_unless_it_is_borne(
+    copy: Path, data_folder: Path, new_checkpoint: Path, tmp_path: Path
+) -> None:
+    moved = Path(shutil.copytree(data_folder, tmp_path / "data"))
+    with writing(copy) as catalogue, catalogue.transaction(write=True) as database:
+        database.execute("UPDATE roots SET path = ?", (str(moved),))
+    lost = moved / "images/s09.png"
+    lost.rename(tmp_path / "s09.png")
+    before = said_by(copy)
+    with pytest.raises(DataError, match=r"1 images cannot be read .*--max-rejected 1"):
+        reembed(copy, new_checkpoint)
+    assert said_by(copy) == before
+    assert "s09.png" in (tmp_path / "copy.rejected.csv").read_text()
+    counts: list[int] = []
+    (tmp_path / "s09.png").rename(lost)
+    reembed(copy, new_checkpoint, progress=lambda done, _: counts.append(done))
+    assert counts[0] == 48  # only the one that was missing
+    check_whole(copy)
+    lost.unlink()
+    with pytest.raises(DataError, match="1 images cannot be read"):
+        reembed(copy, other_model(new_checkpoint, tmp_path / "third", seed=2))
+    summary = reembed(copy, tmp_path / "third", max_rejected=1)
+    assert summary.images == 47
+    assert summary.rejected == tmp_path / "copy.rejected.csv"
+    check_whole(copy)
+
+
+def test_too_little_room_is_said_first(
+    copy: Path, new_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = SimpleNamespace(f_bavail=1, f_frsize=4096)
+    monkeypatch.setattr("cxrtext.index.new_model.os.statvfs", lambda _: full)
+    with pytest.raises(WorkError, match=r"GB are to be written and the disk has .* GB free"):
+        reembed(copy, new_checkpoint)
+
+
+def _killed(work: Callable[[], object], seconds: float) -> bool:
+    """Whether work in a fork was killed before it ended."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if os.waitpid(child, os.WNOHANG) != (0, 0):
+            return False
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return True
+
+
+def test_a_killed_rebuild_goes_on_and_the_index_answers(
+    copy: Path, new_checkpoint: Path, fresh: dict[str, object]
+) -> None:
+    old, chance, kills = said_by(copy), random.Random(3), 0  # noqa: S311
+    while _killed(lambda: reembed(copy, new_checkpoint), 0.1 + chance.uniform(0, 0.12) * kills):
+        kills += 1
+        assert said_by(copy) in (old, fresh)
+    assert kills >= 3
+    assert said_by(copy) == fresh
+    check_whole(copy)
+
+
+def test_uploads_become_a_data_folder(
+    copy: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match="holds no image that was added over HTTP"):
+        export_uploads(copy, tmp_path / "out")
+    sent = [upload(copy, tmp_path / "uploads", seed) for seed in range(3)]
+    assert export_uploads(copy, tmp_path / "out") == 3
+    records = read_manifest(tmp_path / "out" / "manifest.csv")
+    assert [record.name for record in records] == [f"images/u{seed}.png" for seed in range(3)]
+    assert [record.path.read_bytes() for record in records] == sent
+    assert {record.patient_id for record in records} == {"up"}
+    made = build_index(tmp_path / "out" / "manifest.csv", model.folder or Path(), tmp_path / "new")
+    assert made.images == 3
+    assert np.all([(path.stat().st_mode & 0o77) == 0 for path in (tmp_path / "out").rglob("*")])

@@ -1,0 +1,343 @@
+"""Planted names, phrases, pixels and vectors: found in every place before, nowhere after."""
+
+import base64
+import csv
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from cxrtext.datasets.checking import CheckOptions, check_data
+from cxrtext.errors import DataError
+from cxrtext.files import file_problems, write_sums
+from cxrtext.files.signed_log import faults, key_of, mark_of
+from cxrtext.images.cache import DecodedCache
+from cxrtext.index import build_index, open_index
+from cxrtext.index.backup import back_up
+from cxrtext.index.changes import NewImage, NewReports, add_images
+from cxrtext.index.features.language import decoded
+from cxrtext.index.features.scoring import packed_rows
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.check import check_index
+from cxrtext.index.store.snapshot import take_snapshot
+from cxrtext.index.store.writer import keep_file, writing
+from cxrtext.language import score_reports
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.records import read_manifest, read_sentences
+from cxrtext.service.forget.forget import Place, forget
+from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
+
+PATIENT, STUDY, SCANNED = "PLANTEDPATIENT77", "PLANTEDSTUDY88", "PLANTEDUPLOAD55"
+IMAGE = "images/PLANTEDIMAGE99.png"
+PHRASE = "Planted unmistakable pneumatocele."
+OTHER_PHRASE = "Planted upload with an azygos lobe."
+
+
+@dataclass
+class Archive:
+    """Folders of an archive, and bytes that only the planted patient has there."""
+
+    root: Path
+    checkpoint: Path
+    needles: dict[str, bytes] = field(default_factory=dict)
+
+    def where(self) -> dict[str, set[str]]:
+        """The files in which each of the planted bytes stands."""
+        found: dict[str, set[str]] = {name: set() for name in self.needles}
+        for path in self.root.rglob("*"):
+            if path.is_file():
+                data = path.read_bytes()
+                for name, needle in self.needles.items():
+                    if needle in data:
+                        found[name].add(path.relative_to(self.root).as_posix())
+        return found
+
+
+def _add_row(path: Path, row: dict[str, object]) -> None:
+    with path.open(newline="") as handle:
+        columns = next(csv.reader(handle))
+    with path.open("a", newline="") as handle:
+        csv.DictWriter(handle, columns, restval="").writerow(row)
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    file = BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def _plant_data(data: Path, pixels: np.ndarray) -> None:
+    (data / IMAGE).write_bytes(_png(pixels))
+    who = {"study_id": STUDY, "patient_id": PATIENT}
+    _add_row(data / "manifest.csv", {"image": IMAGE, **who, "split": "train", "age": 50})
+    _add_row(data / "reports.csv", {"study_id": STUDY, "findings": PHRASE})
+    _add_row(data / "labels.csv", {"study_id": STUDY, "Pneumothorax": 1})
+    boxes = {
+        "images": [{"id": 1, "file_name": IMAGE}, {"id": 2, "file_name": "images/s02.png"}],
+        "annotations": [{"id": 1, "image_id": 1, "label_text": PHRASE, "bbox": [1, 2, 3, 4]}],
+        "categories": [],
+    }
+    (data / "boxes.json").write_text(json.dumps(boxes))
+    (data / "import.rejected.csv").write_text(f"item,kind,reason\n{IMAGE},left out,twice\n")
+    rows = [{"study_id": STUDY, "report": PHRASE}, {"study_id": "s01", "report": "Clear."}]
+    (data / "more.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (data / "texts").mkdir()
+    (data / "texts" / f"{STUDY}.txt").write_text(PHRASE)
+
+
+def _upload(index: Path, uploads: Path, model: ImageTextModel, pixels: np.ndarray) -> None:
+    """Add an image of the patient as the server does."""
+    with writing(index) as catalogue:
+        language = take_snapshot(index, catalogue).language
+        regions = torch.nn.functional.normalize(
+            torch.randn(1, 16, 16, generator=torch.Generator().manual_seed(9)), dim=-1
+        )
+        rows, _ = packed_rows(model, regions, language, "float16")
+        data = _png(pixels)
+        file = keep_file(catalogue, uploads, data, hashlib.sha256(data).hexdigest(), ".png")
+        one = NewImage(
+            f"{SCANNED}.png", str(uploads), SCANNED, PATIENT, "test", 80, 80, {}, {}, file, "key"
+        )
+        vectors = model.embed_sentences([OTHER_PHRASE]).cpu().numpy()
+        said = NewReports([OTHER_PHRASE], vectors, [(SCANNED, "report", 0, OTHER_PHRASE)])
+        add_images(index, catalogue, [one], rows, said)
+
+
+@pytest.fixture(scope="module")
+def planted(
+    data_folder: Path,
+    checkpoint: Path,
+    language_model: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Archive:
+    """An archive in which everything that cxrtext writes has something of one patient."""
+    root = tmp_path_factory.mktemp("planted") / "archive"
+    data = Path(shutil.copytree(data_folder, root / "data"))
+    chance = np.random.default_rng(77)
+    pixels = chance.integers(0, 255, (80, 80)).astype(np.uint8)
+    sent = chance.integers(0, 255, (80, 80)).astype(np.uint8)
+    _plant_data(data, pixels)
+    score_reports(
+        data / "reports.csv", data / "sentences.csv", model=language_model, device="cpu",
+        cache=root / "scores.sqlite",
+    )  # fmt: skip
+    write_sums(data, [p.relative_to(data).as_posix() for p in data.rglob("*.[cp][sn][vg]")])
+    shutil.copytree(language_model, root / "language-model")
+    cache, model = DecodedCache(root / "cache"), load_model(checkpoint)
+    build_index(data / "manifest.csv", checkpoint, root / "index", cache=cache)
+    _upload(root / "index", root / "uploads", model, sent)
+    records = read_manifest(data / "manifest.csv")
+    squares = cache.fill([record.path for record in records], model.spec.preprocessing)
+    keeping = Keeping(folder=root / "cache")
+    features = lock_images(model, squares.pixels, squares.slots, keeping)
+    texts = sorted({sentence.sentence for sentence in read_sentences(data / "sentences.csv")})
+    pieces = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
+    states = lock_sentences(model, pieces["input_ids"], keeping)
+    check_data(data, CheckOptions(cache=root / "checked.sqlite", workers=1))
+    archive = Archive(root, checkpoint)
+    row = [record.name for record in records].index(IMAGE)
+    with open_index(root / "index") as index:
+        snapshot, catalogue = index.parts[0].snapshot, index.parts[0].catalogue
+        for name in (IMAGE, f"{SCANNED}.png"):
+            found = catalogue.image(name)
+            assert found is not None
+            place = snapshot.places_of(np.array([found.number]))[0]
+            for kind, rows in snapshot.arrays.items():
+                archive.needles[f"{kind} of {name}"] = np.asarray(rows[place]).tobytes()
+        for phrase in (PHRASE, OTHER_PHRASE):
+            number = catalogue.known_sentences()[phrase]
+            (at,) = np.flatnonzero(snapshot.sentence_numbers == number)
+            archive.needles[f"vector of {phrase}"] = snapshot.texts[at].numpy().tobytes()
+    names = {PATIENT: "patient", STUDY: "study", "PLANTEDIMAGE99": "image", SCANNED: "upload"}
+    archive.needles |= {name: text.encode() for text, name in names.items()}
+    archive.needles |= {"phrase": PHRASE.encode(), "other phrase": OTHER_PHRASE.encode()}
+    archive.needles["square"] = squares.pixels[squares.slots[row]].tobytes()
+    archive.needles["features"] = features.of([row]).tobytes()
+    archive.needles["state"] = states.of([texts.index(PHRASE)]).tobytes()
+    archive.needles["file"] = _png(pixels)
+    archive.needles["uploaded file"] = _png(sent)
+    archive.needles["score"] = _score_key(language_model)
+    archive.needles["digest"] = hashlib.sha256(_png(pixels)).digest()
+    return archive
+
+
+def _score_key(language_model: Path) -> bytes:
+    from cxrtext.language.scoring.cache import digest_of
+    from cxrtext.language.scoring.score import encode_pieces
+    from cxrtext.text.tokenizer import load_tokenizer
+
+    return digest_of(encode_pieces(load_tokenizer(language_model), [PHRASE])[0])
+
+
+@pytest.fixture
+def archive(planted: Archive, tmp_path: Path) -> Archive:
+    """A copy to forget in; its index knows its own uploads and data."""
+    root = Path(shutil.copytree(planted.root, tmp_path / "archive"))
+    with (
+        Catalogue(root / "index" / CATALOGUE, write=True) as catalogue,
+        catalogue.transaction(write=True) as database,
+    ):
+        for (path,) in database.execute("SELECT path FROM roots").fetchall():
+            moved = path.replace(str(planted.root), str(root))
+            database.execute("UPDATE roots SET path = ? WHERE path = ?", (moved, path))
+    for path in (root / "cache" / "decoded.sqlite", root / "checked.sqlite"):
+        _move_paths(path, planted.root, root)
+    return Archive(root, planted.checkpoint, planted.needles)
+
+
+def _move_paths(path: Path, old: Path, new: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(path) as base:
+        table = "file" if path.name == "decoded.sqlite" else "facts"
+        for (value,) in base.execute(f"SELECT path FROM {table}").fetchall():  # noqa: S608
+            text = os.fsdecode(value).replace(str(old), str(new))
+            moved = os.fsencode(text) if isinstance(value, bytes) else text
+            base.execute(f"UPDATE {table} SET path = ? WHERE path = ?", (moved, value))  # noqa: S608
+    base.close()
+
+
+def by_kind(places: list[Place]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for place in places:
+        found[place.what] = found.get(place.what, 0) + place.entries
+    return found
+
+
+EVERYWHERE = {
+    "index": 2,
+    "decoded images": 1,
+    "sentence scores": 1,
+    "facts of check-data": 1,
+    "features of a locked encoder": 2,
+    "image": 2,
+    "report": 1,
+    "manifest": 1,
+}
+
+
+def test_nothing_planted_is_found_after_it_was_forgotten(archive: Archive) -> None:
+    before = archive.where()
+    assert [name for name, files in before.items() if not files] == []
+    root = archive.root
+    tried = forget([root], patient=PATIENT, dry_run=True)
+    assert archive.where() == before
+    kinds = by_kind(tried.places)
+    assert {name: kinds[name] for name in EVERYWHERE} == EVERYWHERE
+    assert kinds["table"] == 6  # reports, labels, boxes, rejected, more.jsonl, sentences
+    assert not any(place.done for place in tried.places)
+    done = forget([root], patient=PATIENT)
+    assert (done.studies, done.images) == (2, 2)
+    assert {name: files for name, files in archive.where().items() if files} == {}
+    assert {place.what for place in done.left} == {"elsewhere", "model"}
+    with Catalogue(root / "index" / CATALOGUE) as catalogue:
+        assert check_index(root / "index", catalogue) == []
+        vectors = decoded(catalogue.meta()["landmark_vectors"]).tobytes()
+        text = json.dumps(catalogue.meta())
+    for phrase in (PHRASE, OTHER_PHRASE):
+        needle = archive.needles[f"vector of {phrase}"]
+        assert needle not in vectors
+        assert base64.b64encode(needle[:48]).decode() not in text
+    assert file_problems(root / "data") == []
+    assert len(read_manifest(root / "data" / "manifest.csv")) == 48
+    assert len(read_sentences(root / "data" / "sentences.csv")) == 48
+    assert DecodedCache(root / "cache").damaged() == []
+    with open_index(root / "index", archive.checkpoint) as index:
+        assert index.images == 48
+
+
+def test_the_rest_stays_as_it_was(archive: Archive, data_folder: Path) -> None:
+    forget([archive.root], patient=PATIENT)
+    for name in ("manifest.csv", "reports.csv", "labels.csv"):
+        assert (archive.root / "data" / name).read_bytes() == (data_folder / name).read_bytes()
+    lines = (archive.root / "data" / "more.jsonl").read_text().splitlines()
+    assert [json.loads(line)["study_id"] for line in lines] == ["s01"]
+    boxes = json.loads((archive.root / "data" / "boxes.json").read_text())
+    assert ([i["id"] for i in boxes["images"]], boxes["annotations"]) == ([2], [])
+
+
+def test_the_line_is_signed_and_names_nobody(archive: Archive) -> None:
+    root = archive.root
+    forget([root], patient=PATIENT)
+    forget([root], study="s01")
+    log, key = root / "forgotten.jsonl", key_of(root / "forgotten.key")
+    assert list(faults(log, key)) == []
+    first, second = (json.loads(line) for line in log.read_text().splitlines())
+    assert first["subject"] == mark_of(key, "patient", PATIENT)
+    assert first["removed"]["index"] == 2
+    assert second["before"] == first["signature"]
+    assert (log.stat().st_mode & 0o777, (root / "forgotten.key").stat().st_mode & 0o777) == (
+        0o600,
+        0o600,
+    )
+    log.write_text(log.read_text().replace('"index": 2', '"index": 3'))
+    assert list(faults(log, key)) == ["line 1: was changed, or signed with another key"]
+    log.write_text(json.dumps(second) + "\n")
+    assert list(faults(log, key)) == ["line 1: a line before it was taken out or put in"]
+
+
+def test_what_cannot_be_changed_is_named(archive: Archive) -> None:
+    root = archive.root
+    back_up(root / "index", root / "backup", model=False)
+    (root / "page.html").write_text(f"<p>{STUDY}</p>")
+    (root / "longer.html").write_text(f"<p>{STUDY}0</p>")
+    (root / "audit.jsonl").write_text(json.dumps({"request_id": "1", "study_id": [STUDY]}) + "\n")
+    left = {(Path(p.path).name, p.what) for p in forget([root], patient=PATIENT).left}
+    named = {("backup", "backup"), ("page.html", "other file"), ("audit.jsonl", "other file")}
+    assert named <= left
+    assert not any(name == "longer.html" for name, _ in left)
+
+
+def test_a_study_of_a_patient(archive: Archive) -> None:
+    done = forget([archive.root], study=STUDY)
+    assert (done.studies, done.images) == (1, 1)
+    left = {name for name, files in archive.where().items() if files}
+    uploaded = {f"{kind} of {SCANNED}.png" for kind in ("regions", "sketch", "profiles", "means")}
+    kept = {"patient", "upload", "other phrase", f"vector of {OTHER_PHRASE}", "uploaded file"}
+    assert left - uploaded == kept
+
+
+def killed(archive: Archive, seconds: float) -> bool:
+    """Whether a run in a fork was killed before it ended."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            forget([archive.root], patient=PATIENT)
+            code = 0
+        except DataError:  # killed when all was done
+            code = int(not (archive.root / "forgotten.jsonl").exists())
+        finally:
+            os._exit(code)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert status == 0
+            return False
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return True
+
+
+def test_a_killed_run_goes_on(archive: Archive) -> None:
+    chance, kills = random.Random(5), 0  # noqa: S311
+    while killed(archive, 0.1 + chance.uniform(0, 0.2) * kills):
+        kills += 1
+    assert kills >= 2
+    assert {name: files for name, files in archive.where().items() if files} == {}
+    assert not list(archive.root.glob(".forget-*"))
+    log = archive.root / "forgotten.jsonl"
+    assert list(faults(log, key_of(log.with_suffix(".key")))) == []
