@@ -31,6 +31,11 @@ class Remembered(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._known)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._known.clear()
+
     def missing(self, keys: Iterable[K]) -> list[K]:
         """Those keys that have no value, each once."""
         with self._lock:

@@ -252,6 +252,10 @@ class Service:
         with self._lock:
             return self._texts.embed(sentences)
 
+    def forget_asked(self) -> None:
+        """Forget the sentences that were asked about lately."""
+        self._texts.clear()
+
     @property
     def text_turn(self) -> int:
         """Tokens of sentences that are embedded between two pauses."""

@@ -18,6 +18,7 @@ import pytest
 import torch
 from PIL import Image
 
+from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.checking import CheckOptions, check_data
 from cxrtext.errors import DataError
 from cxrtext.files import file_problems, write_sums
@@ -297,6 +298,50 @@ def test_what_cannot_be_changed_is_named(archive: Archive) -> None:
     named = {("backup", "backup"), ("page.html", "other file"), ("audit.jsonl", "other file")}
     assert named <= left
     assert not any(name == "longer.html" for name, _ in left)
+
+
+def arrival(path: Path, patient: str, study: str) -> None:
+    from pydicom.dataset import Dataset, FileMetaDataset
+    from pydicom.uid import UID, ExplicitVRLittleEndian
+
+    path.parent.mkdir(exist_ok=True)
+    said = Dataset()
+    said.PatientID, said.StudyInstanceUID, said.IssuerOfPatientID = patient, study, "HOME"
+    said.file_meta = FileMetaDataset()
+    said.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    said.file_meta.MediaStorageSOPClassUID = UID("1.2.840.10008.5.1.4.1.1.1")
+    said.file_meta.MediaStorageSOPInstanceUID = UID("1.2.3")
+    said.save_as(path, enforce_file_format=True)
+
+
+def test_new_arrivals_are_known_by_their_headers(tmp_path: Path) -> None:
+    inbox = tmp_path / "inbox"
+    for name, patient, study in (
+        ("a.dcm", "77", "1.2"),
+        ("b", "77", "1.3"),
+        ("c.dcm", "78", "1.4"),
+    ):
+        arrival(inbox / name, patient, study)
+    with pytest.raises(DataError, match="no patient of this id is known"):
+        forget([inbox], patient="77")  # another issuer's, perhaps
+    done = forget([inbox], patient="HOME:77")
+    assert (done.studies, [place.done for place in done.places if place.what == "image"]) == (
+        2,
+        [True, True],
+    )
+    assert {path.name for path in inbox.iterdir()} == {"c.dcm", "forgotten.jsonl", "forgotten.key"}
+
+
+def test_the_hospitals_id_of_a_hashed_archive(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("0123456789abcdef0123456789abcdef")
+    ids = Ids(read_key(key))
+    data = tmp_path / "data"
+    data.mkdir()
+    rows = [f"{i}.png,{ids.of('study', f's{i}')},{ids.of('patient', f'p{i}')}" for i in range(3)]
+    (data / "manifest.csv").write_text("\n".join(["image,study_id,patient_id", *rows]) + "\n")
+    forget([data], patient="p1", hash_key=key)
+    assert (data / "manifest.csv").read_text().splitlines()[1:] == [rows[0], rows[2]]
 
 
 def test_a_study_of_a_patient(archive: Archive) -> None:

@@ -142,6 +142,7 @@ class Resources:
         self._wrong: str | None = None
         self._follow: asyncio.Task[None] | None = None
         self._followed_at = -math.inf
+        self._deletions: list[str | None] | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -214,6 +215,14 @@ class Resources:
         weakref.finalize(service, service.archive.close)
         _log.warning("answers by the model %s from now on", new.model.fingerprint[:12])
 
+    def _forget_deleted(self, service: "Service") -> None:
+        """Forget what was asked lately where images were deleted: it may be of the same people."""
+        deletions = [part.seen.meta.get("deletions") for part in service.archive.parts]
+        if self._deletions not in (None, deletions):
+            self.uploads.forget()
+            service.forget_asked()
+        self._deletions = deletions
+
     def _begin_turn(self) -> None:
         """Follow an index that has turned to another model, one attempt at a time."""
         service, now = self._service, asyncio.get_running_loop().time()
@@ -271,6 +280,7 @@ class Resources:
             self._look = loop.run_in_executor(self._looker, service.archive.snapshots)
             self._look.add_done_callback(self._note_look)
         await asyncio.shield(self._look)
+        self._forget_deleted(service)
         self._begin_turn()
 
     def _note_look(self, look: "asyncio.Future[Any]") -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext.errors import InputError, WorkError
-from cxrtext_cli.given import FOLDER, NEW_FILE
+from cxrtext_cli.given import FILE, FOLDER, NEW_FILE
 from cxrtext_cli.options import AsJson, Stages, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -29,6 +29,13 @@ def forget(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Change nothing; list every place.")
     ] = False,
+    hash_ids: Annotated[
+        Path | None,
+        typer.Option(
+            "--hash-ids", metavar="KEYFILE", help="Key file of the import; the id is as it was."
+        ),
+        FILE,
+    ] = None,
     log: Annotated[
         Path | None,
         typer.Option(help="File of signed lines; default: forgotten.jsonl in the first folder."),
@@ -55,8 +62,8 @@ def forget(
 
     with Stages() as stages:
         done = forget_them(
-            folders, patient=patient, study=study, dry_run=dry_run, log=log, key=key,
-            wait_s=wait, progress=stages.show,
+            folders, patient=patient, study=study, dry_run=dry_run, hash_key=hash_ids,
+            log=log, key=key, wait_s=wait, progress=stages.show,
         )  # fmt: skip
     _show(done, as_json)
     unfinished = [place for place in done.left if not (place.done or place.what in STANDING)]

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from cxrtext.datasets.admission.ids import IDS, Ids, object_ids, read_key
 from cxrtext.errors import CxrTextError, DataError, ImageError
 from cxrtext.files import only_one, remove_file, sha256
 from cxrtext.files.signed_log import append_signed, key_of, mark_of
+from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
 from cxrtext.index.maintain import forget_images, holes
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
@@ -88,6 +90,7 @@ def forget(
     patient: str | None = None,
     study: str | None = None,
     dry_run: bool = False,
+    hash_key: Path | None = None,
     log: Path | None = None,
     key: Path | None = None,
     wait_s: float = 60.0,
@@ -105,6 +108,8 @@ def forget(
         patient: The id of a patient, as manifests and indexes have it.
         study: The id of a study.
         dry_run: Whether to change nothing, and say what would be done.
+        hash_key: The key file of an import that replaced ids by hashes; the id is then the
+            hospital's, and is looked for as it is, too.
         log: The file for the signed line; by default ``forgotten.jsonl`` in the first folder.
         key: The file of the key that signs, made where there is none; by default beside the log,
             with the ending ``.key``.
@@ -112,6 +117,7 @@ def forget(
         progress: Called with the stage, what is done, and what there is in all.
 
     Raises:
+        ConfigError: A key cannot be read.
         DataError: They are named nowhere, or a folder is none.
         WorkError: A file cannot be written, or is held by another process; run it again.
     """
@@ -126,10 +132,12 @@ def forget(
     log = log or folders[0] / LOG
     key = key or log.with_suffix(".key")
     plan = folders[0] / f".forget-{hashlib.sha256(f'{kind} {name}'.encode()).hexdigest()[:16]}"
-    places = find_places(folders, lambda count: tell("looking for files", count, count))
-    work = _Work(places, tell, wait_s, {log.resolve(), key.resolve(), plan.resolve()})
+    places = find_places(folders, lambda count: tell("looking for files", count, count + 1))
+    ids = Ids(None if hash_key is None else read_key(hash_key))
+    work = _Work(places, ids, tell, wait_s, {log.resolve(), key.resolve(), plan.resolve()})
     subject = work.subject
-    (subject.patients if kind == "patient" else subject.studies).add(name)
+    known = subject.patients if kind == "patient" else subject.studies
+    known.update({name, ids.of(kind, name)})
     with ExitStack() as stack:
         if not dry_run:
             secret = key_of(key)
@@ -138,7 +146,7 @@ def forget(
         subject.load(plan)
         work.learn()
         found = work.look()
-        result = Forgotten(dry_run, found, len(subject.studies), len(subject.images))
+        result = Forgotten(dry_run, [*found], len(subject.studies), len(subject.images))
         if not found and not resumed:
             raise DataError(
                 f"no {kind} of this id is known below {', '.join(map(str, folders))}; give the id "
@@ -191,9 +199,12 @@ def _sign(log: Path, secret: bytes, kind: Kind, name: str, result: Forgotten) ->
 class _Work:
     """One subject, and the places where something of them may be."""
 
-    def __init__(self, places: Places, tell: Progress, wait_s: float, own: set[Path]) -> None:
+    def __init__(
+        self, places: Places, ids: Ids, tell: Progress, wait_s: float, own: set[Path]
+    ) -> None:
         self.subject = Subject()
-        self._places, self._tell, self._wait_s, self._own = places, tell, wait_s, own
+        self._places, self._ids, self._own = places, ids, own
+        self._tell, self._wait_s = tell, wait_s
         self._pieces = caches.Pieces(frozenset(), frozenset())
         self._dicom: dict[Path, tuple[str, str]] = {}  # patient and study of headers
 
@@ -205,8 +216,8 @@ class _Work:
         listed = self._listed()
         for number, path in enumerate(places.pictures):
             self._tell("reading headers", number + 1, len(places.pictures))
-            if path.resolve() not in listed and (ids := _header_ids(path)):
-                self._dicom[path] = ids
+            if path.resolve() not in listed and (said := _header_ids(path)):
+                self._dicom[path] = said
         for _ in range(ROUNDS):
             before = subject.size
             for path in filter(_lists_studies, places.tables):
@@ -216,7 +227,7 @@ class _Work:
                     self._learn_index(folder)
             for path, (patient, study) in self._dicom.items():
                 if patient in subject.patients or study in subject.studies:
-                    subject.studies.update({study} - {""})
+                    subject.studies.update({study, self._ids.of("study", study)} - {""})
                     subject.files.add(str(path))
             if subject.size == before:
                 break
@@ -361,10 +372,11 @@ class _Work:
     def _others(self) -> Iterator[tuple[Path, str]]:
         """Files of other kinds that name them."""
         needles = [needle.encode("utf-8", "surrogateescape") for needle in self.subject.needles()]
-        paths = [*self._places.others, *self._places.texts]
+        gone = set(self._texts())
+        paths = [path for path in (*self._places.others, *self._places.texts) if path not in gone]
         for number, path in enumerate(paths):
             self._tell("searching other files", number + 1, len(paths))
-            if path.resolve() in self._own or not path.is_file() or path in self._texts():
+            if path.resolve() in self._own or not path.is_file():
                 continue
             if path.name.startswith("SHA256SUMS"):
                 continue  # names of files that are gone go with them
@@ -441,10 +453,10 @@ def _header_ids(path: Path) -> tuple[str, str] | None:
     if path.suffix.lower() not in (".dcm", ""):
         return None
     try:
-        header = read_wanted(path, ("PatientID", "StudyInstanceUID")).dataset
+        found = object_ids(described(read_wanted(path, IDS), IDS))
     except (ImageError, OSError):
         return None
-    return str(header.get("PatientID", "") or ""), str(header.get("StudyInstanceUID", "") or "")
+    return found.patient, found.study
 
 
 def _names_one(path: Path, needles: list[bytes]) -> bool:
