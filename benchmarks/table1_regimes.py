@@ -36,7 +36,8 @@ from cxrtext.experiments.papers.table1 import (
 from cxrtext.experiments.stages import noted_in
 from cxrtext.files import write_sealed
 from cxrtext.phantom.claims import rho
-from cxrtext.phantom.truth import KnownTruth, read_truth
+from cxrtext.phantom.truth import TRUTH_TABLE, KnownTruth, read_truth
+from cxrtext.phantom.write import PARAMETERS
 from cxrtext.records.report_sources import read_reports
 from cxrtext.records.sentences import read_sentences, write_sentences
 from cxrtext.records.study import Sentence
@@ -103,6 +104,8 @@ def narrowed(
         or (one.sentence in known.claims and low <= rho(known.claims[one.sentence]) <= high)
     ]
     folder.mkdir(parents=True, exist_ok=True)
+    for name in (PARAMETERS, TRUTH_TABLE):  # by which the images are known as drawn ones
+        shutil.copyfile(manifest.parent / name, folder / name)
     write_table(folder / "manifest.csv", table.columns, rows)
     write_sentences(folder / "sentences.csv", some)
     paths = {name: str(folder / f"{name}.csv") for name in ("manifest", "sentences")}
