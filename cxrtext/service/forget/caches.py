@@ -95,15 +95,25 @@ def _squares(base: sqlite3.Connection, folder: Path, subject: Subject) -> list[_
 
 
 def _paths(base: sqlite3.Connection, subject: Subject) -> list[bytes]:
-    files = [os.fsencode(path) for path in subject.files]
-    known = {path for (path,) in base.execute("SELECT path FROM file")}
+    known = [path for (path,) in base.execute("SELECT path FROM file")]
     digests = [bytes.fromhex(digest) for digest in subject.digests]
     named = [
         path
         for digest in digests
         for (path,) in base.execute("SELECT path FROM file WHERE digest = ?", [digest])
     ]
-    return sorted({*named, *(path for path in files if path in known)})
+    return sorted({*named, *(path for path in known if _is_theirs(os.fsdecode(path), subject))})
+
+
+def _is_theirs(path: str, subject: Subject) -> bool:
+    """Whether a path is one of their images', wherever the folder lay when it was noted.
+
+    An entry too many does no harm: what is not in a cache is made again.
+    """
+    parts = path.split("/")
+    return path in subject.files or any(
+        "/".join(parts[-count:]) in subject.images for count in range(1, len(parts))
+    )
 
 
 def learn_squares(folder: Path, subject: Subject) -> int:
@@ -144,8 +154,8 @@ def _overwrite(path: Path, start: int, count: int) -> None:
 
 
 def _facts(base: sqlite3.Connection, subject: Subject) -> list[str]:
-    known = {path for (path,) in base.execute("SELECT path FROM facts")}
-    return sorted(known & {*subject.files, *(str(Path(path)) for path in subject.files)})
+    known = [path for (path,) in base.execute("SELECT path FROM facts")]
+    return sorted(path for path in known if _is_theirs(path, subject))
 
 
 def count_facts(path: Path, subject: Subject) -> int:

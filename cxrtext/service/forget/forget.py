@@ -373,7 +373,10 @@ class _Work:
         """Files of other kinds that name them."""
         needles = [needle.encode("utf-8", "surrogateescape") for needle in self.subject.needles()]
         gone = set(self._texts())
-        paths = [path for path in (*self._places.others, *self._places.texts) if path not in gone]
+        # Of a table only what names them elsewhere than in the columns of ids, such as a path.
+        tables_left = [path for path in self._places.tables if not tables.count(path, self.subject)]
+        others = (*self._places.others, *self._places.texts, *tables_left)
+        paths = [path for path in others if path not in gone]
         for number, path in enumerate(paths):
             self._tell("searching other files", number + 1, len(paths))
             if path.resolve() in self._own or not path.is_file():
