@@ -365,7 +365,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     training = commands.add_parser("train")
     training.add_argument("--frontals", type=Path, action="append", default=[])
-    training.add_argument("--steps", type=int, default=2000)
+    training.add_argument("--steps", type=int, default=1200)
     training.add_argument("--out", type=Path, default=WEIGHTS)
     commands.add_parser("evaluate").add_argument("folders", nargs="+")
     commands.add_parser("drawn").add_argument("--count", type=int, default=50)

@@ -429,6 +429,18 @@ class Box(Answer):
     score: Score = Field(description="Highest region score in it.")
 
 
+class StoredPlace(Answer):
+    """Coordinates in the rows and columns that a DICOM file stores."""
+
+    movement: Literal["", "mirrored", "turned"] = Field(
+        description="How the file stores the picture, as its header says."
+    )
+    width: int
+    height: int
+    peak: Peak
+    boxes: list[Quad] = Field(description="x, y, width, height of each of the boxes.")
+
+
 class Grounded(Answer):
     """Where an image supports a sentence."""
 
@@ -455,6 +467,11 @@ class Grounded(Answer):
     peak: Peak
     threshold: Threshold
     boxes: list[Box]
+    stored: StoredPlace | None = Field(
+        default=None,
+        description="Peak and boxes in the file's own pixels, where a DICOM header made the "
+        "picture shown another: turned, mirrored, or with square pixels.",
+    )
     limits: Limits = None
     stands_out: StandsOut = None
     unlike: UnlikeImage = None

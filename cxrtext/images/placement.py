@@ -6,7 +6,7 @@ file are those of the file's own rows and columns: a `Placement` maps between th
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ class Placement:
         return (stored[::-1] if self.transposed else stored) != (self.height, self.width)
 
     @property
-    def movement(self) -> str:
+    def movement(self) -> Literal["", "mirrored", "turned"]:
         """What was undone: "mirrored", "turned", or "" where the picture lay upright."""
         flips = (self.transposed, self.mirrored, self.inverted)
         return "mirrored" if sum(flips) % 2 else "turned" if any(flips) else ""

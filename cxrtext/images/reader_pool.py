@@ -13,6 +13,7 @@ from cxrtext.images.dicom.described import Described, described, from_plain, pla
 from cxrtext.images.dicom.elements import MAX_BYTES
 from cxrtext.images.dicom.file import wanted_of
 from cxrtext.images.gray import Bytes, Floats
+from cxrtext.images.placement import Placement
 from cxrtext.images.preprocessing import Preprocessing
 from cxrtext.images.read import Window, check_window, decode_image
 from cxrtext.images.sandbox import ProcessLost, SandboxPool
@@ -28,8 +29,9 @@ class ReadImage:
     # [1, H, W] float32 in [0, 1]; or, of a square, the [1, resize, resize] uint8 that
     # `Preprocessing.square` makes of it, and `Preprocessing.normalize` the model's input.
     pixels: npt.NDArray[Any]
-    height: int  # rows of the file's image
+    height: int  # rows of the picture shown
     width: int
+    placement: Placement | None = None  # how it lies over the file's pixels; None where it is these
     whole: Bytes | None = None  # [1, H, W], the image in 8 bits, where it was asked for as well
 
 
@@ -119,7 +121,12 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
     )
     square = Preprocessing.from_dict(sizes).square(gray.bytes()) if sizes else gray.floats()
     pixels = np.ascontiguousarray(square)
-    answer = {"kind": pixels.dtype.name, "shape": pixels.shape, "size": gray.pixels.shape}
+    answer: dict[str, Any] = {
+        "kind": pixels.dtype.name,
+        "shape": pixels.shape,
+        "size": gray.pixels.shape,
+    }
+    answer["placement"] = gray.placement and gray.placement.to_dict()
     if not request.get("whole"):
         return answer, pixels.data.cast("B")
     return {**answer, "whole": True}, pixels.tobytes() + gray.bytes().tobytes()
@@ -136,4 +143,5 @@ def image_of(answer: Any, payload: bytes | memoryview) -> ReadImage:
         whole = np.frombuffer(payload, dtype=np.uint8)[end:].reshape(1, height, width)
         payload = payload[:end]
     pixels = np.frombuffer(payload, dtype=np.dtype(answer["kind"])).reshape(answer["shape"])
-    return ReadImage(pixels, height, width, whole)
+    placement = Placement(**answer["placement"]) if answer.get("placement") else None
+    return ReadImage(pixels, height, width, placement, whole)

@@ -10,6 +10,7 @@ from torch import Tensor
 from cxrtext.evaluation import Prompts
 from cxrtext.evaluation.calibration import KeptCalibration
 from cxrtext.images import Geometry
+from cxrtext.images.placement import Placement
 from cxrtext.models.familiar import Unlike
 
 Image = NDArray[np.float32]
@@ -24,6 +25,8 @@ class EmbeddedImage:
     regions: Tensor  # [N, D], unit vectors
     height: int  # of the original, in pixels
     width: int
+    # how the picture lies over the pixels of its file; None where it is these, or not known.
+    placement: Placement | None = None
     unlike: Unlike | None = None  # how unlike those that the model was trained on; None: not known
 
     @property

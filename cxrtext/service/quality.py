@@ -101,7 +101,7 @@ def least_supported(
             batch.rows, batch.sizes, batch.regions, unlike, strict=True
         ):
             record, positions = records[row], Counter[str]()
-            image = EmbeddedImage(regions, *size, far)
+            image = EmbeddedImage(regions, *size, unlike=far)
             for found in finish(service.verify_pausing(image, said[record.study_id])).sentences:
                 if wordings is None or found.wording in wordings:
                     checked.append(CheckedSentence(record, positions[found.section], found))

@@ -195,7 +195,9 @@ class Service:
         """Embed an image [1, H, W] in [0, 1]."""
         square = self.model.spec.preprocessing.square(image)
         (regions,) = self.embed_squares([square])
-        return EmbeddedImage(regions, image.shape[1], image.shape[2], self.unlike_square(square))
+        return EmbeddedImage(
+            regions, image.shape[1], image.shape[2], unlike=self.unlike_square(square)
+        )
 
     def unlike_square(self, square: Square) -> Unlike | None:
         """How unlike those that the model was trained on an image is, by its 8-bit square.
@@ -512,7 +514,7 @@ def embedded_of(part: Index, found: IndexedImage, familiar: Familiar) -> Embedde
         share = part.catalogue.unlike([found.number]).get(found.number) if same else None
     limit = None if familiar.images is None else familiar.images.threshold
     unlike = None if share is None or limit is None else Unlike(share * limit, limit)
-    return EmbeddedImage(part.regions(found.number), found.height, found.width, unlike)
+    return EmbeddedImage(part.regions(found.number), found.height, found.width, unlike=unlike)
 
 
 def turned(service: Service) -> Service | None:

@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 from PIL import Image
+from pydicom import dcmread
 
 from cxrtext.evaluation import Prompts
 from cxrtext.images import read_image_bytes
@@ -33,6 +34,34 @@ def test_classify_answers_with_the_services_numbers(
     for found, one in zip(body["findings"], expected, strict=True):
         assert found["score"] == pytest.approx(one.score, abs=1e-5)
         assert found["probability"] == pytest.approx(1 / (1 + np.exp(-one.score)), abs=1e-5)
+
+
+def test_ground_also_gives_a_mirrored_files_own_pixels(
+    client: TestClient, uploads: dict[str, bytes]
+) -> None:
+    def ground(data: bytes) -> Any:
+        form = {"sentence": "Left pleural effusion."}
+        response = client.post("/v1/ground", files={"image": data}, data=form)
+        assert response.status_code == 200
+        return response.json()
+
+    plain = ground(uploads["dicom"])
+    assert plain["stored"] is None
+    file = dcmread(BytesIO(uploads["dicom"]))
+    kind = f"u{file.BitsAllocated // 8}"
+    rows = np.frombuffer(file.PixelData, kind).reshape(file.Rows, file.Columns)
+    file.PixelData = np.ascontiguousarray(rows[:, ::-1]).tobytes()
+    file.PatientOrientation = ["R", "F"]
+    buffer = BytesIO()
+    file.save_as(buffer)
+    mirrored = ground(buffer.getvalue())
+    stored = mirrored.pop("stored")
+    assert mirrored == {key: value for key, value in plain.items() if key != "stored"}
+    assert (stored["movement"], stored["width"]) == ("mirrored", plain["width"])
+    x, y = plain["peak"]
+    assert stored["peak"] == pytest.approx([plain["width"] - x, y])
+    (left, top, width, height), *_ = (box["bbox"] for box in plain["boxes"])
+    assert stored["boxes"][0] == pytest.approx([plain["width"] - left - width, top, width, height])
 
 
 # What a JPEG loses is bounded in grey levels: what a model makes of it is the model's.

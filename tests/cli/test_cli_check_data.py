@@ -9,6 +9,8 @@ import pytest
 import typer
 from PIL import Image
 
+from cxrtext.phantom.render import draw
+from cxrtext.phantom.studies import draw_studies
 from cxrtext_cli import main
 from cxrtext_cli.commands.check_data import check_data
 
@@ -32,9 +34,9 @@ def data(tmp_path: Path) -> Path:
     folder = tmp_path / "set"
     (folder / "images").mkdir(parents=True)
     rows = ["image,study_id,patient_id,split,view"]
-    rng = np.random.default_rng(3)
-    for name, split in (("a", "train"), ("b", "val"), ("c", "test")):
-        grey = rng.integers(0, 255, (70, 80)).astype(np.uint8)
+    for seed, (name, split) in enumerate((("a", "train"), ("b", "val"), ("c", "test"))):
+        picture, _ = draw(draw_studies(1, seed)[0].patient, 80)
+        grey = (255 * np.clip(picture, 0, 1)).astype(np.uint8)
         Image.fromarray(grey).save(folder / f"images/{name}.png")
         rows.append(f"images/{name}.png,s{name},p{name},{split},PA")
     (folder / "manifest.csv").write_text("\n".join(rows))

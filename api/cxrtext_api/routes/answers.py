@@ -14,6 +14,7 @@ from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
     from cxrtext.evaluation.calibration import FindingCalibration
+    from cxrtext.images.placement import Placement
     from cxrtext.index import ImageHit, IndexedImage, SentenceHit
     from cxrtext.language import SentenceScores
     from cxrtext.models.familiar import Unlike
@@ -114,6 +115,19 @@ def _region(geometry: Geometry) -> models.Quad:
     return quad((left, top, right - left, bottom - top))
 
 
+def _stored(place: "Placement | None", found: "Grounding") -> models.StoredPlace | None:
+    if place is None or place.plain:
+        return None
+    x, y = place.points_to_stored(found.peak).tolist()
+    return models.StoredPlace(
+        movement=place.movement,
+        width=place.stored_width,
+        height=place.stored_height,
+        peak=(rounded(x), rounded(y)),
+        boxes=[quad(place.boxes_to_stored(box.bbox).tolist()) for box in found.boxes],
+    )
+
+
 def grounded_of(
     service: "Service", image: "EmbeddedImage", sentence: str, found: "Grounding"
 ) -> models.Grounded:
@@ -128,6 +142,7 @@ def grounded_of(
         peak=(rounded(found.peak[0]), rounded(found.peak[1])),
         threshold=rounded(found.threshold),
         boxes=_boxes(found.boxes),
+        stored=_stored(image.placement, found),
         limits=_limits(found),
         stands_out=found.stands_out,
         unlike=unlike_of(image.unlike),

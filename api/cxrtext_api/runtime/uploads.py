@@ -159,7 +159,7 @@ class Uploads:
             self._batch = Batch("image", service.embed_squares, IMAGES_AT_ONCE)
         regions = await self._engine.do(scope, self._batch, read.pixels)
         pixels = None if read.whole is None else read.whole[0]
-        return EmbeddedImage(regions, read.height, read.width, unlike), pixels
+        return EmbeddedImage(regions, read.height, read.width, read.placement, unlike), pixels
 
     async def _decoded(self, scope: RequestScope, decode: Callable[[], T]) -> T:
         try:

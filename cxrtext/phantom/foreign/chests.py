@@ -85,22 +85,33 @@ def axial(generator: np.random.Generator, size: int) -> Map:
 
 
 def coronal(generator: np.random.Generator, size: int) -> Map:
-    """A slice from side to side: black, sharp lungs, and black outside of the body."""
-    g, r = grid_of(generator, size, turn=0.08), generator
-    body = band(g.u, -r.uniform(0.7, 0.95), r.uniform(0.7, 0.95), 0.02)
-    neck = band(g.v, np.clip(np.abs(g.u) - 0.3, 0, 1) * r.uniform(0.2, 1) - 1.05, 3.0, 0.03)
-    soft = r.uniform(0.45, 0.9)
-    picture = body * neck * soft * (1 + 0.15 * clouds(r, size))
-    dome = r.uniform(0.25, 0.7)
+    """A slice from side to side: flat gray lungs with sharp edges in a bright body."""
+    g, r = grid_of(generator, size, turn=0.06), generator
+    wide = r.uniform(0.75, 1.3)
+    body = band(g.u, -wide, wide, 0.02)
+    neck = band(g.v, np.clip(np.abs(g.u) - 0.3, 0, 1) * r.uniform(0.2, 1) - 1.1, 3.0, 0.03)
+    soft = r.uniform(0.6, 1.0)
+    picture = body * neck * soft * (1 + r.uniform(0, 0.15) * clouds(r, size))
+    if r.random() < 0.3:
+        picture = np.maximum(picture, r.uniform(0.1, 0.4))
+    floor, apex = r.uniform(0.25, 0.75), -r.uniform(0.7, 1.0)
+    reach, level = r.uniform(0.6, 0.85) * min(wide, 1.0), r.uniform(0.05, 0.45)
+    height = np.clip((g.v - apex) / (floor - apex), 0.001, 1)
     for side in (-1, 1):
         u = g.u * side
-        inner, outer = r.uniform(0.08, 0.2), r.uniform(0.6, 0.78)
-        outer = outer - 0.35 * np.clip(-g.v - 0.1, 0, 1) ** 1.5
-        floor = dome + r.uniform(0.1, 0.5) * np.clip(u - 0.3, -0.3, 1)
-        lung = band(u, np.full_like(u, inner), outer, 0.02)
-        lung = lung * band(g.v, np.full_like(u, -r.uniform(0.7, 0.9)), floor, 0.02)
-        haze = r.uniform(0, 0.4) * np.clip(clouds(r, size), 0, None)
-        vessels = r.uniform(0.2, 0.6) * (clouds(r, size, (10, 20, 36)) > 1.1)
-        picture = picture * (1 - lung) + lung * (r.uniform(0.0, 0.15) + haze + vessels)
-    trachea = band(g.u, -0.06, 0.06, 0.02) * band(g.v, -1.0, r.uniform(-0.4, 0.0), 0.03)
-    return picture * (1 - trachea * r.uniform(0.3, 1))
+        inner = r.uniform(0.06, 0.14) + r.uniform(0, 0.3) * height * (side > 0 or r.random() < 0.4)
+        outer = reach * height ** r.uniform(0.25, 0.5)
+        dome = floor + r.uniform(0.1, 0.6) * np.clip(u - 0.3, -0.3, 1)
+        lung = band(u, inner, outer, 0.02) * band(g.v, np.full_like(u, apex), dome, 0.02)
+        vessels = r.uniform(0.2, 0.6) * (clouds(r, size, (16, 32, 48)) > r.uniform(1.2, 2.2))
+        haze = r.uniform(0, 0.5) * np.clip(clouds(r, size) - r.uniform(0, 1.5), 0, None)
+        picture = picture * (1 - lung) + lung * (level + np.maximum(haze, vessels))
+        rib = np.exp(-(((u - outer - 0.06) / 0.03) ** 2)) * (np.sin(g.v * r.uniform(20, 32)) > 0.2)
+        picture += rib * r.uniform(-0.2, 0.3) * body
+    if r.random() < 0.5:
+        trachea = band(g.u, -0.06, 0.06, 0.02) * band(g.v, -1.0, r.uniform(-0.4, 0.0), 0.03)
+        picture = picture * (1 - trachea * r.uniform(0.3, 1))
+    if r.random() < 0.4:
+        beads = np.sin(g.v * r.uniform(16, 26)) > -0.3
+        picture += band(g.u, -0.12, 0.12, 0.03) * beads * r.uniform(-0.2, 0.3)
+    return picture
