@@ -12,6 +12,7 @@ from cxrtext.datasets.admission import decide
 from cxrtext.datasets.admission.ids import Ids, object_ids
 from cxrtext.errors import ImageError, NotFoundError
 from cxrtext.images import to_uint8
+from cxrtext.images.frontal import look
 from cxrtext_api.changes import TAKEN, NewImageForm, Said
 from cxrtext_api.gate.keys import READ, Caller
 from cxrtext_api.problems import Refusal
@@ -63,6 +64,12 @@ def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageF
 
 def _usable(value: str) -> str | None:
     return value if value and len(value) <= LONGEST and value.isprintable() else None
+
+
+def looks_like(pixels: Pixels) -> str | None:
+    """What else than a frontal chest a picture looks like: shown, never a reason to refuse."""
+    seen = look(pixels)
+    return None if seen.frontal else seen.kind
 
 
 def existing(

@@ -188,7 +188,9 @@ def _plain_lines(title: str, unit: str) -> Callable[[int, int], None]:
         begun, before = first[0]
         left = ""
         if before < done < total:
-            left = f", {duration((now - begun) / (done - before) * (total - done))} left"
+            seconds = (now - begun) / (done - before) * (total - done)
+            end = time.strftime("%H:%M", time.localtime(time.time() + seconds))
+            left = f", {duration(seconds)} left, until {end}"
         say(f"{title}: {done}/{total}{' ' + unit if unit else ''}{left}")
 
     return update

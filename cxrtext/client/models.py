@@ -260,7 +260,7 @@ class ImageDetail(Image):
 class AddedImage(Answer):
     """An image that was added; of a key that may not read, nothing but what it sent."""
 
-    model_config = example(**DETAIL)
+    model_config = example(**DETAIL, looks=None)
 
     image_id: str
     width: int
@@ -271,6 +271,11 @@ class AddedImage(Answer):
     metadata: dict[str, str]
     report: list[ReportSentence] | None = Field(
         default=None, description="Null for a key that may not read."
+    )
+    looks: str | None = Field(
+        default=None,
+        description="What else than a frontal chest the picture looks like (lateral, turned, "
+        "mirrored, inverted, other), as a small network guesses; null where it looks like one.",
     )
 
 

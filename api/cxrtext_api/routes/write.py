@@ -17,7 +17,7 @@ from cxrtext.records import Study
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
 from cxrtext.text import study_sentences
 from cxrtext_api import changes
-from cxrtext_api.entry import entered, existing
+from cxrtext_api.entry import entered, existing, looks_like
 from cxrtext_api.gate.keys import CALLER, READ, Caller
 from cxrtext_api.observe.audit import SUBJECTS, add_subjects
 from cxrtext_api.problems import Refusal
@@ -169,13 +169,14 @@ async def add_image(
             held = await session.read(look) if refusal.detail == changes.TAKEN else None
             if held is None:
                 raise
+    looks = await session.read(looks_like, pixels)
     response.status_code = 201 if held is None else 200
     name = held or name
     added = await session.read(detail, service, name)
     _note(request, [changes.Subject(added.image_id, added.study_id, added.patient_id)])
     response.headers["Location"] = f"/v1/images/{quote(name)}"
     if READ in caller.scopes:
-        return AddedImage(**added.model_dump())
+        return AddedImage(**added.model_dump(), looks=looks)
     return AddedImage(
         image_id=name,
         width=added.width,
@@ -183,6 +184,7 @@ async def add_image(
         study_id=sent.study_id,
         patient_id=sent.patient_id,
         metadata=sent.metadata,
+        looks=looks,
     )
 
 

@@ -185,6 +185,7 @@ def import_data(
     with Stages() as stages:
         summary = import_folder(folder, out, options, stages.show)
     if as_json:
-        print_json(asdict(summary) | {"rejected_path": str(summary.rejected_path or "")})
+        paths = {"rejected_path": str(summary.rejected_path or ""), "folder": str(out)}
+        print_json(asdict(summary) | paths)
     else:
         _tell(summary, out)

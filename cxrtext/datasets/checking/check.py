@@ -126,6 +126,7 @@ def check_data(
     groups = note_duplicates(images, problems)
     pairs = note_near_duplicates(groups, workers, options.seconds, problems)
     _summarize(listing, report)
+    report.images = images
     studies: dict[str, int] = {}  # each study, and the first row of it
     for image in images:
         studies.setdefault(image.study, image.row)

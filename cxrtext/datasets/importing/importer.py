@@ -49,7 +49,7 @@ from cxrtext.errors import DataError
 from cxrtext.files import SUMS, only_one, write_sums
 from cxrtext.records import Rejected, RowWriter, TableRows, iter_boxes, write_boxes
 from cxrtext.records.manifest import SPLITS
-from cxrtext.records.tables import Kind
+from cxrtext.records.tables import Kind, Table, read_table
 
 COLUMNS = ("image", "study_id", "patient_id", "split", "view")
 
@@ -89,6 +89,16 @@ class ImportSummary:
     left_out: tuple[str, ...] = ()  # metadata that the set has and the manifest has not
     hashed: bool = False  # whether ids were replaced
     rejected_path: Path | None = None  # the list of what was left out
+    folder: Path | None = field(default=None, compare=False)  # the data folder
+
+    def tables(self) -> dict[str, Table]:
+        """What was written, as tables by the name of their file without its ending.
+
+        Columns and rows go into a data frame as they are: ``pandas.DataFrame(table.rows)``.
+        """
+        names = [name for name in WRITTEN if name.endswith(".csv")]
+        paths = [self.folder / name for name in names] if self.folder else []
+        return {path.stem: read_table(path) for path in paths if path.is_file()}
 
 
 class Import:
@@ -158,6 +168,7 @@ class Import:
         done.files = dict(sorted(self.placer.counts.items()))
         done.set_aside = dict(left_out.counts.most_common())
         done.damaged = left_out.counts[DAMAGED]
+        done.folder = self.out
         done.rejected_path = left_out.path if left_out.counts else None
         return done
 
