@@ -28,6 +28,7 @@ from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.sequence import Sequence
 from pydicom.uid import UID, ExplicitVRLittleEndian
 
+from cxrtext.datasets.admission.decide import MOVED
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
 
 CR = "1.2.840.10008.5.1.4.1.1.1"
@@ -64,6 +65,7 @@ class Planted:
     images: int = 0  # images that enter
     left_out: Counter[str] = field(default_factory=Counter)  # files by why they stay out
     reports: Counter[str] = field(default_factory=Counter)  # versions by what becomes of them
+    mirrored: int = 0  # images stored mirrored, as their header says
     same_images: int = 0  # images that have the pixels of another
 
 
@@ -93,6 +95,7 @@ class Maker:
         pixels = self._pixels(i)
         kept = 1
         if 16 <= slot <= 20:  # stored mirrored; the header says so
+            self.planted.mirrored += 1
             self._image(
                 f"{folder}/pa", i, pixels[:, ::-1], **frontal, PatientOrientation=["R", "F"]
             )
@@ -109,13 +112,13 @@ class Maker:
 
     def _lateral(self, i: int, folder: str, ids: dict[str, Any]) -> None:
         """A lateral that says so by its view, its orientation, or a description."""
-        said: dict[str, Any] = [
+        ways: list[dict[str, Any]] = [
             {"ViewPosition": "LL"},
             {"PatientOrientation": [("A", "P")[i % 8 > 3], "F"]},
             {"SeriesDescription": CHARSETS[i % 5][5]},
             {"ViewPosition": "PA", "PatientOrientation": ["A", "F"]},
-        ][i % 4]
-        self._image(f"{folder}/lat", 10_000_000 + i, self._pixels(i), **ids, **said)
+        ]
+        self._image(f"{folder}/lat", 10_000_000 + i, self._pixels(i), **ids, **ways[i % 4])
         self._out("its header names a frontal and another view" if i % 4 == 3 else "lateral view")
 
     def _special(
@@ -340,7 +343,7 @@ def _table(path: Path, columns: tuple[str, ...], rows: list[dict[str, str]]) -> 
 
 def load(root: Path, out: Path, **options: Any) -> ImportSummary:
     """Import it."""
-    tables = {"reports": root / "reports.csv", "merged_patients": root / "merged.csv"}
+    tables: dict[str, Any] = {"reports": root / "reports.csv", "merged_patients": root / "merged.csv"}
     chosen = ImportOptions(max_rejected=1_000_000, **tables, **options)
     return import_folder(root / "tree", out, chosen)
 
@@ -353,6 +356,7 @@ def compare(planted: Planted, found: ImportSummary) -> list[tuple[str, int, int]
     rows = [
         ("files in the tree", planted.files, found.images + out + planted.report_files),
         ("images that enter", planted.images, found.images),
+        ("of them stored mirrored", planted.mirrored, found.notes.get(MOVED["mirrored"], 0)),
     ]
     rows += [
         (f"out: {kind}", planted.left_out[kind], found.set_aside.get(kind, 0)) for kind in kinds
