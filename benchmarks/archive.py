@@ -343,8 +343,12 @@ def _table(path: Path, columns: tuple[str, ...], rows: list[dict[str, str]]) -> 
 
 def load(root: Path, out: Path, **options: Any) -> ImportSummary:
     """Import it."""
-    tables: dict[str, Any] = {"reports": root / "reports.csv", "merged_patients": root / "merged.csv"}
-    chosen = ImportOptions(max_rejected=1_000_000, **tables, **options)
+    chosen = ImportOptions(
+        max_rejected=1_000_000,
+        reports=root / "reports.csv",
+        merged_patients=root / "merged.csv",
+        **options,
+    )
     return import_folder(root / "tree", out, chosen)
 
 
@@ -387,15 +391,8 @@ def digest(out: Path) -> str:
 def killed(root: Path, out: Path, kills: int, seconds: float) -> str:
     """Import, killed at random moments, until it has ended; the digest of what it made."""
     command = [
-        *(
-            sys.executable,
-            "-m",
-            "cxrtext_cli.main",
-            "import",
-            str(root / "tree"),
-            "--out",
-            str(out),
-        ),
+        *(sys.executable, "-c", "from cxrtext_cli.main import main; main()", "import"),
+        *(str(root / "tree"), "--out", str(out)),
         *("--reports", str(root / "reports.csv"), "--merged-patients", str(root / "merged.csv")),
         *("--max-rejected", "1000000"),
     ]
