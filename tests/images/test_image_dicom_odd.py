@@ -1,8 +1,11 @@
 """What archives hold beside the standard: deep codestreams, bare starts, commas, odd palettes."""
 
+import shutil
 import struct
+import subprocess
 from collections.abc import Callable
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import imagecodecs
@@ -160,3 +163,19 @@ def test_damaged_segments_are_refused(make_dicom: Make, units: list[int]) -> Non
     data = make_dicom(levels, photometric="PALETTE COLOR", **palette(units, 16))
     with pytest.raises(ImageError, match="look-up table is damaged"):
         read_image_bytes(data, "x")
+
+
+@pytest.mark.parametrize("command", [["dcmcjpeg", "+e1"], ["dcmcjpeg", "+el"], ["dcmcjpls"]])
+@pytest.mark.parametrize("kind", ["overlay", "high bit"])
+def test_files_that_dcmtk_compressed_are_those_before(
+    make_dicom: Make, tmp_path: Path, command: list[str], kind: str
+) -> None:
+    if shutil.which(command[0]) is None:
+        pytest.skip("DCMTK is not installed")
+    plain = read_image_bytes(make_dicom(values(), stored=12, **WINDOW), "x")
+    cells = values() | np.uint16(0x5000) if kind == "overlay" else values() << np.uint16(4)
+    high = {"HighBit": 11 if kind == "overlay" else 15}
+    files = [str(tmp_path / name) for name in ("in.dcm", "out.dcm")]
+    Path(files[0]).write_bytes(make_dicom(cells, stored=12, **WINDOW, **high))
+    subprocess.run([*command, *files], check=True, capture_output=True)
+    np.testing.assert_array_equal(read_image_bytes(Path(files[1]).read_bytes(), "x"), plain)
