@@ -163,3 +163,27 @@ def test_frames_and_windows_are_for_dicom() -> None:
 def test_other_formats_are_not_opened() -> None:
     for kind in ("GIF", "BMP", "TIFF"):
         assert "no PNG, JPEG or DICOM" in refused(encoded(Image.fromarray(GRAY), kind))
+
+
+def test_neighbors_that_change_without_their_checksum_are_noticed() -> None:
+    rows = bytearray(b"".join(b"\0" + bytes(range(40, 72)) for _ in range(8)))
+    changed = bytearray(rows)
+    for place, by in ((50, -1), (51, 2), (52, -1)):
+        changed[place] += by
+    assert zlib.adler32(changed) == zlib.adler32(rows)
+
+    def png(found: bytes) -> bytes:
+        chunks = (
+            (b"IHDR", struct.pack(">IIBBBBB", 32, 8, 8, 0, 0, 0, 0), None),
+            (b"IDAT", zlib.compress(found, 0), zlib.compress(bytes(rows), 0)),
+            (b"IEND", b"", None),
+        )
+        return b"\x89PNG\r\n\x1a\n" + b"".join(
+            struct.pack(">I", len(body)) + kind + body
+            + struct.pack(">I", zlib.crc32(kind + (body if noted is None else noted)))
+            for kind, body, noted in chunks
+        )  # fmt: skip
+
+    assert read_image_bytes(png(bytes(rows)), "x").shape == (1, 8, 32)
+    with pytest.raises(ImageError, match="is damaged or cut off"):
+        read_image_bytes(png(bytes(changed)), "x")
