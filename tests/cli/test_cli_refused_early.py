@@ -20,6 +20,8 @@ import DATA --out new --boxes GONE
 import DATA --out new --layout other
 import DATA --out new --split 1,2
 import DATA --out new --hash-ids GONE
+import DATA --out new --merged-patients GONE
+import DATA --out new --same-images none
 import DATA --out FILE
 check-data GONE
 check-data DATA --out page.pdf
@@ -148,6 +150,8 @@ classify IMAGE --model DATA
 classify IMAGE
 classify IMAGE --model CHECKPOINT --prompts GONE
 classify IMAGE --model CHECKPOINT --out EMPTY
+classify IMAGE --model CHECKPOINT --out DATA/labels.csv
+classify IMAGE --model CHECKPOINT --out DATA/boxes.csv
 classify IMAGE --model CHECKPOINT --keep
 classify IMAGE --model CHECKPOINT --device tpu
 classify IMAGE --index INDEX
