@@ -3,6 +3,7 @@
 The rules are those of ``cxrtext import``: `cxrtext.datasets.admission` decides.
 """
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ SAME_OTHERWISE = (
     "Delete the wrong one, or send replace=true to add them again."
 )
 LONGEST = 200
+_UID = re.compile(r"[0-9a-f]+(\.[0-9a-f]+){0,63}")
+"""A UID, or its hash."""
 
 
 def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageForm:
@@ -51,14 +54,16 @@ def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageF
     if not found.enters:
         raise Refusal(422, f"The image does not enter the archive: {found}.")
     own = object_ids(said)
+    instance = ids.of("instance", own.instance)
+    named = instance if _UID.fullmatch(instance) else None  # it becomes a part of addresses
     metadata = {"view": found.view, **form.metadata} if found.view else form.metadata
     return replace(
         form,
-        image_id=form.image_id or _usable(ids.of("instance", own.instance)),
+        image_id=form.image_id or named,
         study_id=form.study_id or _usable(ids.of("study", own.study)),
         patient_id=form.patient_id or _usable(ids.of("patient", own.patient)),
         metadata=metadata,
-        by_header=form.image_id is None and bool(own.instance),
+        by_header=form.image_id is None and named is not None,
     )
 
 

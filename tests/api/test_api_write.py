@@ -233,6 +233,16 @@ def test_ids_come_from_the_header_and_a_corrected_one_replaces(
     check_problem(add(client, add_dicom_name(drawn(92), "x", **CHEST, **ids)), 409, "of this id")
 
 
+def test_a_damaged_uid_names_no_address(client: TestClient) -> None:
+    sent = add_dicom_name(drawn(94), "Doe", **CHEST, StudyInstanceUID="1.2.6")
+    for uid in (b"1.2.826.0.1.3680043.8.498/../..", b"1.2.826.0.1.3680043..498.1\0\0\0"):
+        uid = uid[:27].ljust(27, b"1")
+        damaged = sent.replace(b"1.2.826.0.1.3680043.8.498.1", uid)
+        body = add(client, damaged).json()
+        assert len(body["image_id"]) == 64 + len(".png")
+        client.delete(f"/v1/images/{body['image_id']}")
+
+
 def test_ids_of_headers_are_hashed_as_in_an_import(
     model: ImageTextModel, index_copy: Path, uploads: Path, serve: Any, tmp_path: Path
 ) -> None:

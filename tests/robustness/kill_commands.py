@@ -109,7 +109,7 @@ def commands(args: argparse.Namespace) -> dict[str, Command]:
             files("p/*.csv", "p/*.json", "p/images/*", "p/SHA256SUMS"),
         ),
         "import": Command(
-            one("import", data, "--out", "OUT/d", "--copy"),
+            one("import", data, "--out", "OUT/d"),
             files("d/*.csv", "d/*.json", "d/images/*", "d/SHA256SUMS"),
         ),
         "pretrain-text": Command(
