@@ -75,7 +75,7 @@ def sets(run: Part) -> None:
         import nih --out out/nih --keep age,sex
         import nih --out out/nih-hashed --hash-ids key --seed 2 --split 60,20,20 --json
         import chexpert --out out/chexpert --keep age,sex
-        import mimic --out out/mimic --keep rows --copy
+        import mimic --out out/mimic --keep rows
         import openi --out out/openi --json
         import openi/indiana_reports.csv --out out/texts
         import generic --out out/generic --keep age,view --require-view
