@@ -26,6 +26,8 @@ from cxrtext_api.server.serve import run_server
 from cxrtext_api.settings import Settings
 
 class Loaded:
+    has_index = False
+
     def warm_up(self):
         pass
 
@@ -105,6 +107,8 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(error: type[Exception]) -
 
 def test_a_failing_announcement_ends_the_server() -> None:
     class Loaded:
+        has_index = False
+
         def warm_up(self) -> None:
             pass
 

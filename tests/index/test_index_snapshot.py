@@ -4,7 +4,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -35,12 +35,16 @@ def test_of_two_threads_that_look_the_newer_view_stays(
     class Interrupted(Index):
         def __setattr__(self, name: str, value: Any) -> None:
             super().__setattr__(name, value)
-            if threading.current_thread().name == "newer" and not newer_notes.is_set():
+            newer = threading.current_thread().name == "newer"
+            if name == "_seen" and newer and not newer_notes.is_set():
                 newer_notes.set()
                 older_is_done.wait(patience)
 
-    def read(folder: Path, catalogue: Any, before: Any = None) -> int:
-        found = version[0]
+    class View(int):
+        meta: ClassVar = {"model": index.model.fingerprint}
+
+    def read(folder: Path, catalogue: Any, before: Any = None) -> View:
+        found = View(version[0])
         if threading.current_thread().name == "older":
             older_reads.set()
             newer_notes.wait(patience)
