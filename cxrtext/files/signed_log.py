@@ -12,11 +12,13 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import ConfigError, WorkError
+from cxrtext.files.writing import write_private
 
 SIGNATURE, BEFORE = "signature", "before"
 KEY_BYTES = 32
@@ -31,15 +33,13 @@ def key_of(path: Path) -> bytes:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            pass
-        else:
-            with os.fdopen(handle, "w") as file:
-                file.write(secrets.token_hex(KEY_BYTES) + "\n")
-                file.flush()
-                os.fsync(handle)
+        if not path.exists():
+            # Whole or not at all, also where the process is killed; the first one that comes stays.
+            whole = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+            write_private(whole, (secrets.token_hex(KEY_BYTES) + "\n").encode())
+            with suppress(FileExistsError):
+                os.link(whole, path)
+            whole.unlink()
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii").strip()
     except UnicodeDecodeError:

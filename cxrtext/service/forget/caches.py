@@ -33,7 +33,9 @@ LONGEST_ROW = 16 * 2**20  # bytes of one image's features, at most
 @contextmanager
 def _opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
     """A SQLite file; where it is written, what is deleted is overwritten, and no journal stays."""
-    mode = "rw" if write else "ro"
+    # What a killed process has begun has to be taken back first, which writes.
+    begun = path.with_name(f"{path.name}-journal").exists()
+    mode = "rw" if write or begun else "ro"
     try:
         uri = f"{path.absolute().as_uri()}?mode={mode}"
         with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as base:
