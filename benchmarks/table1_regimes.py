@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--reports", type=Path)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--resamples", type=int, default=300)
-    parser.add_argument("--regimes", default=",".join(REGIMES))
+    parser.add_argument("--regimes", nargs="+", choices=list(REGIMES), default=list(REGIMES))
     given = parser.parse_args()
     experiment, out = given.experiment.resolve(), given.out.resolve()
     known = read_truth(experiment / "data")
@@ -185,7 +185,7 @@ def main() -> None:
         )
         print(f"{given.reports}: repeated {repeated(texts):.4f}")
     first = load_config(experiment / "runs" / BASELINE / "seed-0" / CONFIG)
-    for name in given.regimes.split(","):
+    for name in given.regimes:
         regime = REGIMES[name]
         paths, said = narrowed(regime, first.model_dump(mode="json"), known, out / name)
         for row in ROWS:
