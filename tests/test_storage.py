@@ -1,0 +1,210 @@
+"""Files on a folder and on an S3 server of this machine, by one interface."""
+
+import hashlib
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from urllib.request import urlopen
+
+import pytest
+
+from cxrtext.errors import ConfigError, CxrTextError, DataError, NotFoundError, WorkError
+from cxrtext.files.storage import Storage, open_storage
+
+KEY, SECRET = "AKIDEXAMPLE", "a-secret-that-must-not-be-shown"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The address of an S3 server without a bucket; it is skipped where there is none to start."""
+    program = which("moto_server", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if find_spec("s3fs") is None or program is None:
+        pytest.skip(
+            "needs 'cxrtext[cluster]', and the command moto_server: pip install moto[server]"
+        )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [program, "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(300):
+            try:
+                with urlopen(f"http://127.0.0.1:{port}/moto-api/"):
+                    break
+            except OSError:
+                time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    import s3fs
+
+    files = s3fs.S3FileSystem(skip_instance_cache=True)
+    name = f"bucket-{os.urandom(4).hex()}"
+    files.mkdir(name)
+    return f"s3://{name}/job"
+
+
+@pytest.fixture(params=["folder", "s3"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    if request.param == "folder":
+        return open_storage(tmp_path / "new" / "job")
+    return open_storage(request.getfixturevalue("bucket"))
+
+
+def test_what_is_committed_is_read(storage: Storage, tmp_path: Path) -> None:
+    assert storage.names() == []
+    digest = storage.commit("shards/2.bin", b"two")
+    assert digest == hashlib.sha256(b"two").hexdigest()
+    (tmp_path / "file").write_bytes(b"one" * 1000)
+    storage.commit("shards/1.bin", tmp_path / "file")
+    storage.commit("job.json", b"{}")
+    assert storage.names() == ["job.json", "shards/1.bin", "shards/2.bin"]
+    assert storage.names("shards/") == storage.names("shards/")[:2] == storage.names("sh")
+    assert storage.names("shards/2") == ["shards/2.bin"]
+    (entry,) = storage.entries("shards/1")
+    assert (entry.size, storage.size("shards/1.bin")) == (3000, 3000)
+    assert abs(entry.modified - time.time()) < 60
+    assert storage.read("shards/2.bin") == b"two"
+    storage.download("shards/1.bin", tmp_path / "down" / "copy")
+    assert (tmp_path / "down" / "copy").read_bytes() == b"one" * 1000
+    storage.commit("shards/2.bin", b"another")
+    assert storage.read("shards/2.bin") == b"another"
+    for _ in range(2):
+        storage.remove("shards/2.bin")
+    assert not storage.has("shards/2.bin")
+    assert storage.has("shards/1.bin")
+
+
+def test_a_taken_name_is_refused_where_it_has_to_be_new(storage: Storage) -> None:
+    storage.commit("job.json", b"first", new=True)
+    with pytest.raises(FileExistsError):
+        storage.commit("job.json", b"second", new=True)
+    assert storage.read("job.json") == b"first"
+    assert storage.names() == ["job.json"]
+
+
+def test_what_is_missing_is_said(storage: Storage, tmp_path: Path) -> None:
+    storage.commit("a/b", b"")
+    for ask in (
+        lambda: storage.read("a/c"),
+        lambda: storage.size("a/c"),
+        lambda: storage.download("a/c", tmp_path / "c"),
+    ):
+        with pytest.raises(NotFoundError, match=r"job: holds no file a/c"):
+            ask()
+    assert not (tmp_path / "c").exists()
+    for name in ("../out", ".hidden", "/root", "a//b", ""):
+        with pytest.raises(ValueError, match="is no name"):
+            storage.commit(name, b"")
+
+
+def _commit(address: str, byte: int) -> None:
+    storage = open_storage(address)
+    for _ in range(30):
+        storage.commit("one", bytes([byte]) * 20_000)
+
+
+def test_of_two_writers_either_is_whole(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_commit, args=(str(tmp_path), byte)) for byte in (1, 2)]
+    for writer in writers:
+        writer.start()
+    storage = open_storage(tmp_path)
+    while any(writer.is_alive() for writer in writers):
+        if storage.has("one"):
+            assert len(set(storage.read("one"))) == 1
+            assert storage.size("one") == 20_000
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_a_folder_made_here_is_its_owners_alone(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path / "job")
+    storage.commit("shards/1", b"regions of patients")
+    for path in (tmp_path / "job", tmp_path / "job" / "shards"):
+        assert path.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "job" / "shards" / "1").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_missing_rights_are_one_line(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(DataError, match="check the folder and its rights"):
+        open_storage(tmp_path).commit("a", b"")
+
+
+def test_a_file_in_a_folders_place_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "job").write_text("")
+    with pytest.raises(CxrTextError, match=r"job: a cannot be read or written"):
+        open_storage(tmp_path / "job").commit("a", b"")
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("s4://bucket/job", "no kind of address"),
+        ("s3://", "names no bucket"),
+        (f"s3://{KEY}:{SECRET}@bucket/job", "credentials would end up in logs"),
+    ],
+)
+def test_bad_addresses_are_refused(address: str, said: str) -> None:
+    if address == "s3://":
+        pytest.importorskip("s3fs")
+    with pytest.raises(ConfigError, match=said) as caught:
+        open_storage(address)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec.registry
+
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    monkeypatch.delitem(fsspec.registry._registry, "s3", raising=False)
+    with pytest.raises(ConfigError, match=r"pip install 'cxrtext\[cluster\]'"):
+        open_storage("s3://bucket/never-asked-for")
+
+
+def test_a_store_that_is_not_there_or_refuses_is_one_line(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CxrTextError, match="s3://no-such-bucket-here/job") as caught:
+        open_storage("s3://no-such-bucket-here/job").commit("a", b"")
+    assert SECRET not in str(caught.value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    import s3fs
+
+    s3fs.S3FileSystem.clear_instance_cache()
+    with pytest.raises(WorkError, match="cannot be used") as caught_work:
+        open_storage(bucket).read("a")
+    assert SECRET not in str(caught_work.value)
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def test_no_credentials_are_one_line(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import s3fs
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    s3fs.S3FileSystem.clear_instance_cache()
+    with pytest.raises(ConfigError, match="no credentials"):
+        open_storage(bucket).commit("a", b"")
+    s3fs.S3FileSystem.clear_instance_cache()
