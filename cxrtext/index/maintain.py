@@ -15,7 +15,7 @@ from cxrtext.index.search.index import model_of
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.snapshot import Snapshot, take_snapshot
-from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, rows_of, vector_files
+from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, orphans, rows_of, vector_files
 from cxrtext.index.store.writer import (
     IndexSummary,
     Segments,
@@ -61,9 +61,29 @@ def forget_images(folder: Path, images: Sequence[str], *, wait_s: float = 0.0) -
             delete_images(database, "image", images)
         write_summary(folder, catalogue)
         images_gone, sentences_gone = holes(catalogue)
-    if images_gone or sentences_gone:
+        stopped = _lacks_structure(catalogue)
+    if images_gone or sentences_gone or stopped:
         # The sketches' directions are made of sentences: those that are gone must not shape them.
-        rewrite(folder, rebuild=sentences_gone > 0, wait_s=max(wait_s, 60.0))
+        rewrite(folder, rebuild=sentences_gone > 0 or stopped, wait_s=max(wait_s, 60.0))
+
+
+def traces(folder: Path, catalogue: Catalogue) -> int:
+    """How many vectors and files of what was deleted an index still has; 0 for one without images.
+
+    Files are those that a writer left when it was killed, and that the next one removes.
+    """
+    meta = catalogue.meta()
+    if "generation" not in meta:
+        return 0
+    files = {name for (name,) in catalogue.database.execute("SELECT file FROM structures")}
+    left = sum(holes(catalogue)) + len(orphans(folder, meta, files))
+    return left or int(_lacks_structure(catalogue))
+
+
+def _lacks_structure(catalogue: Catalogue) -> bool:
+    """Whether images have no FAISS structure, as a killed :func:`rewrite` leaves them."""
+    there = catalogue.database.execute("SELECT 1 FROM structures").fetchone()
+    return there is None and catalogue.counts()[0] > 0
 
 
 def holes(catalogue: Catalogue) -> tuple[int, int]:

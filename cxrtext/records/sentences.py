@@ -14,7 +14,7 @@ from cxrtext.records.tables import Kind, RowWriter, read_table
 META = ".meta.json"
 """What a table's notes are called, behind its name: how it was made, and its digest."""
 
-_TABLE = "table_sha256"
+TABLE = "table_sha256"
 
 WRITTEN_COLUMNS: dict[str, Kind] = {
     "study_id": "text",
@@ -59,9 +59,12 @@ def write_sentences(path: Path, sentences: Iterable[Sentence]) -> None:
             writer.add(sentence)
 
 
-def write_notes(path: Path, notes: Mapping[str, Any]) -> None:
-    """Write ``<path>.meta.json``: how a table was made, and the digest by which it is known."""
-    write_sealed(path.with_name(path.name + META), {**notes, _TABLE: sha256(path)})
+def write_notes(path: Path, notes: Mapping[str, Any], digest: str | None = None) -> None:
+    """Write ``<path>.meta.json``: how a table was made, and the digest by which it is known.
+
+    ``digest`` is that of a table that will be put there, of the one there by default.
+    """
+    write_sealed(path.with_name(path.name + META), {**notes, TABLE: digest or sha256(path)})
 
 
 def check_notes(path: Path) -> None:
@@ -73,7 +76,7 @@ def check_notes(path: Path) -> None:
     notes = path.with_name(path.name + META)
     fix = f"copy both again, score again, or, if you changed the table yourself, remove {notes}"
     try:
-        digest = read_sealed(notes).get(_TABLE)
+        digest = read_sealed(notes).get(TABLE)
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:

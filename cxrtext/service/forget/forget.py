@@ -18,12 +18,12 @@ from cxrtext.files import only_one, remove_file, sha256
 from cxrtext.files.signed_log import append_signed, key_of, mark_of
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
-from cxrtext.index.maintain import forget_images, holes
+from cxrtext.index.maintain import forget_images, traces
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 from cxrtext.index.store.writer import NEXT
 from cxrtext.records import Study
 from cxrtext.service.forget import caches, tables
-from cxrtext.service.forget.places import Places, find_places
+from cxrtext.service.forget.places import Places, find_places, sweep_below
 from cxrtext.service.forget.subject import STUDY_COLUMNS, Subject
 from cxrtext.text import study_sentences
 
@@ -132,6 +132,8 @@ def forget(
     log = log or folders[0] / LOG
     key = key or log.with_suffix(".key")
     plan = folders[0] / f".forget-{hashlib.sha256(f'{kind} {name}'.encode()).hexdigest()[:16]}"
+    if not dry_run:
+        sweep_below(folders)
     places = find_places(folders, lambda count: tell("looking for files", count, count + 1))
     ids = Ids(None if hash_key is None else read_key(hash_key))
     work = _Work(places, ids, tell, wait_s, {log.resolve(), key.resolve(), plan.resolve()})
@@ -324,8 +326,8 @@ class _Work:
                 entries = len({name for name, *_ in self._indexed(catalogue)})
                 add("index", folder, entries)
                 add("studies of another patient", folder, self._under_others(catalogue), OTHERS)
-                if not entries and "generation" in catalogue.meta():
-                    add("vectors of deleted images", folder, sum(holes(catalogue)))
+                if not entries:
+                    add("vectors of deleted images", folder, traces(folder, catalogue))
         for folder in places.decoded:
             add("decoded images", folder, caches.learn_squares(folder, subject))
         for path in places.scores:
@@ -415,11 +417,13 @@ class _Work:
             self._tell("writing indexes anew", number, len(places.indexes))
             self._remove_from_index(folder)
         gone = [path for path in (*self._files(), *self._texts()) if places.inside(path)]
+        for folder in {
+            path.parent for path in gone
+        }:  # first: a file that is gone is not looked for
+            tables.relist(folder, {path: None for path in gone if path.parent == folder})
         for number, path in enumerate(gone):
             self._tell("removing files", number + 1, len(gone))
             remove_file(path)
-        for folder in {path.parent for path in gone}:
-            tables.relist(folder, [path for path in gone if path.parent == folder])
         later = places.manifests
         for path in [*(path for path in places.tables if path not in later), *later]:
             self._tell("writing tables anew", 0, 1)
@@ -429,8 +433,7 @@ class _Work:
     def _remove_from_index(self, folder: Path) -> None:
         with Catalogue(folder / CATALOGUE) as catalogue:
             images = sorted({name for name, *_ in self._indexed(catalogue)})
-            empty = "generation" not in catalogue.meta()
-            if empty or not (images or any(holes(catalogue))):
+            if not images and not traces(folder, catalogue):
                 return
         forget_images(folder, images, wait_s=self._wait_s)
 

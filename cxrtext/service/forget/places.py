@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cxrtext.files import sweep
 from cxrtext.images.cache_store import NAME as DECODED
 from cxrtext.index.backup import NOTE as BACKUP
 from cxrtext.index.store.catalogue import CATALOGUE
@@ -41,6 +42,13 @@ class Places:
     def inside(self, path: Path) -> bool:
         """Whether a file lies below one of the folders, all links followed."""
         return any(path.resolve().is_relative_to(root) for root in self.roots)
+
+
+def sweep_below(folders: list[Path]) -> None:
+    """Remove what killed writers left half written in folders, and in those below them."""
+    for folder in folders:
+        for home, _, _ in os.walk(folder.resolve()):
+            sweep(Path(home))
 
 
 def find_places(folders: list[Path], progress: Callable[[int], None]) -> Places:

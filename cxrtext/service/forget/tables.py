@@ -2,14 +2,14 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from cxrtext.files import SUMS, read_sealed, replacing, sha256, write_json, write_text
 from cxrtext.files.digests import read_sums
 from cxrtext.records.decoding import open_text
-from cxrtext.records.sentences import META, write_notes
+from cxrtext.records.sentences import META, TABLE, write_notes
 from cxrtext.service.forget.subject import (
     IMAGE_COLUMNS,
     PATIENT_COLUMNS,
@@ -120,14 +120,14 @@ def _parquet(path: Path) -> Iterator[Any]:
 
 
 def _coco(path: Path) -> Row | None:
-    if path.stat().st_size > COCO_LIMIT:
-        return None
-    with path.open("rb") as handle:
-        if b'"annotations"' not in handle.read(COCO_LIMIT):
-            return None
     try:
-        value = json.loads(path.read_bytes())
-    except ValueError:
+        if path.stat().st_size > COCO_LIMIT:
+            return None
+        data = path.read_bytes()
+        if b'"annotations"' not in data:
+            return None
+        value = json.loads(data)
+    except (OSError, ValueError):
         return None
     is_coco = isinstance(value, dict) and isinstance(value.get("annotations"), list)
     return value if is_coco and isinstance(value.get("images"), list) else None
@@ -144,18 +144,21 @@ def count(path: Path, subject: Subject) -> int:
 def take_out(path: Path, subject: Subject) -> None:
     """Write a table without the rows about somebody, whole or not at all.
 
-    Its digest in the folder's list and in its notes is written anew.
+    Its digest in the folder's list and in its notes is that of the new table before the table is:
+    one that was killed in between does the same again.
     """
-    digest = sha256(path)
+    before = sha256(path)
     with replacing(path) as temporary:
         _WRITERS[path.suffix.lower()](path, temporary, subject)
         temporary.chmod(path.stat().st_mode & 0o777)
-    notes = path.with_name(path.name + META)
-    if notes.is_file():
-        said = {k: v for k, v in read_sealed(notes).items() if k != "table_sha256"}
-        write_notes(path, said)
-        relist(path.parent, [notes])
-    relist(path.parent, [path], only_if=digest)
+        now = sha256(temporary)
+        notes = path.with_name(path.name + META)
+        if notes.is_file():
+            said = read_sealed(notes)
+            if said.get(TABLE) == before:  # of a damaged table nothing is vouched for
+                write_notes(path, said, now)
+            relist(path.parent, {notes: sha256(notes)})
+        relist(path.parent, {path: now}, only_if=before)
 
 
 def _write_csv(path: Path, out: Path, subject: Subject) -> None:
@@ -205,12 +208,12 @@ _WRITERS: dict[str, Callable[[Path, Path, Subject], None]] = {
 }
 
 
-def relist(folder: Path, changed: list[Path], *, only_if: str | None = None) -> None:
-    """Write the digests of files that were changed, or removed, anew where a folder lists them.
+def relist(folder: Path, digests: Mapping[Path, str | None], *, only_if: str | None = None) -> None:
+    """Note other digests of files where a folder lists them.
 
     Args:
         folder: The folder; of those above it the one that has a list.
-        changed: The files.
+        digests: The digest of each file from now on, None of one that goes.
         only_if: The digest that must stand there; of a file that was damaged before nothing is
             vouched for.
     """
@@ -223,15 +226,11 @@ def relist(folder: Path, changed: list[Path], *, only_if: str | None = None) -> 
         listed = read_sums(home) or {}
     except (OSError, ValueError):
         return
-    before = dict(listed)
-    for path in changed:
+    now: dict[str, str | None] = dict(listed)
+    for path, digest in digests.items():
         name = path.relative_to(home).as_posix()
-        if name not in listed or only_if not in (None, listed[name]):
-            continue
-        if path.is_file():
-            listed[name] = sha256(path)
-        else:
-            del listed[name]
-    if listed != before:
-        text = "".join(f"{digest}  {name}\n" for name, digest in listed.items())
-        write_text(home / SUMS, text)
+        if name in listed and only_if in (None, listed[name]):
+            now[name] = digest
+    if now != listed:
+        lines = (f"{digest}  {name}\n" for name, digest in now.items() if digest)
+        write_text(home / SUMS, "".join(lines))
