@@ -7,7 +7,7 @@ happens between two blocks; what is kept of an image until its turn comes are th
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -90,7 +90,7 @@ def page(
     """
     if k < 1 or offset < 0:
         raise ValueError(f"k must be 1 at least and offset 0, got {k} and {offset}")
-    first = _FirstOf(unique)
+    first = FirstOf(unique)
     kept: list[tuple[Ranked, IndexedImage]] = []
     while wanted := min(PAGE, offset + k - len(kept)):
         some: list[Ranked] = []
@@ -103,7 +103,7 @@ def page(
                 break
         images = _images(views, some)
         there = [(r, i) for r, i in zip(some, images, strict=True) if i]  # else deleted meanwhile
-        kept += [there[at] for at in first.of(views, *zip(*there, strict=True))] if there else []
+        kept += [there[at] for at in _first(first, views, there)]
         if len(some) < wanted:
             break
     return _hits(views, kept[offset:])
@@ -136,36 +136,51 @@ def _hits(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) ->
     ]
 
 
-class _FirstOf:
+def _first(
+    first: "FirstOf", views: Sequence[View], hits: Sequence[tuple[Ranked, IndexedImage | None]]
+) -> list[int]:
+    """Positions of the hits that are the first of theirs; of pictures no image is asked for."""
+    if first.unique != "picture":
+        return first.of([image for _, image in hits])
+    means = [views[which].snapshot.arrays["means"][place] for (_, which, place), _ in hits]
+    return first.of_pictures(np.stack(means)) if means else []
+
+
+class Owned(Protocol):
+    """What says of whom it is."""
+
+    @property
+    def patient_id(self) -> str: ...
+    @property
+    def study_id(self) -> str: ...
+
+
+class FirstOf:
     """Finds which of the next hits are the first of their patient, study or picture."""
 
     def __init__(self, unique: Unique | None) -> None:
         if unique is not None and unique not in UNIQUE:
             raise ValueError(f"unique must be one of {', '.join(UNIQUE)}, got {unique}")
-        self._unique = unique
+        self.unique = unique
         self._owners: set[str] = set()
         self._pictures: list[NDArray[np.float32]] = []
 
-    def of(
-        self, views: Sequence[View], found: Sequence[Ranked], images: Sequence[IndexedImage | None]
-    ) -> list[int]:
-        """Positions in hits; of pictures the images are not asked for."""
-        if self._unique is None:
-            return list(range(len(found)))
-        if self._unique == "picture":
-            rows = [views[which].snapshot.arrays["means"][place] for _, which, place in found]
-            return self._of_pictures(np.stack(rows))
+    def of(self, images: Sequence[Owned | None]) -> list[int]:
+        """Positions in hits, by their patients or studies."""
+        if self.unique is None:
+            return list(range(len(images)))
         chosen = []
         for i, image in enumerate(images):
             if image is None:
                 continue
-            owner = image.patient_id if self._unique == "patient" else image.study_id
+            owner = image.patient_id if self.unique == "patient" else image.study_id
             if owner not in self._owners:
                 self._owners.add(owner)
                 chosen.append(i)
         return chosen
 
-    def _of_pictures(self, means: NDArray[np.float32]) -> list[int]:
+    def of_pictures(self, means: NDArray[np.float32]) -> list[int]:
+        """Positions in hits, by their mean regions [n, D]."""
         seen = np.zeros(len(means), dtype=bool)
         for block in self._pictures:
             seen |= (means @ block.T >= SAME_PICTURE).any(axis=1)
@@ -253,12 +268,14 @@ class Cohort:
         if self._unique is None:
             yield len(self)
             return
-        first = _FirstOf(self._unique)
+        first = FirstOf(self._unique)
         kept: list[int] = []
         for start in self.pages:
             found = self._page(start)
-            images = _images(self._views, found) if self._unique != "picture" else []
-            kept += [start + i for i in first.of(self._views, found, images)]
+            nobody: list[IndexedImage | None] = [None] * len(found)
+            images = _images(self._views, found) if self._unique != "picture" else nobody
+            hits = list(zip(found, images, strict=True))
+            kept += [start + i for i in _first(first, self._views, hits)]
             yield len(kept)
         self._order, self._ranked_scores = self._order[kept], self._ranked_scores[kept]
 
@@ -278,6 +295,14 @@ class Cohort:
         if len(kept) < len(found):
             raise WorkError("images were deleted while the cohort was read; ask again")
         return _hits(self._views, kept)
+
+    def ranking(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """Of every ranked hit which part it is of, its number there, and its score."""
+        numbers = np.empty(len(self), dtype=np.int64)
+        which, places = self._order[:, 0], self._order[:, 1]
+        for part, view in enumerate(self._views):
+            numbers[which == part] = view.snapshot.numbers[places[which == part]]
+        return which, numbers, self._ranked_scores
 
     def _page(self, start: int) -> list[Ranked]:
         scores = self._ranked_scores[start : start + PAGE].tolist()

@@ -1,7 +1,7 @@
 """Filters at work: the images that they leave, and the columns that they can name."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -117,14 +117,49 @@ class Column:
     values: tuple[str, ...] = ()  # the commonest first, at most 20
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnCells:
+    """What is in a column of an index, as it is added to that of others."""
+
+    name: str
+    filled: int  # cells that are not empty
+    numbers: int  # those of them that are numbers
+    ends: Sequence[Number]  # the least and the greatest of these
+    counts: Mapping[str, int]  # of the commonest texts
+
+
 def columns_of(parts: Sequence[Index]) -> list[Column]:
     """The columns that every one of some indexes has, in the order of the first."""
-    cells = [_cells(part.catalogue) for part in parts]
-    names = [name for name in cells[0] if all(name in one for one in cells)]
-    return [
-        _column(name, [(p.catalogue, one[name]) for p, one in zip(parts, cells, strict=True)])
-        for name in names
-    ]
+    return merged_columns([_columns(part.catalogue) for part in parts])
+
+
+def column_cells(parts: Sequence[Index]) -> list[ColumnCells]:
+    """The same, to be merged with those of other archives."""
+    return _in_all([_columns(part.catalogue) for part in parts])
+
+
+def merged_columns(indexes: Sequence[Sequence[ColumnCells]]) -> list[Column]:
+    """The columns that every one of some indexes has, in the order of the first."""
+    return [_column(cells) for cells in _in_all(indexes)]
+
+
+def _in_all(indexes: Sequence[Sequence[ColumnCells]]) -> list[ColumnCells]:
+    by_name = [{cells.name: cells for cells in columns} for columns in indexes]
+    names = [name for name in by_name[0] if all(name in one for one in by_name)]
+    return [_together([one[name] for one in by_name]) for name in names]
+
+
+def _together(columns: Sequence[ColumnCells]) -> ColumnCells:
+    counts: Counter[str] = Counter()
+    for cells in columns:
+        counts.update(cells.counts)
+    return ColumnCells(
+        columns[0].name,
+        sum(cells.filled for cells in columns),
+        sum(cells.numbers for cells in columns),
+        [end for cells in columns for end in cells.ends],
+        counts,
+    )
 
 
 def _cells(catalogue: Catalogue) -> dict[str, str]:
@@ -134,28 +169,33 @@ def _cells(catalogue: Catalogue) -> dict[str, str]:
     return cells | {n: f"attributes.c{int(slot)}" for n, slot in catalogue.columns().items()}
 
 
-def _column(name: str, cells: Sequence[tuple[Catalogue, str]]) -> Column:
-    filled = numbers = 0
-    ends: list[Number] = []
-    counts: Counter[str] = Counter()
-    for catalogue, cell in cells:
-        table = cell.partition(".")[0]
-        number = f"typeof({cell}) IN ('integer', 'real')"
-        with sqlite_errors(catalogue.path):
-            (row,) = catalogue.database.execute(
-                f"SELECT count({cell}), total({number} AND {cell} IS NOT NULL), "  # noqa: S608
-                f"min(CASE WHEN {number} THEN {cell} END), max(CASE WHEN {number} THEN {cell} END) "
-                f"FROM {table}"
+def _columns(catalogue: Catalogue) -> list[ColumnCells]:
+    return [_cells_of(catalogue, name, cell) for name, cell in _cells(catalogue).items()]
+
+
+def _cells_of(catalogue: Catalogue, name: str, cell: str) -> ColumnCells:
+    table = cell.partition(".")[0]
+    number = f"typeof({cell}) IN ('integer', 'real')"
+    counts: dict[str, int] = {}
+    with sqlite_errors(catalogue.path):
+        (row,) = catalogue.database.execute(
+            f"SELECT count({cell}), total({number} AND {cell} IS NOT NULL), "  # noqa: S608
+            f"min(CASE WHEN {number} THEN {cell} END), max(CASE WHEN {number} THEN {cell} END) "
+            f"FROM {table}"
+        ).fetchall()
+        if name not in ID_COLUMNS and row[0] > row[1]:
+            texts = catalogue.database.execute(
+                f"SELECT {cell}, count(*) FROM {table} WHERE {cell} IS NOT NULL "  # noqa: S608
+                f"AND {cell} != '' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MAX_VALUES}"
             ).fetchall()
-            if name not in ID_COLUMNS and row[0] > row[1]:
-                texts = catalogue.database.execute(
-                    f"SELECT {cell}, count(*) FROM {table} WHERE {cell} IS NOT NULL "  # noqa: S608
-                    f"AND {cell} != '' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MAX_VALUES}"
-                ).fetchall()
-                counts.update({str(value): count for value, count in texts})
-        filled, numbers = filled + int(row[0]), numbers + int(row[1])
-        ends += (end for end in row[2:] if end is not None)
-    if name in TEXT_COLUMNS or numbers < filled:
+            counts = {str(value): count for value, count in texts}
+    ends = [end for end in row[2:] if end is not None]
+    return ColumnCells(name, int(row[0]), int(row[1]), ends, counts)
+
+
+def _column(cells: ColumnCells) -> Column:
+    name, ends, counts = cells.name, cells.ends, cells.counts
+    if name in TEXT_COLUMNS or cells.numbers < cells.filled:
         commonest = sorted(counts, key=lambda value: (-counts[value], value))[:MAX_VALUES]
         return Column(name, "text", values=tuple(commonest))
     return Column(name, "number", min(ends), max(ends)) if ends else Column(name, "text")

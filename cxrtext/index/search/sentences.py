@@ -9,7 +9,7 @@ Vinyals 2018, section 2.3 (what InfoNCE learns); Smith et al. 2017 (inverted sof
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -39,46 +39,87 @@ Background = tuple[tuple[int, int], ...]
 """Which part of the archive, and the number of the image there."""
 
 
-class Usual:
-    """What sentences score in images at large: γ² s on a logarithmic mean, by part of an archive.
+class Comparison:
+    """What sentences score in some images: γ² s on a logarithmic mean, by part of an archive.
 
-    What was computed is kept as long as the background's images are the same.  They are chosen by
-    their numbers, so that few images that are added or deleted change them.
+    What was computed is kept, also of work that is ended before its end.
+
+    Args:
+        regions: Of the images, [b, N, D] of each part that has some.
     """
 
-    def __init__(self, parts: Sequence[Index]) -> None:
-        self._parts = parts
-        self._kept: tuple[Background, list[tuple[Numbers, Tensor]]] = ((), [])
+    def __init__(self, regions: Sequence[Tensor]) -> None:
+        self._regions = regions
+        self._kept: dict[int, tuple[Numbers, Tensor]] = {}
 
-    def of(self, snapshots: Sequence[Snapshot]) -> Pausing[list[Tensor] | None]:
+    def of(self, parts: Sequence[Index], snapshots: Sequence[Snapshot]) -> Pausing[list[Tensor]]:
+        """Of every sentence [s] of each part, in nats; with pauses."""
+        none = np.empty(0, dtype=np.int64), torch.empty(0)
+        found = []
+        for which, (part, snapshot) in enumerate(zip(parts, snapshots, strict=True)):
+            numbers = snapshot.sentence_numbers
+            values, missing = _known(numbers, *self._kept.get(which, none))
+            try:
+                for at in np.array_split(missing, -(-len(missing) // COMPARED_AT_ONCE) or 1):
+                    if len(at):
+                        values[at] = _usual(part, self._regions, snapshot.texts[at])
+                        yield
+            finally:
+                there = ~values.isnan()
+                self._kept[which] = numbers[there.numpy()], values[there]
+            found.append(values)
+        return found
+
+
+UsualOf = Callable[[Sequence[Index], Sequence[Snapshot]], Pausing[list[Tensor] | None]]
+"""Gives what sentences score in images at large, of each part; None ranks by scores."""
+
+
+def compared(comparison: Comparison | None) -> UsualOf:
+    """That of a comparison with images that are given."""
+
+    def of(parts: Sequence[Index], snapshots: Sequence[Snapshot]) -> Pausing[list[Tensor] | None]:
+        return None if comparison is None else (yield from comparison.of(parts, snapshots))
+
+    return of
+
+
+class Usual:
+    """What sentences score in images at large, which are chosen from the archive itself.
+
+    They are chosen by their numbers, so that few images that are added or deleted change them.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[Background, Comparison] = ((), Comparison([]))
+
+    def of(
+        self, parts: Sequence[Index], snapshots: Sequence[Snapshot]
+    ) -> Pausing[list[Tensor] | None]:
         """Of every sentence [s] of each part, in nats; None for a small archive.  With pauses."""
         background = choose_background(snapshots)
         if len(background) < FEWEST:
             return None
-        before, kept = self._kept
-        if before != background or len(kept) != len(snapshots):
-            kept = [(np.empty(0, dtype=np.int64), torch.empty(0)) for _ in snapshots]
-        regions, made = None, []
-        for part, snapshot, known in zip(self._parts, snapshots, kept, strict=True):
-            values, missing = _known(snapshot.sentence_numbers, *known)
-            for at in np.array_split(missing, -(-len(missing) // COMPARED_AT_ONCE) or 1):
-                if len(at):
-                    regions = _regions(snapshots, background) if regions is None else regions
-                    values[at] = _usual(part, regions, snapshot.texts[at])
-                    yield
-            made.append((snapshot.sentence_numbers, values))
-        self._kept = background, made
-        return [values for _, values in made]
+        if self._kept[0] != background:
+            self._kept = background, Comparison(_regions(snapshots, background))
+        return (yield from self._kept[1].of(parts, snapshots))
 
 
 def choose_background(snapshots: Sequence[Snapshot]) -> Background:
     """Choose images that stand for all of an archive, by their numbers alone."""
     live = [snapshot.numbers[snapshot.live] for snapshot in snapshots]
+    keys = np.concatenate([background_keys(some, which) for which, some in enumerate(live)])
     numbers = np.concatenate(live)
     which = np.repeat(np.arange(len(live)), [len(some) for some in live])
-    keys = (numbers.astype(np.uint64) + which.astype(np.uint64) * np.uint64(2**32)) * _SCATTER
     chosen = np.sort(np.argsort(keys, kind="stable")[:BACKGROUND])
     return tuple(zip(which[chosen].tolist(), numbers[chosen].tolist(), strict=True))
+
+
+def background_keys(numbers: Numbers, which: int) -> NDArray[np.uint64]:
+    """The order in which images of the part of that place are chosen, those of low keys first."""
+    part = np.uint64(which) * np.uint64(2**32)
+    keys: NDArray[np.uint64] = (numbers.astype(np.uint64) + part) * _SCATTER
+    return keys
 
 
 def _regions(snapshots: Sequence[Snapshot], background: Background) -> list[Tensor]:
