@@ -20,6 +20,9 @@ class Settings(BaseModel):
         device: Where to compute.
         prompts: YAML file of the findings' prompts; CheX5's by default.
         language_model: Folder or hub id of the language model that scores sentences.
+        shards: File that lists the services whose indexes are searched as one, in place of an
+            index; see :mod:`cxrtext.shards.config`.
+        require_all: Whether an answer without one of them is refused.
         uploads: Folder for images that are added over HTTP; without one none can be.
         hash_ids: Key file by which ids of DICOM headers are replaced by hashes, the one that the
             archive was imported with; without one they are kept as they are.
@@ -52,6 +55,8 @@ class Settings(BaseModel):
 
     checkpoint: Path | None = None
     index: Path | tuple[Path, ...] | None = None
+    shards: Path | None = None
+    require_all: bool = False
     device: str = "cpu"
     prompts: Path | None = None
     language_model: str | None = None

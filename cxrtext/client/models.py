@@ -66,6 +66,22 @@ class Access(Answer):
     scopes: list[str]
 
 
+class Shards(Answer):
+    """How many parts of the archive an answer rests on, where these are services of their own."""
+
+    model_config = example(asked=10, answered=9, missing=["shard-03"])
+
+    asked: Count
+    answered: Count
+    missing: list[str] = Field(description="Names of those that gave no answer.")
+
+
+OfShards = Annotated[
+    Shards | None,
+    Field(description="Of a server that asks shards: which of them the answer rests on."),
+]
+
+
 class TrainingInfo(Answer):
     """What the model was trained on, as its checkpoint notes it."""
 
@@ -176,6 +192,7 @@ class ModelInfo(Answer):
     )
     limits: LimitInfo
     max_body_bytes: int = Field(description="Largest request.")
+    shards: OfShards = None
     notice: str = "Research use only. Not a medical device."
 
 
@@ -189,12 +206,14 @@ class Readiness(Answer):
     """The model is loaded.
 
     Args:
-        status: That questions are answered.
+        status: That questions are answered; "degraded" where a shard is missing.
         writes: Whether what is added or deleted can be kept; None where the server keeps nothing.
+        shards: Of a server that asks shards: which of them are there.
     """
 
-    status: Literal["ready"] = "ready"
+    status: Literal["ready", "degraded"] = "ready"
     writes: bool | None = None
+    shards: Shards | None = None
 
 
 # --- the indexed images ---
@@ -240,6 +259,7 @@ class ImagePage(Answer):
     offset: Count
     limit: Count
     images: list[Image]
+    shards: OfShards = None
 
 
 class ReportSentence(Answer):
@@ -313,6 +333,7 @@ class Columns(Answer):
     """The columns that filters can name."""
 
     columns: list[Column]
+    shards: OfShards = None
 
 
 class Deleted(Answer):
@@ -616,6 +637,7 @@ class Found(Answer):
     )
     offset: Count = 0
     k: Count
+    shards: OfShards = None
 
 
 class ScoredSentence(Answer):

@@ -31,6 +31,7 @@ from cxrtext.index import (
 )
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
+from cxrtext.index.search.filter import parse
 from cxrtext.index.store.catalogue import WAIT_S, noted_checkpoint
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
@@ -49,6 +50,7 @@ from cxrtext.service.answers import (
     on_scale,
 )
 from cxrtext.service.cache import TextMemory, prompt_vectors
+from cxrtext.service.facts import Coverage, IndexFacts, facts_of
 from cxrtext.service.heat import HeatScales
 from cxrtext.service.limits import (
     check_count,
@@ -129,6 +131,18 @@ class Service:
         """The index; of several the first, which is the one that images are added to."""
         return self.archive.parts[0]
 
+    elsewhere = False
+    """Whether the archive is searched by other servers; no thread of the model's waits for them."""
+
+    @property
+    def coverage(self) -> "Coverage | None":
+        """How much of the archive the answer rests on; None where it is all in this process."""
+        return None
+
+    def for_question(self) -> "Service":
+        """What answers one question, with a coverage of its own where there is one."""
+        return self
+
     @property
     def has_index(self) -> bool:
         """Whether an index is loaded."""
@@ -179,6 +193,9 @@ class Service:
             self.model.scores(regions, texts)
         if self.language_model is not None:
             self.score_text([WARM_SENTENCE])
+        self._warm_archive(texts, regions)
+
+    def _warm_archive(self, texts: Tensor, regions: Tensor) -> None:
         if self._archive is not None:
             self._archive.search(Query(texts=texts), 1)
             self._archive.search(Query(image=mean_region(regions.float()).cpu()[0]), 1)
@@ -244,6 +261,25 @@ class Service:
     def columns(self) -> list[Column]:
         """The columns that filters can name, with what is in them."""
         return self.archive.columns()
+
+    def detail(self, image_id: str) -> tuple[IndexedImage, list[tuple[str, str]]]:
+        """The indexed image of an id (else NotFoundError), and its study's report."""
+        image = self.find_image(image_id)
+        return image, self.archive.report(image.study_id)
+
+    def drawn(self, image_id: str, size: int) -> bytes | None:  # noqa: ARG002
+        """An indexed image as another server draws it, as PNG; None: it is to be drawn here."""
+        return None
+
+    def check_filter(self, where: str | None) -> None:
+        """Refuse a filter that is wrong of an index here (NotFoundError, DataError)."""
+        parts = self.archive.parts
+        for part in parts if where is not None else []:
+            parse(where or "", part.catalogue.columns())
+
+    def index_facts(self) -> IndexFacts:
+        """What the index holds, and how it is searched (NotFoundError)."""
+        return facts_of(self.archive)
 
     # --- sentences ---
 

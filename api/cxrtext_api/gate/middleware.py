@@ -36,7 +36,14 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
-SHARED_HEADERS = ("Content-Disposition", "Location", "Retry-After", "X-Request-ID", "X-Total")
+SHARED_HEADERS = (
+    "Content-Disposition",
+    "Location",
+    "Retry-After",
+    "X-Request-ID",
+    "X-Shards",
+    "X-Total",
+)
 """Headers that a page of another site may read, where such are let in."""
 
 ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -323,5 +330,8 @@ def _add_headers(message: Message, scope: Scope) -> None:
     headers.update(SECURITY_HEADERS)
     headers["X-Request-ID"] = scope[REQUEST_ID]
     # Answers about patients stay out of the browser's cache on disk.
+    request: RequestScope | None = scope.get(REQUEST_SCOPE)
+    if request is not None and request.covered is not None:
+        headers["X-Shards"] = request.covered
     private = scope["path"].startswith("/v1/") or scope["path"] == "/metrics"
     headers["Cache-Control"] = "no-store" if private else "no-cache"

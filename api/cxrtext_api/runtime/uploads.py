@@ -154,7 +154,8 @@ class Uploads:
             return read, service.unlike_square(read.pixels)
 
         read, unlike = await self._decoded(scope, decode)
-        if self._batch is None or self._batch_of is not service:
+        before = self._batch_of
+        if self._batch is None or before is None or before.model is not service.model:
             self._batch_of = service
             self._batch = Batch("image", service.embed_squares, IMAGES_AT_ONCE)
         regions = await self._engine.do(scope, self._batch, read.pixels)

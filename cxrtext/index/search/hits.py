@@ -150,9 +150,12 @@ class Owned(Protocol):
     """What says of whom it is."""
 
     @property
-    def patient_id(self) -> str: ...
+    def patient_id(self) -> str:
+        """Its patient."""
+
     @property
-    def study_id(self) -> str: ...
+    def study_id(self) -> str:
+        """Its study."""
 
 
 class FirstOf:

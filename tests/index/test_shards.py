@@ -1,0 +1,425 @@
+"""Several services searched as one: as one archive of their folders, also without one of them."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+import torch
+import uvicorn
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from cxrtext.errors import ConfigError, InputError, NotFoundError, UnavailableError
+from cxrtext.index import Archive, Query, open_index
+from cxrtext.models import ImageTextModel
+from cxrtext.pausing import finish
+from cxrtext.service import Service
+from cxrtext.shards.calls import ShardCalls
+from cxrtext.shards.config import ShardAddress, ShardList, read_shards
+from cxrtext.shards.service import ShardsService
+from cxrtext_api.app import create_app
+from cxrtext_api.settings import Settings
+
+NAMES = ("a", "b", "c", "d")
+QUICK = {"deadline_s": 5.0, "probe_s": 0.1}
+
+
+class Served:
+    """An application on a port of its own, which can be stopped and started again."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        config = uvicorn.Config(
+            self._make(), port=self.port, log_level="critical", lifespan="on", ws="none"
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        self._thread.start()
+        until(lambda: httpx2.get(f"{self.url}/readyz").status_code == 200)
+
+    def stop(self) -> None:
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join(10)
+
+
+def until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if holds():
+                return
+        except httpx2.HTTPError:
+            pass
+        time.sleep(0.02)
+    raise AssertionError("did not come to hold in time")
+
+
+@pytest.fixture(scope="module")
+def folders(
+    make_archive: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> list[Path]:
+    """Four indexes: patients are in all of them, and the pictures of the last in the first."""
+    root = tmp_path_factory.mktemp("shards")
+    sizes = ((80, 0), (81, 1), (82, 2), (80, 0))
+    return [
+        make_archive(root / name, count, seed=seed, prefix=name)
+        for name, (count, seed) in zip(NAMES, sizes, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def whole(folders: list[Path], model: ImageTextModel) -> Iterator[Archive]:
+    with open_index(folders, model) as archive:
+        yield archive
+
+
+def app_of(folder: Path, model: ImageTextModel) -> Callable[[], Any]:
+    return lambda: create_app(
+        Settings(rate_limit=0), lambda _: Service(model, open_index(folder, model))
+    )
+
+
+@pytest.fixture(scope="module")
+def served(folders: list[Path], model: ImageTextModel) -> Iterator[list[Served]]:
+    shards = [Served(app_of(folder, model)) for folder in folders]
+    yield shards
+    for shard in shards:
+        shard.stop()
+
+
+@contextmanager
+def front_of(
+    model: ImageTextModel, *urls: str | tuple[str, ...], require_all: bool = False, **given: Any
+) -> Iterator[ShardsService]:
+    addresses = tuple(
+        ShardAddress(name, (url,) if isinstance(url, str) else url)
+        for name, url in zip(NAMES, urls, strict=False)
+    )
+    calls = ShardCalls(ShardList(addresses, **{**QUICK, **given}), model.fingerprint)
+    service = ShardsService(model, calls, require_all=require_all)
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+@pytest.fixture(scope="module")
+def front(model: ImageTextModel, served: list[Served]) -> Iterator[ShardsService]:
+    with front_of(model, *(shard.url for shard in served), deadline_s=60.0) as service:
+        yield service
+
+
+@contextmanager
+def asked_over_http(service: ShardsService) -> Iterator[httpx2.Client]:
+    app = create_app(Settings(shards=Path("shards.yaml"), rate_limit=0), lambda _: service)
+    server = Served(lambda: app)
+    try:
+        with httpx2.Client(base_url=server.url, timeout=60) as client:
+            yield client
+    finally:
+        server.stop()
+
+
+WHERE = (None, None, "age > 40", "sex = 'F' and not note is null", "image = 'b3.png'", "age > 999")
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_shards_give_what_one_archive_of_their_folders_gives(
+    data: st.DataObject, front: ShardsService, whole: Archive
+) -> None:
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**31)))
+    wide = front.model.spec.dimension
+
+    def vectors(count: int) -> torch.Tensor | None:
+        if not count:
+            return None
+        return torch.nn.functional.normalize(torch.randn(count, wide, generator=generator), dim=-1)
+
+    texts = vectors(data.draw(st.integers(0, 3)))
+    image = vectors(1) if texts is None or data.draw(st.booleans()) else None
+    query = Query(
+        texts,
+        vectors(data.draw(st.integers(0, 1))) if texts is not None else None,
+        None if image is None else image[0],
+    )
+    options: dict[str, Any] = {
+        "where": data.draw(st.sampled_from(WHERE)),
+        "offset": data.draw(st.sampled_from([0, 0, 1, 7, 60, 400])),
+        "unique": data.draw(st.sampled_from([None, "patient", "study", "picture"])),
+        "min_score": data.draw(st.sampled_from([None, None, -0.1, 0.1])),
+        "exclude_patients": data.draw(st.sampled_from([(), ("p0", "p3")])),
+        "mode": data.draw(st.sampled_from(["auto", "exact", "fast"])),
+    }
+    k = data.draw(st.sampled_from([1, 5, 30, 330]))
+    asked = front.for_question()
+    found, expected = asked.search(query, k, **options), whole.search(query, k, **options)
+    assert asked.coverage.header == "4/4"
+    assert (found.images, found.exact) == (expected.images, expected.exact)
+    named = [(hit.image.image, round(hit.score, 5)) for hit in found.hits]
+    assert named == [(hit.image.image, round(hit.score, 5)) for hit in expected.hits]
+    for hit, other in zip(found.hits, expected.hits, strict=True):
+        assert hit.labels == other.labels
+        assert hit.unlike == other.unlike
+        assert dict(hit.image.metadata) == dict(other.image.metadata)
+        assert (hit.image.study_id, hit.image.split) == (other.image.study_id, other.image.split)
+
+
+def cohort_of(archive: Archive, query: Query, **options: Any) -> list[tuple[str, float]]:
+    cohort = archive.cohort(query, **options)
+    for steps in (cohort.select(), cohort.score(), cohort.rank()):
+        for _ in steps:
+            pass
+    hits = [hit for start in cohort.pages for hit in cohort.hits(start)]
+    assert len(hits) == len(cohort)
+    return [(hit.image.image, round(hit.score, 5)) for hit in hits]
+
+
+@pytest.mark.parametrize("unique", [None, "patient", "picture"])
+def test_a_cohort_of_shards_is_that_of_one_archive(
+    front: ShardsService, whole: Archive, unique: str | None
+) -> None:
+    query = Query(front.embed_sentences(["Left pleural effusion."]))
+    options = {"where": "age > 25", "min_score": -0.2, "unique": unique}
+    found = cohort_of(front.for_question().archive, query, **options)
+    assert found == cohort_of(whole, query, **options)
+    assert len(found) > 10
+
+
+def test_sentences_pages_and_columns_are_those_of_one_archive(
+    front: ShardsService, whole: Archive
+) -> None:
+    shards = front.for_question().archive
+    regions = torch.randn(16, 16, generator=torch.Generator().manual_seed(5))
+    for asked in ({"image": regions}, {"text": front.embed_sentences(["Clear lungs."])[0]}):
+        for options in ({}, {"where": "age > 60"}, {"min_score": -1.0, "offset": 1}):
+            found = finish(shards.search_sentences_pausing(3, **asked, **options))  # type: ignore[arg-type]
+            expected = finish(whole.search_sentences_pausing(3, **asked, **options))  # type: ignore[arg-type]
+            assert len(found) == len(expected) > 1
+            for hit, other in zip(found, expected, strict=True):
+                assert (hit.sentence, hit.studies) == (other.sentence, other.studies)
+                assert hit.score == pytest.approx(other.score, abs=1e-5)
+                assert hit.lift == (other.lift and pytest.approx(other.lift, abs=1e-4))
+    for offset, limit, where in ((0, 3, None), (75, 100, "age > 25"), (300, 200, None)):
+        images, total = finish(shards.page(offset, limit, where))
+        others, all_of_them = finish(whole.page(offset, limit, where))
+        assert total == all_of_them
+        assert [image.image for image in images] == [image.image for image in others]
+    assert shards.columns() == whole.columns()
+    assert (shards.images, shards.sentences) == (whole.images, whole.sentences)
+    assert shards.is_unlike(-regions) == whole.is_unlike(-regions)
+
+
+def test_an_image_is_found_in_the_shard_that_has_it(front: ShardsService, whole: Archive) -> None:
+    part, image = whole.find("c7.png")
+    asked = front.for_question()
+    assert asked.find_image("c7.png").study_id == image.study_id
+    assert torch.equal(asked.embedded("c7.png").regions, part.regions(image.number))
+    with pytest.raises(NotFoundError):
+        asked.find_image("z1.png")
+    with pytest.raises(InputError, match="no such column"):
+        asked.search(Query(front.embed_sentences(["A."])), where="nowhere = 1")
+
+
+def nonsense(kind: str) -> Callable[[], Any]:
+    """An application that is ready and answers otherwise than a shard."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            while (await receive())["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        body = await Request(scope, receive).body()
+        if scope["path"] == "/readyz":
+            answer = JSONResponse({})
+        elif kind == "slow":
+            import asyncio
+
+            await asyncio.sleep(30)
+            answer = JSONResponse({})
+        elif kind == "other model":
+            asked = json.loads(body or b"{}")
+            part = {"model": "0" * 64, "scores": [], "rows": [], "matching": 0, "scored": 0}
+            answer = JSONResponse({**part, "exact": True, "more": False} if asked else {})
+        else:
+            answer = JSONResponse({"model": 3, "scores": ["a"]})
+        await answer(scope, receive, send)
+
+    return lambda: app
+
+
+@pytest.mark.parametrize("kind", ["down", "slow", "other model", "nonsense"])
+def test_a_bad_shard_is_said_and_the_others_answer(
+    kind: str, served: list[Served], folders: list[Path], model: ImageTextModel
+) -> None:
+    with ExitStack() as stack:
+        if kind == "down":
+            url = "http://127.0.0.1:9"
+        else:
+            bad = Served(nonsense(kind))
+            stack.callback(bad.stop)
+            url = bad.url
+        urls = (served[0].url, url, served[2].url)
+        given: dict[str, Any] = {"deadline_s": 2.0, "probe_s": 60.0}
+        front = stack.enter_context(front_of(model, *urls, **given))
+        strict = stack.enter_context(front_of(model, *urls, require_all=True, **given))
+        rest = stack.enter_context(open_index([folders[0], folders[2]], model))
+        query = Query(model.embed_sentences(["Left pleural effusion."]))
+        asked = front.for_question()
+        begun = time.monotonic()
+        found = asked.search(query, 20)
+        assert time.monotonic() - begun < 4
+        expected = rest.search(query, 20)
+        assert [hit.image.image for hit in found.hits] == [h.image.image for h in expected.hits]
+        assert not found.exact
+        assert asked.coverage.header == "2/3; missing=b"
+        assert asked.coverage.sentence == "2 of 3 shards answered; missing: b."
+        with pytest.raises(UnavailableError, match="2 of 3 shards answered; missing: b"):
+            strict.for_question().search(query, 20)
+        with pytest.raises(UnavailableError, match="None of those that did holds"):
+            front.for_question().find_image("b1.png")
+        assert front.for_question().find_image("a1.png").image == "a1.png"
+
+
+def test_a_replica_stands_in_and_a_slow_one_is_overtaken(
+    served: list[Served], model: ImageTextModel
+) -> None:
+    query = Query(model.embed_sentences(["Left pleural effusion."]))
+    slow = Served(nonsense("slow"))
+    pairs = (("http://127.0.0.1:9", served[0].url), (slow.url, served[1].url))
+    try:
+        with front_of(model, *pairs, deadline_s=20.0, hedge_s=0.2) as front:
+            for _ in range(4):
+                asked = front.for_question()
+                begun = time.monotonic()
+                asked.search(query, 5)
+                assert asked.coverage.header == "2/2"
+                assert time.monotonic() - begun < 10
+    finally:
+        slow.stop()
+
+
+def test_the_api_says_which_shards_an_answer_rests_on(
+    served: list[Served], folders: list[Path], model: ImageTextModel
+) -> None:
+    """Killed, said everywhere, back; nothing fails meanwhile."""
+    lost = Served(app_of(folders[1], model))
+    sentence = {"query": "Left pleural effusion."}
+    try:
+        with (
+            front_of(model, served[0].url, lost.url) as front,
+            asked_over_http(front) as client,
+        ):
+            found = client.post("/v1/search", data=sentence)
+            assert found.headers["x-shards"] == "2/2"
+            assert found.json()["shards"] == {"asked": 2, "answered": 2, "missing": []}
+            assert found.json()["warning"] is None
+            ready = client.get("/readyz").json()
+            assert (ready["status"], ready["shards"]["answered"]) == ("ready", 2)
+            lost.stop()
+            gone = {"asked": 2, "answered": 1, "missing": ["b"]}
+            found = client.post("/v1/search", data=sentence)
+            assert found.headers["x-shards"] == "1/2; missing=b"
+            said = found.json()
+            assert said["shards"] == gone
+            assert not said["exact"]
+            assert said["warning"].startswith("1 of 2 shards answered; missing: b.")
+            sentences = client.post("/v1/search", data=sentence | {"target": "sentences"}).json()
+            assert (sentences["shards"], sentences["exact"]) == (gone, False)
+            for path in ("/v1/images", "/v1/columns", "/v1/model"):
+                assert client.get(path).json()["shards"] == gone, path
+            table = client.post("/v1/search", data=sentence, headers={"Accept": "text/csv"})
+            export = client.post("/v1/search/export", data=sentence)
+            for text in (table.text, export.text):
+                assert text.splitlines()[-1] == "# 1 of 2 shards answered; missing: b."
+            assert int(export.headers["x-total"]) == len(export.text.splitlines()) - 2 == 80
+            assert client.get("/v1/images/a3.png").json()["image_id"] == "a3.png"
+            problem = client.get("/v1/images/b3.png")
+            assert (problem.status_code, "missing: b" in problem.json()["detail"]) == (503, True)
+            ready = client.get("/readyz")
+            assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
+            assert 'cxrtext_shard_up{shard="b"} 0.0' in client.get("/metrics").text
+            for refused in (
+                client.post("/v1/images", files={"image": ("x", b"x")}),
+                client.delete("/v1/images/a1.png"),
+            ):
+                assert refused.status_code == 503
+                assert "changes none of them" in refused.json()["detail"]
+            lost.start()
+            until(
+                lambda: client.post("/v1/search", data=sentence).json()["shards"]["answered"] == 2
+            )
+            assert client.post("/v1/search", data=sentence).headers["x-shards"] == "2/2"
+    finally:
+        lost.stop()
+
+
+def test_an_upload_is_embedded_by_the_front_alone(
+    front: ShardsService, whole: Archive, model: ImageTextModel
+) -> None:
+    file = BytesIO()
+    pixels = np.random.default_rng(1).integers(0, 255, (40, 40)).astype(np.uint8)
+    Image.fromarray(pixels).save(file, "PNG")
+    upload = {"image": ("image", file.getvalue())}
+    with asked_over_http(front) as client:
+        found = client.post("/v1/search", files=upload, data={"k": "5"}).json()
+        one = Service(model, whole)
+        image = one.embed(one._readers.read_bytes(file.getvalue(), "it"))
+        expected = one.search_image(image, 5)
+        assert [hit["image_id"] for hit in found["images"]] == [h.image.image for h in expected]
+        assert found["shards"]["answered"] == 4
+        classified = client.post("/v1/classify", files=upload)
+        assert classified.status_code == 200
+        assert "x-shards" not in classified.headers
+        by_id = client.post("/v1/search", data={"image_id": "b5.png", "other_patients": "true"})
+        own = whole.find("b5.png")[1].patient_id
+        assert own not in {hit["patient_id"] for hit in by_id.json()["images"]}
+        grounded = client.post("/v1/ground", data={"image_id": "b5.png", "sentence": "Clear."})
+        assert grounded.status_code == 200
+
+
+def test_a_file_of_shards_is_read_and_what_is_wrong_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "shards.yaml"
+
+    def read(text: str, **environment: str) -> ShardList:
+        path.write_text(text)
+        return read_shards(path, environment)
+
+    good = "shards: [{name: a, urls: ['http://x:1/'], key_variable: KEY}]"
+    assert read(good, KEY="secret").shards == (ShardAddress("a", ("http://x:1",), "secret"),)
+    for text, match in (
+        (good, "no key in KEY"),
+        ("shards: [{name: a, urls: ['ftp://x']}]", "address is wrong"),
+        ("shards: []", "shards"),
+        ("shards: [{name: a, urls: ['http://x'], more: 1}]", r"shards.0.more"),
+        ("shards: [{name: a, urls: ['http://x', 'http://x']}]", "twice"),
+        ("shards: [{name: a, urls: ['http://x'], ca: /none}]", "no such file"),
+        (": [", "not YAML"),
+    ):
+        with pytest.raises(ConfigError, match=match):
+            read(text)
