@@ -56,7 +56,7 @@ export function lineCounter() {
  * Throws where it has not as many lines as there are images.
  */
 async function everything(signal) {
-  const { total, stream } = await api.exported(asked.source, query.fieldsOf(asked, 0, ""), signal);
+  const { total, partial, stream } = await api.exported(asked.source, query.fieldsOf(asked, 0, ""), signal);
   const count = lineCounter();
   const reader = stream.getReader();
   let table = new Blob([]);
@@ -80,11 +80,11 @@ async function everything(signal) {
     if (signal.aborted) throw error;
     lines = 0;
   }
-  if (lines !== total + 1) {
+  if (lines !== total + (partial ? 2 : 1)) {
     throw new Error(`The export was broken off, and nothing was saved: not all of ` +
       `${plural(total, "image")} came. Export again.`);
   }
-  return new Blob([table, ...parts], { type: KIND });
+  return { table: new Blob([table, ...parts], { type: KIND }), partial };
 }
 
 function showSelected() {
@@ -137,10 +137,14 @@ async function exportAll() {
   exporting = new AbortController();
   const { signal } = exporting;
   showExport("");
-  const table = await attempt(() => everything(signal));
+  const found = await attempt(() => everything(signal));
   exporting = null;
   showExport(null);
-  if (table !== undefined && !signal.aborted) saveTable(table);
+  if (found === undefined || signal.aborted) return;
+  saveTable(found.table);
+  if (found.partial) {
+    byId("export-progress").textContent = "A shard is missing; the table's last line says which.";
+  }
 }
 
 export function start() {
