@@ -49,6 +49,7 @@ class Storage(ABC):
 
     def __init__(self, address: str) -> None:
         self.address = address  # as it may be shown: without credentials
+        self.location = address  # as another process finds it
 
     @abstractmethod
     def read(self, name: str) -> bytes:
@@ -124,6 +125,7 @@ class _Folder(Storage):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder))
+        self.location = str(folder.absolute())
         self._folder = folder
 
     @contextmanager

@@ -47,7 +47,7 @@ def serve(descriptor: int, parent: int, work: str, memory_bytes: int, cpu_second
         parent: Process that started this one; when it is gone, this one ends.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
     sys.dont_write_bytecode = True  # decoders are imported when a file needs them
     module, _, name = work.partition(":")
     function: Work = getattr(import_module(module), name)
@@ -70,7 +70,8 @@ def serve(descriptor: int, parent: int, work: str, memory_bytes: int, cpu_second
                 connection.sendall(part)
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
+    """Wait until this process's parent is gone, and end this one; for a thread of its own."""
     while os.getppid() == parent:
         time.sleep(_PARENT_SECONDS)
     os._exit(1)

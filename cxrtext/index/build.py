@@ -1,11 +1,14 @@
 """Building an index from a manifest, or adding to one."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.errors import DataError
@@ -13,6 +16,7 @@ from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
 from cxrtext.evaluation.calibration import calibrations_of
 from cxrtext.evaluation.data import sentences_beside
 from cxrtext.images.cache import DecodedCache
+from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports, set_attributes
 from cxrtext.index.features.language import Language, language_for
 from cxrtext.index.features.scoring import packed_rows, pooled
@@ -81,7 +85,7 @@ def build_index(
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage}")
     records = read_manifest(manifest, allow_outside=allow_outside)
     model = load_model(checkpoint, device)
-    said = _said(manifest, reports, records)
+    said = said_in(manifest, reports, records)
     rejects = Rejects(max_rejected)
     with writing(out, wait_s=wait_s, create=True) as catalogue:
         if "model" in (noted := catalogue.meta()):
@@ -105,7 +109,7 @@ def build_index(
         rejected = rejects.write(out)
         if not catalogue.counts()[0]:
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
-        _add_sentences(catalogue, model, said, texts)
+        add_sentences(catalogue, model, said, texts)
         prompts_noted = prompts_of_json(catalogue.meta()["prompts"])
         phrases = [phrase for side in prompts_noted.values() for phrase in side.positive]
         refresh_structure(out, catalogue, model, phrases, kind=kind, target=target)
@@ -129,34 +133,50 @@ def start_index(
     Args:
         sentences: Vectors [D] of the archive's sentences, which the sketches are made for.
     """
-    values: dict[str, object] = {"checkpoint": checkpoint.resolve()}
+    notes = {}
     if "model" not in catalogue.meta():
-        preprocessing = model.spec.preprocessing
-        with torch.inference_mode():
-            blank = torch.zeros(1, 1, preprocessing.crop, preprocessing.crop, device=model.device)
-            N = pooled(model.embed_images(blank).flatten(1, 2), pool).shape[1]
-        phrases = [p for e in prompts.values() for p in (*e.positive, *e.negative)]
-        texts = torch.stack([*sentences]) if sentences else torch.empty(0, model.spec.dimension)
-        language = language_for(model, texts, phrases)
-        sizes = {"resize": preprocessing.resize, "crop": preprocessing.crop}
-        counts = ("places", "next_number", "sentence_places", "next_sentence", "deletions")
-        values |= {
-            "model": model.fingerprint,
-            "preprocessing": json.dumps(sizes),
-            "regions": N,
-            "dimension": model.spec.dimension,
-            "storage": storage,
-            "pool": pool,
-            **language.as_meta(),
-            **labels_as_meta(prompts, calibrations_of(model, prompts)),
-            "generation": 1,
-            **dict.fromkeys(counts, 0),
-        }
+        notes = index_notes(model, sentences, prompts, storage, pool)
+    note_start(catalogue, checkpoint, notes)
+
+
+def note_start(catalogue: Catalogue, checkpoint: Path, notes: Mapping[str, object]) -> None:
+    """Note what a new index is made of, and where its model lies now."""
     with catalogue.transaction(write=True) as database:
-        set_meta(database, values)
+        set_meta(database, {"checkpoint": checkpoint.resolve(), **notes})
 
 
-def _said(manifest: Path, reports: Path | None, records: Sequence[ImageRecord]) -> list[Sentence]:
+def index_notes(
+    model: ImageTextModel,
+    sentences: Sequence[Tensor],
+    prompts: Mapping[str, Prompts],
+    storage: str,
+    pool: int = 1,
+) -> dict[str, str]:
+    """What a catalogue notes of a new index as a whole; arguments as of :func:`start_index`."""
+    preprocessing = model.spec.preprocessing
+    with torch.inference_mode():
+        blank = torch.zeros(1, 1, preprocessing.crop, preprocessing.crop, device=model.device)
+        N = pooled(model.embed_images(blank).flatten(1, 2), pool).shape[1]
+    phrases = [p for e in prompts.values() for p in (*e.positive, *e.negative)]
+    texts = torch.stack([*sentences]) if sentences else torch.empty(0, model.spec.dimension)
+    language = language_for(model, texts, phrases)
+    sizes = {"resize": preprocessing.resize, "crop": preprocessing.crop}
+    counts = ("places", "next_number", "sentence_places", "next_sentence", "deletions")
+    return {
+        "model": model.fingerprint,
+        "preprocessing": json.dumps(sizes),
+        "regions": str(N),
+        "dimension": str(model.spec.dimension),
+        "storage": storage,
+        "pool": str(pool),
+        **language.as_meta(),
+        **labels_as_meta(prompts, calibrations_of(model, prompts)),
+        "generation": "1",
+        **dict.fromkeys(counts, "0"),
+    }
+
+
+def said_in(manifest: Path, reports: Path | None, records: Sequence[ImageRecord]) -> list[Sentence]:
     """The sentences of the studies' reports."""
     studies = {record.study_id for record in records}
     read = sentences_beside(manifest, reports) or []
@@ -164,6 +184,11 @@ def _said(manifest: Path, reports: Path | None, records: Sequence[ImageRecord]) 
         named = {sentence.study_id for sentence in read}
         require_match(reports, "reports", named, studies, "study_id", manifest)
     return [sentence for sentence in read if sentence.study_id in studies]
+
+
+def distinct(said: Sequence[Sentence]) -> list[str]:
+    """The texts among some sentences, each once, in the order in which they come."""
+    return list(dict.fromkeys(sentence.sentence for sentence in said))
 
 
 def _embed_new(
@@ -174,7 +199,7 @@ def _embed_new(
 ) -> dict[str, Tensor]:
     """Vectors of the distinct sentences that the index does not hold, from ``texts`` if there."""
     known = catalogue.known_sentences()
-    new = [text for text in dict.fromkeys(s.sentence for s in said) if text not in known]
+    new = [text for text in distinct(said) if text not in known]
     unknown = [text for text in new if text not in texts]
     vectors = model.embed_sentences(unknown).cpu() if unknown else ()
     made = {**texts, **dict(zip(unknown, vectors, strict=True))}
@@ -207,6 +232,56 @@ def _update_metadata(catalogue: Catalogue, records: Sequence[ImageRecord]) -> No
                 set_attributes(database, [(row[0], {**before, **cells})])
 
 
+@dataclass(frozen=True, slots=True)
+class EmbeddedImages:
+    """What an index keeps of some images."""
+
+    rows: list[int]  # their places among those asked for, rising
+    sizes: list[tuple[int, int]]  # height and width of the original of each, in pixels
+    vectors: Mapping[str, NDArray[Any]]  # by vector file, one row an image
+    labels: Mapping[str, NDArray[np.float32]]  # what the model says of them, by column
+    failed: list[tuple[int, str]]  # place and reason of each that could not be read
+
+    def image(self, i: int, record: ImageRecord, root: str) -> NewImage:
+        """The i-th of them, of a row of a manifest in a folder."""
+        return NewImage(
+            record.name,
+            root,
+            record.study_id,
+            record.patient_id,
+            record.split,
+            *self.sizes[i],
+            _metadata(record),
+            {name: float(values[i]) for name, values in self.labels.items()},
+        )
+
+
+def embedded_images(
+    model: ImageTextModel,
+    notes: Mapping[str, str],
+    paths: Sequence[Path],
+    *,
+    cache: DecodedCache | None = None,
+    readers: ReaderPool | None = None,
+) -> Iterator[EmbeddedImages]:
+    """Embed image files, in order, a batch at a time, as an index of these notes keeps them.
+
+    Args:
+        notes: What :func:`index_notes` gave, or a catalogue has.
+        cache: Where decoded images are kept; without it they are decoded each time.
+        readers: The processes that decode, which stay open; by default new ones.
+    """
+    language, labeler = Language.of_meta(notes), labeler_of(model, notes)
+    storage, pool, familiar = notes["storage"], int(notes["pool"]), familiar_beside(model)
+    for part in embed_files(model, paths, cache=cache, readers=readers):
+        if not part.rows:
+            yield EmbeddedImages([], [], {}, {}, part.failed)
+            continue
+        vectors, regions = packed_rows(model, part.regions, language, storage, pool)
+        labels = labeler.columns(regions) | unlike_column(familiar, model, part.squares)
+        yield EmbeddedImages(part.rows, part.sizes, vectors, labels, part.failed)
+
+
 def _add_images(
     catalogue: Catalogue,
     model: ImageTextModel,
@@ -217,44 +292,27 @@ def _add_images(
     progress: Progress,
 ) -> int:
     """Embed and add images; gives how many."""
-    meta = catalogue.meta()
-    language, labeler = Language.of_meta(meta), labeler_of(model, meta)
-    storage, pool, familiar = meta["storage"], int(meta["pool"]), familiar_beside(model)
     done = added = 0
-    for part in embed_files(model, [record.path for record in todo], cache=cache):
+    paths = [record.path for record in todo]
+    for part in embedded_images(model, catalogue.meta(), paths, cache=cache):
         for row, reason in part.failed:
             rejects.add(todo[row].name, reason)
         if part.rows:
-            rows, regions = packed_rows(model, part.regions, language, storage, pool)
-            labels = labeler.columns(regions) | unlike_column(familiar, model, part.squares)
-            images = [
-                NewImage(
-                    record.name,
-                    root,
-                    record.study_id,
-                    record.patient_id,
-                    record.split,
-                    *size,
-                    _metadata(record),
-                    {name: float(values[i]) for name, values in labels.items()},
-                )
-                for i, (record, size) in enumerate(
-                    zip([todo[row] for row in part.rows], part.sizes, strict=True)
-                )
-            ]
-            add_images(catalogue.path.parent, catalogue, images, rows)
+            images = [part.image(i, todo[row], root) for i, row in enumerate(part.rows)]
+            add_images(catalogue.path.parent, catalogue, images, part.vectors)
             added += len(part.rows)
         done += len(part.rows) + len(part.failed)
         progress(done, len(todo))
     return added
 
 
-def _add_sentences(
+def add_sentences(
     catalogue: Catalogue,
     model: ImageTextModel,
     sentences: Sequence[Sentence],
     texts: Mapping[str, Tensor],
 ) -> None:
+    """Add what the reports of an index's studies say; vectors are embedded, or from ``texts``."""
     studies = {row[0] for row in catalogue.database.execute("SELECT study_id FROM images")}
     said = [s for s in sentences if s.study_id in studies]
     # A sentence that was known is not any more where the last image of its study was replaced.

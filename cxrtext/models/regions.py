@@ -5,7 +5,7 @@ bits and are normalized there.  Regions are kept in float16, or in 8 bits with a
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,8 @@ from cxrtext.models.image_text import ImageTextModel
 
 Square = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 STORAGES = ("float16", "int8")
+EMBED_BATCH = 32
+"""Images that are embedded together."""
 LEVELS = 127
 SCALE_BYTES = 2
 """Of the scale of a region that is kept in 8 bits."""
@@ -82,9 +84,10 @@ def embed_files(
     model: ImageTextModel,
     paths: Sequence[Path],
     *,
-    batch: int = 32,
+    batch: int = EMBED_BATCH,
     processes: int | None = None,
     cache: DecodedCache | None = None,
+    readers: ReaderPool | None = None,
 ) -> Iterator[EmbeddedBatch]:
     """Embed image files, in order, a batch at a time.
 
@@ -92,6 +95,7 @@ def embed_files(
         batch: Images a batch; at most a few batches of pixels are held at once.
         processes: Processes that decode; None for one a core, 0 to decode in this one.
         cache: Where decoded images are kept; without it they are decoded each time.
+        readers: The processes that decode where there is no cache; they stay open.
 
     Yields:
         Batches that together name every path once, as embedded or as failed.
@@ -101,7 +105,8 @@ def embed_files(
         WorkError: The cache's disk is full, or another process adds to it.
     """
     # While one batch is embedded the next is decoded.
-    with closing(_squares(model.spec.preprocessing, paths, batch, processes, cache)) as read:
+    preprocessing = model.spec.preprocessing
+    with closing(_squares(preprocessing, paths, batch, processes, cache, readers)) as read:
         numbered = enumerate(read)
         while current := list(islice(numbered, batch)):
             yield _embed(model, current)
@@ -127,11 +132,13 @@ def _squares(
     ahead: int,
     processes: int | None,
     cache: DecodedCache | None,
+    readers: ReaderPool | None = None,
 ) -> Generator[ReadImage | ImageError, None, None]:
     if cache is not None:
         yield from cache.read(paths, preprocessing, processes=processes, ahead=ahead)
         return
-    with ReaderPool(processes) as pool:
+    with ExitStack() as stack:
+        pool = readers or stack.enter_context(ReaderPool(processes))
         yield from pool.map(paths, square=preprocessing, ahead=ahead)
 
 

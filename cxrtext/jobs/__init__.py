@@ -1,0 +1,28 @@
+"""Archive jobs: work on millions of images or reports as immutable shards, on an engine.
+
+``plan``: what a job is; ``shards``: a shard as a file; ``engines``: what runs the shards;
+``driver``: from the shards that are missing to those that are there; ``status``: how far a job is;
+``embed``, ``score``, ``decode``: the three kinds, each with how it is finished.
+"""
+
+from typing import TYPE_CHECKING
+
+from cxrtext.surface import import_on_use
+
+if TYPE_CHECKING:
+    from cxrtext.jobs.driver import Part, Running
+    from cxrtext.jobs.embed import EmbedOptions, FinishedEmbedding, embed_job, finish_embed
+    from cxrtext.jobs.status import JobStatus, job_status
+
+__all__ = [
+    "EmbedOptions",
+    "FinishedEmbedding",
+    "JobStatus",
+    "Part",
+    "Running",
+    "embed_job",
+    "finish_embed",
+    "job_status",
+]
+
+import_on_use(__name__)

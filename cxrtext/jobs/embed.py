@@ -1,0 +1,509 @@
+"""``cxrtext job embed``: the images of a manifest, embedded in shards, and an index made of them.
+
+A shard holds the rows that an index keeps of its images.  It is of whole batches, so that the
+model sees the images in the company in which ``cxrtext index build`` shows them to it, and the
+index made of the shards has the very same vectors.
+"""
+
+import atexit
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.errors import CheckpointError, DataError
+from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
+from cxrtext.files import sha256
+from cxrtext.files.digests import DIGITS
+from cxrtext.files.storage import Storage, open_storage
+from cxrtext.images.cache_store import READER_VERSION
+from cxrtext.images.reader_pool import ReaderPool
+from cxrtext.index.build import (
+    EmbeddedImages,
+    add_sentences,
+    distinct,
+    embedded_images,
+    index_notes,
+    note_start,
+    said_in,
+)
+from cxrtext.index.changes import add_images
+from cxrtext.index.labels import prompts_of_json
+from cxrtext.index.shards import shard_name, shard_of
+from cxrtext.index.store.catalogue import Catalogue
+from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
+from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
+from cxrtext.jobs.driver import Running, drive
+from cxrtext.jobs.engines import Engine, Task, Work, open_engine
+from cxrtext.jobs.finishing import every_shard, require_same
+from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, read_plan, slices
+from cxrtext.jobs.shards import Shard, commit_shard
+from cxrtext.jobs.status import JobStatus
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.checkpoint import checkpoint_fingerprint
+from cxrtext.models.regions import EMBED_BATCH, STORAGES
+from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KIND = "embed"
+SHARD = 500
+INDEX_SHARD = 1_000_000
+"""Images of one index: of more, ``finish`` makes several."""
+
+START_S, IMAGE_S = 300.0, 5.0
+"""What a worker may take for a shard and for each of its images before it counts as lost."""
+
+CONSTANT = ("model", "basis", "landmark_vectors", "storage", "pool", "prompts")
+"""What a catalogue notes of an index and never changes while it is filled."""
+
+BESIDE = ("calibration.json", "familiar.safetensors")
+"""Files beside a checkpoint's weights that change what an index keeps."""
+
+Start = Callable[[Work], Engine]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedOptions:
+    """What comes out, and who does it."""
+
+    reports: Path | None = None  # a table of reports; by default as ``index build`` finds it
+    storage: str = "float16"  # how regions are kept, or "int8"
+    pool: int = 1  # side of the block of regions that is kept as one
+    prompts: Mapping[str, Prompts] | None = None  # of the labels; CheX5's by default
+    allow_outside: bool = False  # whether images may lie outside the manifest's folder
+    shard: int = SHARD  # images a shard, rounded up to whole batches
+    threads: int = 1  # of a worker's model; sums depend on it, so it is the job's
+    device: str = "cpu"
+    workers: int | None = None  # None: one a core
+    engine: str = "local"
+
+    def check(self) -> None:
+        """Refuse what is out of range (ValueError)."""
+        if self.storage not in STORAGES:
+            raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {self.storage}")
+        if self.shard < 1 or self.threads < 1 or (self.workers is not None and self.workers < 1):
+            raise ValueError("shard, threads and workers must be at least 1")
+
+    @property
+    def images_a_shard(self) -> int:
+        """Images a shard, in whole batches."""
+        return -(-self.shard // EMBED_BATCH) * EMBED_BATCH
+
+
+def readers_for(workers: int | None) -> int:
+    """Processes that decode for each of so many workers on this machine."""
+    cores = os.cpu_count() or 1
+    return max(1, cores // (workers or cores))
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedWork:
+    """Embeds the images of a task and commits their shard."""
+
+    address: str  # of the job
+    model: str  # folder of the checkpoint
+    device: str = "cpu"
+    readers: int = 1  # processes that decode
+
+    def __call__(self, task: Task) -> None:
+        """Make a shard."""
+        made = _opened(self)
+        shard = made.shard(task)
+        if task.keep:
+            commit_shard(made.storage, made.plan.digest, shard)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """What a process keeps from task to task."""
+
+    storage: Storage
+    plan: Plan
+    model: ImageTextModel
+    readers: ReaderPool
+
+    def shard(self, task: Task) -> Shard:
+        paths = [Path(path) for path, _ in task.rows]
+        parts = [
+            *embedded_images(self.model, self.plan.shared["notes"], paths, readers=self.readers)
+        ]
+        return _shard_of(task, parts)
+
+
+def _shard_of(task: Task, parts: Sequence[EmbeddedImages]) -> Shard:
+    places: list[int] = []
+    rejected = dict(task.aside)
+    for part in parts:
+        places += [task.places[row] for row in part.rows]
+        rejected |= {task.places[row]: reason for row, reason in part.failed}
+    some = [part for part in parts if part.rows]
+    arrays: dict[str, NDArray[Any]] = {}
+    labels: list[str] = []
+    if some:
+        labels = list(some[0].labels)
+        for name in some[0].vectors:
+            arrays[name] = np.concatenate([part.vectors[name] for part in some])
+        arrays["sizes"] = np.concatenate([np.array(part.sizes, np.int32) for part in some])
+        columns = [np.stack([part.labels[name] for name in labels], axis=1) for part in some]
+        arrays["labels"] = np.concatenate(columns)
+    names = dict(zip(task.places, (name for _, name in task.rows), strict=True))
+    about = {"labels": labels, "images": _digest_of([names[place] for place in places])}
+    return Shard(task.number, places, rejected, about, arrays)
+
+
+def _digest_of(names: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
+
+
+_kept: dict["EmbedWork", _Opened] = {}
+"""What this process works with: one job at a time."""
+
+
+@atexit.register
+def _close() -> None:
+    for opened in _kept.values():
+        opened.readers.close()
+    _kept.clear()
+
+
+def _opened(work: EmbedWork) -> _Opened:
+    if work not in _kept:
+        _close()
+        _kept[work] = _open(work)
+    return _kept[work]
+
+
+def _open(work: EmbedWork) -> _Opened:
+    import torch
+
+    storage = open_storage(work.address)
+    plan = read_plan(storage, KIND)
+    if _model_digest(Path(work.model)) != plan.definition["model"]:
+        raise CheckpointError(
+            f"{work.model}: is another model here than the one that the job was begun with; copy "
+            "that one to every machine"
+        )
+    torch.set_num_threads(plan.definition["threads"])
+    model = load_model(Path(work.model), work.device)
+    return _Opened(storage, plan, model, ReaderPool(work.readers))
+
+
+def _model_digest(folder: Path) -> str:
+    """A digest of what of a checkpoint changes what an index keeps."""
+    files = {name: sha256(folder / name) for name in BESIDE if (folder / name).is_file()}
+    whole = json.dumps([checkpoint_fingerprint(folder), files], sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def embed_job(
+    manifest: Path,
+    checkpoint: Path,
+    address: str,
+    options: EmbedOptions | None = None,
+    running: Running | None = None,
+    *,
+    start: Start | None = None,
+) -> JobStatus:
+    """Embed the images of a manifest in shards; a job that was stopped goes on.
+
+    Args:
+        address: The job's folder, or an fsspec address.
+        start: Starts the engine with the work; by default the one that the options name.
+
+    Raises:
+        DataError: A table is wrong, or the job was begun with another table, model or option.
+        CheckpointError: The model is damaged.
+        WorkError: Shards could not be made; the others were.
+    """
+    options, running = options or EmbedOptions(), running or Running()
+    options.check()
+    storage = open_storage(address)
+    records = read_manifest(manifest, allow_outside=options.allow_outside)
+    definition = _definition(manifest, checkpoint, options)
+    plan = begun(storage, KIND, definition)
+    if plan is None:
+        plan = _begin(storage, manifest, checkpoint, records, definition, options)
+    work = EmbedWork(
+        storage.location, str(checkpoint.resolve()), options.device, readers_for(options.workers)
+    )
+    chosen = start or (lambda work: open_engine(options.engine, work, options.workers))
+    tasks = _tasks(records, options.images_a_shard)
+    return drive(storage, plan, tasks, lambda: chosen(work), running)
+
+
+def _definition(manifest: Path, checkpoint: Path, options: EmbedOptions) -> dict[str, Any]:
+    from cxrtext.evaluation.data import reports_of
+
+    reports = options.reports or reports_of(manifest)
+    prompts = options.prompts or CHEX5_PROMPTS
+    noted = {name: [*each.positive, "|", *each.negative] for name, each in prompts.items()}
+    return {
+        "manifest": digest_of_table(manifest),
+        "table of reports": reports and digest_of_table(reports),
+        "model": _model_digest(checkpoint),
+        "set of prompts": hashlib.sha256(json.dumps(noted).encode()).hexdigest(),
+        "--storage": options.storage,
+        "--pool": options.pool,
+        "--shard": options.images_a_shard,
+        "threads": options.threads,
+        "version of the image reader": READER_VERSION,
+    }
+
+
+def _begin(
+    storage: Storage,
+    manifest: Path,
+    checkpoint: Path,
+    records: Sequence[ImageRecord],
+    definition: dict[str, Any],
+    options: EmbedOptions,
+) -> Plan:
+    import torch
+    from safetensors.numpy import save
+
+    torch.set_num_threads(options.threads)
+    model = load_model(checkpoint, options.device)
+    texts = distinct(said_in(manifest, options.reports, records))
+    vectors = list(model.embed_sentences(texts).cpu()) if texts else []
+    notes = index_notes(
+        model, vectors, options.prompts or CHEX5_PROMPTS, options.storage, options.pool
+    )
+    stacked = torch.stack(vectors).numpy() if vectors else np.empty((0, 0), np.float32)
+    data = save({"sentences": stacked})
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"sentences.{digest[:DIGITS]}.safetensors"
+    storage.commit(name, data)
+    shared = {
+        "notes": notes,
+        "sentences": name,
+        "sentences_digest": digest,
+        "source": str(manifest.resolve()),
+        "reports": str(options.reports.resolve()) if options.reports else None,
+        "checkpoint": str(checkpoint.resolve()),
+        "allow_outside": options.allow_outside,
+    }
+    shards = len(slices(len(records), options.images_a_shard))
+    return begin(storage, KIND, definition, rows=len(records), shards=shards, shared=shared)
+
+
+def _tasks(records: Sequence[ImageRecord], size: int) -> Iterator[Task]:
+    for number, (begin_, end) in enumerate(slices(len(records), size)):
+        rows = tuple((str(record.path), record.name) for record in records[begin_:end])
+        limit = START_S + IMAGE_S * len(rows)
+        yield Task(number, rows, tuple(range(len(rows))), limit_s=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedEmbedding:
+    """What ``finish`` made of an embed job, each image of the plan being there exactly once."""
+
+    planned: int  # images of the manifest
+    images: int  # images in the index, or in all of its shards
+    rejected: int  # images that are named in ``rejected_list`` instead
+    rejected_list: Path | None
+    indexes: dict[str, IndexSummary]  # by folder
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        listed = str(self.rejected_list) if self.rejected_list else None
+        indexes = {name: summary.as_dict() for name, summary in self.indexes.items()}
+        return {**asdict(self), "rejected_list": listed, "indexes": indexes}
+
+
+def finish_embed(
+    address: str,
+    out: Path,
+    *,
+    index_shards: int | None = None,
+    manifest: Path | None = None,
+    reports: Path | None = None,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
+    max_rejected: int = 100,
+    kind: str = "auto",
+    target: float = TARGET_RECALL,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> FinishedEmbedding:
+    """Make an index of the shards of an embed job; one that was stopped goes on.
+
+    Args:
+        out: The index, or the folder of its shards.
+        index_shards: How many indexes, by study; by default as many as keep each at or below
+            a million images.
+        manifest: Where the manifest, the reports and the checkpoint lie now; by default where they
+            lay when the job was begun.  They are compared with the job's digests.
+        max_rejected: How many images may be rejected.
+        kind: Of the FAISS structure.
+        target: Recall@10 that the fast search is tuned for.
+
+    Raises:
+        DataError: Shards are missing, a table is another one, or too many images were rejected.
+        CheckpointError: A shard is damaged, or the model is another one.
+    """
+    import torch
+
+    storage = open_storage(address)
+    plan = read_plan(storage, KIND)
+    manifest = manifest or Path(plan.shared["source"])
+    checkpoint = checkpoint or Path(plan.shared["checkpoint"])
+    reports = reports or (Path(plan.shared["reports"]) if plan.shared["reports"] else None)
+    options = EmbedOptions(reports=reports, allow_outside=plan.shared["allow_outside"])
+    now = _definition(manifest, checkpoint, options)
+    require_same(storage, plan, now, ("manifest", "table of reports", "model"))
+    torch.set_num_threads(plan.definition["threads"])
+    records = read_manifest(manifest, allow_outside=options.allow_outside)
+    K = index_shards or max(1, -(-len(records) // INDEX_SHARD))
+    model = load_model(checkpoint, device)
+    said = said_in(manifest, reports, records)
+    texts = _vectors_of(storage, plan, said)
+    rejects = Rejects(max_rejected)
+    folders = [out] if K == 1 else [out / shard_name(k, K) for k in range(K)]
+    if K > 1:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    names = {record.name for record in records}
+    indexes: dict[str, IndexSummary] = {}
+    with ExitStack() as stack:
+        catalogues = [
+            stack.enter_context(_begun_index(folder, checkpoint, plan.shared["notes"], names))
+            for folder in folders
+        ]
+        root = str(manifest.parent.resolve())
+        _add_shards(storage, plan, records, root, catalogues, rejects, progress)
+        rejected = rejects.write(out)
+        if len(rejects.rows) == len(records):
+            raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
+        _prove(records, {name for name, _ in rejects.rows}, folders, catalogues)
+        for k, catalogue in enumerate(catalogues):
+            of_shard = said if K == 1 else [s for s in said if shard_of(s.study_id, K) == k]
+            summary = _close_index(catalogue, model, of_shard, texts, kind, target)
+            indexes[str(folders[k])] = summary
+    images = sum(summary.images for summary in indexes.values())
+    return FinishedEmbedding(len(records), images, len(rejects.rows), rejected, indexes)
+
+
+def _vectors_of(storage: Storage, plan: Plan, said: Sequence[Sentence]) -> "dict[str, Tensor]":
+    """Vectors by sentence, as the job embedded them when it was begun."""
+    import torch
+    from safetensors.numpy import load
+
+    data, texts = storage.read(plan.shared["sentences"]), distinct(said)
+    if hashlib.sha256(data).hexdigest() != plan.shared["sentences_digest"]:
+        raise CheckpointError(
+            f"{storage.address}: {plan.shared['sentences']} is damaged; start the job anew in "
+            "another folder"
+        )
+    vectors = torch.from_numpy(load(data)["sentences"])
+    return dict(zip(texts, vectors, strict=True)) if texts else {}
+
+
+@contextmanager
+def _begun_index(
+    folder: Path, checkpoint: Path, notes: Mapping[str, str], names: set[str]
+) -> Iterator[Catalogue]:
+    """Open the index that images go into: a new one, or that of a ``finish`` that was stopped."""
+    with writing(folder, create=True) as catalogue:
+        noted = catalogue.meta()
+        if "model" not in noted:
+            note_start(catalogue, checkpoint, notes)
+        else:
+            other = any(noted[name] != notes[name] for name in CONSTANT)
+            if other or catalogue.known_images().keys() - names:
+                raise DataError(f"{folder}: holds another index; name a new folder")
+        (folder / SUMMARY).unlink(missing_ok=True)  # until the index is whole
+        yield catalogue
+
+
+def _add_shards(
+    storage: Storage,
+    plan: Plan,
+    records: Sequence[ImageRecord],
+    root: str,
+    catalogues: Sequence[Catalogue],
+    rejects: Rejects,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Add the rows of every shard to the indexes of their studies, in the manifest's order."""
+    K = len(catalogues)
+    known = [catalogue.known_images() for catalogue in catalogues]
+    bounds = slices(len(records), plan.definition["--shard"])
+    for shard in every_shard(storage, plan, [end - begin_ for begin_, end in bounds]):
+        start, end = bounds[shard.number]
+        of_shard = [records[start + place] for place in shard.places]
+        if _digest_of([record.name for record in of_shard]) != shard.about["images"]:
+            raise CheckpointError(
+                f"{storage.address}: shard {shard.number} is of other images; remove it, and start "
+                "the job again"
+            )
+        for place, reason in sorted(shard.rejected.items()):
+            rejects.add(records[start + place].name, reason)
+        part = _embedded(shard)
+        for k, catalogue in enumerate(catalogues):
+            chosen = [
+                i
+                for i, record in enumerate(of_shard)
+                if record.name not in known[k] and (K == 1 or shard_of(record.study_id, K) == k)
+            ]
+            if chosen:
+                images = [part.image(i, of_shard[i], root) for i in chosen]
+                arrays = {name: rows[chosen] for name, rows in part.vectors.items()}
+                add_images(catalogue.path.parent, catalogue, images, arrays)
+        progress(end, len(records))
+
+
+def _embedded(shard: Shard) -> EmbeddedImages:
+    """What :func:`_shard_of` made a shard of."""
+    vectors = {k: v for k, v in shard.arrays.items() if k not in ("sizes", "labels")}
+    if not shard.places:
+        return EmbeddedImages([], [], {}, {}, [])
+    sizes = [(int(height), int(width)) for height, width in shard.arrays["sizes"]]
+    columns = dict(zip(shard.about["labels"], shard.arrays["labels"].T, strict=True))
+    return EmbeddedImages(shard.places, sizes, vectors, columns, [])
+
+
+def _prove(
+    records: Sequence[ImageRecord],
+    rejected: set[str],
+    folders: Sequence[Path],
+    catalogues: Sequence[Catalogue],
+) -> None:
+    """See that each image is in the index of its study exactly once, or is named as rejected."""
+    K = len(catalogues)
+    expected: list[set[str]] = [set() for _ in catalogues]
+    for record in records:
+        if record.name not in rejected:
+            expected[shard_of(record.study_id, K) if K > 1 else 0].add(record.name)
+    for folder, names, catalogue in zip(folders, expected, catalogues, strict=True):
+        if not names:
+            raise DataError(f"{folder}: would hold no image; take fewer --index-shards")
+        found = catalogue.known_images().keys()  # a name can be in a catalogue only once
+        if found != names:
+            raise CheckpointError(
+                f"{folder}: {len(names - found)} images are missing and {len(found - names)} are "
+                "too many; remove the folder, and finish the job again"
+            )
+
+
+def _close_index(
+    catalogue: Catalogue,
+    model: ImageTextModel,
+    said: Sequence[Sentence],
+    texts: "Mapping[str, Tensor]",
+    kind: str,
+    target: float,
+) -> IndexSummary:
+    """Add the sentences, and what is derived of all images."""
+    folder = catalogue.path.parent
+    add_sentences(catalogue, model, said, texts)
+    prompts = prompts_of_json(catalogue.meta()["prompts"])
+    phrases = [phrase for side in prompts.values() for phrase in side.positive]
+    refresh_structure(folder, catalogue, model, phrases, kind=kind, target=target)
+    return IndexSummary.of(write_summary(folder, catalogue))

@@ -1,0 +1,51 @@
+"""What finishing a job of any kind needs: all shards, checked, and the tables it was begun with."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from cxrtext.errors import CheckpointError, DataError
+from cxrtext.files.storage import Storage
+from cxrtext.jobs.plan import Definition, Plan
+from cxrtext.jobs.shards import Shard, committed, read_shard
+
+
+def every_shard(storage: Storage, plan: Plan, sizes: Sequence[int] | None) -> Iterator[Shard]:
+    """Read the shards of a job in order, each checked by its digest.
+
+    Args:
+        sizes: Rows of each shard: its places are then every one of them exactly once.
+
+    Raises:
+        DataError: Some are missing.
+        CheckpointError: One is damaged, or has a row twice or not at all.
+    """
+    done = committed(storage)
+    missing = [number for number in range(plan.shards) if number not in done]
+    if missing:
+        some = ", ".join(map(str, missing[:3])) + (", …" if len(missing) > 3 else "")
+        raise DataError(
+            f"{storage.address}: {len(missing)} of {plan.shards} shards are missing ({some}); run "
+            f"'cxrtext job {plan.kind}' again until 'cxrtext job status' says that all are there"
+        )
+    for number in range(plan.shards):
+        shard = read_shard(storage, plan.digest, done[number])
+        if sizes is not None:
+            places = sorted([*shard.places, *shard.rejected])
+            if places != list(range(sizes[number])):
+                raise CheckpointError(
+                    f"{storage.address}: shard {number} does not have each of its rows once; "
+                    "remove it, and start the job again"
+                )
+        yield shard
+
+
+def require_same(
+    storage: Storage, plan: Plan, now: Mapping[str, object], names: Iterable[str]
+) -> None:
+    """Refuse to finish a job with another table or model than it was begun with (DataError)."""
+    definition: Definition = plan.definition
+    for name in names:
+        if definition[name] != now[name]:
+            raise DataError(
+                f"{storage.address}: the {name} is another one than when the job was begun; name "
+                "the former, or start the job anew"
+            )

@@ -1,0 +1,162 @@
+"""What a job is: ``job.json``, committed once and never changed.
+
+It names the digests of the tables and of the model, the options that change what comes out, and
+what the shards have in common, such as the language that an index derives its sketches by.  Whoever
+works on the job, on whatever machine, reads it from the storage.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import CheckpointError, DataError, NotFoundError
+from cxrtext.files import sealed, sha256
+from cxrtext.files.digests import SEAL, seal_of, sums_of
+from cxrtext.files.storage import Storage
+
+NAME = "job.json"
+FORMAT = "cxrtext job"
+VERSION = 1
+
+Definition = dict[str, Any]
+"""What must be the same when a job is started again, by the words that a refusal uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A job."""
+
+    kind: str  # "embed", "score" or "decode"
+    definition: Definition
+    rows: int  # images, or distinct sentences
+    shards: int
+    shared: Mapping[str, Any]  # what the shards have in common
+    digest: str  # SHA-256 of the file
+
+    @property
+    def unit(self) -> str:
+        """What the rows are."""
+        return "sentences" if self.kind == "score" else "images"
+
+
+def read_plan(storage: Storage, kind: str | None = None) -> Plan:
+    """Read a job's plan.
+
+    Raises:
+        NotFoundError: There is none.
+        CheckpointError: It is damaged, or of another version.
+        DataError: It is of another kind than was asked for.
+    """
+    try:
+        data = storage.read(NAME)
+    except NotFoundError:
+        raise NotFoundError(
+            f"{storage.address}: holds no job; start one with 'cxrtext job embed', 'score' or "
+            "'decode'"
+        ) from None
+    try:
+        value = json.loads(data)
+        if value.pop(SEAL) != seal_of(value) or value["format"] != FORMAT:
+            raise ValueError
+    except (ValueError, AttributeError, KeyError):
+        raise CheckpointError(
+            f"{storage.address}: {NAME} is damaged; start the job anew in another folder"
+        ) from None
+    if value["version"] != VERSION:
+        raise CheckpointError(
+            f"{storage.address}: the job is of another version of cxrtext ({value['cxrtext']}); "
+            "go on with that one, or start the job anew in another folder"
+        )
+    if kind is not None and value["kind"] != kind:
+        raise DataError(
+            f"{storage.address}: holds a job of 'cxrtext job {value['kind']}', not {kind}; name "
+            "another folder"
+        )
+    return Plan(
+        value["kind"],
+        value["definition"],
+        value["rows"],
+        value["shards"],
+        value["shared"],
+        hashlib.sha256(data).hexdigest(),
+    )
+
+
+def begun(storage: Storage, kind: str, definition: Definition) -> Plan | None:
+    """The plan of a job that was begun, if it is this one; None where there is none yet.
+
+    Raises:
+        DataError: It is another job; the line says what differs.
+    """
+    try:
+        plan = read_plan(storage, kind)
+    except NotFoundError:
+        return None
+    for name, value in json.loads(json.dumps(definition)).items():
+        before = plan.definition.get(name)
+        if before != value:
+            raise DataError(
+                f"{storage.address}: this job was begun with another {name} "
+                f"({_short(before)}, now {_short(value)}); go on with the former, or start anew in "
+                "another folder"
+            )
+    return plan
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 24 else f"{text[:16]}…"
+
+
+def begin(
+    storage: Storage,
+    kind: str,
+    definition: Definition,
+    *,
+    rows: int,
+    shards: int,
+    shared: Mapping[str, Any],
+) -> Plan:
+    """Commit a plan; where another process was faster, its plan counts."""
+    value = {
+        "format": FORMAT,
+        "version": VERSION,
+        "cxrtext": version("cxrtext"),
+        "kind": kind,
+        "definition": definition,
+        "rows": rows,
+        "shards": shards,
+        "shared": dict(shared),
+    }
+    data = json.dumps(sealed(value), indent=1, ensure_ascii=False).encode()
+    try:
+        storage.commit(NAME, data, new=True)
+    except FileExistsError:
+        plan = begun(storage, kind, definition)
+        assert plan is not None  # noqa: S101 - it was there just now
+        return plan
+    return read_plan(storage, kind)
+
+
+def digest_of_folder(folder: Path) -> str:
+    """A digest of what a folder of a model holds."""
+    sums = json.dumps(sums_of(folder), sort_keys=True)
+    return hashlib.sha256(sums.encode()).hexdigest()
+
+
+def digest_of_table(path: Path) -> str:
+    """The SHA-256 of a table (DataError where it cannot be read)."""
+    try:
+        return sha256(path)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise DataError(f"{path}: cannot be read ({reason}); check the path") from None
+
+
+def slices(rows: int, size: int) -> list[tuple[int, int]]:
+    """Begin and end of each shard of a table of so many rows."""
+    return [(start, min(start + size, rows)) for start in range(0, rows, size)]

@@ -1,0 +1,132 @@
+"""A shard as a file: arrays, what they are of, and the digest of it all in its name.
+
+``shards/000012.509.3.0123456789abcdef.safetensors`` is shard 12 with 509 rows and 3 rejected ones,
+and its bytes have a SHA-256 that begins so.  A list of names therefore says how far a job is, and a
+shard that is not what was written is known when it is read.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.errors import CheckpointError
+from cxrtext.files.digests import DIGITS
+from cxrtext.files.storage import Entry, Storage
+
+FOLDER = "shards/"
+FORMAT = "cxrtext shard"
+_NAME = re.compile(rf"shards/(\d{{6,}})\.(\d+)\.(\d+)\.([0-9a-f]{{{DIGITS}}})\.safetensors")
+_HEADER = "shard"  # the one entry of the file's metadata
+_LENGTH_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFile:
+    """A shard that was committed, as its name says it."""
+
+    name: str
+    number: int  # from 0
+    rows: int
+    rejected: int
+    digits: str  # the beginning of its SHA-256
+    modified: float = 0.0  # when it was committed, seconds since 1970
+    size: int = 0  # bytes
+
+    @classmethod
+    def of(cls, entry: Entry) -> "ShardFile | None":
+        """What an entry of the storage is; None where it is no shard."""
+        found = _NAME.fullmatch(entry.name)
+        if found is None:
+            return None
+        number, rows, rejected = map(int, found.groups()[:3])
+        return cls(entry.name, number, rows, rejected, found[4], entry.modified, entry.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """What a shard holds."""
+
+    number: int
+    places: list[int]  # of its rows in the plan's shard, rising; one row of each array a place
+    rejected: dict[int, str]  # the other places, and why
+    about: Mapping[str, Any]  # what the kind of job notes beside
+    arrays: Mapping[str, NDArray[Any]]
+
+
+def committed(storage: Storage) -> dict[int, ShardFile]:
+    """The shards that are there, by number.
+
+    Where two machines made one with other last bits, the first by name counts for everyone.
+    """
+    found: dict[int, ShardFile] = {}
+    for entry in storage.entries(FOLDER):
+        shard = ShardFile.of(entry)
+        if shard is not None:
+            found.setdefault(shard.number, shard)
+    return found
+
+
+def commit_shard(storage: Storage, job: str, shard: Shard) -> str:
+    """Commit a shard of the job of a digest; gives its name.  The same shard has the same bytes."""
+    from safetensors.numpy import save
+
+    header = {
+        "format": FORMAT,
+        "job": job,
+        "number": shard.number,
+        "rows": len(shard.places),
+        "places": shard.places,
+        "rejected": sorted(shard.rejected.items()),
+        "about": dict(shard.about),
+    }
+    arrays = {name: np.ascontiguousarray(values) for name, values in shard.arrays.items()}
+    # One entry only: safetensors writes several in no fixed order.
+    data = save(arrays, metadata={_HEADER: json.dumps(header, sort_keys=True, ensure_ascii=False)})
+    digits = hashlib.sha256(data).hexdigest()[:DIGITS]
+    counts = f"{len(shard.places)}.{len(shard.rejected)}"
+    name = f"{FOLDER}{shard.number:06d}.{counts}.{digits}.safetensors"
+    storage.commit(name, data)
+    return name
+
+
+def is_whole(storage: Storage, file: ShardFile) -> bool:
+    """Whether a shard is what was written; reads all of it."""
+    return hashlib.sha256(storage.read(file.name)).hexdigest()[:DIGITS] == file.digits
+
+
+def read_shard(storage: Storage, job: str, file: ShardFile) -> Shard:
+    """Read a shard and check it.
+
+    Raises:
+        CheckpointError: It is not what was written, or of another job.
+    """
+    from safetensors.numpy import load
+
+    data = storage.read(file.name)
+    if hashlib.sha256(data).hexdigest()[:DIGITS] != file.digits:
+        raise damaged(storage, [file])
+    length = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    outer = json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + length])
+    header = json.loads(outer["__metadata__"][_HEADER])
+    if header["job"] != job or header["number"] != file.number:
+        raise CheckpointError(
+            f"{storage.address}: {file.name} is of another job; remove it, and start the job again "
+            "to make it"
+        )
+    rejected = {int(place): str(reason) for place, reason in header["rejected"]}
+    return Shard(file.number, header["places"], rejected, header["about"], load(data))
+
+
+def damaged(storage: Storage, files: Sequence[ShardFile]) -> CheckpointError:
+    """What is said of shards that are not what was written."""
+    names = ", ".join(file.name for file in files[:3]) + (", …" if len(files) > 3 else "")
+    return CheckpointError(
+        f"{storage.address}: {len(files)} shard(s) are damaged ({names}); start the job again, "
+        "which makes them again, then finish it"
+    )

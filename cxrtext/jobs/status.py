@@ -1,0 +1,111 @@
+"""How far a job is, from what lies on its storage alone: anyone can ask, from any machine."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cxrtext.files.storage import Storage
+from cxrtext.jobs.plan import Plan, read_plan
+from cxrtext.jobs.shards import ShardFile, committed
+
+FAILED = "failed/"
+"""Folder of notes on shards that could not be made, one ``000012.json`` each."""
+
+RECENT_S = 900.0
+"""The rate is that of the shards of the last so many seconds of work."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """How far a job is."""
+
+    kind: str
+    unit: str  # what rows are: images or sentences
+    shards: int
+    shards_done: int
+    shards_failed: int
+    rows: int
+    rows_done: int  # rejected ones included
+    rejected: int
+    rate: float | None  # rows a second; None where too few shards are there to say
+    seconds_left: float | None  # at that rate; None where nobody works any more
+    idle_s: float | None  # seconds since the last shard; None before the first
+    failures: dict[int, str]  # reason by shard
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every shard is there."""
+        return self.shards_done == self.shards
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return {**asdict(self), "shards_left": self.shards - self.shards_done}
+
+
+def job_status(
+    storage: Storage, plan: Plan | None = None, *, now: float | None = None
+) -> JobStatus:
+    """Say how far a job is.
+
+    Raises:
+        NotFoundError: There is no job.
+    """
+    plan = plan or read_plan(storage)
+    return status_of(plan, committed(storage), failures(storage), now=now)
+
+
+def status_of(
+    plan: Plan,
+    done: Mapping[int, ShardFile],
+    failed: Mapping[int, str],
+    *,
+    now: float | None = None,
+) -> JobStatus:
+    """The status of a job of which some shards are there."""
+    now = time.time() if now is None else now
+    files = sorted(done.values(), key=lambda file: file.modified)
+    rows_done = sum(file.rows + file.rejected for file in files)
+    idle = now - files[-1].modified if files else None
+    rate = _rate(files)
+    left = None
+    if rate and idle is not None and idle < RECENT_S:
+        left = (plan.rows - rows_done) / rate
+    open_failures = {number: why for number, why in failed.items() if number not in done}
+    return JobStatus(
+        plan.kind, plan.unit, plan.shards, len(files), len(open_failures), plan.rows, rows_done,
+        sum(file.rejected for file in files), rate, left, idle, open_failures,
+    )  # fmt: skip
+
+
+def _rate(files: list[ShardFile]) -> float | None:
+    """Rows a second, of shards in the order in which they were committed."""
+    if not files:
+        return None
+    recent = [file for file in files if files[-1].modified - file.modified < RECENT_S]
+    seconds = recent[-1].modified - recent[0].modified
+    if seconds <= 0:
+        return None
+    # The first was begun before the time that is looked at.
+    return sum(file.rows + file.rejected for file in recent[1:]) / seconds
+
+
+def note_failure(storage: Storage, number: int, reason: str) -> None:
+    """Note that a shard could not be made."""
+    storage.commit(f"{FAILED}{number:06d}.json", json.dumps({"reason": reason}).encode())
+
+
+def forget_failure(storage: Storage, number: int) -> None:
+    """Forget that a shard could not be made."""
+    storage.remove(f"{FAILED}{number:06d}.json")
+
+
+def failures(storage: Storage) -> dict[int, str]:
+    """Reasons by shard, of those that could not be made."""
+    found = {}
+    for name in storage.names(FAILED):
+        number = name.removeprefix(FAILED).removesuffix(".json")
+        if number.isdigit():
+            found[int(number)] = str(json.loads(storage.read(name))["reason"])
+    return found

@@ -1,0 +1,36 @@
+"""A job of four shards, and what to compare it with."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.conftest import SENTENCES, Once, draw
+
+STUDIES = 110
+
+
+@pytest.fixture(scope="session")
+def archive_folder(once: Once) -> Path:
+    """A data folder of 110 images, one of which is no image; read-only by convention."""
+
+    def make(folder: Path) -> None:
+        (folder / "images").mkdir()
+        rows, reports = [], []
+        for i in range(STUDIES):
+            name, kind = f"images/a{i:03d}.png", list(SENTENCES)[i % 3]
+            Image.fromarray(draw(kind, i, 72)).save(folder / name)
+            study = f"s{i // 2:03d}"
+            rows.append({"image": name, "study_id": study, "age": 20 + i, "note": "x" * (i % 3)})
+            if i % 2 == 0:
+                said = f"{SENTENCES[kind]} Follow up in {i} days."
+                reports.append({"study_id": study, "findings": said, "impression": ""})
+        (folder / "images/a070.png").write_bytes(b"no image")
+        for name, table in (("manifest", rows), ("reports", reports)):
+            with (folder / f"{name}.csv").open("w", newline="") as handle:
+                writer = csv.DictWriter(handle, list(table[0]))
+                writer.writeheader()
+                writer.writerows(table)
+
+    return once("archive-of-jobs", make)

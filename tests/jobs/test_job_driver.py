@@ -1,0 +1,187 @@
+"""Lost workers, poisoned rows and two drivers, with work that costs nothing."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cxrtext.errors import DataError, WorkError
+from cxrtext.files.storage import Storage, open_storage
+from cxrtext.jobs.driver import Part, Running, drive
+from cxrtext.jobs.engines import Task
+from cxrtext.jobs.engines.local import LocalEngine
+from cxrtext.jobs.plan import Plan, begin
+from cxrtext.jobs.shards import Shard, commit_shard, committed, read_shard
+from cxrtext.jobs.status import job_status
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """Work that doubles numbers; some of them end their process, each in its way."""
+
+    address: str
+    job: str
+    pause_s: float = 0.0
+
+    def __call__(self, task: Task) -> None:
+        for row in task.rows:
+            time.sleep(self.pause_s)
+            if row == "segfault":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            if row == "memory":
+                raise MemoryError("what it says may quote a report")
+            if row == "hang":
+                time.sleep(600)
+            if row == "refused":
+                raise DataError("row.png: is no input")
+            if row == "disk":
+                raise WorkError("the disk is full")
+        if task.keep:
+            doubled = np.array([2 * int(row) for row in task.rows], np.int64)
+            shard = Shard(
+                task.number, list(task.places), dict(task.aside), {}, {"doubled": doubled}
+            )
+            commit_shard(open_storage(self.address), self.job, shard)
+
+
+@contextmanager
+def a_job(folder: Path, rows: list[str], size: int) -> Iterator[tuple[Storage, Plan, list[Task]]]:
+    storage = open_storage(folder)
+    tasks = [
+        Task(n, tuple(rows[i : i + size]), tuple(range(len(rows[i : i + size]))), limit_s=3.0)
+        for n, i in enumerate(range(0, len(rows), size))
+    ]
+    plan = begin(storage, "embed", {}, rows=len(rows), shards=len(tasks), shared={})
+    yield storage, plan, tasks
+
+
+def run(folder: Path, rows: list[str], running: Running | None = None, size: int = 8) -> Storage:
+    with a_job(folder, rows, size) as (storage, plan, tasks):
+        work = Doubling(storage.location, plan.digest)
+        drive(storage, plan, tasks, lambda: LocalEngine(work, 2), running)
+        return storage
+
+
+def results(storage: Storage) -> tuple[list[int], dict[int, str]]:
+    values: list[int] = []
+    rejected = {}
+    with_digest = job_status(storage)
+    assert with_digest.is_done
+    from cxrtext.jobs.plan import read_plan
+
+    plan = read_plan(storage)
+    for number, file in sorted(committed(storage).items()):
+        shard = read_shard(storage, plan.digest, file)
+        values += shard.arrays["doubled"].tolist()
+        rejected |= {8 * number + place: why for place, why in shard.rejected.items()}
+    return values, rejected
+
+
+def test_a_poisoned_row_costs_only_itself(tmp_path: Path) -> None:
+    rows = [str(i) for i in range(40)]
+    rows[3], rows[12], rows[14], rows[29] = "segfault", "hang", "memory", "segfault"
+    said: list[str] = []
+    storage = run(tmp_path / "job", rows, Running(say=said.append))
+    values, rejected = results(storage)
+    assert values == [2 * i for i in range(40) if i not in (3, 12, 14, 29)]
+    assert rejected == {
+        3: "ended its process (SIGSEGV)",
+        12: "ended its process (no end within 3 s)",
+        14: "ended its process (MemoryError)",
+        29: "ended its process (SIGSEGV)",
+    }
+    assert not any("quote a report" in line for line in said)
+    names = storage.names()
+    run(tmp_path / "job", rows)
+    assert storage.names() == names
+    status = job_status(storage)
+    assert (status.rows_done, status.rejected, status.shards_failed) == (40, 4, 0)
+
+
+def test_a_shard_that_fails_costs_no_other_and_is_tried_again(tmp_path: Path) -> None:
+    rows = [str(i) for i in range(24)]
+    with pytest.raises(WorkError, match=r"1 of 3 shards could not be made, the first 1: the disk"):
+        run(tmp_path / "job", [*rows[:9], "disk", *rows[10:]])
+    storage = open_storage(tmp_path / "job")
+    status = job_status(storage)
+    assert (status.shards_done, status.shards_failed) == (2, 1)
+    assert status.failures == {1: "the disk is full"}
+    run(tmp_path / "job", rows)
+    assert results(storage) == ([2 * i for i in range(24)], {})
+    assert job_status(storage).failures == {}
+    assert storage.names("failed/") == []
+
+
+def test_wrong_input_stops_the_job_in_its_own_words(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"row.png: is no input"):
+        run(tmp_path / "job", ["1", "refused", "3"])
+
+
+def test_what_ends_a_worker_without_any_row_is_no_fault_of_the_rows(tmp_path: Path) -> None:
+    with a_job(tmp_path / "job", ["1", "2"], 2) as (storage, plan, tasks):
+        with pytest.raises(WorkError, match="before it has an image"):
+            drive(storage, plan, tasks, lambda: LocalEngine(_die, 1))
+        assert storage.names("aside/") == []
+
+
+def _die(_task: Task) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_worker_is_replaced_and_its_shard_is_made(tmp_path: Path) -> None:
+    rows = [str(i) for i in range(64)]
+    said: list[str] = []
+    with a_job(tmp_path / "job", rows, 8) as (storage, plan, tasks):
+        engine = LocalEngine(Doubling(storage.location, plan.digest, 0.02), 2)
+
+        def kill() -> None:
+            for _ in range(3):
+                time.sleep(0.3)
+                for pid in engine.pids[:1]:
+                    os.kill(pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        drive(storage, plan, tasks, lambda: engine, Running(say=said.append))
+        killer.join()
+    assert results(storage) == ([2 * i for i in range(64)], {})
+
+
+def test_two_drivers_of_one_job_make_the_same(tmp_path: Path) -> None:
+    rows = [str(i) for i in range(64)]
+    errors = []
+
+    def one() -> None:
+        try:
+            run(tmp_path / "job", rows)
+        except Exception as error:  # noqa: BLE001
+            errors.append(error)
+
+    drivers = [threading.Thread(target=one) for _ in range(2)]
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join()
+    assert errors == []
+    run(tmp_path / "alone", rows)
+    storage, alone = open_storage(tmp_path / "job"), open_storage(tmp_path / "alone")
+    assert storage.names("shards/") == alone.names("shards/")
+    assert results(storage) == results(alone)
+
+
+def test_parts_make_every_shard_once(tmp_path: Path) -> None:
+    rows = [str(i) for i in range(40)]
+    for number in (1, 2, 3):
+        storage = run(tmp_path / "job", rows, Running(part=Part(number, 3)))
+        made = {file.number for file in committed(storage).values()}
+        assert made == {n for n in range(5) if n % 3 < number}
+    assert results(storage) == ([2 * i for i in range(40)], {})
+    with pytest.raises(ValueError, match="I/N"):
+        Part(4, 3)

@@ -1,0 +1,187 @@
+"""An embed job and its index: equal to ``index build``, in whatever order shards are made."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.errors import CheckpointError, DataError, NotFoundError
+from cxrtext.files.storage import open_storage
+from cxrtext.index.build import build_index
+from cxrtext.index.shards import shard_of
+from cxrtext.jobs.driver import Part, Running
+from cxrtext.jobs.embed import EmbedOptions, embed_job, finish_embed
+from cxrtext.jobs.engines import Engine, Outcome, Task, Work, attempt
+from cxrtext.jobs.shards import committed
+from cxrtext.jobs.status import job_status
+
+DERIVED = {"segments", "row_sums"}
+"""Tables of a catalogue that say in which steps it was filled."""
+
+
+class Here:
+    """An engine that works in this process, last task first."""
+
+    slots = 2
+
+    def __init__(self, work: Work) -> None:
+        self._work, self._tasks = work, list[Task]()
+
+    def submit(self, task: Task) -> None:
+        self._tasks.append(task)
+
+    def next(self, wait_s: float) -> Outcome | None:
+        task = self._tasks.pop()
+        return Outcome(task, *attempt(self._work, task))
+
+    def close(self) -> None:
+        self._tasks.clear()
+
+
+def start(work: Work) -> Engine:
+    return Here(work)
+
+
+@pytest.fixture(scope="module")
+def built(archive_folder: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built") / "index"
+    build_index(archive_folder / "manifest.csv", checkpoint, folder)
+    return folder
+
+
+OPTIONS = EmbedOptions(shard=20)
+
+
+@pytest.fixture(scope="module")
+def job(archive_folder: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job with all of its shards, made in two parts; read-only by convention."""
+    folder = tmp_path_factory.mktemp("job") / "job"
+    for number in (2, 1):
+        part = Running(part=Part(number, 2))
+        manifest = archive_folder / "manifest.csv"
+        status = embed_job(manifest, checkpoint, str(folder), OPTIONS, part, start=start)
+    assert status.is_done
+    return folder
+
+
+def catalogue_of(index: Path) -> dict[str, list[Any]]:
+    with closing(sqlite3.connect(index / "catalogue.sqlite")) as base:
+        names = [
+            row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type='table'")
+        ]
+        return {
+            name: sorted(base.execute(f"SELECT * FROM {name}").fetchall(), key=repr)  # noqa: S608
+            for name in names
+            if name not in DERIVED
+        }
+
+
+def vectors_of(index: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in index.glob("*.vectors")}
+
+
+def test_the_index_of_a_job_is_that_of_one_process(job: Path, built: Path, tmp_path: Path) -> None:
+    finished = finish_embed(str(job), tmp_path / "index")
+    assert (finished.planned, finished.images, finished.rejected) == (110, 109, 1)
+    assert vectors_of(tmp_path / "index") == vectors_of(built)
+    assert catalogue_of(tmp_path / "index") == catalogue_of(built)
+    listed = (tmp_path / "index.rejected.csv").read_text()
+    assert listed == built.with_name("index.rejected.csv").read_text()
+    assert "a070.png" in listed
+    again = finish_embed(str(job), tmp_path / "index")
+    assert again.images == 109
+    assert vectors_of(tmp_path / "index") == vectors_of(built)
+
+
+def test_shards_of_an_index_hold_each_study_once(
+    job: Path, built: Path, index_folder: Path, tmp_path: Path
+) -> None:
+    finished = finish_embed(str(job), tmp_path / "index", index_shards=3)
+    assert (finished.images, len(finished.indexes)) == (109, 3)
+    studies: dict[str, int] = {}
+    said = []
+    for k, folder in enumerate(finished.indexes):
+        assert Path(folder).name == f"shard-{k:05d}-of-00003"
+        with closing(sqlite3.connect(Path(folder) / "catalogue.sqlite")) as base:
+            for (study,) in base.execute("SELECT DISTINCT study_id FROM images"):
+                assert studies.setdefault(study, k) == k == shard_of(study, 3)
+            query = "SELECT study_id, section, position, s.sentence FROM said JOIN sentences s "
+            said += base.execute(query + "ON s.number = said.sentence").fetchall()
+    with closing(sqlite3.connect(built / "catalogue.sqlite")) as base:
+        assert sorted(said) == sorted(base.execute(query + "ON s.number = said.sentence"))
+    with pytest.raises(DataError, match="holds another index"):
+        finish_embed(str(job), Path(shutil.copytree(index_folder, tmp_path / "other")))
+
+
+def test_a_shard_made_again_has_the_same_bytes(
+    job: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    manifest = archive_folder / "manifest.csv"
+    embed_job(manifest, checkpoint, str(tmp_path / "again"), OPTIONS, start=start)
+    one, other = (open_storage(folder) for folder in (job, tmp_path / "again"))
+    assert other.names() == one.names()
+    assert all(one.read(name) == other.read(name) for name in one.names())
+    shards = one.names("shards/")
+    assert [name.split(".")[1:3] for name in shards] == [
+        ["32", "0"], ["32", "0"], ["31", "1"], ["14", "0"]
+    ]  # fmt: skip
+
+
+def test_a_damaged_or_missing_shard_is_said_and_made_again(
+    job: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(job, tmp_path / "job"))
+    storage = open_storage(folder)
+    files = committed(storage)
+    whole = storage.read(files[1].name)
+    (folder / files[1].name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    (folder / files[2].name).unlink()
+    with pytest.raises(DataError, match=r"1 of 4 shards are missing \(2\)"):
+        finish_embed(str(folder), tmp_path / "index")
+    storage.commit(files[2].name, b"half")
+    with pytest.raises(CheckpointError, match=r"1 shard\(s\) are damaged"):
+        finish_embed(str(folder), tmp_path / "index")
+    said: list[str] = []
+    manifest = archive_folder / "manifest.csv"
+    status = embed_job(
+        manifest, checkpoint, str(folder), OPTIONS, Running(say=said.append), start=start
+    )
+    assert status.is_done
+    assert len(said) == 2
+    assert all("is damaged; it is made again" in line for line in said)
+    assert storage.read(files[1].name) == whole
+
+
+@pytest.mark.parametrize("what", ["manifest", "table of reports", "--storage", "--shard"])
+def test_another_table_or_option_is_refused_by_name(
+    what: str, job: Path, archive_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    data = Path(shutil.copytree(archive_folder, tmp_path / "data"))
+    options = OPTIONS
+    if what == "manifest":
+        (data / "manifest.csv").write_text((data / "manifest.csv").read_text() + "\n")
+    elif what == "table of reports":
+        (data / "reports.csv").write_text((data / "reports.csv").read_text() + "\n")
+    else:
+        options = EmbedOptions(
+            shard=70 if what == "--shard" else 20,
+            storage="int8" if what == "--storage" else "float16",
+        )
+    with pytest.raises(DataError, match=f"begun with another {what} ") as caught:
+        embed_job(data / "manifest.csv", checkpoint, str(job), options, start=start)
+    assert "\n" not in str(caught.value)
+    if what in ("manifest", "table of reports"):
+        with pytest.raises(DataError, match=f"the {what} is another one"):
+            finish_embed(str(job), tmp_path / "index", manifest=data / "manifest.csv")
+
+
+def test_status_says_what_is_there(job: Path, tmp_path: Path) -> None:
+    status = job_status(open_storage(job))
+    assert (status.shards, status.shards_done, status.shards_failed) == (4, 4, 0)
+    assert (status.rows, status.rows_done, status.rejected) == (110, 110, 1)
+    assert status.is_done
+    with pytest.raises(NotFoundError, match="holds no job"):
+        job_status(open_storage(tmp_path))
