@@ -71,7 +71,7 @@ def run(folder: Path, rows: list[str], running: Running | None = None, size: int
 
 def results(storage: Storage) -> tuple[list[int], dict[int, str]]:
     values: list[int] = []
-    rejected = {}
+    rejected: dict[int, str] = {}
     with_digest = job_status(storage)
     assert with_digest.is_done
     from cxrtext.jobs.plan import read_plan
