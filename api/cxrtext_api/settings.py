@@ -24,6 +24,7 @@ class Settings(BaseModel):
             index; see :mod:`cxrtext.shards.config`.
         require_all: Whether an answer without one of them is refused.
         uploads: Folder for images that are added over HTTP; without one none can be.
+        read_only: Whether to refuse to add and delete images; of a replica that is so anyway.
         hash_ids: Key file by which ids of DICOM headers are replaced by hashes, the one that the
             archive was imported with; without one they are kept as they are.
         host: The address to listen on; one that is not loopback wants keys.
@@ -61,6 +62,7 @@ class Settings(BaseModel):
     prompts: Path | None = None
     language_model: str | None = None
     uploads: Path | None = None
+    read_only: bool = False
     hash_ids: Path | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000

@@ -140,8 +140,17 @@ def read_sealed(path: Path) -> dict[str, Any]:
         OSError: It cannot be read.
         ValueError: It is damaged or not sealed; says how, without quoting it.
     """
+    return unsealed(path.read_bytes())
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """A JSON object without its seal, as :func:`sealed` made it.
+
+    Raises:
+        ValueError: It is damaged or not sealed; says how, without quoting it.
+    """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise ValueError("not readable as JSON") from None
     seal = value.pop(SEAL, None) if isinstance(value, dict) else None
@@ -149,8 +158,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
         raise ValueError(f"has no key '{SEAL}' with its digest")
     if seal != seal_of(value):
         raise ValueError("is not what was written: its digest differs")
-    sealed: dict[str, Any] = value
-    return sealed
+    return dict(value)
 
 
 def sealed(value: Mapping[str, Any]) -> dict[str, Any]:

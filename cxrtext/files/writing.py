@@ -141,6 +141,17 @@ def _temporary(path: Path, *, folder: bool = False) -> Iterator[Path]:
         os.close(handle)
 
 
+@contextmanager
+def scratch_folder(folder: Path, name: str) -> Iterator[Path]:
+    """Give a new folder inside another, for its owner alone, and remove it at the end.
+
+    That of a killed process is removed by the next one that writes into the outer folder.
+    """
+    with _temporary(folder / name, folder=True) as temporary:
+        temporary.chmod(0o700)
+        yield temporary
+
+
 def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], object]) -> Path:
     """Write a file that carries the beginning of its own SHA-256 in its name.
 

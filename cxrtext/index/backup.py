@@ -1,15 +1,7 @@
-"""A copy of an index that answers the same questions, taken while others write; and its return.
-
-The catalogue is copied first, as SQLite sees it at one moment, and says what else belongs to that
-moment: so many rows of each vector file, which are never written over, and files that are named by
-their content.  Where one of them is gone by the time that it is copied, a writer has changed the
-index; the catalogue is then copied once more, and what is there already is kept.
-"""
+"""A copy of an index that answers the same questions, taken while others write; and its return."""
 
 import shutil
-import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,24 +16,26 @@ from cxrtext.files import (
     sha256,
     write_sealed,
 )
-from cxrtext.index.store.catalogue import (
-    CATALOGUE,
-    Catalogue,
-    check_index_folder,
-    empty_index,
-    set_meta,
-    sqlite_errors,
+from cxrtext.index.moment import (
+    UPLOADS,
+    GoneError,
+    Moment,
+    at_one_moment,
+    checkpoint_of,
+    damaged_structure,
+    damaged_upload,
+    too_short,
 )
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, check_index_folder, set_meta
 from cxrtext.index.store.check import check_index
-from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, VectorFile, vector_files
-from cxrtext.index.store.writer import write_summary, writing
+from cxrtext.index.store.vectors import VectorFile, vector_files
+from cxrtext.index.store.writer import write_summary
 
 NOTE = "backup.json"
 """The file by which a backup is known: when it was made, of what, and with which digest."""
 
-INDEX, UPLOADS, MODEL, KEYS = "index", "uploads", "model", "keys.txt"
+INDEX, MODEL, KEYS = "index", "model", "keys.txt"
 
-ATTEMPTS = 4  # the last holds writers off
 COPY_BYTES = 32 * 2**20
 
 Progress = Callable[[str, int, int], None]
@@ -59,10 +53,6 @@ class BackupSummary:
     model: bool  # whether the checkpoint is in it
     keys: bool  # whether the file of keys is in it
     size: int  # bytes of all its files
-
-
-class _GoneError(Exception):
-    """A file that the copied catalogue names is there no longer."""
 
 
 def back_up(
@@ -214,69 +204,41 @@ class _Copy:
         self.index, self.folder, self._tell = index, folder, tell
         self._to = folder / INDEX
         self._to.mkdir()
-        self._meta: dict[str, str] = {}
-        self._roots: dict[str, str] = {}  # folders of uploads, by the name of their copy
-        self._uploads = 0
+        self._moment: Moment | None = None
+        self._kept: set[Path] = set()  # files of uploads
         self._has_model = False
         self._rows: dict[str, int] = {}  # rows that were copied, by file
 
+    @property
+    def moment(self) -> Moment:
+        """What was copied."""
+        assert self._moment is not None  # noqa: S101 - taken before
+        return self._moment
+
     def take(self, wait_s: float) -> None:
         """Copy the catalogue, and what it names."""
-        for attempt in range(1, ATTEMPTS + 1):
-            with ExitStack() as stack:
-                if attempt == ATTEMPTS:
-                    stack.enter_context(writing(self.index, wait_s=wait_s))
-                try:
-                    self._take_catalogue()
-                    self._take_vectors()
-                    self._take_uploads()
-                except _GoneError as error:
-                    if attempt == ATTEMPTS:
-                        raise CheckpointError(
-                            f"{error}: the index names this file and it is not there; run "
-                            f"'cxrtext index check {self.index}'"
-                        ) from None
-                else:
-                    return
+        at_one_moment(self.index, self._to / CATALOGUE, self._take, wait_s)
 
-    def _take_catalogue(self) -> None:
-        path = self._to / CATALOGUE
-        path.unlink(missing_ok=True)
-        with (
-            sqlite_errors(self.index / CATALOGUE),
-            Catalogue(self.index / CATALOGUE) as source,
-            closing(sqlite3.connect(path)) as target,
-        ):
-            source.database.backup(target)
-        with Catalogue(path) as copied:
-            meta = copied.meta()
-        if "generation" not in meta:
-            raise empty_index(self.index)
-        if meta["generation"] != self._meta.get("generation"):
+    def _take(self, moment: Moment) -> None:
+        before, self._moment = self._moment, moment
+        if before is not None and before.meta["generation"] != moment.meta["generation"]:
             for old in (*self._to.glob("*.vectors"), *self._to.glob("*.faiss")):
                 old.unlink()
             self._rows.clear()
-        self._meta = meta
+        self._take_vectors(moment)
+        self._take_uploads(moment)
 
-    def _take_vectors(self) -> None:
-        meta = self._meta
-        counts = dict.fromkeys(OF_IMAGES, int(meta["places"]))
-        counts[SENTENCES] = int(meta["sentence_places"])
-        targets = vector_files(self._to, meta)
-        total = sum(targets[name].row_bytes * rows for name, rows in counts.items())
+    def _take_vectors(self, moment: Moment) -> None:
+        targets = vector_files(self._to, moment.meta)
+        total = sum(file.row_bytes * rows for file, rows in moment.vectors.values())
         done = 0
-        for name, source in vector_files(self.index, meta).items():
-            done = self._append(source, targets[name], counts[name], done, total)
-        with Catalogue(self._to / CATALOGUE) as copied:
-            structures = copied.database.execute("SELECT file, digest FROM structures").fetchall()
-        for file, digest in structures:
+        for name, (source, rows) in moment.vectors.items():
+            done = self._append(source, targets[name], rows, done, total)
+        for file, digest in moment.structures:
             if not (self._to / file).is_file():
                 _copy_file(self.index / file, self._to / file)
             if sha256(self._to / file) != digest:
-                raise CheckpointError(
-                    f"{self.index / file}: is damaged; 'cxrtext index rebuild {self.index}' makes "
-                    "it again"
-                )
+                raise damaged_structure(self.index, file)
 
     def _append(
         self, source: VectorFile, target: VectorFile, rows: int, done: int, total: int
@@ -295,54 +257,29 @@ class _Copy:
                     self._tell("copying vectors (bytes)", done, total)
         except FileNotFoundError:
             if rows:
-                raise _GoneError(source.path) from None
+                raise GoneError(source.path) from None
         if left:
-            raise CheckpointError(
-                f"{source.path}: is shorter than the index says; run 'cxrtext index check "
-                f"{self.index}'"
-            )
+            raise too_short(self.index, source.path)
         self._rows[target.path.name] = rows
         return done
 
-    def _take_uploads(self) -> None:
-        with Catalogue(self._to / CATALOGUE) as copied:
-            named = copied.database.execute(
-                "SELECT DISTINCT path, file FROM images JOIN roots USING (root) "
-                "WHERE file IS NOT NULL ORDER BY path, file"
-            ).fetchall()
-        self._roots.clear()
-        kept: set[Path] = set()
-        for root in dict.fromkeys(path for path, _ in named):
-            count = len(self._roots)
-            self._roots[f"{UPLOADS}-{count + 1}" if count else UPLOADS] = root
-        name_of = {root: name for name, root in self._roots.items()}
-        for done, (root, file) in enumerate(named):
-            target = self.folder / name_of[root] / file
-            kept.add(target)
+    def _take_uploads(self, moment: Moment) -> None:
+        self._kept = {self.folder / name / file for name, file in moment.uploads}
+        for done, (name, file) in enumerate(moment.uploads):
+            source, target = Path(moment.roots[name]) / file, self.folder / name / file
             if not target.is_file():
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                _copy_file(Path(root) / file, target)
+                _copy_file(source, target)
                 if sha256(target) != target.stem:
-                    raise CheckpointError(
-                        f"{Path(root) / file}: is not what its name says; put the file of an older "
-                        "backup in its place, or delete its image"
-                    )
-            self._tell("copying uploads", done + 1, len(named))
+                    raise damaged_upload(source)
+            self._tell("copying uploads", done + 1, len(moment.uploads))
         for old in self.folder.glob(f"{UPLOADS}*/**/*"):
-            if old.is_file() and old not in kept:
+            if old.is_file() and old not in self._kept:
                 old.unlink()
-        self._uploads = len(kept)
 
     def take_model(self) -> None:
         """Copy the checkpoint that the index notes."""
-        noted = Path(self._meta.get("checkpoint", ""))
-        if not (noted / "config.json").is_file():
-            raise CheckpointError(
-                f"{self.index}: the checkpoint that made this index is no longer at '{noted}'; "
-                "back up without it: --no-model"
-            )
-        if problems := file_problems(noted):
-            raise CheckpointError(f"{problems[0]}; a damaged checkpoint is not backed up")
+        noted = checkpoint_of(self.moment, "back up without it: --no-model")
         shutil.copytree(noted, self.folder / MODEL)
         self._has_model = True
 
@@ -355,11 +292,11 @@ class _Copy:
             "format": "cxrtext backup",
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "of": str(self.index.absolute()),
-            "fingerprint": self._meta["model"],
+            "fingerprint": self.moment.meta["model"],
             "images": images,
             "sentences": sentences,
-            "uploads": self._uploads,
-            "roots": self._roots,
+            "uploads": len(self._kept),
+            "roots": dict(self.moment.roots),
             "model": self._has_model,
             "keys": (self.folder / KEYS).is_file(),
         }
@@ -375,4 +312,4 @@ def _copy_file(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
     except FileNotFoundError:
         target.unlink(missing_ok=True)
-        raise _GoneError(source) from None
+        raise GoneError(source) from None

@@ -32,7 +32,8 @@ from cxrtext.index import (
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
 from cxrtext.index.search.filter import parse
-from cxrtext.index.store.catalogue import WAIT_S, noted_checkpoint
+from cxrtext.index.store.catalogue import CATALOGUE, WAIT_S, Catalogue, noted_checkpoint
+from cxrtext.index.store.replica import Publication, index_at
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
@@ -142,6 +143,12 @@ class Service:
     def for_question(self) -> "Service":
         """What answers one question, with a coverage of its own where there is one."""
         return self
+
+    @property
+    def publications(self) -> list[Publication]:
+        """The publications that it answers by, one for each index that is a replica."""
+        parts = self.archive.parts if self.has_index else []
+        return [part.publication for part in parts if part.publication is not None]
 
     @property
     def has_index(self) -> bool:
@@ -554,25 +561,29 @@ def embedded_of(part: Index, found: IndexedImage, familiar: Familiar) -> Embedde
 
 
 def turned(service: Service) -> Service | None:
-    """A service of the model to which all indexes of another have turned; None where none has.
+    """A service of what all indexes of another have turned to; None where none has.
 
-    It has the same prompts and the same language model.  Both can be asked for as long as either
-    is needed; the old one answers by what it saw before.
+    That is another model, or of a replica another publication, whose model may be the same.  It has
+    the same prompts and the same language model.  Both can be asked for as long as either is
+    needed; the old one answers by what it saw before.
 
     Raises:
         CheckpointError: The new model is not where the index notes it, or is damaged.
     """
     if not service.has_index or not any(part.turned for part in service.archive.parts):
         return None
-    folders = [part.folder for part in service.archive.parts]
+    folders = [part.given for part in service.archive.parts]
     models = set()
-    for part in service.archive.parts:
-        meta = part.catalogue.meta()
+    for folder in map(index_at, folders):
+        with Catalogue(folder / CATALOGUE) as catalogue:
+            meta = catalogue.meta()
         models.add(meta["model"])
-        checkpoint = noted_checkpoint(part.folder, meta)
+        checkpoint = noted_checkpoint(folder, meta)
     if len(models) > 1:  # of several that are searched as one, not all have turned yet
         return None
-    model = load_model(checkpoint, str(service.model.device))
+    model = service.model
+    if models != {model.fingerprint}:
+        model = load_model(checkpoint, str(model.device))
     archive = open_index(folders, model)
     return Service(model, archive, service.prompts, service.language_model)
 

@@ -22,7 +22,7 @@ from cxrtext_api.settings import Settings
 Serve = Callable[..., AbstractContextManager[TestClient]]
 
 
-def wait_until_ready(client: TestClient) -> None:
+def _wait_until_ready(client: TestClient) -> None:
     """Poll until the model is loaded."""
     end = time.monotonic() + 10
     while client.get("/readyz").status_code != 200:
@@ -30,12 +30,18 @@ def wait_until_ready(client: TestClient) -> None:
         time.sleep(0.01)
 
 
+@pytest.fixture
+def wait_until_ready() -> Callable[[TestClient], None]:
+    """Wait until a server has loaded its model."""
+    return _wait_until_ready
+
+
 @contextmanager
 def serving(service: Service, settings: Settings | None = None) -> Iterator[TestClient]:
     """A client of a server that has a service."""
     app = create_app(settings or Settings(), lambda _: service)
     with TestClient(app, base_url="http://localhost") as client:
-        wait_until_ready(client)
+        _wait_until_ready(client)
         yield client
 
 

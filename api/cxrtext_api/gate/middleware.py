@@ -36,10 +36,14 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
 }
 
+PUBLICATION = "X-Publication"
+"""Header of the digest of the publication that answered, where the index is a replica."""
+
 SHARED_HEADERS = (
     "Content-Disposition",
     "Location",
     "Retry-After",
+    PUBLICATION,
     "X-Request-ID",
     "X-Shards",
     "X-Total",
@@ -329,9 +333,11 @@ def _add_headers(message: Message, scope: Scope) -> None:
     headers = MutableHeaders(scope=message)
     headers.update(SECURITY_HEADERS)
     headers["X-Request-ID"] = scope[REQUEST_ID]
-    # Answers about patients stay out of the browser's cache on disk.
     request: RequestScope | None = scope.get(REQUEST_SCOPE)
+    if request is not None and request.publications:
+        headers[PUBLICATION] = ", ".join(request.publications)
     if request is not None and request.covered is not None:
         headers["X-Shards"] = request.covered
+    # Answers about patients stay out of the browser's cache on disk.
     private = scope["path"].startswith("/v1/") or scope["path"] == "/metrics"
     headers["Cache-Control"] = "no-store" if private else "no-cache"

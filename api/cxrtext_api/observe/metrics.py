@@ -3,6 +3,8 @@
 Labels are names of this program (routes, stages, reasons), never what a caller sent.
 """
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from prometheus_client import (
@@ -15,6 +17,8 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+
+from cxrtext.index.store.replica import Publication
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -51,6 +55,10 @@ class Metrics:
         self.shard_up = self._gauge("shard_up", "1 while a replica of it is there.", "shard")
         self.model = self._gauge(
             "model_info", "1; the labels name the model.", "fingerprint", "version"
+        )
+
+        self.publications = self._gauge(
+            "publication_seconds", "When it was published, in seconds since 1970.", "publication"
         )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -100,6 +108,13 @@ class Metrics:
         self.model.labels(str(about.get("fingerprint", "")), version).set(1)
         self.images.set(about.get("images", 0))
         self.sentences.set(about.get("sentences", 0))
+
+    def describe_publications(self, found: Sequence[Publication]) -> None:
+        """Note which publications of an index a replica answers by."""
+        self.publications.clear()
+        for one in found:
+            time = datetime.fromisoformat(one.published).timestamp()
+            self.publications.labels(one.digest).set(time)
 
     def page(self) -> bytes:
         """Everything in Prometheus' text format."""

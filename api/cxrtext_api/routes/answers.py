@@ -88,6 +88,14 @@ def unlike_of(found: "Unlike | None") -> models.Unlike | None:
     )
 
 
+def publications_of(service: "Service") -> list[models.Publication]:
+    """The publications that a service answers by."""
+    return [
+        models.Publication(digest=one.digest, published=one.published)
+        for one in service.publications
+    ]
+
+
 def measured_of(found: "FindingCalibration | None") -> models.MeasuredFinding | None:
     """What was measured of a finding as an answer; None where its AUC is not known."""
     if found is None or found.auc is None:

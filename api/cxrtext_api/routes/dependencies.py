@@ -8,12 +8,14 @@ from fastapi.security import HTTPBearer
 
 from cxrtext.errors import InputError
 from cxrtext.images import to_uint8
+from cxrtext_api.problems import Refusal
 from cxrtext_api.runtime.resources import Resources, Session
 from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT
 from cxrtext_api.runtime.uploads import Pixels
+from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
-    from cxrtext.service import EmbeddedImage
+    from cxrtext.service import EmbeddedImage, Service
 
 MAX_ID_CHARACTERS = 4096
 
@@ -108,6 +110,25 @@ async def _one_image(image: AnyImageDep) -> ChosenImage:
 
 
 ImageDep = Annotated[ChosenImage, Depends(_one_image)]
+
+
+def is_read_only(service: "Service", settings: Settings) -> bool:
+    """Whether images can be neither added nor deleted."""
+    return settings.read_only or bool(service.publications)
+
+
+async def _check_writable(session: SessionDep) -> None:
+    if is_read_only(session.service, session.settings):
+        raise Refusal(403, READ_ONLY)
+
+
+WRITES: list[Any] = [Depends(_check_writable)]
+"""Of the routes that change the index."""
+
+READ_ONLY = (
+    "This server only reads: images are added and deleted where its index is published, and come "
+    "here with the next publication."
+)
 
 GUARDED: list[Any] = [
     Security(HTTPBearer(auto_error=False, description="A key, where the server wants one.")),

@@ -14,6 +14,7 @@ from cxrtext.errors import CxrTextError, UnavailableError
 from cxrtext.shards.service import ShardsService
 from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
+from cxrtext_api.routes.answers import publications_of
 from cxrtext_api.routes.dependencies import ResourcesDep, problem_of
 from cxrtext_api.runtime.scope import NotReady
 
@@ -44,16 +45,24 @@ async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
 
     Where shards are searched, ``status`` is "degraded" while one is missing, and 503 says that none
     is there, or not all where all are required.  A disk that takes no more keeps nobody from
-    asking: ``writes`` is false then.  An audit log that cannot be written does.
+    asking: ``writes`` is false then.  An audit log that cannot be written does.  A server of a
+    replica begins to follow it by this, too.
     """
-    shards = _shards(resources.service)
+    service = resources.service
+    shards = _shards(service)
     audit: AuditLog = request.app.state.audit
     if audit.failed and not await asyncio.to_thread(audit.works):
         raise NotReady("The audit log cannot be written; see the server's disk.")
     if request.app.state.draining:
         raise NotReady("The server is being stopped; ask another one.")
+    resources.look_for_turn()
     status: Literal["ready", "degraded"] = "degraded" if shards and shards.missing else "ready"
-    return Readiness(status=status, writes=await resources.writes(), shards=shards)
+    return Readiness(
+        status=status,
+        writes=await resources.writes(),
+        shards=shards,
+        publications=publications_of(service) or None,
+    )
 
 
 def _shards(service: "Service") -> Shards | None:
@@ -86,13 +95,15 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
         with suppress(TimeoutError, CxrTextError):
             async with asyncio.timeout(LOOK_SECONDS):
                 await resources.see_index(now=True)
-        if isinstance(resources.service, ShardsService):
-            calls = resources.service.calls
+        service = resources.service
+        if isinstance(service, ShardsService):
+            calls = service.calls
             for name in calls.names:
                 measured.shard_up.labels(name).set(0 if name in calls.down else 1)
             with suppress(CxrTextError):
-                await asyncio.to_thread(resources.service.for_question().describe)
-        measured.describe_model(resources.service.describe(look=False), cxrtext.__version__)
+                await asyncio.to_thread(service.for_question().describe)
+        measured.describe_model(service.describe(look=False), cxrtext.__version__)
+        measured.describe_publications(service.publications)
         measured.ready.set(0 if request.app.state.draining else 1)
         measured.writes.set(0 if await resources.writes() is False else 1)
     except NotReady:

@@ -15,6 +15,7 @@ from cxrtext.client.models import (
     LimitInfo,
     ModelInfo,
     Prompts,
+    Publication,
     TrainingInfo,
 )
 from cxrtext.models.folders import TRAINING
@@ -26,8 +27,8 @@ from cxrtext.service.limits import (
     MAX_SCORED_SENTENCES,
 )
 from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
-from cxrtext_api.routes.answers import measured_of, shards_of
-from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
+from cxrtext_api.routes.answers import measured_of, publications_of, shards_of
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep, is_read_only, problems
 from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
@@ -67,10 +68,12 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
         knows_sentences=service.familiar.words is not None,
         has_index=service.has_index,
         has_language_model=service.language_model is not None,
-        takes_images=service.has_index and settings.uploads is not None,
+        takes_images=service.has_index
+        and settings.uploads is not None
+        and not is_read_only(service, settings),
         columns=0 if facts is None else facts.columns,
         exact=facts is None or facts.exact,
-        index=None if facts is None else _index_info(facts),
+        index=None if facts is None else _index_info(facts, publications_of(service)),
         images=0 if facts is None else facts.images,
         sentences=0 if facts is None else facts.sentences,
         shards=shards_of(service),
@@ -91,13 +94,14 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
     )
 
 
-def _index_info(found: "IndexFacts") -> IndexInfo:
+def _index_info(found: "IndexFacts", publications: list[Publication]) -> IndexInfo:
     return IndexInfo(
         images=found.images,
         sentences=found.sentences,
         candidates=found.candidates,
         recall_at_10=found.recall_at_10,
         exact_share=found.exact_share,
+        publications=publications,
     )
 
 

@@ -21,11 +21,17 @@ from cxrtext_api.entry import entered, existing, looks_like
 from cxrtext_api.gate.keys import CALLER, READ, Caller
 from cxrtext_api.observe.audit import SUBJECTS, add_subjects
 from cxrtext_api.problems import Refusal
-from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
+from cxrtext_api.routes.dependencies import (
+    GUARDED,
+    MAX_ID_CHARACTERS,
+    WRITES,
+    SessionDep,
+    problems,
+)
 from cxrtext_api.routes.images import detail
 from cxrtext_api.runtime.resources import Session
 
-router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED)
+router = APIRouter(prefix="/v1", tags=["images"], dependencies=[*GUARDED, *WRITES])
 
 MAX_ID = 200
 MAX_ENTRIES = 64

@@ -62,7 +62,7 @@ SEEN_SECONDS = 0.05
 """How long ago the index may have been looked at by another question."""
 
 FOLLOW_SECONDS = 5.0
-"""How long after an attempt to follow an index to another model comes the next."""
+"""How long after an attempt to follow an index comes the next."""
 
 TRIAL_SECONDS = 1.0
 """How long a disk may take to show whether it can be written."""
@@ -223,7 +223,7 @@ class Resources:
             service.calls.observe = self._metrics.observe_shard
 
     async def _turn(self, service: "Service") -> None:
-        """Load the model that the index was turned to, and answer by it.
+        """Load what the index was turned to, and answer by it.
 
         Requests that have begun are answered by the old one, which goes when the last of them does.
         """
@@ -236,14 +236,14 @@ class Resources:
         except Exception as error:  # noqa: BLE001 - the old model answers on
             known = isinstance(error, CxrTextError)
             _log.error(
-                "the index is another model's, which cannot be loaded: %s",
+                "the index has turned to what cannot be loaded, and is answered by as it was: %s",
                 error if known else type(error).__name__,
             )
             return
         self.uploads.forget()
         self._take(new)
         weakref.finalize(service, service.archive.close)
-        _log.warning("answers by the model %s from now on", new.model.fingerprint[:12])
+        _log.warning("answers by %s from now on", _named(new))
 
     def _forget_deleted(self, service: "Service") -> None:
         """Forget what was asked lately where images were deleted: it may be of the same people."""
@@ -253,8 +253,15 @@ class Resources:
             service.forget_asked()
         self._deletions = deletions
 
+    def look_for_turn(self) -> None:
+        """Follow a replica that has turned to another publication, asked for or not."""
+        if self._service is not None and self._service.publications:
+            for part in self._service.archive.parts:
+                part.look_for_turn()
+            self._begin_turn()
+
     def _begin_turn(self) -> None:
-        """Follow an index that has turned to another model, one attempt at a time."""
+        """Follow an index that has turned to something else, one attempt at a time."""
         service, now = self._service, asyncio.get_running_loop().time()
         if service is None or not service.has_index or now - self._followed_at < FOLLOW_SECONDS:
             return
@@ -342,6 +349,12 @@ class Resources:
         return wrong is None
 
 
+def _named(service: "Service") -> str:
+    """What a service answers by, in a few words."""
+    named = [f"publication {one.digest[:12]}" for one in service.publications]
+    return ", ".join([f"the model {service.model.fingerprint[:12]}", *named])
+
+
 class Session(RequestScope):
     """What one request works with; all that it took is given back when its answer begins.
 
@@ -365,6 +378,7 @@ class Session(RequestScope):
         """The loaded service, one for the whole request; :class:`.NotReady` where it is not."""
         if self._service is None:
             self._service = self._resources.service.for_question()
+            self.publications = tuple(one.digest for one in self._service.publications)
         return self._service
 
     @property

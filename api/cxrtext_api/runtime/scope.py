@@ -56,6 +56,8 @@ class RequestScope:
         self._watch: asyncio.Task[None] | None = None
         self._held: dict[object, Callable[[], None]] = {}
         self._lasting: set[object] = set()
+        self.publications: tuple[str, ...] = ()
+        """Digests of the publications that it is answered by, where the index is a replica."""
 
     def __enter__(self) -> Self:
         return self
@@ -127,3 +129,6 @@ class RequestScope:
         """Give back all that it holds."""
         self._lasting.clear()
         self.begin_answer()
+        # A canceled task refers to what it was canceled in, which is this: what a request worked
+        # with would stay until Python next looks for such circles.
+        self._watch = None

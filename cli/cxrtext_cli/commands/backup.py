@@ -48,8 +48,9 @@ def restore(
 ) -> None:
     """Make an index, its uploads, model and keys of a backup, after every file was checked."""
     from cxrtext.index.backup import INDEX as INDEX_NAME
-    from cxrtext.index.backup import KEYS, UPLOADS
+    from cxrtext.index.backup import KEYS
     from cxrtext.index.backup import restore as restore_backup
+    from cxrtext.index.moment import UPLOADS
 
     with Stages() as stages:
         made = restore_backup(folder, out, progress=stages.show)

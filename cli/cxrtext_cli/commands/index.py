@@ -1,5 +1,6 @@
-"""``cxrtext index build|add|delete|check|compact|rebuild|export|move``."""
+"""``cxrtext index build|add|delete|check|compact|rebuild|export|move|publish|pull``."""
 
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cxrtext.errors import InputError, WorkError
+from cxrtext.errors import CxrTextError, InputError, WorkError
 from cxrtext_cli.given import (
     ANY_PATH,
     CHECKPOINT,
@@ -25,6 +26,7 @@ from cxrtext_cli.options import (
     Cache,
     Device,
     MaxRejected,
+    Stages,
     pick_device,
     print_json,
     progress,
@@ -33,6 +35,7 @@ from cxrtext_cli.options import (
 
 if TYPE_CHECKING:
     from cxrtext.index import IndexSummary
+    from cxrtext.index.publishing.pull import Pulled
 
 
 class Storage(StrEnum):
@@ -174,7 +177,9 @@ def _add(
 def _noted(folder: Path) -> Path:
     """The checkpoint that an existing index notes."""
     from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
+    from cxrtext.index.store.replica import refuse_replica
 
+    refuse_replica(folder)
     if not (folder / CATALOGUE).is_file():
         raise InputError("give the checkpoint of a new index with --model DIR")
     with Catalogue(folder / CATALOGUE) as catalogue:
@@ -227,9 +232,11 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
     """Look for damage: every vector and every row against its checksum."""
     from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
     from cxrtext.index.store.check import check_index
+    from cxrtext.index.store.replica import index_at
 
-    with Catalogue(folder / CATALOGUE) as catalogue:
-        wrong = check_index(folder, catalogue)
+    there = index_at(folder)
+    with Catalogue(there / CATALOGUE) as catalogue:
+        wrong = check_index(there, catalogue)
         images, sentences = catalogue.counts()
     if as_json:
         print_json({"images": images, "sentences": sentences, "wrong": wrong})
@@ -340,6 +347,99 @@ def move(
     from cxrtext.index import move_root
 
     move_root(folder, new, None if old is None else str(old), wait_s=wait)
+
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        help="Where it is published: a folder, or an address such as s3://BUCKET/NAME.",
+        metavar="TARGET",
+    ),
+]
+
+
+@index.command("publish", short_help="Publish it for read-only replicas.")
+@checked
+def publish(
+    folder: Folder,
+    target: Target,
+    keep: Annotated[int, typer.Option(min=1, help="Publications that stay.")] = 3,
+    grace: Annotated[
+        float, typer.Option(min=0, help="Seconds that one stays after it was replaced.")
+    ] = 3600.0,
+    wait: Wait = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Publish an index as it is now, with its uploads and model; only what is new is sent.
+
+    Searches and writes go on meanwhile. Images that lie where their manifest lists them are not
+    published.
+    """
+    from cxrtext.files.storage import open_storage
+    from cxrtext.index.publishing.publish import publish as publish_index
+
+    with Stages() as stages:
+        made = publish_index(
+            folder, open_storage(target), keep=keep, grace_s=grace, wait_s=wait,
+            progress=stages.show,
+        )  # fmt: skip
+    if as_json:
+        print_json(made.as_dict())
+        return
+    uploads = f", {made.uploads} uploads" if made.uploads else ""
+    removed = f"; {made.removed} old publications removed" if made.removed else ""
+    typer.echo(
+        f"{target}: publication {made.publication[:12]} of {made.published}: {made.images} images"
+        f"{uploads}; {made.sent / 1e6:.1f} of {made.size / 1e6:.1f} MB sent{removed}"
+    )
+    if not made.is_current:
+        say("another publisher took the index later: replicas pull that publication")
+
+
+@index.command("pull", short_help="Pull a published index into a read-only replica.")
+@checked
+def pull(
+    target: Target,
+    out: Annotated[Path, typer.Argument(help="Folder of the replica.", metavar="DIR"), NEW_FOLDER],
+    follow: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Look again after so many seconds, until it is stopped."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Pull what is new of a published index, and turn the replica to it at once.
+
+    Servers that answer by the replica follow without a restart.
+    """
+    from cxrtext.files.storage import open_storage
+    from cxrtext.index.publishing.pull import pull as pull_index
+
+    while True:
+        try:
+            with Stages() as stages:
+                found = pull_index(open_storage(target), out, progress=stages.show)
+        except (CxrTextError, OSError) as error:
+            if follow is None:
+                raise
+            say(f"{error}; looking again in {follow:g} s")
+        else:
+            if found.turned or follow is None:
+                _show_pulled(out, found, as_json)
+        if follow is None:
+            return
+        time.sleep(follow)
+
+
+def _show_pulled(folder: Path, found: "Pulled", as_json: bool) -> None:
+    if as_json:
+        print_json(found.as_dict())
+        return
+    what = "turned to" if found.turned else "has"
+    typer.echo(
+        f"{folder}: {what} publication {found.publication[:12]} of {found.published}: "
+        f"{found.images} images, model {found.fingerprint[:12]}; {found.fetched / 1e6:.1f} of "
+        f"{found.size / 1e6:.1f} MB fetched"
+    )
 
 
 def _show(folder: Path, summary: "IndexSummary", as_json: bool) -> None:

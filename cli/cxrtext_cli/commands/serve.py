@@ -66,6 +66,9 @@ def serve(
         typer.Option(help="Folder for images added over HTTP; else none can be."),
         NEW_FOLDER,
     ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Refuse to add and delete images.")
+    ] = False,
     hash_ids: Annotated[
         Path | None,
         typer.Option(
@@ -106,6 +109,8 @@ def serve(
         raise InputError("--require-all wants --shards FILE")
     if uploads is not None and not index:
         raise InputError("--uploads wants --index DIR: images are added to an index")
+    if uploads is not None:
+        _check_uploads(index or [], read_only)
     from cxrtext_api.gate.keys import keys_file_of
     from cxrtext_api.observe.logs import configure_logging
     from cxrtext_api.server.serve import run_server
@@ -119,6 +124,7 @@ def serve(
         prompts=prompts,
         language_model=language_model,
         uploads=uploads,
+        read_only=read_only,
         hash_ids=hash_ids,
         host=host,
         port=port,
@@ -137,6 +143,15 @@ def serve(
     configure_logging(log_format)
     run_server(settings, on_ready=lambda url: typer.echo(f"serving at {url}"), load=load)
     gc.freeze()  # the process ends: to look for garbage among a model's objects takes seconds
+
+
+def _check_uploads(index: list[Path], read_only: bool) -> None:
+    from cxrtext.index.store.replica import is_replica
+
+    replicas = [folder for folder in index if is_replica(folder)]
+    if read_only or replicas:
+        why = f"{replicas[0]} is a replica" if replicas else "the server is --read-only"
+        raise InputError(f"--uploads: {why}: no images can be added; leave --uploads out")
 
 
 def _checked(**options: object) -> "Settings":

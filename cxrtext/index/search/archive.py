@@ -71,7 +71,7 @@ class Archive:
     def close(self) -> None:
         """Close every index."""
         for part in self.parts:
-            part.catalogue.close()
+            part.close()
 
     def snapshots(self) -> list[Snapshot]:
         """Every index as it is now (HeldError)."""
@@ -265,6 +265,6 @@ def open_index(
         parts: list[Index] = []
         for folder in given:
             parts.append(open_part(Path(folder), parts[0].model if parts else model, wait_s))
-            opened.callback(parts[-1].catalogue.close)
+            opened.callback(parts[-1].close)
         opened.pop_all()
     return Archive(parts)

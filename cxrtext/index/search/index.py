@@ -22,6 +22,7 @@ from cxrtext.index.store.catalogue import (
     sqlite_errors,
 )
 from cxrtext.index.store.check import check_index
+from cxrtext.index.store.replica import Held, Publication, hold
 from cxrtext.index.store.snapshot import Snapshot, take_snapshot
 from cxrtext.index.store.vectors import rows_of
 from cxrtext.models import ImageTextModel, load_model
@@ -40,25 +41,54 @@ class Index:
 
     An index that is turned to another model meanwhile ('cxrtext index rebuild --model') is refused
     from then on, unless :attr:`outlives` it: then what was seen before the turn is gone on with.
+    One of a replica answers by the publication that it was opened with.
+
+    Args:
+        folder: Of the index itself.
+        held: The publication, where it is a replica's.
     """
 
     outlives = False
     """Whether to answer by what was seen last once the index is another model's."""
     turned = False
-    """Whether it is."""
+    """Whether it is, or the replica has turned to another publication."""
 
-    def __init__(self, folder: Path, model: ImageTextModel, catalogue: Catalogue) -> None:
+    def __init__(
+        self, folder: Path, model: ImageTextModel, catalogue: Catalogue, held: Held | None = None
+    ) -> None:
+        self.given = folder if held is None else held.replica
         self.folder = folder
         self.model = model
         self.catalogue = catalogue
+        self._held = held
         self._lock = threading.Lock()
         # The version is asked for first: a view that is newer than it is taken once more, no worse.
         version = catalogue.version()
         self._seen = version, take_snapshot(folder, catalogue)
 
     @property
+    def publication(self) -> Publication | None:
+        """The publication that it answers by; None where it is no replica."""
+        return None if self._held is None else self._held.publication
+
+    def look_for_turn(self) -> bool:
+        """Whether a replica has turned to another publication; costs a look at one file."""
+        if self._held is not None:
+            self.turned = self._held.has_turned()
+        return self.turned
+
+    def close(self) -> None:
+        """Close the catalogue, and let go of the publication."""
+        self.catalogue.close()
+        if self._held is not None:
+            self._held.release()
+
+    @property
     def snapshot(self) -> Snapshot:
         """The index as it is now."""
+        if self._held is not None:  # it never changes
+            self.look_for_turn()
+            return self._seen[1]
         with sqlite_errors(self.catalogue.path), self._lock:
             version = self.catalogue.version()
             before, snapshot = self._seen
@@ -112,6 +142,8 @@ class Index:
 
 def open_part(folder: Path, model: ImageTextModel | str | Path | None, wait_s: float) -> Index:
     """Open an index of an archive; see :func:`.archive.open_index`."""
+    held = hold(folder)
+    folder = folder if held is None else held.folder
     catalogue = Catalogue(folder / CATALOGUE, wait_s=wait_s)
     try:
         cells = catalogue.path.stat().st_size <= CHECKED_CATALOGUE
@@ -121,9 +153,11 @@ def open_part(folder: Path, model: ImageTextModel | str | Path | None, wait_s: f
                 f"{folder}: {wrong[0]}; run 'cxrtext index check {folder}' for all that is wrong, "
                 f"and 'cxrtext index rebuild {folder}', which derives anew what can be derived"
             )
-        return Index(folder, model_of(folder, catalogue.meta(), model), catalogue)
+        return Index(folder, model_of(folder, catalogue.meta(), model), catalogue, held)
     except BaseException:
         catalogue.close()
+        if held is not None:
+            held.release()
         raise
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from cxrtext.errors import CheckpointError, DiskError, HeldError, WorkError, kind_of, line_of
 from cxrtext.files.table_sums import keep_sums, prepare
+from cxrtext.index.store.replica import index_at
 
 SCHEMA_VERSION = 4
 
@@ -233,11 +234,11 @@ class Catalogue:
     def image(self, name: str) -> IndexedImage | None:
         """The image of a name."""
         row = self.database.execute(f"{_IMAGES} WHERE image = ?", (name,)).fetchone()
-        return _image(row) if row else None
+        return _image(row, self.path.parent) if row else None
 
     def images(self, numbers: Sequence[int]) -> list[IndexedImage | None]:
         """The images of some numbers, in their order; None for one that was deleted."""
-        found = {row[0]: _image(row) for row in self._each(_IMAGES, numbers)}
+        found = {row[0]: _image(row, self.path.parent) for row in self._each(_IMAGES, numbers)}
         return [found.get(number) for number in numbers]
 
     def labels(self, numbers: Sequence[int]) -> dict[int, dict[str, float]]:
@@ -291,8 +292,8 @@ def set_meta(database: sqlite3.Connection, values: Mapping[str, Any]) -> None:
 
 
 def check_index_folder(folder: Path) -> None:
-    """Refuse a folder that is no index (CheckpointError)."""
-    if not (folder / CATALOGUE).is_file():
+    """Refuse a folder that is no index, nor a replica of one (CheckpointError)."""
+    if not (index_at(folder) / CATALOGUE).is_file():
         raise CheckpointError(f"{folder}: not an index; make one with 'cxrtext index build'")
 
 
@@ -305,7 +306,7 @@ def noted_checkpoint(folder: Path, meta: Mapping[str, str]) -> str:
     """The checkpoint that made an index, if it still lies where it was (CheckpointError)."""
     if "checkpoint" not in meta:
         raise empty_index(folder)
-    noted = meta["checkpoint"]
+    noted = str(folder / meta["checkpoint"])  # that of a publication lies beside its index
     if not (Path(noted) / "config.json").is_file():
         raise CheckpointError(
             f"{folder}: the checkpoint that made this index is no longer at '{noted}'; give its "
@@ -319,9 +320,9 @@ def _reading_mode(path: Path) -> str:
     return "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
 
 
-def _image(row: tuple[Any, ...]) -> IndexedImage:
+def _image(row: tuple[Any, ...], folder: Path) -> IndexedImage:
     number, image, root, study_id, patient_id, split, height, width, metadata, file = row
-    path = str(Path(root) / (file or image))
+    path = str(folder / root / (file or image))  # those of a publication lie beside its index
     cells = json.loads(metadata)
     return IndexedImage(number, image, path, study_id, patient_id, split, height, width, cells)
 

@@ -26,6 +26,7 @@ from cxrtext.errors import DataError, WorkError
 from cxrtext.files import remove_file, sha256, write_json, write_private
 from cxrtext.files import sweep as sweep_unfinished
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, sqlite_errors
+from cxrtext.index.store.replica import refuse_replica
 from cxrtext.index.store.vectors import orphans, vector_files
 
 SUMMARY = "index.json"
@@ -49,10 +50,11 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
 
     Raises:
         CheckpointError: The folder holds no index, or one of another version.
-        DataError: Another process writes.
+        DataError: Another process writes, or the folder is a replica.
         WorkError: The folder cannot be written, or the disk is full.
     """
     path = folder / CATALOGUE
+    refuse_replica(folder)
     if not create and not path.is_file():
         Catalogue(path).close()  # refuses what is no index before anything is made
     try:

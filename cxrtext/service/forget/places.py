@@ -9,6 +9,7 @@ from cxrtext.files import sweep
 from cxrtext.images.cache_store import NAME as DECODED
 from cxrtext.index.backup import NOTE as BACKUP
 from cxrtext.index.store.catalogue import CATALOGUE
+from cxrtext.index.store.replica import POINTER, PUBLICATIONS
 from cxrtext.service.forget.caches import tables_of
 from cxrtext.service.forget.tables import ENDINGS, is_table
 
@@ -32,6 +33,7 @@ class Places:
     texts: list[Path] = field(default_factory=list)
     models: list[Path] = field(default_factory=list)  # folders with a tokenizer
     backups: list[Path] = field(default_factory=list)  # their folders
+    publications: list[Path] = field(default_factory=list)  # where indexes are published or pulled
     others: list[Path] = field(default_factory=list)
 
     @property
@@ -70,6 +72,10 @@ def find_places(folders: list[Path], progress: Callable[[int], None]) -> Places:
             seen.add(home)
             if BACKUP in names:
                 found.backups.append(folder)
+                subfolders.clear()
+                continue
+            if POINTER in names and PUBLICATIONS in subfolders:
+                found.publications.append(folder)
                 subfolders.clear()
                 continue
             if CATALOGUE in names:

@@ -1,0 +1,83 @@
+"""Removing publications that nobody pulls any more, and the pieces that no publication names."""
+
+from datetime import datetime, timedelta
+from pathlib import PurePosixPath
+
+from cxrtext.files.storage import Storage
+from cxrtext.index.publishing.publication import (
+    OBJECTS,
+    Manifest,
+    manifest_name,
+    now,
+    object_name,
+    publishers,
+    read_manifest,
+    read_pointer,
+)
+from cxrtext.index.store.replica import PUBLICATIONS
+
+KILLED = timedelta(days=1)
+"""After so long a publisher that is still noted was killed."""
+
+
+def collect(storage: Storage, keep: int, grace_s: float, own: str) -> int:
+    """Remove what is neither among the newest nor was replaced a moment ago.
+
+    Nothing is removed while another publisher is at work, who may rely on pieces that no
+    publication names yet.
+
+    Args:
+        keep: How many publications stay, that which is pulled among them.
+        grace_s: How long one stays after it was replaced, for those who are pulling it.
+        own: Name of the note that this publisher is at work.
+
+    Returns:
+        How many publications were removed.
+
+    Raises:
+        DataError: A publication is damaged; then nothing is removed.
+    """
+    if _others_work(storage, own):
+        return 0
+    current = read_pointer(storage)
+    found = _publications(storage)
+    digests = [digest for digest, *_ in found]
+    out_of_date = now() - timedelta(seconds=grace_s)
+    gone = [
+        digest
+        for place, digest in enumerate(digests)
+        if place >= keep
+        and found[place - 1][2] < out_of_date
+        and (current is None or digest != current.digest)
+    ]
+    for digest in gone:
+        storage.remove(manifest_name(digest))
+    named = {
+        object_name(piece)
+        for digest, manifest, _ in found
+        if digest not in gone
+        for piece in manifest.objects
+    }
+    unnamed = [name for name in storage.names(f"{OBJECTS}/") if name not in named]
+    if not _others_work(storage, own):
+        for name in unnamed:
+            storage.remove(name)
+    return len(gone)
+
+
+def _others_work(storage: Storage, own: str) -> bool:
+    """Whether another publisher is at work; notes of those that were killed are removed."""
+    begun = publishers(storage)
+    for name, time in begun.items():
+        if now() - time > KILLED:
+            storage.remove(name)
+    return any(name != own and now() - time <= KILLED for name, time in begun.items())
+
+
+def _publications(storage: Storage) -> list[tuple[str, Manifest, datetime]]:
+    """Digest, content and time of each publication, the newest first."""
+    found = []
+    for name in storage.names(f"{PUBLICATIONS}/"):
+        digest = PurePosixPath(name).stem
+        found.append((digest, *read_manifest(storage, digest)))
+    return sorted(found, key=lambda one: one[2], reverse=True)

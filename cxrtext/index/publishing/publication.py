@@ -1,0 +1,211 @@
+"""What lies where an index is published, in a folder or an object store.
+
+::
+
+    current                       which publication is the newest; the last that is written
+    publications/DIGEST.json      which files it has, each as a list of pieces by their SHA-256
+    objects/ab/abcd…              the pieces, named by their SHA-256
+    publishing/TOKEN.json         a publisher at work; one that was killed leaves it behind
+
+Files are cut into pieces of equal size.  Vectors are only ever appended to, so that all pieces of a
+grown file but its last are there already.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from cxrtext.errors import DataError, NotFoundError
+from cxrtext.files import seal_of, sealed, unsealed
+from cxrtext.files.storage import Storage
+from cxrtext.index.store.replica import POINTER, PUBLICATIONS, PUBLISHED_FORMAT, Publication
+
+OBJECTS, PUBLISHING = "objects", "publishing"
+FORMAT, VERSION = "cxrtext publication", 1
+PIECE_BYTES = 8 * 2**20
+
+AGAIN = "publish again into an empty place, or restore it from a copy"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a publication."""
+
+    size: int  # bytes
+    pieces: tuple[str, ...]  # digests of its parts, each but the last of PIECE_BYTES
+
+    def parts(self) -> Iterator[tuple[str, int, int]]:
+        """Digest, offset and bytes of each piece."""
+        for number, digest in enumerate(self.pieces):
+            offset = number * PIECE_BYTES
+            yield digest, offset, min(PIECE_BYTES, self.size - offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a publication holds."""
+
+    fingerprint: str  # of the model
+    images: int
+    sentences: int
+    uploads: int  # files of images that were added over HTTP
+    files: dict[str, File]  # by name, such as "index/catalogue.sqlite"
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+    @property
+    def objects(self) -> dict[str, int]:
+        """Bytes of each piece, by its digest."""
+        parts = (part for file in self.files.values() for part in file.parts())
+        return {digest: size for digest, _, size in parts}
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is written; its digest is the publication's."""
+        files = {
+            name: {"bytes": file.size, "pieces": list(file.pieces)}
+            for name, file in sorted(self.files.items())
+        }
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "fingerprint": self.fingerprint,
+            "images": self.images,
+            "sentences": self.sentences,
+            "uploads": self.uploads,
+            "piece_bytes": PIECE_BYTES,
+            "files": files,
+        }
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that it says."""
+        return seal_of(self.as_json())
+
+
+def object_name(digest: str) -> str:
+    """Where a piece lies."""
+    return f"{OBJECTS}/{digest[:2]}/{digest}"
+
+
+def manifest_name(digest: str) -> str:
+    """Where a publication's list of files lies."""
+    return f"{PUBLICATIONS}/{digest}.json"
+
+
+def encoded(value: dict[str, Any]) -> bytes:
+    """A JSON object with its seal, as bytes."""
+    return (json.dumps(sealed(value), indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def write_manifest(storage: Storage, manifest: Manifest, taken: datetime) -> None:
+    """Write down what a publication holds, and when it was taken."""
+    noted = {"published": in_words(taken), "content": manifest.as_json()}
+    storage.commit(manifest_name(manifest.digest), encoded(noted))
+
+
+def read_manifest(storage: Storage, digest: str) -> tuple[Manifest, datetime]:
+    """What a publication holds, and when it was taken.
+
+    Raises:
+        DataError: It is damaged, or of a newer version.
+        NotFoundError: It is missing.
+        WorkError: The place cannot be read.
+    """
+    name = manifest_name(digest)
+    noted = _read(storage, name)
+    if noted is None:
+        raise NotFoundError(f"{storage.address}: {name} is missing; {AGAIN}")
+    try:
+        return parse_manifest(noted, digest), datetime.fromisoformat(noted["published"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{storage.address}: {name}: {error}; {AGAIN}") from None
+
+
+def parse_manifest(noted: dict[str, Any], digest: str) -> Manifest:
+    """A manifest as it was written.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is another's, or of another form.
+    """
+    content = noted["content"]
+    if content["format"] != FORMAT or content["version"] > VERSION:
+        raise ValueError("written by a newer version of cxrtext; update cxrtext")
+    if seal_of(content) != digest or content["piece_bytes"] != PIECE_BYTES:
+        raise ValueError("is not what its name says")
+    files = {
+        name: File(int(file["bytes"]), tuple(file["pieces"]))
+        for name, file in content["files"].items()
+    }
+    for name, file in files.items():
+        if name.startswith("/") or ".." in name.split("/"):
+            raise ValueError("names a file outside of its folder")
+        if len(file.pieces) != -(-file.size // PIECE_BYTES):
+            raise ValueError(f"{name} has pieces of another size")
+    images, sentences, uploads = (int(content[n]) for n in ("images", "sentences", "uploads"))
+    return Manifest(str(content["fingerprint"]), images, sentences, uploads, files)
+
+
+def write_pointer(storage: Storage, digest: str, taken: datetime) -> None:
+    """Let a publication be the newest; in one step."""
+    noted = {"format": PUBLISHED_FORMAT, "publication": digest, "published": in_words(taken)}
+    storage.commit(POINTER, encoded(noted))
+
+
+def read_pointer(storage: Storage) -> Publication | None:
+    """The newest publication; None where nothing was published yet.
+
+    Raises:
+        DataError: The pointer is damaged, or of something else.
+        WorkError: The place cannot be read.
+    """
+    noted = _read(storage, POINTER)
+    if noted is None:
+        return None
+    if noted.get("format") != PUBLISHED_FORMAT:
+        raise DataError(
+            f"{storage.address}: is no place where an index is published; name another one"
+        )
+    return Publication(noted["publication"], noted["published"])
+
+
+def publishers(storage: Storage) -> dict[str, datetime]:
+    """When each publisher began that is at work, or was killed at it, by the name of its note."""
+    found = {}
+    for name in storage.names(f"{PUBLISHING}/"):
+        noted = _read(storage, name)
+        if noted is not None:
+            found[name] = datetime.fromisoformat(noted["begun"])
+    return found
+
+
+def _read(storage: Storage, name: str) -> dict[str, Any] | None:
+    """A sealed JSON object; None where there is none."""
+    try:
+        data = storage.read(name)
+    except NotFoundError:
+        return None
+    try:
+        return unsealed(data)
+    except ValueError as error:
+        raise DataError(f"{storage.address}: {name}: {error}; {AGAIN}") from None
+
+
+def digest_of(data: bytes) -> str:
+    """SHA-256 of a piece."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def now() -> datetime:
+    """The time, to the millisecond, as it is written down."""
+    return datetime.fromisoformat(in_words(datetime.now(UTC)))
+
+
+def in_words(time: datetime) -> str:
+    """A time as it is written down."""
+    return time.isoformat(timespec="milliseconds")

@@ -1,0 +1,338 @@
+"""Pulling a published index: a complete one beside that which is there, and then a turn to it.
+
+What a stopped run fetched is kept, and what an older publication has is taken from there.  Every
+piece is compared with its digest before it counts.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import DataError, DiskError, NotFoundError, WorkError
+from cxrtext.files import only_one, read_sealed, sync, write_sealed
+from cxrtext.files.storage import Storage
+from cxrtext.index.moment import UPLOADS
+from cxrtext.index.publishing.publication import (
+    PIECE_BYTES,
+    File,
+    Manifest,
+    digest_of,
+    object_name,
+    parse_manifest,
+    read_manifest,
+    read_pointer,
+)
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.replica import (
+    FORMAT,
+    IN_USE,
+    INDEX,
+    POINTER,
+    PUBLICATIONS,
+    Publication,
+    current_of,
+)
+from cxrtext.index.store.writer import write_summary
+
+NOTE = "publication.json"
+"""What a pulled publication holds, in its folder."""
+
+PARTIAL, GONE = ".partial", ".gone"
+"""How folders end that are being made, and being removed."""
+
+VOLUME = "lost+found"
+"""What a new volume may hold."""
+
+ATTEMPTS = 3
+SPARE_BYTES = 16 * 2**20
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What a replica has after a pull."""
+
+    publication: str  # digest
+    published: str  # when, UTC, as ISO 8601
+    fingerprint: str  # of the model
+    images: int
+    sentences: int
+    size: int  # bytes of all files
+    fetched: int  # bytes that came over the line
+    turned: bool  # whether it was another publication before
+    held: int  # older publications that are still answered by
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return asdict(self)
+
+
+def pull(storage: Storage, folder: Path, *, progress: Progress | None = None) -> Pulled:
+    """Pull the newest publication into a replica, and let the replica turn to it.
+
+    Args:
+        storage: Where the index is published.
+        folder: The replica; made where there is none.
+        progress: Called with the stage, the bytes done, and those in all.
+
+    Raises:
+        CheckpointError: The publication is of a newer version of the program.
+        DataError: Nothing is published there, what is there is damaged, or the folder is no
+            replica's.
+        DiskError: The disk is full; what was fetched is kept.
+        WorkError: The place cannot be read, or another process pulls into the folder.
+    """
+    tell = progress or (lambda _stage, _done, _total: None)
+    newest = _newest(storage)
+    _check_folder(folder)
+    with _disk_errors(folder), only_one(folder / POINTER):
+        home = folder / PUBLICATIONS
+        home.mkdir(mode=0o700, exist_ok=True)
+        for attempt in range(1, ATTEMPTS + 1):
+            before = current_of(folder)
+            place = home / newest.digest
+            fetched = 0
+            try:
+                if not place.is_dir():
+                    fetched = _Fetcher(storage, home, newest, tell).fetch()
+            except NotFoundError as error:
+                # Where it was removed, another one was published meanwhile.
+                missing, newest = newest, _newest(storage)
+                if attempt == ATTEMPTS or newest == missing:
+                    raise DataError(f"{error}; publish the index again") from None
+            else:
+                break
+        turned = before is None or before.digest != newest.digest
+        if turned:
+            noted = {"publication": newest.digest, "published": newest.published}
+            write_sealed(folder / POINTER, {"format": FORMAT, **noted})
+        held = _remove_others(home, newest.digest)
+        manifest = _noted(place / NOTE)
+    if manifest is None:
+        raise DataError(f"{place / NOTE}: is damaged; remove {place} and pull again")
+    return Pulled(
+        newest.digest,
+        newest.published,
+        manifest.fingerprint,
+        manifest.images,
+        manifest.sentences,
+        manifest.size,
+        fetched,
+        turned,
+        held,
+    )
+
+
+def _newest(storage: Storage) -> Publication:
+    found = read_pointer(storage)
+    if found is None:
+        raise DataError(
+            f"{storage.address}: nothing is published there; publish an index with 'cxrtext index "
+            "publish INDEX TARGET'"
+        )
+    return found
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that holds something else (DataError); make one that is not there."""
+    if (folder / CATALOGUE).exists():
+        raise DataError(f"{folder}: is an index of its own; name another folder for the replica")
+    if current_of(folder) is not None or (folder / PUBLICATIONS).is_dir():
+        return
+    others = [path for path in folder.iterdir() if path.name != VOLUME] if folder.is_dir() else []
+    if others or (folder.exists() and not folder.is_dir()):
+        raise DataError(f"{folder}: is not empty; name a new folder for the replica")
+    with _disk_errors(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise (DiskError if full else WorkError)(
+            f"{error.filename or folder}: {error.strerror}; "
+            + ("make room" if full else "fix the disk")
+            + " and run the same command again: what was fetched is kept, and the replica goes on "
+            "answering by what it has"
+        ) from None
+
+
+class _Fetcher:
+    """A publication being laid into the folder ``DIGEST.partial``."""
+
+    def __init__(
+        self, storage: Storage, home: Path, publication: Publication, tell: Progress
+    ) -> None:
+        self._storage, self._home, self._tell = storage, home, tell
+        self._digest = publication.digest
+        self._folder = home / f"{publication.digest}{PARTIAL}"
+        self._manifest, _ = read_manifest(storage, publication.digest)
+        self._local: dict[str, tuple[Path, int, int]] = {}  # by digest: file, offset, bytes
+        self._whole: dict[tuple[str, File], Path] = {}  # files of complete publications
+        self._fetched = self._done = 0
+
+    def fetch(self) -> int:
+        """Fetch what is not here; gives the bytes that came over the line.
+
+        Raises:
+            NotFoundError: A piece is not there any more.
+        """
+        self._look_around()
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        noted = {"publication": self._digest, "content": self._manifest.as_json()}
+        write_sealed(self._folder / NOTE, noted)
+        self._require_room()
+        for name, file in self._manifest.files.items():
+            self._lay(name, file)
+        index = self._folder / INDEX
+        (self._folder / IN_USE).touch(mode=0o600)
+        with Catalogue(index / CATALOGUE) as catalogue:  # refuses one of a newer version
+            write_summary(index, catalogue)
+        for path in self._folder.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o400)
+            if path.is_dir():
+                sync(path)
+        sync(self._folder)
+        self._folder.rename(self._home / self._digest)
+        sync(self._home)
+        return self._fetched
+
+    def _look_around(self) -> None:
+        """Learn which pieces other publications here have, complete ones or not."""
+        for folder in self._home.iterdir():
+            manifest = None if folder.name.endswith(GONE) else _noted(folder / NOTE)
+            for name, file in {} if manifest is None else manifest.files.items():
+                path = folder / name
+                if not folder.name.endswith(PARTIAL):
+                    self._whole[name, file] = path
+                for digest, offset, size in file.parts():
+                    self._local.setdefault(digest, (path, offset, size))
+
+    def _require_room(self) -> None:
+        """Refuse to begin what does not fit on the disk (DiskError)."""
+        there = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
+        wanted = sum(
+            file.size for one in self._manifest.files.items() if one not in self._whole
+            for file in one[1:]
+        )  # fmt: skip
+        needed = wanted - there + SPARE_BYTES
+        free = shutil.disk_usage(self._folder).free
+        if needed > free:
+            raise DiskError(
+                f"{self._home.parent}: the disk is full: {needed / 1e9:.3g} GB are needed beside "
+                f"what is there and {free / 1e9:.3g} GB are free; make room and run the same "
+                "command again: the replica goes on answering by what it has"
+            )
+
+    def _lay(self, name: str, file: File) -> None:
+        """Lay a file, as far as it is not there already."""
+        target = self._folder / name
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._link(name, file, target):
+            self._tell_done(file.size)
+            return
+        if target.exists() and target.stat().st_nlink > 1:
+            target.unlink()  # a stopped run linked it to what is damaged since
+        with target.open("r+b" if target.exists() else "w+b") as handle:
+            for digest, offset, size in file.parts():
+                handle.seek(offset)
+                if digest_of(handle.read(size)) != digest:
+                    data = self._piece(digest, size)
+                    handle.seek(offset)
+                    handle.write(data)
+                self._tell_done(size)
+            handle.truncate(file.size)
+            handle.flush()
+            os.fsync(handle.fileno())
+
+    def _link(self, name: str, file: File, target: Path) -> bool:
+        """Give a file of another publication a second name, where it is the same and whole.
+
+        Uploads were compared when they were fetched, and are not read again.
+        """
+        source = self._whole.get((name, file))
+        if source is None or not source.is_file() or source.stat().st_size != file.size:
+            return False
+        if not name.startswith(UPLOADS) and not _is_whole(source, file):
+            return False
+        with suppress(OSError):
+            target.unlink(missing_ok=True)
+            target.hardlink_to(source)
+            return True
+        return False
+
+    def _piece(self, digest: str, size: int) -> bytes:
+        """A piece, from another publication here or over the line."""
+        path, offset, _ = self._local.get(digest, (None, 0, 0))
+        if path is not None:
+            with suppress(FileNotFoundError), path.open("rb") as handle:
+                handle.seek(offset)
+                data = handle.read(size)
+                if digest_of(data) == digest:
+                    return data
+        name = object_name(digest)
+        data = self._storage.read(name)
+        if digest_of(data) != digest:
+            raise DataError(
+                f"{self._storage.address}: {name}: is not what its name says: it is damaged; "
+                "remove it and publish the index again"
+            )
+        self._fetched += len(data)
+        return data
+
+    def _tell_done(self, size: int) -> None:
+        self._done += size
+        self._tell("pulling (bytes)", self._done, self._manifest.size)
+
+
+def _is_whole(path: Path, file: File) -> bool:
+    with path.open("rb") as handle:
+        return all(digest_of(handle.read(PIECE_BYTES)) == digest for digest in file.pieces)
+
+
+def _noted(path: Path) -> Manifest | None:
+    """What a pulled publication holds; None where that cannot be read."""
+    try:
+        noted = read_sealed(path)
+        return parse_manifest(noted, noted["publication"])
+    except (OSError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _remove_others(home: Path, digest: str) -> int:
+    """Remove all publications but one that nobody answers by; gives how many are still there."""
+    held = 0
+    for folder in home.iterdir():
+        if folder.name == digest or not folder.is_dir():
+            continue
+        if folder.name.endswith((PARTIAL, GONE)):
+            shutil.rmtree(folder, ignore_errors=True)
+        elif not _remove(folder):
+            held += 1
+    return held
+
+
+def _remove(folder: Path) -> bool:
+    """Remove a publication, unless somebody holds it."""
+    try:
+        with (folder / IN_USE).open("rb") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            gone = folder.with_name(f"{folder.name}{GONE}")
+            folder.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+    except BlockingIOError:
+        return False
+    except FileNotFoundError:
+        shutil.rmtree(folder, ignore_errors=True)
+    return True

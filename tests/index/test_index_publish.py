@@ -1,0 +1,320 @@
+"""A replica has a publication whole or not at all, whoever writes, publishes or is killed."""
+
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.errors import CheckpointError, CxrTextError, DataError, DiskError
+from cxrtext.files.storage import Storage, open_storage
+from cxrtext.index import Query, delete, open_index, rewrite
+from cxrtext.index.publishing import publication, pull
+from cxrtext.index.publishing import publish as publishing
+from cxrtext.index.publishing.publication import encoded, in_words, read_manifest, read_pointer
+from cxrtext.index.publishing.publish import Published
+from cxrtext.index.publishing.pull import Pulled
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.check import check_index
+from cxrtext.index.store.replica import index_at
+from cxrtext.models import ImageTextModel
+
+Upload = Callable[..., bytes]
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (publication, publishing, pull):
+        monkeypatch.setattr(module, "PIECE_BYTES", 4096)
+
+
+def published(index: Path, target: Path, **options: Any) -> Published:
+    return publishing.publish(index, open_storage(target), **options)
+
+
+def pulled(target: Path, replica: Path) -> Pulled:
+    return pull.pull(open_storage(target), replica)
+
+
+def answers(folder: Path, model: ImageTextModel) -> list[object]:
+    """What an index says to a question, with all that it knows of each image."""
+    with open_index(folder, model) as index:
+        texts = model.embed_sentences(["Left pleural effusion."])
+        hits = index.search(Query(texts=texts), 1000).hits
+        found = [(h.image.number, h.image.image, h.image.patient_id, h.score) for h in hits]
+        return [found, index.report("s3"), [c.name for c in index.columns()]]
+
+
+def is_whole(replica: Path) -> bool:
+    index = index_at(replica)
+    with Catalogue(index / CATALOGUE) as catalogue:
+        names = [name for (name,) in catalogue.database.execute("SELECT image FROM images")]
+        images = [catalogue.image(name) for name in names if name.startswith("u")]
+        there = all(image is not None and Path(image.path).is_file() for image in images)
+        return there and check_index(index, catalogue) == []
+
+
+class Killed(Storage):
+    """A storage that is cut off in the middle of its work; what was committed stays."""
+
+    def __init__(self, storage: Storage, calls: int) -> None:
+        super().__init__(storage.address)
+        self._storage, self._left = storage, calls
+
+    def _once(self) -> Storage:
+        self._left -= 1
+        if self._left < 0:
+            raise KeyboardInterrupt
+        return self._storage
+
+    def read(self, name: str) -> bytes:
+        return self._once().read(name)
+
+    def commit(self, name: str, data: bytes | Path, *, new: bool = False) -> str:
+        return self._once().commit(name, data, new=new)
+
+    def entries(self, prefix: str = "") -> list[Any]:
+        return self._once().entries(prefix)
+
+    def remove(self, name: str) -> None:
+        self._once().remove(name)
+
+    def download(self, name: str, path: Path) -> None:
+        self._once().download(name, path)
+
+    def size(self, name: str) -> int:
+        return self._once().size(name)
+
+
+def test_a_replica_answers_as_its_publisher(
+    small: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
+) -> None:
+    target, replica, uploads = tmp_path / "target", tmp_path / "replica", tmp_path / "uploads"
+    sent = [upload(small, uploads, seed) for seed in range(2)]
+    delete(small, ["s5"])
+    first = published(small, target)
+    assert (first.images, first.uploads, first.sent, first.is_current) == (120, 2, first.size, True)
+    found = pulled(target, replica)
+    assert (found.turned, found.fetched, found.fingerprint) == (
+        True,
+        found.size,
+        model.fingerprint,
+    )
+    assert answers(replica, model) == answers(small, model)
+    with open_index(replica) as archive:  # with the model that came along
+        assert archive.model.fingerprint == model.fingerprint
+        assert Path(archive.find("u1.png")[1].path).read_bytes() == sent[1]
+        part = archive.parts[0].publication
+        assert part is not None
+        assert (part.digest, part.published) == (first.publication, first.published)
+    assert {p.stat().st_mode & 0o077 for p in replica.rglob("*")} == {0}
+    # The same once more does nothing.
+    before = {p: p.stat().st_mtime_ns for p in [*target.rglob("*.*"), replica / "current"]}
+    again = published(small, target)
+    assert (again.publication, again.published, again.sent) == (
+        first.publication,
+        first.published,
+        0,
+    )
+    same = pulled(target, replica)
+    assert (same.turned, same.fetched) == (False, 0)
+    after = {p: p.stat().st_mtime_ns for p in [*target.rglob("*.*"), replica / "current"]}
+    assert before == {path: time for path, time in after.items() if path in before}
+    # A replica can be moved, and is not written.
+    moved = replica.rename(tmp_path / "moved")
+    assert answers(moved, model) == answers(small, model)
+    for folder in (moved, index_at(moved)):
+        with pytest.raises(DataError, match="is a replica of a published index"):
+            delete(folder, ["s3"])
+    with pytest.raises(DataError, match="is where an index is published"):
+        open_index(target)
+    with pytest.raises(DataError, match="is a replica"):
+        published(moved, tmp_path / "other")
+
+
+def test_only_what_is_new_is_sent_and_fetched(
+    make_archive: Any, model: ImageTextModel, upload: Upload, tmp_path: Path
+) -> None:
+    target, replica = tmp_path / "target", tmp_path / "replica"
+    index = make_archive(tmp_path / "index", 1000)
+    first = published(index, target)
+    pulled(target, replica)
+    old = open_index(replica, model)
+    upload(index, tmp_path / "uploads", 1)
+    second = published(index, target)
+    assert second.publication != first.publication
+    assert second.sent < first.size / 2, (second.sent, first.size)
+    found = pulled(target, replica)
+    assert found.turned
+    assert found.fetched == second.sent
+    assert answers(replica, model) == answers(index, model)
+    # What is answered by stays, and knows that there is something newer.
+    assert (found.held, old.images, old.parts[0].look_for_turn()) == (1, 1000, True)
+    assert old.find("i7.png")[1].image == "i7.png"
+    old.close()
+    assert pulled(target, replica).held == 0
+    assert [p.name for p in (replica / "publications").iterdir()] == [second.publication]
+
+
+def test_a_publication_is_one_moment_while_others_write(
+    small: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
+) -> None:
+    uploads, target = tmp_path / "uploads", tmp_path / "target"
+    upload(small, uploads, 0)
+    stop, failed = threading.Event(), list[BaseException]()
+
+    def write() -> None:
+        seed = 1
+        try:
+            while not stop.is_set():
+                upload(small, uploads, seed)
+                if seed % 3 == 0:
+                    delete(small, [f"us{seed - 1}"], wait_s=30)
+                if seed % 5 == 0:
+                    rewrite(small, model, rebuild=False, wait_s=30)
+                seed += 1
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failed.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        made = []
+        for _ in range(4):
+            made.append(published(small, target, grace_s=0.0, keep=1).publication)
+            assert pulled(target, tmp_path / "replica").publication == made[-1]
+            assert is_whole(tmp_path / "replica")
+    finally:
+        stop.set()
+        thread.join()
+    assert not failed, failed
+    assert len(set(made)) == 4
+    assert len(list((target / "publications").iterdir())) == 1
+
+
+def test_publishers_and_pulls_that_are_killed(
+    small: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
+) -> None:
+    target, replica = tmp_path / "target", tmp_path / "replica"
+    first = published(small, target)
+    upload(small, tmp_path / "uploads", 1)
+    calls = 0
+    while True:  # killed at each of its steps in turn
+        try:
+            made = publishing.publish(small, Killed(open_storage(target), calls))
+            break
+        except KeyboardInterrupt:
+            now = read_pointer(open_storage(target))
+            assert now is not None
+            manifest, _ = read_manifest(open_storage(target), now.digest)
+            assert all((target / publication.object_name(d)).is_file() for d in manifest.objects)
+        calls += 3
+    assert calls > 10
+    assert made.publication != first.publication
+    pulls = 0
+    while True:
+        try:
+            pull.pull(Killed(open_storage(target), pulls), replica)
+            break
+        except KeyboardInterrupt:
+            assert not (replica / "current").exists()
+        pulls += 5
+    assert pulls > 10
+    assert answers(replica, model) == answers(small, model)
+    assert is_whole(replica)
+
+
+def test_two_publishers_do_not_mix(
+    make_archive: Any, model: ImageTextModel, tmp_path: Path
+) -> None:
+    target = tmp_path / "target"
+    folders = [make_archive(tmp_path / f"index{seed}", 120, seed=seed) for seed in range(2)]
+    made: list[Published] = []
+    threads = [
+        threading.Thread(target=lambda f=folder: made.append(published(f, target)))
+        for folder in folders
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    current = pulled(target, tmp_path / "replica")
+    assert current.publication in [one.publication for one in made]
+    assert answers(tmp_path / "replica", model) in [answers(folder, model) for folder in folders]
+    # One that took the index earlier than what is there does not take its place.
+    later = in_words(datetime.now(UTC) + timedelta(hours=1))
+    noted = {"format": "cxrtext publications", "publication": "0" * 64, "published": later}
+    open_storage(target).commit("current", encoded(noted))
+    assert not published(folders[0], target).is_current
+
+
+def test_what_is_old_is_removed(small: Path, upload: Upload, tmp_path: Path) -> None:
+    target, uploads = tmp_path / "target", tmp_path / "uploads"
+
+    def left() -> tuple[int, set[str]]:
+        storage = open_storage(target)
+        found = storage.names("publications/")
+        named = {
+            publication.object_name(piece)
+            for name in found
+            for piece in read_manifest(storage, Path(name).stem)[0].objects
+        }
+        return len(found), set(storage.names("objects/")) ^ named
+
+    for seed in range(3):
+        upload(small, uploads, seed)
+        assert published(small, target, keep=1).removed == 0  # pulled a moment ago, perhaps
+    assert left() == (3, set())
+    upload(small, uploads, 3)
+    begun = {"begun": in_words(datetime.now(UTC))}
+    other = open_storage(target)
+    other.commit("publishing/other.json", encoded(begun))
+    assert published(small, target, keep=2, grace_s=0).removed == 0  # another is at work
+    begun = {"begun": in_words(datetime.now(UTC) - timedelta(days=2))}
+    other.commit("publishing/other.json", encoded(begun))  # or was killed
+    assert published(small, target, keep=2, grace_s=0).removed == 2
+    assert left() == (2, set())
+    assert other.names("publishing/") == []
+
+
+def test_what_is_refused(
+    small: Path, model: ImageTextModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, replica = tmp_path / "target", tmp_path / "replica"
+    with pytest.raises(DataError, match="nothing is published there"):
+        pulled(target, replica)
+    published(small, target)
+    with pytest.raises(DataError, match="is an index of its own"):
+        pulled(target, small)
+    with pytest.raises(DataError, match="is not empty"):
+        pulled(target, tmp_path)
+    usage = shutil.disk_usage
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: usage(path)._replace(free=1000))
+        with pytest.raises(DiskError, match=r"the disk is full: .* GB are needed"):
+            pulled(target, replica)
+    manifest = json.loads(next((target / "publications").iterdir()).read_text())["content"]
+    pieces = manifest["files"]["model/model.safetensors"]["pieces"]
+    piece = target / publication.object_name(pieces[-1])
+    whole = piece.read_bytes()
+    piece.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(DataError, match="is not what its name says"):
+        pulled(target, replica)
+    with pytest.raises(CheckpointError, match="not an index"):
+        open_index(replica)
+    piece.write_bytes(whole)
+    assert pulled(target, replica).fetched < sum(f["bytes"] for f in manifest["files"].values())
+    pointer = json.loads((target / "current").read_text())
+    (target / "current").write_text(json.dumps({**pointer, "published": "x"}))
+    with pytest.raises(CxrTextError, match="current: is not what was written"):
+        pulled(target, replica)
+    live = next(small.glob("regions*"))
+    data = bytearray(live.read_bytes())
+    data[5] ^= 1
+    live.write_bytes(bytes(data))
+    with pytest.raises(CheckpointError, match=r"regions.*a damaged index is not published"):
+        published(small, tmp_path / "of-damage")
