@@ -43,7 +43,7 @@ LABEL org.opencontainers.image.title="cxrtext" \
 RUN groupadd --gid 10001 cxrtext \
     && useradd --uid 10001 --gid 10001 --no-log-init --no-create-home --home-dir /tmp \
        --shell /usr/sbin/nologin cxrtext \
-    && install -d -o cxrtext -g cxrtext /data /cache
+    && install -d -o cxrtext -g cxrtext /data /cache /index
 COPY --from=build /opt/cxrtext /opt/cxrtext
 
 # Threads that wait sleep: those that spin cost a server with few cores most of its speed.

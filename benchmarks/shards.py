@@ -1,6 +1,6 @@
-"""The same images as one index, as several searched by one process, and as services behind a front.
+"""The same images as one index, as several in one process, and as services behind a front.
 
-    python benchmarks/shards.py CHECKPOINT INDEX --images 40000 --shards 4 [--seconds 20] [--work DIR]
+    python benchmarks/shards.py CHECKPOINT INDEX --images 40000 --shards 4 --work DIR
 
 Made-up images are the regions of an index, resampled with noise (as benchmarks/search.py has them);
 a study goes to its shard by the hash that index jobs use.  Times of fast and exact searches by
@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -93,8 +94,7 @@ def sentences(count: int, first: int) -> list[str]:
 
 
 def free_port() -> int:
-    import socket
-
+    """A port that nobody listens on."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]

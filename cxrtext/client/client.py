@@ -172,7 +172,10 @@ class Client:
     def cohort(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
     ) -> str:
-        """What :meth:`search` finds as CSV, which no spreadsheet takes for formulas."""
+        """What :meth:`search` finds as CSV, which no spreadsheet takes for formulas.
+
+        Where a shard of the archive is missing, the last line begins with ``#`` and says so.
+        """
         form = search_form(query, **options)
         return self._post("/v1/search", image, form, accept=CSV).text
 
@@ -182,7 +185,8 @@ class Client:
         """Every image that a search finds as CSV, in parts, as the server sends them.
 
         The options are those of :meth:`search`, of which ``k``, ``offset`` and ``mode`` have no
-        meaning here.  Where the server breaks off, an :class:`ApiError` follows the last part.
+        meaning here.  Where the server breaks off, an :class:`ApiError` follows the last part;
+        where a shard of the archive is missing, the last line begins with ``#`` and says so.
         """
         content = _content(image, search_form(query, **options))
         return self._transport.stream("POST", "/v1/search/export", **content)
@@ -190,11 +194,15 @@ class Client:
     def images(self, where: str | None = None, page: int = 200) -> Iterator[Image]:
         """Every indexed image, or those that a filter leaves, in the order of indexing.
 
-        They are asked for a ``page`` at a time.
+        They are asked for a ``page`` at a time.  Where a shard of the archive is missing, an
+        :class:`ApiError` of status 503 says so; :meth:`page` gives what there is.
         """
         offset = 0
         while True:
             found = self.page(offset, page, where)
+            if found.shards is not None and found.shards.missing:
+                gone = ", ".join(found.shards.missing)
+                raise ApiError(503, "Incomplete", f"the archive lacks {gone} for now; ask again")
             yield from found.images
             offset += page
             if offset >= found.total:

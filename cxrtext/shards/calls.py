@@ -35,8 +35,9 @@ MOST_BYTES = 512 * 2**20
 PAUSE_S = 0.05
 """How long a question waits for shards until it can be given up."""
 
-BUSY_S = 0.1
-"""How long a shard whose replicas have no room is left alone before it is asked again."""
+BUSY_S = 0.1, 1.0
+"""How long a shard whose replicas have no room is left alone before it is asked again: at first,
+twice as long each time, and at most."""
 
 MIN_HEDGE_S = 0.05
 HEDGE = 4.0
@@ -45,7 +46,7 @@ HEDGE = 4.0
 PROBE_TIMEOUT_S = 2.0
 BUSY = (429, 503)
 
-_log = logging.getLogger("cxrtext_api.shards")
+_log = logging.getLogger("cxrtext.shards")
 
 Observe = Callable[[str, str, float], None]
 """Takes a shard's name, what became of a request to it, and its seconds."""
@@ -201,7 +202,7 @@ class Shard:
     ) -> T | bytes:
         """Ask it until a time on the loop's clock (NoAnswer, Refused)."""
         loop = asyncio.get_running_loop()
-        last = NoAnswer(self.why or "does not answer")
+        last, pause = NoAnswer(self.why or "does not answer"), BUSY_S[0]
         while loop.time() < deadline:
             order = self._order()
             if not order:
@@ -218,7 +219,8 @@ class Shard:
                 if not error.busy:
                     raise
                 last = error
-                await asyncio.sleep(BUSY_S)
+                await asyncio.sleep(min(pause, max(0.0, deadline - loop.time())))
+                pause = min(2 * pause, BUSY_S[1])
                 continue
             took = loop.time() - begun
             before = took if self._seconds is None else self._seconds

@@ -30,6 +30,7 @@ from cxrtext.shards.calls import ShardCalls
 from cxrtext.shards.config import ShardAddress, ShardList, read_shards
 from cxrtext.shards.service import ShardsService
 from cxrtext_api.app import create_app
+from cxrtext_api.gate.keys import hash_key, new_key
 from cxrtext_api.settings import Settings
 
 NAMES = ("a", "b", "c", "d")
@@ -377,6 +378,36 @@ def test_the_api_says_which_shards_an_answer_rests_on(
             assert client.post("/v1/search", data=sentence).headers["x-shards"] == "2/2"
     finally:
         lost.stop()
+
+
+def test_a_shard_takes_the_key_of_its_front_alone(
+    folders: list[Path], model: ImageTextModel, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys.txt"
+    key = new_key()
+    keys.write_text(f"front read {hash_key(key)}\n")
+    keys.chmod(0o600)
+    own = Settings(rate_limit=0, keys_file=keys)
+    shard = Served(lambda: create_app(own, lambda _: Service(model, open_index(folders[0], model))))
+    query = Query(model.embed_sentences(["Left pleural effusion."]))
+    try:
+        for given, header in ((key, "1/1"), ("0" * 43, None), (None, None)):
+            address = ShardAddress("a", (shard.url,), given)
+            calls = ShardCalls(ShardList((address,), **QUICK), model.fingerprint)
+            front = ShardsService(model, calls)
+            try:
+                asked = front.for_question()
+                if header is None:
+                    with pytest.raises(UnavailableError, match="No shard"):
+                        asked.search(query, 1)
+                    assert calls.shards[0].why.startswith("does not take the key")
+                else:
+                    asked.search(query, 1)
+                    assert asked.coverage.header == header
+            finally:
+                front.close()
+    finally:
+        shard.stop()
 
 
 def test_an_upload_is_embedded_by_the_front_alone(

@@ -1,0 +1,209 @@
+"""The compose files and the Kubernetes manifests: that the command line takes what they say."""
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from cxrtext.shards.config import read_shards
+from cxrtext_api.app import create_app
+from cxrtext_api.settings import Settings
+from cxrtext_cli.main import app as cli
+
+DOCKER = Path(__file__).parents[1] / "docker"
+COMPOSE = sorted(DOCKER.glob("compose*.yaml"))
+KUBERNETES = sorted((DOCKER / "kubernetes").glob("*.yaml"))
+VALUE = "7"
+"""What a variable is taken for: an option of any kind may have it."""
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one]
+
+
+def pods(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every object with a pod, and the pod."""
+    for one in documents(path):
+        template = one.get("spec", {}).get("template")
+        if isinstance(template, dict):
+            yield one, template["spec"]
+
+
+def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [*pod.get("initContainers", []), *pod["containers"]]
+    return found
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Every command line of cxrtext that a manifest holds, and where."""
+    for path in COMPOSE:
+        for name, service in documents(path)[0]["services"].items():
+            if service["image"] == "cxrtext":
+                yield f"{path.name}: {name}", service["command"]
+    for path in KUBERNETES:
+        for one, pod in pods(path):
+            for container in containers(pod):
+                if container["image"] == "cxrtext":
+                    yield f"{path.name}: {one['metadata']['name']}", container["args"]
+
+
+LINES = dict(enumerate(commands()))
+
+
+def parse(words: list[str]) -> None:
+    """Have the real command line take options and arguments."""
+    command: Any = typer.main.get_command(cli)
+    words = [re.sub(r"\$[{(]\w+[^})]*[})]", VALUE, word) for word in words]
+    while hasattr(command, "commands"):
+        name, *words = words
+        command = command.commands[name]
+    with command.make_context(command.name, list(words)):
+        pass
+
+
+@pytest.mark.parametrize("number", LINES)
+def test_every_command_line_is_one(number: int) -> None:
+    where, words = LINES[number]
+    parse(words)
+    assert words[0] in ("serve", "index", "job"), where
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["serve", "--rate-limits=0"], "No such option"),
+        (["serve", "--rate-limit=many"], "(?i)valid integer|int"),
+        (["serve", "extra"], "extra"),
+        (["index", "pulls"], "pulls"),
+    ],
+)
+def test_a_command_line_that_is_none_is_found(words: list[str], match: str) -> None:
+    with pytest.raises(Exception, match=match):
+        parse(words)
+
+
+def test_probes_ask_addresses_of_the_server() -> None:
+    routes = {getattr(route, "path", "") for route in create_app(Settings()).state.routes}
+    for path in KUBERNETES:
+        for one, pod in pods(path):
+            for container in containers(pod):
+                for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                    if probe in container:
+                        asked = container[probe]["httpGet"]["path"]
+                        assert asked in routes, (one["metadata"]["name"], probe)
+                        assert asked == ("/healthz" if probe == "livenessProbe" else "/readyz")
+
+
+def test_every_container_is_without_rights_and_writes_to_volumes_alone() -> None:
+    for path in COMPOSE:
+        for name, service in documents(path)[0]["services"].items():
+            said = (path.name, name)
+            assert service["read_only"] is True, said
+            assert service["cap_drop"] == ["ALL"], said
+            assert "no-new-privileges:true" in service["security_opt"], said
+            assert service["mem_limit"], said
+    for path in KUBERNETES:
+        for one, pod in pods(path):
+            said = (path.name, one["metadata"]["name"])
+            assert pod["automountServiceAccountToken"] is False, said
+            assert pod["securityContext"]["runAsNonRoot"] is True, said
+            assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, said
+            for container in containers(pod):
+                security = container["securityContext"]
+                assert security["readOnlyRootFilesystem"] is True, said
+                assert security["allowPrivilegeEscalation"] is False, said
+                assert security["capabilities"] == {"drop": ["ALL"]}, said
+                assert container["resources"]["requests"], said
+                assert container["resources"]["limits"]["memory"], said
+
+
+def test_kubernetes_objects_name_each_other() -> None:
+    everything = [one for path in KUBERNETES for one in documents(path)]
+    names = {(one["kind"], one.get("metadata", {}).get("name")) for one in everything}
+    listed = documents(DOCKER / "kubernetes" / "kustomization.yaml")[0]["resources"]
+    assert {*listed, "kustomization.yaml"} == {path.name for path in KUBERNETES}
+    for path in KUBERNETES:
+        for one, pod in pods(path):
+            labels = one["spec"]["template"]["metadata"]["labels"]
+            if "selector" in one["spec"]:
+                assert one["spec"]["selector"]["matchLabels"].items() <= labels.items()
+            volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
+            claims = {c["metadata"]["name"] for c in one["spec"].get("volumeClaimTemplates", [])}
+            for container in containers(pod):
+                for mount in container.get("volumeMounts", []):
+                    assert mount["name"] in volumes.keys() | claims
+                for source in container.get("envFrom", []):
+                    if "configMapRef" in source:
+                        assert ("ConfigMap", source["configMapRef"]["name"]) in names
+            for volume in volumes.values():
+                if "configMap" in volume:
+                    assert ("ConfigMap", volume["configMap"]["name"]) in names
+                if "persistentVolumeClaim" in volume:
+                    claim = volume["persistentVolumeClaim"]["claimName"]
+                    assert ("PersistentVolumeClaim", claim) in names
+            if one["kind"] == "StatefulSet":
+                assert ("Service", one["spec"]["serviceName"]) in names
+    for one in everything:  # a service or a budget that selects no pod is none
+        selector = one.get("spec", {}).get("selector", {})
+        wanted = selector if one["kind"] == "Service" else selector.get("matchLabels", {})
+        if one["kind"] in ("Service", "PodDisruptionBudget"):
+            of_pods = [o["spec"]["template"]["metadata"]["labels"] for o in everything if pod_in(o)]
+            assert any(wanted.items() <= labels.items() for labels in of_pods), one["metadata"]
+
+
+def pod_in(one: dict[str, Any]) -> bool:
+    return "template" in one.get("spec", {})
+
+
+def trusted(words: list[str]) -> list[str]:
+    return [word.partition("=")[2] for word in words if word.startswith("--trusted-host=")]
+
+
+def test_the_front_of_the_compose_file_asks_its_shards_by_names_that_they_take() -> None:
+    services = documents(DOCKER / "compose.replicas.yaml")[0]["services"]
+    given = read_shards(DOCKER / "shards.yaml", {"CXRTEXT_SHARDS_KEY": "key"})
+    hosts = {url.split("/")[2].partition(":")[0] for one in given.shards for url in one.urls}
+    aliases = {
+        alias: service["command"]
+        for service in services.values()
+        for network in (service["networks"],)
+        if isinstance(network, dict)
+        for alias in network["shards"]["aliases"]
+    }
+    assert hosts == aliases.keys()
+    for host, words in aliases.items():
+        assert any(fnmatch(host, name) for name in trusted(words))
+
+
+def test_the_front_in_kubernetes_asks_each_replica_of_each_shard(tmp_path: Path) -> None:
+    front = documents(DOCKER / "kubernetes" / "front.yaml")
+    text = next(one["data"]["shards.yaml"] for one in front if "shards.yaml" in one.get("data", {}))
+    (tmp_path / "shards.yaml").write_text(text)
+    given = read_shards(tmp_path / "shards.yaml", {"CXRTEXT_SHARDS_KEY": "key"})
+    sets = {
+        one["metadata"]["name"]: one
+        for one in documents(DOCKER / "kubernetes" / "shards.yaml")
+        if one["kind"] == "StatefulSet"
+    }
+    assert [shard.name for shard in given.shards] == list(sets)
+    for shard in given.shards:
+        one = sets[shard.name]
+        pods_of_it = [f"{shard.name}-{i}.{shard.name}" for i in range(one["spec"]["replicas"])]
+        assert [url.split("/")[2] for url in shard.urls] == [f"{pod}:8000" for pod in pods_of_it]
+        (serve,) = one["spec"]["template"]["spec"]["containers"][:1]
+        assert all(any(fnmatch(pod, name) for name in trusted(serve["args"])) for pod in pods_of_it)
+
+
+def test_shards_are_pulled_by_the_names_that_they_are_published_by() -> None:
+    from cxrtext.index.shards import shard_name
+
+    for where, words in LINES.values():
+        if words[:2] == ["index", "pull"] and "shard-" in words[2]:
+            number = re.search(r"shard-0*(\d+)-of-0*(\d+)$", words[2])
+            assert number, where
+            assert words[2].endswith(shard_name(int(number[1]), int(number[2])))
