@@ -144,6 +144,10 @@ class Service:
         """What answers one question, with a coverage of its own where there is one."""
         return self
 
+    def is_as(self, other: "Service | None") -> bool:
+        """Whether another is this service, as it answers one question or another."""
+        return other is not None and other._texts is self._texts
+
     @property
     def publications(self) -> list[Publication]:
         """The publications that it answers by, one for each index that is a replica."""

@@ -26,11 +26,6 @@ from cxrtext.shards.config import read_shards
 from cxrtext.shards.coverage import Coverage
 from cxrtext.shards.forms import image_of
 
-READ_ONLY = (
-    "this server searches shards and changes none of them; change the index that they are made of, "
-    "and publish it anew"
-)
-
 
 class ShardsService(Service):
     """Answers as a service of the whole archive does; see :class:`.ShardsArchive`.
@@ -79,7 +74,7 @@ class ShardsService(Service):
     @property
     def index(self) -> Index:
         """There is none that images could be added to (UnavailableError)."""
-        raise UnavailableError(READ_ONLY)
+        raise UnavailableError("this server searches shards and changes none of them")
 
     def _warm_archive(self, texts: Tensor, regions: Tensor) -> None:
         """Nothing: the shards do it."""

@@ -33,6 +33,11 @@ from cxrtext_api.app import create_app
 from cxrtext_api.gate.keys import hash_key, new_key
 from cxrtext_api.settings import Settings
 
+# FastAPI silences this by what is no thread's own; here are several servers in one process.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pydantic.warnings.UnsupportedFieldAttributeWarning"
+)
+
 NAMES = ("a", "b", "c", "d")
 QUICK = {"deadline_s": 5.0, "probe_s": 0.1}
 
@@ -369,8 +374,8 @@ def test_the_api_says_which_shards_an_answer_rests_on(
                 client.post("/v1/images", files={"image": ("x", b"x")}),
                 client.delete("/v1/images/a1.png"),
             ):
-                assert refused.status_code == 503
-                assert "changes none of them" in refused.json()["detail"]
+                assert refused.status_code == 403
+                assert "only reads" in refused.json()["detail"]
             lost.start()
             until(
                 lambda: client.post("/v1/search", data=sentence).json()["shards"]["answered"] == 2
@@ -393,7 +398,9 @@ def test_a_shard_takes_the_key_of_its_front_alone(
     try:
         for given, header in ((key, "1/1"), ("0" * 43, None), (None, None)):
             address = ShardAddress("a", (shard.url,), given)
-            calls = ShardCalls(ShardList((address,), **QUICK), model.fingerprint)
+            calls = ShardCalls(
+                ShardList((address,), deadline_s=5.0, probe_s=0.1), model.fingerprint
+            )
             front = ShardsService(model, calls)
             try:
                 asked = front.for_question()

@@ -188,7 +188,7 @@ class Resources:
     @property
     def answering(self) -> Answering:
         """What answers those who ask the service as a shard (:class:`NotReady`)."""
-        if self._answering is None or self._answering.service is not self.service:
+        if self._answering is None:
             self._answering = Answering(self.service)
         return self._answering
 
@@ -218,7 +218,7 @@ class Resources:
         """Answer by a service from now on."""
         for part in service.archive.parts if service.has_index else []:
             part.outlives = True  # until the model that the index turned to is loaded
-        self._service, self._sentences = service, None
+        self._service, self._sentences, self._answering = service, None, None
         if isinstance(service, ShardsService):
             service.calls.observe = self._metrics.observe_shard
 
@@ -273,8 +273,7 @@ class Resources:
 
     def batch_of(self, service: "Service") -> "Batch[Sequence[str], None]":
         """Embeds sentences of several requests together, by one service; it remembers them."""
-        # Of one model, however many views of its service there are.
-        if self._sentences is None or self._sentences[0].model is not service.model:
+        if self._sentences is None or not service.is_as(self._sentences[0]):
 
             def embed(several: Sequence[Sequence[str]]) -> list[None]:
                 service.embed_sentences([sentence for some in several for sentence in some])
