@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from cxrtext.index.maintain import delete, move_root, rewrite
     from cxrtext.index.new_model import reembed
     from cxrtext.index.search.archive import Archive, open_index
+    from cxrtext.index.search.columns import Column
     from cxrtext.index.search.hits import Cohort, Found, ImageHit, SentenceHit
     from cxrtext.index.search.index import Index
     from cxrtext.index.search.query import Query
-    from cxrtext.index.search.selection import Column
     from cxrtext.index.store.catalogue import IndexedImage
     from cxrtext.index.store.writer import IndexSummary
 

@@ -222,8 +222,9 @@ class _Copy:
     def _take(self, moment: Moment) -> None:
         before, self._moment = self._moment, moment
         if before is not None and before.meta["generation"] != moment.meta["generation"]:
-            for old in (*self._to.glob("*.vectors"), *self._to.glob("*.faiss")):
-                old.unlink()
+            for kind in ("vectors", "faiss", "columns"):
+                for old in self._to.glob(f"*.{kind}"):
+                    old.unlink()
             self._rows.clear()
         self._take_vectors(moment)
         self._take_uploads(moment)

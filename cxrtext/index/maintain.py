@@ -82,7 +82,9 @@ def traces(folder: Path, catalogue: Catalogue) -> int:
 
 def _lacks_structure(catalogue: Catalogue) -> bool:
     """Whether images have no FAISS structure, as a killed :func:`rewrite` leaves them."""
-    there = catalogue.database.execute("SELECT 1 FROM structures").fetchone()
+    there = catalogue.database.execute(
+        "SELECT 1 FROM structures WHERE name = 'profiles'"
+    ).fetchone()
     return there is None and catalogue.counts()[0] > 0
 
 

@@ -386,7 +386,9 @@ def _turn(folder: Path, old: Catalogue, new: Catalogue) -> None:
     for name, source in vector_files(folder / NEXT, noted).items():
         _link(source.path, targets[name].path)
     structures = []
-    for name, file, digest, places, detail in new.database.execute("SELECT * FROM structures"):
+    for name, file, digest, places, detail in new.database.execute(
+        "SELECT * FROM structures WHERE name = 'profiles'"
+    ):
         target = f"{name}.{generation:06d}.{serial:06d}.faiss"
         _link(folder / NEXT / file, folder / target)
         structures.append((name, target, digest, places, detail))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import InputError
 from cxrtext.index import Archive, Index, IndexedImage, Query
-from cxrtext.index.search.selection import column_cells
+from cxrtext.index.search.columns import column_cells
 from cxrtext.index.search.sentences import BACKGROUND, Comparison, background_keys, compared
 from cxrtext.index.store.snapshot import Snapshot
 from cxrtext.index.store.vectors import rows_of
@@ -162,7 +162,7 @@ class Answering:
                     ends=list(cells.ends),
                     counts=dict(cells.counts),
                 )
-                for cells in column_cells(archive.parts)
+                for cells in column_cells(archive.parts, archive.snapshots())
             ],
         )
 

@@ -19,8 +19,8 @@ from cxrtext.client.models import Image, ImageDetail, ImagePage, ModelInfo
 from cxrtext.errors import NotFoundError, UnavailableError
 from cxrtext.index import Archive, Column, Found, ImageHit, IndexedImage, Query, SentenceHit
 from cxrtext.index.search.archive import Mode, SearchOptions, SentenceOptions
+from cxrtext.index.search.columns import ColumnCells, merged_columns
 from cxrtext.index.search.hits import FirstOf, Unique
-from cxrtext.index.search.selection import ColumnCells, merged_columns
 from cxrtext.index.search.sentences import UsualOf
 from cxrtext.index.store.snapshot import Snapshot
 from cxrtext.models import ImageTextModel

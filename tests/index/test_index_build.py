@@ -240,7 +240,7 @@ def test_other_schemas_are_refused_with_what_to_do(copy: Path) -> None:
 
 def test_an_older_schema_is_refused_also_by_a_writer(copy: Path) -> None:
     change_meta(copy, "schema_version", "3")
-    with pytest.raises(CheckpointError, match="schema 3, this one reads 4"), writing(copy):
+    with pytest.raises(CheckpointError, match="schema 3, this one reads 5"), writing(copy):
         pass
 
 

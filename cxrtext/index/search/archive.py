@@ -15,11 +15,12 @@ import numpy as np
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError, NotFoundError
+from cxrtext.index.search.columns import Column, columns_of
 from cxrtext.index.search.hits import Cohort, Found, Ranked, SentenceHit, Unique, page
 from cxrtext.index.search.index import Index, open_part
 from cxrtext.index.search.query import Query
 from cxrtext.index.search.ranking import Effort, exact_order, fast_order
-from cxrtext.index.search.selection import Column, View, columns_of, select, views_of
+from cxrtext.index.search.selection import View, select, views_of
 from cxrtext.index.search.sentences import Usual, UsualOf, best_sentences, image_scores
 from cxrtext.index.store.catalogue import WAIT_S, IndexedImage
 from cxrtext.index.store.snapshot import Snapshot
@@ -126,7 +127,7 @@ class Archive:
         if self._columns is None or any(
             now is not then for now, then in zip(snapshots, self._columns[0], strict=True)
         ):
-            self._columns = snapshots, columns_of(self.parts)
+            self._columns = snapshots, columns_of(self.parts, snapshots)
         return self._columns[1]
 
     def is_unlike(self, regions: Tensor) -> bool:

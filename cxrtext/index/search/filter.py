@@ -11,12 +11,13 @@ that is no number, is neither true nor false, so that neither it nor its negatio
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
 from cxrtext.errors import DataError
+from cxrtext.index.store.catalogue import ID_COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS
 
 MAX_CHARACTERS = 10_000
 MAX_DEPTH = 50
@@ -28,10 +29,6 @@ OPERATORS = {
 
 Value = str | int | float
 Cell = Value | None
-
-TEXT_COLUMNS = ("image", "study_id", "patient_id", "split")
-ID_COLUMNS = ("image", "study_id", "patient_id")  # those whose values name somebody
-NUMBER_COLUMNS = ("height", "width")
 
 Kind = Literal["word", "name", "text", "number", "sign", "end"]
 
@@ -106,9 +103,38 @@ def _unknown(condition: str, place: int) -> DataError:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """A parsed filter: SQL with question marks, and what stands for them."""
+class Test:
+    """What is asked of one column."""
 
+    column: str  # its name
+    operator: str  # a value of :data:`OPERATORS`, "IN", "IS NULL" or "IS NOT NULL"
+    values: tuple[Value, ...] = ()  # one; several for "IN"; none for the last two
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The negation of a condition; neither true nor false where that is neither."""
+
+    of: "Tree"
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Conditions of which all, or at least one, are to be true."""
+
+    word: Literal["AND", "OR"]
+    parts: tuple["Tree", ...]
+
+
+Tree = Test | Not | Joined
+"""A filter as it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A parsed filter, and as SQL with question marks and what stands for them."""
+
+    tree: Tree
     sql: str
     values: tuple[Value, ...]
 
@@ -143,10 +169,14 @@ def parse(condition: str, slots: Mapping[str, int]) -> Condition:
     parser = _Parser(_tokens(condition), slots)
     if not condition.strip():
         raise DataError("the filter is empty; write such as \"age > 60 and sex = 'F'\"")
-    sql = parser.alternatives(0)
+    tree = parser.alternatives(0)
     if parser.next.kind != "end":
         raise parser.wanted("'and', 'or' or the end")
-    return Condition(sql, tuple(parser.values))
+    values: list[Value] = []
+    # Slots are numbers of the catalogue's own; nothing of a name is part of the SQL.
+    cells = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
+    cells |= {name: f"attributes.c{int(slot)}" for name, slot in slots.items()}
+    return Condition(tree, _sql(tree, cells, values), tuple(values))
 
 
 def named_ids(condition: str) -> dict[str, list[str]]:
@@ -173,7 +203,6 @@ class _Parser:
 
     tokens: list[Token]
     slots: Mapping[str, int] | None
-    values: list[Value] = field(default_factory=list)
     named: dict[str, list[str]] = field(default_factory=dict)
     place: int = 0
     comparisons: int = 0
@@ -205,30 +234,30 @@ class _Parser:
             f"filter, character {self.next.at}: expected {what}, found '{self.next.text}'"
         )
 
-    def alternatives(self, depth: int) -> str:
-        return self._joined("or", " OR ", lambda: self._all(depth))
+    def alternatives(self, depth: int) -> Tree:
+        return self._joined("OR", lambda: self._all(depth))
 
-    def _all(self, depth: int) -> str:
-        return self._joined("and", " AND ", lambda: self._one(depth))
+    def _all(self, depth: int) -> Tree:
+        return self._joined("AND", lambda: self._one(depth))
 
-    def _joined(self, keyword: str, sql: str, part: Callable[[], str]) -> str:
+    def _joined(self, word: Literal["AND", "OR"], part: Callable[[], Tree]) -> Tree:
         parts = [part()]
-        while self.took(keyword):
+        while self.took(word.lower()):
             parts.append(part())
-        return parts[0] if len(parts) == 1 else f"({sql.join(parts)})"
+        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
 
-    def _one(self, depth: int) -> str:
+    def _one(self, depth: int) -> Tree:
         if depth > MAX_DEPTH:
             raise DataError(f"the filter nests deeper than {MAX_DEPTH}; write it flatter")
         if self.took("not"):
-            return f"(NOT {self._one(depth + 1)})"
+            return Not(self._one(depth + 1))
         if self.took("("):
             inner = self.alternatives(depth + 1)
             self.expect(")")
             return inner
         return self._comparison()
 
-    def _comparison(self) -> str:
+    def _comparison(self) -> Tree:
         token = self.next
         if token.kind not in ("word", "name") or token.keyword:
             raise self.wanted("a column")
@@ -238,54 +267,42 @@ class _Parser:
             raise DataError(
                 f"the filter has more than {MAX_COMPARISONS} comparisons; use such as in (1, 2)"
             )
-        name, column = self._column(token)
-        textual = name in TEXT_COLUMNS
+        name = self._column(token)
         begun = self.place
         try:
-            return self._test(column, textual)
+            return self._test(name, name in TEXT_COLUMNS)
         finally:
             if name in ID_COLUMNS:
                 values = [t.text for t in self.tokens[begun : self.place] if t.is_value]
                 self.named.setdefault(name, []).extend(values)
 
-    def _test(self, column: str, textual: bool) -> str:
+    def _test(self, column: str, textual: bool) -> Tree:
         """What is asked of a column."""
         if self.took("is", "not", "null"):
-            return f"({column} IS NOT NULL)"
+            return Test(column, "IS NOT NULL")
         if self.took("is", "null"):
-            return f"({column} IS NULL)"
-        negation = "NOT " if self.took("not") else ""
+            return Test(column, "IS NULL")
+        negated = self.took("not")
+        found: Tree
         if self.took("in"):
-            return f"({negation}{self._among(column, textual)})"
-        if self.took("between"):
-            low = self._bound(column, ">=", textual)
+            found = Test(column, "IN", self._among(textual))
+        elif self.took("between"):
+            low = Test(column, ">=", (self._value(textual),))
             self.expect("and")
-            return f"({negation}({low} AND {self._bound(column, '<=', textual)}))"
-        if negation or self.next.text not in OPERATORS or self.next.kind != "sign":
+            found = Joined("AND", (low, Test(column, "<=", (self._value(textual),))))
+        elif negated or self.next.text not in OPERATORS or self.next.kind != "sign":
             raise self.wanted("a comparison such as =, <, in, between or is null")
-        return self._bound(column, OPERATORS[self.take().text], textual)
+        else:
+            found = Test(column, OPERATORS[self.take().text], (self._value(textual),))
+        return Not(found) if negated else found
 
-    def _among(self, column: str, textual: bool) -> str:
+    def _among(self, textual: bool) -> tuple[Value, ...]:
         self.expect("(")
         found = [self._value(textual)]
         while self.took(","):
             found.append(self._value(textual))
         self.expect(")")
-        numbers = [value for value in found if not isinstance(value, str)]
-        texts = [value for value in found if isinstance(value, str)]
-        self.values += [*numbers, *texts]
-        as_number = _numeric(column, f"IN ({', '.join('?' * len(numbers))})")
-        as_text = f"CAST({column} AS TEXT) IN ({', '.join('?' * len(texts))})"
-        if not texts:
-            return as_number
-        return f"({as_text})" if not numbers else f"(COALESCE({as_number}, 0) OR {as_text})"
-
-    def _bound(self, column: str, operator: str, textual: bool) -> str:
-        value = self._value(textual)
-        self.values.append(value)
-        if isinstance(value, str):
-            return f"(CAST({column} AS TEXT) {operator} ?)"
-        return _numeric(column, f"{operator} ?")
+        return tuple(found)
 
     def _value(self, textual: bool) -> Value:
         token = self.next
@@ -297,13 +314,12 @@ class _Parser:
         number = float(token.text)
         return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
-    def _column(self, token: Token) -> tuple[str, str]:
-        """A column and its SQL, which is made of nothing that a user wrote."""
-        known = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
-        known |= {name: f"attributes.c{int(slot)}" for name, slot in (self.slots or {}).items()}
+    def _column(self, token: Token) -> str:
+        """The column that is meant."""
+        known = [*TEXT_COLUMNS, *NUMBER_COLUMNS, *(self.slots or ())]
         name = token.text if token.text in known else _alike(token.text, known)
         if name is None and self.slots is None:
-            return token.text, "NULL"
+            return token.text
         if name is None:
             raise DataError(
                 f"filter, character {token.at}: no column '{token.text}'; there are "
@@ -311,7 +327,35 @@ class _Parser:
                     f'"{n}"' if not n.replace(".", "_").isidentifier() else n for n in known
                 )
             )
-        return name, known[name]
+        return name
+
+
+def _sql(tree: Tree, cells: Mapping[str, str], values: list[Value]) -> str:
+    """SQL of a filter; what stands for its question marks is added to the values."""
+    if isinstance(tree, Not):
+        return f"(NOT {_sql(tree.of, cells, values)})"
+    if isinstance(tree, Joined):
+        return f"({f' {tree.word} '.join(_sql(part, cells, values) for part in tree.parts)})"
+    column, operator = cells[tree.column], tree.operator
+    if not tree.values:
+        return f"({column} {operator})"
+    numbers, texts = split(tree.values)
+    values += [*numbers, *texts]
+    as_number = _numeric(column, f"{operator} {_marks(operator, numbers)}")
+    as_text = f"(CAST({column} AS TEXT) {operator} {_marks(operator, texts)})"
+    if not texts:
+        return as_number
+    return as_text if not numbers else f"(COALESCE({as_number}, 0) OR {as_text})"
+
+
+def split(values: Sequence[Value]) -> tuple[list[int | float], list[str]]:
+    """Numbers and texts among some values."""
+    numbers = [value for value in values if not isinstance(value, str)]
+    return numbers, [value for value in values if isinstance(value, str)]
+
+
+def _marks(operator: str, values: Sequence[Value]) -> str:
+    return f"({', '.join('?' * len(values))})" if operator == "IN" else "?"
 
 
 def _numeric(column: str, comparison: str) -> str:
@@ -319,7 +363,7 @@ def _numeric(column: str, comparison: str) -> str:
     return f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {column} {comparison} END"
 
 
-def _alike(name: str, known: Mapping[str, str]) -> str | None:
+def _alike(name: str, known: Sequence[str]) -> str | None:
     """The only column that differs in nothing but case, and blanks written as underscores."""
     folded = name.casefold().replace(" ", "_")
     found = [other for other in known if other.casefold().replace(" ", "_") == folded]

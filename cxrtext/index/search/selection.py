@@ -1,24 +1,19 @@
-"""Filters at work: the images that they leave, and the columns that they can name."""
+"""Filters at work: the images that they leave."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from cxrtext.errors import HeldError
-from cxrtext.index.search.filter import ID_COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS, Condition, parse
+from cxrtext.index.search.filter import Condition, parse
 from cxrtext.index.search.index import Index
+from cxrtext.index.search.truth import true_places
 from cxrtext.index.store.catalogue import LABEL, UNLIKE, Catalogue, sqlite_errors
 from cxrtext.index.store.snapshot import Numbers, Snapshot
 from cxrtext.pausing import Pausing
 
 CELLS_AT_ONCE = 200_000  # cells that a filter looks at between two pauses
-
-MAX_VALUES = 20
-
-Number = int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +43,13 @@ def select(
     """Places of the images that a filter leaves, in rising order; work that pauses (DataError)."""
     places = snapshot.live
     if where is not None:
-        query = "SELECT number FROM images LEFT JOIN attributes USING (number)"
-        numbers = yield from _filtered(catalogue, snapshot, where, query)
-        places = snapshot.places_of(np.array(numbers, dtype=np.int64))
+        places = yield from _passing(catalogue, snapshot, where)
     if exclude_patients:
         out: list[int] = []
         for patient in exclude_patients:
             query = "SELECT number FROM images WHERE patient_id = ?"
             out += (number for (number,) in catalogue.database.execute(query, (patient,)))
-        places = places[~np.isin(snapshot.numbers[places], np.array(out, dtype=np.int64))]
+        places = _without(places, snapshot.places_of(np.array(out, dtype=np.int64)), snapshot)
     return places
 
 
@@ -66,10 +59,77 @@ def sentences_of(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausin
         "SELECT DISTINCT sentence FROM images LEFT JOIN attributes USING (number) "
         "JOIN said USING (study_id)"
     )
-    return set((yield from _filtered(catalogue, snapshot, where, query)))
+    return set((yield from _by_rows(catalogue, snapshot, where, query)))
 
 
-def _filtered(
+def _passing(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausing[Numbers]:
+    """Places of the images that pass a filter, in rising order."""
+    recent = _recent(catalogue, snapshot, where)
+    if recent is not None:
+        places = yield from _by_columns(recent, snapshot)
+        return places
+    query = "SELECT number FROM images LEFT JOIN attributes USING (number)"
+    numbers = yield from _by_rows(catalogue, snapshot, where, query)
+    return snapshot.places_of(np.array(numbers, dtype=np.int64))
+
+
+def _without(places: Numbers, others: Numbers, snapshot: Snapshot) -> Numbers:
+    """Places less some others."""
+    stays = np.ones(len(snapshot.numbers), dtype=bool)
+    stays[others] = False
+    return places[stays[places]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Recent:
+    """What a file of columns says of a filter, and what SQLite says where the file is too old."""
+
+    true: Iterator[Numbers]  # places, a range of them at a time
+    numbers: Numbers  # of the images that the file is too old for
+    passing: Numbers  # of those of them that pass
+
+
+def _recent(catalogue: Catalogue, snapshot: Snapshot, where: str) -> _Recent | None:
+    """Ask both, in one view of the catalogue; None where all rows have to be read."""
+    columns = snapshot.columns
+    if columns is None:
+        return None
+    with sqlite_errors(catalogue.path), catalogue.transaction() as database:
+        condition = parse(where, catalogue.columns())
+        _require_same_model(catalogue, snapshot, where)
+        named = "SELECT 1 FROM structures WHERE name = 'columns' AND digest = ?"
+        if not database.execute(named, (columns.digest,)).fetchone():
+            return None  # a writer has given the file up since
+        true = true_places(condition.tree, columns)
+        if true is None:
+            return None
+        numbers = database.execute("SELECT number FROM recent").fetchall()
+        asked = "recent CROSS JOIN images USING (number) LEFT JOIN attributes USING (number)"
+        passing = database.execute(
+            f"SELECT number FROM {asked} WHERE {condition.sql}",  # noqa: S608
+            condition.values,
+        ).fetchall()
+        return _Recent(true, _flat(numbers), _flat(passing))
+
+
+def _flat(rows: list[tuple[int]]) -> Numbers:
+    return np.array(rows, dtype=np.int64).reshape(-1)
+
+
+def _by_columns(recent: _Recent, snapshot: Snapshot) -> Pausing[Numbers]:
+    """Places of the images that pass, those of recent cells by what SQLite says."""
+    passes = np.zeros(len(snapshot.numbers), dtype=bool)
+    for places in recent.true:
+        # A view that is older than the file has fewer places.
+        passes[places[places < len(passes)]] = True
+        yield
+    passes[snapshot.places_of(recent.numbers)] = False
+    passes[snapshot.places_of(recent.passing)] = True
+    passes &= snapshot.numbers >= 0
+    return np.flatnonzero(passes)
+
+
+def _by_rows(
     catalogue: Catalogue, snapshot: Snapshot, where: str, query: str
 ) -> Pausing[list[int]]:
     """What a query gives of the images that pass a filter, a range of them at a time."""
@@ -101,101 +161,3 @@ def _parts(snapshot: Snapshot, condition: Condition) -> Iterator[tuple[int, int]
     last = int(snapshot.numbers.max(initial=-1))
     for start in range(0, last + 1, step):
         yield start, start + step - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column that filters can name, with its commonest values if it holds text.
-
-    A column whose cells name an image, a study or a patient has none of these.
-    """
-
-    name: str
-    kind: Literal["number", "text"]  # "number" where every cell that is not empty is one
-    least: Number | None = None  # the least number; None for text, and where all cells are empty
-    most: Number | None = None
-    values: tuple[str, ...] = ()  # the commonest first, at most 20
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnCells:
-    """What is in a column of an index, as it is added to that of others."""
-
-    name: str
-    filled: int  # cells that are not empty
-    numbers: int  # those of them that are numbers
-    ends: Sequence[Number]  # the least and the greatest of these
-    counts: Mapping[str, int]  # of the commonest texts
-
-
-def columns_of(parts: Sequence[Index]) -> list[Column]:
-    """The columns that every one of some indexes has, in the order of the first."""
-    return merged_columns([_columns(part.catalogue) for part in parts])
-
-
-def column_cells(parts: Sequence[Index]) -> list[ColumnCells]:
-    """The same, to be merged with those of other archives."""
-    return _in_all([_columns(part.catalogue) for part in parts])
-
-
-def merged_columns(indexes: Sequence[Sequence[ColumnCells]]) -> list[Column]:
-    """The columns that every one of some indexes has, in the order of the first."""
-    return [_column(cells) for cells in _in_all(indexes)]
-
-
-def _in_all(indexes: Sequence[Sequence[ColumnCells]]) -> list[ColumnCells]:
-    by_name = [{cells.name: cells for cells in columns} for columns in indexes]
-    names = [name for name in by_name[0] if all(name in one for one in by_name)]
-    return [_together([one[name] for one in by_name]) for name in names]
-
-
-def _together(columns: Sequence[ColumnCells]) -> ColumnCells:
-    counts: Counter[str] = Counter()
-    for cells in columns:
-        counts.update(cells.counts)
-    return ColumnCells(
-        columns[0].name,
-        sum(cells.filled for cells in columns),
-        sum(cells.numbers for cells in columns),
-        [end for cells in columns for end in cells.ends],
-        counts,
-    )
-
-
-def _cells(catalogue: Catalogue) -> dict[str, str]:
-    """SQL of the columns, by name."""
-    # Slots are numbers of the catalogue's own; nothing of a name is part of the SQL.
-    cells = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
-    return cells | {n: f"attributes.c{int(slot)}" for n, slot in catalogue.columns().items()}
-
-
-def _columns(catalogue: Catalogue) -> list[ColumnCells]:
-    return [_cells_of(catalogue, name, cell) for name, cell in _cells(catalogue).items()]
-
-
-def _cells_of(catalogue: Catalogue, name: str, cell: str) -> ColumnCells:
-    table = cell.partition(".")[0]
-    number = f"typeof({cell}) IN ('integer', 'real')"
-    counts: dict[str, int] = {}
-    with sqlite_errors(catalogue.path):
-        (row,) = catalogue.database.execute(
-            f"SELECT count({cell}), total({number} AND {cell} IS NOT NULL), "  # noqa: S608
-            f"min(CASE WHEN {number} THEN {cell} END), max(CASE WHEN {number} THEN {cell} END) "
-            f"FROM {table}"
-        ).fetchall()
-        if name not in ID_COLUMNS and row[0] > row[1]:
-            texts = catalogue.database.execute(
-                f"SELECT {cell}, count(*) FROM {table} WHERE {cell} IS NOT NULL "  # noqa: S608
-                f"AND {cell} != '' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MAX_VALUES}"
-            ).fetchall()
-            counts = {str(value): count for value, count in texts}
-    ends = [end for end in row[2:] if end is not None]
-    return ColumnCells(name, int(row[0]), int(row[1]), ends, counts)
-
-
-def _column(cells: ColumnCells) -> Column:
-    name, ends, counts = cells.name, cells.ends, cells.counts
-    if name in TEXT_COLUMNS or cells.numbers < cells.filled:
-        commonest = sorted(counts, key=lambda value: (-counts[value], value))[:MAX_VALUES]
-        return Column(name, "text", values=tuple(commonest))
-    return Column(name, "number", min(ends), max(ends)) if ends else Column(name, "text")

@@ -18,7 +18,7 @@ from cxrtext.errors import CheckpointError, DiskError, HeldError, WorkError, kin
 from cxrtext.files.table_sums import keep_sums, prepare
 from cxrtext.index.store.replica import index_at
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -73,22 +73,48 @@ CREATE TABLE segments (                  -- checksums of what was appended to a 
     checksum INTEGER NOT NULL,
     PRIMARY KEY (file, start)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE structures (                -- FAISS files, derived from the vectors
+CREATE TABLE structures (                -- FAISS files and columns, derived from the rest
     name TEXT PRIMARY KEY,
     file TEXT NOT NULL,
     digest TEXT NOT NULL,
     places INTEGER NOT NULL,             -- it knows the places below
     detail TEXT NOT NULL                 -- JSON
-) STRICT
+) STRICT;
 """
 
-TABLES = re.findall(r"CREATE TABLE (\w+)", _TABLES)  # their names; each has a sum of its rows
+_RECENT = """
+CREATE TABLE recent (                    -- images whose cells the file of columns does not have
+    number INTEGER PRIMARY KEY
+) STRICT
+"""
+"""Since version 5."""
+
+_HAS_COLUMNS = "EXISTS (SELECT 1 FROM structures WHERE name = 'columns')"
+
+_TRIGGERS = [
+    f"CREATE TRIGGER recent_{table}_{event} AFTER {event} ON {table} WHEN {_HAS_COLUMNS} "  # noqa: S608
+    "BEGIN INSERT OR IGNORE INTO recent VALUES (NEW.number); END"
+    for table in ("images", "attributes")
+    for event in ("INSERT", "UPDATE")
+]
+"""What keeps it."""
+
+READABLE = (4, SCHEMA_VERSION)
+"""Versions that are read as they are; the next writer turns the older ones to the newest."""
+
+TABLES = re.findall(
+    r"CREATE TABLE (\w+)", _TABLES + _RECENT
+)  # their names; each has a sum of its rows
 CATALOGUE = "catalogue.sqlite"  # the file, in an index's folder
 WAIT_S = 30.0  # how long a reader waits while a writer commits
 
 EMPTY = "the index is empty"
 
 NUMBERS_AT_ONCE = 500  # numbers that one statement asks for
+
+TEXT_COLUMNS = ("image", "study_id", "patient_id", "split")
+ID_COLUMNS = ("image", "study_id", "patient_id")  # those whose values name somebody
+NUMBER_COLUMNS = ("height", "width")
 
 LABEL = "label."
 """How the names of zero-shot labels begin, to distinguish them from a manifest's columns."""
@@ -173,12 +199,11 @@ class Catalogue:
             with self.transaction(write=write):
                 version = _version_of(self.database)
                 if write and version is None:
-                    for statement in _TABLES.split(";"):
-                        self.database.execute(statement)
-                    set_meta(self.database, {"schema_version": SCHEMA_VERSION})
-                    keep_sums(self.database, TABLES)
+                    _make_tables(self.database, _TABLES + _RECENT)
+                elif write and version == SCHEMA_VERSION - 1:
+                    _make_tables(self.database, _RECENT)
                 else:
-                    _check_version(version, self.path)
+                    _check_version(version, self.path, write=write)
 
     def __enter__(self) -> "Catalogue":
         return self
@@ -213,11 +238,22 @@ class Catalogue:
         """What is noted of the index as a whole."""
         return dict(self.database.execute("SELECT key, value FROM meta").fetchall())
 
+    @property
+    def tables(self) -> list[str]:
+        """Names of the tables whose rows have sums."""
+        return TABLES if _version_of(self.database) == SCHEMA_VERSION else TABLES[:-1]
+
     def counts(self) -> tuple[int, int]:
         """Number of images and of distinct sentences."""
         images = self.database.execute("SELECT count(*) FROM images").fetchone()[0]
         sentences = self.database.execute("SELECT count(*) FROM sentences").fetchone()[0]
         return int(images), int(sentences)
+
+    def cells(self) -> dict[str, str]:
+        """SQL of the columns that filters can name, by name."""
+        # Slots are numbers of the catalogue's own; nothing of a name is part of the SQL.
+        cells = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
+        return cells | {n: f"attributes.c{int(slot)}" for n, slot in self.columns().items()}
 
     def columns(self) -> dict[str, int]:
         """Slots of the columns that filters can name, beside those of the images themselves."""
@@ -370,13 +406,23 @@ def _version_of(database: sqlite3.Connection) -> int | None:
     return int(found[0]) if found and str(found[0]).isdigit() else 0
 
 
-def _check_version(version: int | None, path: Path) -> None:
+def _make_tables(database: sqlite3.Connection, statements: str) -> None:
+    """Make the tables that a catalogue of this version has, in the caller's transaction."""
+    for statement in statements.split(";"):
+        database.execute(statement)
+    for trigger in _TRIGGERS:
+        database.execute(trigger)
+    set_meta(database, {"schema_version": SCHEMA_VERSION})
+    keep_sums(database, TABLES)
+
+
+def _check_version(version: int | None, path: Path, *, write: bool) -> None:
     if version is not None and version > SCHEMA_VERSION:
         raise CheckpointError(
             f"{path}: written by a newer version of cxrtext (schema {version}, this one reads "
             f"{SCHEMA_VERSION}); update cxrtext, or index into a new folder"
         )
-    if version != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION and (write or version not in READABLE):
         raise CheckpointError(
             f"{path}: written by another version of cxrtext (schema {version}, this one reads "
             f"{SCHEMA_VERSION}); run 'cxrtext index build MANIFEST --model DIR --out NEW_FOLDER' "

@@ -3,8 +3,9 @@
 import json
 import sqlite3
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -15,9 +16,13 @@ from cxrtext.errors import CheckpointError
 from cxrtext.index.features.candidates import Rotation, Tuning, read_structure
 from cxrtext.index.features.language import Language
 from cxrtext.index.store.catalogue import Catalogue, empty_index
+from cxrtext.index.store.columns import Columns
 from cxrtext.index.store.vectors import OF_IMAGES, SCATTERED, SENTENCES, vector_files
 
 Numbers = NDArray[np.int64]
+
+NONE: Numbers = np.empty(0, dtype=np.int64)
+ROWS_AT_ONCE = 50_000
 
 ATTEMPTS = 20  # how often a view is taken again because a writer replaced its files meanwhile
 
@@ -33,7 +38,7 @@ class Structure:
     places: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """One consistent view of an index."""
 
@@ -44,16 +49,22 @@ class Snapshot:
     sentence_numbers: Numbers  # [s], numbers of the sentences
     texts: Tensor  # [s, D], their vectors
     structure: Structure | None  # the FAISS structure, if there is one
+    columns: Columns | None  # the cells that filters look at, if there is a file of them
 
     @property
     def images(self) -> int:
         """Images that are there."""
-        return int((self.numbers >= 0).sum())
+        return len(self.live)
 
-    @property
+    @cached_property
     def live(self) -> Numbers:
         """Their places, in rising order."""
         return np.flatnonzero(self.numbers >= 0)
+
+    @cached_property
+    def live_numbers(self) -> Numbers:
+        """Their numbers, which rise with the places."""
+        return self.numbers[self.live]
 
     @property
     def candidates(self) -> dict[str, Any]:
@@ -62,8 +73,11 @@ class Snapshot:
 
     def places_of(self, numbers: Numbers) -> Numbers:
         """Places of some numbers, in rising order; deleted ones are left out."""
-        live = self.live
-        places: Numbers = live[np.isin(self.numbers[live], numbers)]
+        wanted = np.unique(numbers)
+        at = np.searchsorted(self.live_numbers, wanted)
+        there = at < len(self.live)
+        there[there] = self.live_numbers[at[there]] == wanted[there]
+        places: Numbers = self.live[at[there]]
         return places
 
 
@@ -78,11 +92,15 @@ def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = 
             meta = catalogue.meta()
             if "model" not in meta:
                 raise empty_index(folder)
-            numbers = _numbers(database, "images", int(meta["places"]))
-            sentences = _numbers(database, "sentences", int(meta["sentence_places"]))
-            named = database.execute(
-                "SELECT file, digest, places, detail FROM structures WHERE name = 'profiles'"
-            ).fetchone()
+            kept = before.numbers if _has_only_grown(before, meta) else NONE
+            numbers = _numbers(database, "images", int(meta["places"]), kept)
+            sentences = _numbers(database, "sentences", int(meta["sentence_places"]), NONE)
+            named = {
+                name: row
+                for name, *row in database.execute(
+                    "SELECT name, file, digest, places, detail FROM structures"
+                )
+            }
         try:
             return _open(folder, meta, numbers, sentences, named, before)
         except (FileNotFoundError, CheckpointError):
@@ -102,11 +120,21 @@ def _missing(folder: Path, meta: dict[str, str]) -> Path | None:
     return next((file.path for file in files if not file.path.is_file()), None)
 
 
-def _numbers(database: sqlite3.Connection, table: str, places: int) -> Numbers:
-    rows = database.execute(f"SELECT place, number FROM {table}").fetchall()  # noqa: S608
-    numbers = np.full(places, -1, dtype=np.int64)
-    if rows:
-        found = np.array(rows, dtype=np.int64)
+def _has_only_grown(before: Snapshot | None, meta: dict[str, str]) -> TypeGuard[Snapshot]:
+    """Whether every image of an older view is still at its place."""
+    same = ("generation", "deletions")
+    return before is not None and all(before.meta[key] == meta[key] for key in same)
+
+
+def _numbers(database: sqlite3.Connection, table: str, places: int, kept: Numbers) -> Numbers:
+    """Numbers by place, −1 where there is none; those of the first places are known."""
+    numbers = np.concatenate([kept, np.full(places - len(kept), -1, dtype=np.int64)])
+    rows = database.execute(
+        f"SELECT place, number FROM {table} WHERE place >= ?",  # noqa: S608
+        (len(kept),),
+    )
+    while part := rows.fetchmany(ROWS_AT_ONCE):
+        found = np.array(part, dtype=np.int64)
         numbers[found[:, 0]] = found[:, 1]
     return numbers
 
@@ -116,15 +144,15 @@ def _open(
     meta: dict[str, str],
     numbers: Numbers,
     sentences: Numbers,
-    named: tuple[str, str, int, str] | None,
+    named: dict[str, list[Any]],
     before: Snapshot | None,
 ) -> Snapshot:
     files = vector_files(folder, meta)
     there = np.flatnonzero(sentences >= 0)
     texts = np.asarray(files[SENTENCES].open(len(sentences))[there], dtype=np.float32)
     structure = None
-    if named is not None:
-        file, digest, places, detail = named
+    if "profiles" in named:
+        file, digest, places, detail = named["profiles"]
         noted = json.loads(detail)
         rotation = Rotation.of_dict(noted.pop("turn"))
         tuning = Tuning(**noted)
@@ -133,6 +161,12 @@ def _open(
         else:
             index = read_structure(folder / file, digest, places, rotation.dimension)
             structure = Structure(digest, index, rotation, tuning, places)
+    columns = None
+    if "columns" in named:
+        file, digest, places, _ = named["columns"]
+        columns = None if before is None else before.columns
+        if columns is None or columns.digest != digest:
+            columns = Columns(folder / file, digest, places)
     language = None if before is None else before.language
     if language is None or before is None or before.meta["basis"] != meta["basis"]:
         language = Language.of_meta(meta)
@@ -146,4 +180,5 @@ def _open(
         sentence_numbers=sentences[there],
         texts=torch.from_numpy(texts),
         structure=structure,
+        columns=columns,
     )

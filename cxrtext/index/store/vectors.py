@@ -153,8 +153,9 @@ def vector_files(folder: Path, meta: Mapping[str, str]) -> dict[str, VectorFile]
 
 
 def orphans(folder: Path, meta: Mapping[str, str], structures: set[str]) -> list[Path]:
-    """Vector and FAISS files that are not the index's: a killed writer left them behind."""
+    """Vector files and structures that are not the index's: a killed writer left them behind."""
     own = {file.path for file in vector_files(folder, meta).values()}
     own |= {folder / name for name in structures}
-    found = [*folder.glob("*.vectors"), *folder.glob("*.faiss"), *folder.glob(".*.tmp.faiss")]
+    found = [*folder.glob("*.vectors"), *folder.glob("*.faiss"), *folder.glob("*.columns")]
+    found += [*folder.glob(".*.tmp.faiss"), *folder.glob(".*.tmp.columns")]
     return [path for path in found if path not in own]

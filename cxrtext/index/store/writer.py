@@ -26,6 +26,7 @@ from cxrtext.errors import DataError, WorkError
 from cxrtext.files import remove_file, sha256, write_json, write_private
 from cxrtext.files import sweep as sweep_unfinished
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, sqlite_errors
+from cxrtext.index.store.columns import refresh_columns
 from cxrtext.index.store.replica import refuse_replica
 from cxrtext.index.store.vectors import orphans, vector_files
 
@@ -65,6 +66,8 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
                 sweep(folder, catalogue)
                 try:
                     yield catalogue
+                    if refresh_columns(folder, catalogue):
+                        sweep(folder, catalogue)
                 finally:
                     remove_leftovers(catalogue)
     except OSError as error:
@@ -225,7 +228,7 @@ def write_summary(folder: Path, catalogue: Catalogue) -> dict[str, Any]:
             **{key: value for key, value in json.loads(detail).items() if key != "turn"},
         }
         for name, file, digest, places, detail in catalogue.database.execute(
-            "SELECT * FROM structures"
+            "SELECT * FROM structures WHERE name = 'profiles'"
         )
     }
     found = structures.get("profiles", {})

@@ -9,6 +9,7 @@ from cxrtext.files import sweep
 from cxrtext.images.cache_store import NAME as DECODED
 from cxrtext.index.backup import NOTE as BACKUP
 from cxrtext.index.store.catalogue import CATALOGUE
+from cxrtext.index.store.columns import ENDING
 from cxrtext.index.store.replica import POINTER, PUBLICATIONS
 from cxrtext.service.forget.caches import tables_of
 from cxrtext.service.forget.tables import ENDINGS, is_table
@@ -92,7 +93,7 @@ def _put(found: Places, path: Path, *, is_index: bool) -> None:
     name, suffix = path.name, path.suffix.lower()
     if path.is_symlink() and not path.exists():
         return
-    if is_index and name.startswith((CATALOGUE, "index.json")):
+    if is_index and (name.startswith((CATALOGUE, "index.json")) or suffix == ENDING):
         return
     if name == DECODED:
         found.decoded.append(path.parent)

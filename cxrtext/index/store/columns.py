@@ -1,0 +1,264 @@
+"""The cells that filters look at, column by column beside the vectors.
+
+A filter over SQLite's rows reads all of them: 130 ms for a million images, whatever it selects.
+Here a column is one small code an image, and the distinct cells in order, so that a filter asks
+each distinct cell once and looks the answers up: a millisecond a million.
+
+The file is derived from the catalogue, named there with its digest, and stands for one moment.
+What changes afterwards is noted, by triggers, in the catalogue's table ``recent``, in the same
+transaction: those images are asked of SQLite.  When they become many, or images were deleted, whose
+cells are not to stay on disk, the writer derives the file anew.
+"""
+
+import json
+import sqlite3
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from cxrtext.errors import CheckpointError
+from cxrtext.files import replacing, sha256
+from cxrtext.index.store.catalogue import Catalogue, set_meta
+
+NAME = "columns"  # in the table of structures
+ENDING = ".columns"
+
+MIN_IMAGES = 2_000  # below, SQLite's rows are as fast
+STALE, STALE_SHARE = 1_000, 0.005
+"""Recent images, and share of all images, past which the file is made anew."""
+
+MAX_TEXTS = 2**16
+"""Distinct numbers of a column up to which they are kept as SQLite writes them, too."""
+
+ROWS_AT_ONCE, COLUMNS_AT_ONCE = 10_000, 64
+"""That are read from the catalogue together."""
+
+
+class Texts(Sequence[str]):
+    """Many texts in one piece of memory.
+
+    Args:
+        data: Their UTF-8, one after the other, [bytes].
+        ends: Where each ends, [texts].
+    """
+
+    def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
+        self._data, self._ends = data, ends
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Texts":
+        """Texts in their order."""
+        parts = [text.encode() for text in texts]
+        ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+        return cls(np.frombuffer(b"".join(parts), dtype=np.uint8), ends)
+
+    def tensors(self, name: str) -> dict[str, NDArray[Any]]:
+        """As a file keeps them; the arguments of the class under two names."""
+        return {f"{name}.data": self._data, f"{name}.ends": self._ends}
+
+    def find(self, text: str) -> int | None:
+        """Where a text is among these, which are in rising order; None where it is not."""
+        at = bisect_left(self, text)
+        return at if at < len(self) and self[at] == text else None
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, i: Any) -> Any:
+        begin = int(self._ends[i - 1]) if i else 0
+        return self._data[begin : int(self._ends[i])].tobytes().decode()
+
+
+@dataclass(frozen=True)
+class Column:
+    """The cells of one column.
+
+    The code of an empty cell is 0; those of numbers come next, by rising number, and those of
+    texts, by rising text, last.
+    """
+
+    codes: NDArray[Any]  # [places], unsigned
+    numbers: NDArray[Any]  # distinct ones; int64 where all are whole, else float64
+    texts: Texts  # distinct ones
+    as_texts: Texts | None  # the numbers as SQLite writes them; None where there are many
+
+    @cached_property
+    def distinct(self) -> int:
+        """Number of codes."""
+        return 1 + len(self.numbers) + len(self.texts)
+
+
+class Columns:
+    """An open file of columns; each is read when it is first asked for, and kept.
+
+    Args:
+        places: Rows that it has.
+
+    Raises:
+        CheckpointError: It is not the file that the catalogue names.
+    """
+
+    def __init__(self, path: Path, digest: str, places: int) -> None:
+        advice = f"run 'cxrtext index rebuild {path.parent}' to derive it anew"
+        if not path.is_file() or sha256(path) != digest:
+            raise CheckpointError(
+                f"{path}: missing or damaged (its checksum is not the noted one); {advice}"
+            )
+        self.digest, self.places = digest, places
+        try:
+            # Open as long as this is used: a writer may remove the file's name meanwhile.
+            self._file = cast("Any", safe_open(path, framework="numpy"))
+        except SafetensorError as error:
+            raise CheckpointError(f"{path}: {error}; {advice}") from None
+        self._order: dict[str, int] = {
+            name: i for i, name in enumerate(json.loads(self._file.metadata()["names"]))
+        }
+        self._tensors = set(self._file.keys())
+        self._read: dict[str, Column] = {}
+
+    def __getitem__(self, name: str) -> Column | None:
+        """A column; None for one in which every cell was empty."""
+        if name not in self._order:
+            return None
+        if name not in self._read:
+            self._read[name] = self._column(f"{self._order[name]}")
+        return self._read[name]
+
+    def _column(self, key: str) -> Column:
+        tensor = self._file.get_tensor
+
+        def texts(name: str) -> Texts:
+            return Texts(tensor(f"{name}.data"), tensor(f"{name}.ends"))
+
+        as_texts = texts(f"{key}.as") if f"{key}.as.ends" in self._tensors else None
+        return Column(
+            tensor(f"{key}.codes"), tensor(f"{key}.numbers"), texts(f"{key}.texts"), as_texts
+        )
+
+
+def write_columns(
+    path: Path, database: sqlite3.Connection, cells: dict[str, str], places: int
+) -> str:
+    """Write the columns of a catalogue; gives the file's digest.
+
+    Args:
+        cells: Columns of ``images`` and ``attributes`` in SQL, by the names that filters use.
+        places: Places in the vector files.
+    """
+    tensors: dict[str, NDArray[Any]] = {}
+    names: list[str] = []
+    left = iter(cells.items())
+    while some := dict(islice(left, COLUMNS_AT_ONCE)):
+        for name, found in _gather(database, some, places):
+            tensors |= _tensors(f"{len(names)}", found)
+            names.append(name)
+    with replacing(path) as temporary:
+        save_file(tensors, temporary, {"names": json.dumps(names, ensure_ascii=False)})
+        return sha256(temporary)
+
+
+def _tensors(key: str, column: Column) -> dict[str, NDArray[Any]]:
+    made = {f"{key}.codes": column.codes, f"{key}.numbers": column.numbers}
+    made |= column.texts.tensors(f"{key}.texts")
+    return made if column.as_texts is None else made | column.as_texts.tensors(f"{key}.as")
+
+
+class _Gathered:
+    """A column while its cells come in."""
+
+    def __init__(self, places: int) -> None:
+        self._seen: dict[Any, int] = {None: 0}  # in the order in which they come
+        self._firsts = np.zeros(places, dtype=np.uint32)
+
+    def take(self, places: NDArray[np.int64], cells: Iterable[Any]) -> None:
+        seen = self._seen
+        # 1 and 1.0 are two cells, which one dictionary holds as one key.
+        keys = [(cell,) if type(cell) is float else cell for cell in cells]
+        self._firsts[places] = [seen.setdefault(key, len(seen)) for key in keys]
+
+    def column(self, database: sqlite3.Connection) -> Column:
+        seen = self._seen
+        texts = sorted(key for key in seen if isinstance(key, str))
+        plain = {key: key[0] if isinstance(key, tuple) else key for key in seen}
+        numbers = sorted((key for key in seen if isinstance(key, tuple | int)), key=plain.get)  # type: ignore[arg-type]
+        ranks = np.zeros(len(seen), dtype=np.uint32)
+        ranks[[seen[key] for key in (*numbers, *texts)]] = np.arange(1, len(seen))
+        kind = np.uint8 if len(seen) <= 2**8 else np.uint16 if len(seen) <= 2**16 else np.uint32
+        whole = all(type(key) is int for key in numbers)
+        values = [plain[key] for key in numbers]
+        return Column(
+            ranks.astype(kind)[self._firsts],
+            np.array(values, dtype=np.int64 if whole else np.float64),
+            Texts.of(texts),
+            Texts.of(_written(database, values)) if len(values) <= MAX_TEXTS else None,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        return len(self._seen) == 1
+
+
+def _gather(
+    database: sqlite3.Connection, cells: dict[str, str], places: int
+) -> Iterator[tuple[str, Column]]:
+    """Columns of a catalogue, by name, without those in which every cell is empty."""
+    rows = database.execute(
+        f"SELECT place, {', '.join(cells.values())} FROM images "  # noqa: S608
+        "LEFT JOIN attributes USING (number)"
+    )
+    gathered = [_Gathered(places) for _ in cells]
+    while part := rows.fetchmany(ROWS_AT_ONCE):
+        at, *of_columns = zip(*part, strict=True)
+        for column, values in zip(gathered, of_columns, strict=True):
+            column.take(np.array(at), values)
+    for name, column in zip(cells, gathered, strict=True):
+        if not column.is_empty:
+            yield name, column.column(database)
+
+
+def _written(database: sqlite3.Connection, numbers: Sequence[float]) -> list[str]:
+    """Numbers as SQLite makes texts of them."""
+    return [database.execute("SELECT CAST(? AS TEXT)", (n,)).fetchone()[0] for n in numbers]
+
+
+def refresh_columns(folder: Path, catalogue: Catalogue) -> bool:
+    """Derive the file anew where it is missing or too much is recent; gives whether it was.
+
+    The caller holds the writer's lock.
+    """
+    meta, database = catalogue.meta(), catalogue.database
+    places = int(meta.get("places", 0))
+    if places < MIN_IMAGES:
+        return False
+    if database.execute("SELECT 1 FROM structures WHERE name = ?", (NAME,)).fetchone():
+        (recent,) = database.execute("SELECT count(*) FROM recent").fetchone()
+        if recent <= max(STALE, STALE_SHARE * places):
+            return False
+    serial = int(meta.get("structures", 0)) + 1
+    file = f"{NAME}.{int(meta['generation']):06d}.{serial:06d}{ENDING}"
+    digest = write_columns(folder / file, database, catalogue.cells(), places)
+    with catalogue.transaction(write=True):
+        database.execute(
+            "INSERT OR REPLACE INTO structures VALUES (?, ?, ?, ?, '{}')",
+            (NAME, file, digest, places),
+        )
+        database.execute("DELETE FROM recent")
+        set_meta(database, {"structures": serial})
+    return True
+
+
+def forget_columns(database: sqlite3.Connection) -> None:
+    """Have the file derived anew before the lock is given up, in the caller's transaction.
+
+    Until then SQLite answers filters.
+    """
+    database.execute("DELETE FROM structures WHERE name = ?", (NAME,))
