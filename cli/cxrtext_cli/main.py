@@ -21,6 +21,7 @@ from cxrtext_cli.commands.forget import forget
 from cxrtext_cli.commands.ground import ground
 from cxrtext_cli.commands.import_data import import_data
 from cxrtext_cli.commands.index import index
+from cxrtext_cli.commands.job import job
 from cxrtext_cli.commands.keys import keys
 from cxrtext_cli.commands.phantom import phantom
 from cxrtext_cli.commands.pretrain_image import pretrain_image
@@ -77,6 +78,7 @@ for function, summary in COMMANDS.items():
     name = NAMES.get(function, function.__name__.replace("_", "-"))
     app.command(name, short_help=summary)(checked(function))
 app.add_typer(index, name="index", short_help="Embed and index an archive for search.")
+app.add_typer(job, name="job", short_help="Embed, score or decode an archive in shards.")
 app.add_typer(keys, name="keys", short_help="Make, list and revoke a server's API keys.")
 
 

@@ -45,6 +45,16 @@ class Squares:
     slots: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
+@dataclass(frozen=True, slots=True)
+class DecodedFile:
+    """An image file that was decoded."""
+
+    path: Path
+    stamp: Stamp  # of the file when it was read
+    digest: bytes  # SHA-256 of its bytes
+    image: ReadImage  # its square, [1, R, R] uint8
+
+
 class DecodedCache:
     """A folder of decoded images, by their content: equal files are decoded once.
 
@@ -85,6 +95,29 @@ class DecodedCache:
         with _Visit(self.folder, preprocessing, processes, ahead, self._say) as visit:
             for image in visit.images(paths):
                 yield image if isinstance(image, ImageError) else image[0]
+
+    def take(self, size: int, images: Iterable[DecodedFile]) -> int:
+        """Keep squares of a size that were decoded elsewhere by this version; gives how many.
+
+        Those that are there already are left as they are.
+
+        Raises:
+            DataError: The folder cannot be written.
+            WorkError: The disk is full, or another process adds to the cache.
+        """
+        with disk_errors(self.folder), ExitStack() as stack:
+            store = SquareStore(self.folder, size, self._say)
+            stack.callback(store.close)
+            store.begin_filling()
+            added = 0
+            for one in images:
+                if one.stamp.settled and stamp_of(one.path) == one.stamp:
+                    store.catalogue.note(one.path, one.stamp, one.digest)
+                if store.find(one.digest) is None:
+                    store.add(one.digest, one.image)
+                    added += 1
+            store.catalogue.flush()
+        return added
 
     def damaged(self) -> list[str]:
         """What is not as it was kept, a line each; it is decoded again when it is wanted.

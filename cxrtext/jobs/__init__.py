@@ -10,19 +10,33 @@ from typing import TYPE_CHECKING
 from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
+    from cxrtext.jobs.decode import (
+        DecodeOptions,
+        FinishedDecoding,
+        decode_job,
+        finish_decode,
+    )
     from cxrtext.jobs.driver import Part, Running
     from cxrtext.jobs.embed import EmbedOptions, FinishedEmbedding, embed_job, finish_embed
+    from cxrtext.jobs.score import ScoreOptions, finish_score, score_job
     from cxrtext.jobs.status import JobStatus, job_status
 
 __all__ = [
+    "DecodeOptions",
     "EmbedOptions",
+    "FinishedDecoding",
     "FinishedEmbedding",
     "JobStatus",
     "Part",
     "Running",
+    "ScoreOptions",
+    "decode_job",
     "embed_job",
+    "finish_decode",
     "finish_embed",
+    "finish_score",
     "job_status",
+    "score_job",
 ]
 
 import_on_use(__name__)

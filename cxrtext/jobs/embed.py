@@ -8,7 +8,6 @@ index made of the shards has the very same vectors.
 import atexit
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -41,7 +40,7 @@ from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.jobs.driver import Running, drive
-from cxrtext.jobs.engines import Engine, Task, Work, open_engine
+from cxrtext.jobs.engines import Start, Task, open_engine, readers_for
 from cxrtext.jobs.finishing import every_shard, require_same
 from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, read_plan, slices
 from cxrtext.jobs.shards import Shard, commit_shard
@@ -67,8 +66,6 @@ CONSTANT = ("model", "basis", "landmark_vectors", "storage", "pool", "prompts")
 
 BESIDE = ("calibration.json", "familiar.safetensors")
 """Files beside a checkpoint's weights that change what an index keeps."""
-
-Start = Callable[[Work], Engine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +94,6 @@ class EmbedOptions:
     def images_a_shard(self) -> int:
         """Images a shard, in whole batches."""
         return -(-self.shard // EMBED_BATCH) * EMBED_BATCH
-
-
-def readers_for(workers: int | None) -> int:
-    """Processes that decode for each of so many workers on this machine."""
-    cores = os.cpu_count() or 1
-    return max(1, cores // (workers or cores))
 
 
 @dataclass(frozen=True, slots=True)

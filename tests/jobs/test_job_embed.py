@@ -14,35 +14,12 @@ from cxrtext.index.build import build_index
 from cxrtext.index.shards import shard_of
 from cxrtext.jobs.driver import Part, Running
 from cxrtext.jobs.embed import EmbedOptions, embed_job, finish_embed
-from cxrtext.jobs.engines import Engine, Outcome, Task, Work, attempt
 from cxrtext.jobs.shards import committed
 from cxrtext.jobs.status import job_status
+from tests.jobs.here import start
 
 DERIVED = {"segments", "row_sums"}
 """Tables of a catalogue that say in which steps it was filled."""
-
-
-class Here:
-    """An engine that works in this process, last task first."""
-
-    slots = 2
-
-    def __init__(self, work: Work) -> None:
-        self._work, self._tasks = work, list[Task]()
-
-    def submit(self, task: Task) -> None:
-        self._tasks.append(task)
-
-    def next(self, wait_s: float) -> Outcome | None:
-        task = self._tasks.pop()
-        return Outcome(task, *attempt(self._work, task))
-
-    def close(self) -> None:
-        self._tasks.clear()
-
-
-def start(work: Work) -> Engine:
-    return Here(work)
 
 
 @pytest.fixture(scope="module")

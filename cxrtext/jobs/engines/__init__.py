@@ -19,6 +19,7 @@ An engine must guarantee:
 5. :meth:`Engine.close` ends everything within a second or two, also what is under way.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -66,6 +67,16 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """End all processes, whatever they do."""
+
+
+Start = Callable[[Work], Engine]
+"""Starts an engine for some work."""
+
+
+def readers_for(workers: int | None) -> int:
+    """Processes that decode for each of so many workers on this machine."""
+    cores = os.cpu_count() or 1
+    return max(1, cores // (workers or cores))
 
 
 def attempt(work: Work, task: Task) -> tuple[CxrTextError | None, str | None]:

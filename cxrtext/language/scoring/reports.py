@@ -72,13 +72,13 @@ TOKEN_COLUMNS: dict[str, Kind] = {
 """The table of word pieces: one row each, ``token_index`` from 0 in the sentence."""
 
 
-def _read(
+def read_sentences(
     source: TextSource,
     work: SentenceStore,
     tokenizer: BertTokenizer,
     settings: ScoreSettings,
     rejects: Rejects,
-    on_read: Callable[[int], None] | None,
+    on_read: Callable[[int], None] | None = None,
 ) -> tuple[int, int]:
     """Read the text; how many studies there are, and how many of them have text."""
     counter = WordCounter(tokenizer)
@@ -108,7 +108,7 @@ def _read(
     return studies, with_text
 
 
-def _check_text(source: TextSource, work: SentenceStore, studies: int, rejected: int) -> None:
+def check_text(source: TextSource, work: SentenceStore, studies: int, rejected: int) -> None:
     """Raise a DataError where there is nothing to score, or no sentence can have an η."""
     sentences, with_eta = work.numbers("SELECT count(*), total(has_eta) FROM text")
     if not sentences:
@@ -265,9 +265,11 @@ def score_reports(
         caches = [each for each in (partial, known) if each is not None]
         work = closing.enter_context(open_store())
         rejects = Rejects(max_rejected, where=source.description)
-        studies, with_text = _read(source, work, language.tokenizer, settings, rejects, on_read)
+        studies, with_text = read_sentences(
+            source, work, language.tokenizer, settings, rejects, on_read
+        )
         try:
-            _check_text(source, work, studies, len(rejects.rows))
+            check_text(source, work, studies, len(rejects.rows))
         except DataError:
             if partial is not None:
                 partial.remove()

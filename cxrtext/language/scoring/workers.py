@@ -88,19 +88,20 @@ def _begin(plan: ScorerPlan) -> None:
     _scorer = Scorer(language, plan.precision, plan.variant, plan.batch_tokens)
 
 
-def _scores(scorer: Scorer, group: Group) -> Scores:
+def scores_of(scorer: Scorer, group: Group) -> Scores:
+    """Score a group, by digest of the sentence."""
     values = scorer.score([pieces for _, pieces in group])
     return {digest: value for (digest, _), value in zip(group, values, strict=True)}
 
 
 def _work(group: Group) -> Scores:
     assert _scorer is not None  # noqa: S101 - set when the worker began
-    return _scores(_scorer, group)
+    return scores_of(_scorer, group)
 
 
 def score_here(scorer: Scorer, groups: Iterable[Group]) -> Iterator[Scores]:
     """Score group after group in this process."""
-    return (_scores(scorer, group) for group in groups)
+    return (scores_of(scorer, group) for group in groups)
 
 
 def model_for_workers(

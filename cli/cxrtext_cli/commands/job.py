@@ -1,0 +1,385 @@
+"""``cxrtext job embed|score|decode|status|finish``."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cxrtext.defaults import DEFAULT_A, DEFAULT_K
+from cxrtext.errors import ConfigError, InputError
+from cxrtext_cli.commands.index import Candidates, Storage
+from cxrtext_cli.given import (
+    ANY_PATH,
+    CHECKPOINT,
+    FILE,
+    LANGUAGE_MODEL,
+    NEW_TABLE,
+    PROMPTS,
+    SECTION,
+    SOURCE,
+    checked,
+)
+from cxrtext_cli.options import (
+    AllowOutside,
+    AsJson,
+    Device,
+    MaxRejected,
+    Offline,
+    duration,
+    pick_device,
+    print_json,
+    progress,
+    say,
+)
+
+if TYPE_CHECKING:
+    from cxrtext.jobs import JobStatus, Part, Running
+
+
+class EngineName(StrEnum):
+    """What runs the shards."""
+
+    LOCAL = "local"
+
+
+job = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Embed, score or decode an archive in shards, on one machine or many.",
+)
+
+Manifest = Annotated[Path, typer.Argument(help="Manifest of images."), FILE]
+Address = Annotated[
+    str, typer.Option("--out", help="Folder of the job, shared or not, or s3://BUCKET/FOLDER.")
+]
+Folder = Annotated[
+    str,
+    typer.Argument(help="Folder of the job, or its address.", metavar="JOB", show_default=False),
+]
+Shard = Annotated[int, typer.Option(min=1, help="Rows a shard.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes that work, one a core by default.")
+]
+Threads = Annotated[
+    int, typer.Option(min=1, help="Threads of each; part of the job, as last bits follow from it.")
+]
+Engine = Annotated[EngineName, typer.Option(help="What runs the shards.")]
+InParts = Annotated[
+    str, typer.Option("--part", help="I/N: make every N-th shard from the I-th; for job arrays.")
+]
+
+
+@job.command("embed", short_help="Embed the images of a manifest.")
+@checked
+def embed(
+    manifest: Manifest,
+    out: Address,
+    model: Annotated[Path, typer.Option(help="Checkpoint folder."), CHECKPOINT],
+    reports: Annotated[
+        Path | None,
+        typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
+        FILE,
+    ] = None,
+    storage: Annotated[
+        Storage, typer.Option(help="How regions are kept; int8 takes half the room.")
+    ] = Storage.FLOAT16,
+    pool: Annotated[int, typer.Option(min=1, max=8, help="Keep N x N regions as one.")] = 1,
+    prompts: Annotated[
+        Path | None, typer.Option(help="YAML file of prompts of the labels."), PROMPTS
+    ] = None,
+    shard: Shard = 500,
+    engine: Engine = EngineName.LOCAL,
+    workers: Workers = None,
+    threads: Threads = 1,
+    part: InParts = "1/1",
+    device: Device = "auto",
+    allow_outside: AllowOutside = False,
+    as_json: AsJson = False,
+) -> None:
+    """Embed the images of a manifest in shards; run it again to go on where it was stopped.
+
+    'cxrtext job finish' makes an index of the shards.
+    """
+    chosen = _part(part)
+    from cxrtext.evaluation import read_prompts
+    from cxrtext.jobs import EmbedOptions, embed_job
+
+    options = EmbedOptions(
+        reports, storage.value, pool, read_prompts(prompts) if prompts else None, allow_outside,
+        shard, threads, pick_device(device), workers, engine.value,
+    )  # fmt: skip
+    with _running(chosen, "embedding", "images") as running:
+        status = embed_job(manifest, model, out, options, running)
+    _show(out, status, as_json)
+
+
+@job.command("score", short_help="Score the sentences of reports.")
+@checked
+def score(
+    reports: Annotated[
+        Path,
+        typer.Argument(help="Table of reports or sentences, or folder of text files."),
+        SOURCE,
+    ],
+    out: Address,
+    model: Annotated[
+        str, typer.Option(help="Masked language model: a folder, or a hub id."), LANGUAGE_MODEL
+    ] = "microsoft/BiomedVLP-CXR-BERT-general",
+    section: Annotated[
+        list[str] | None, typer.Option(help="Keep these sections only; repeatable."), SECTION
+    ] = None,
+    variant: Annotated[str, typer.Option(help="original, or within-word-l2r.")] = "original",
+    precision: Annotated[
+        str, typer.Option(help="float32 (exact), bfloat16, float16 (GPU), int8 (CPU).")
+    ] = "float32",
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens in one forward pass; bounds the memory.")
+    ] = None,
+    longest: Annotated[
+        int, typer.Option(min=1, help="Word pieces of the longest sentence that is scored.")
+    ] = 500,
+    shard: Shard = 500,
+    engine: Engine = EngineName.LOCAL,
+    workers: Workers = None,
+    threads: Threads = 1,
+    part: InParts = "1/1",
+    device: Device = "auto",
+    max_rejected: MaxRejected = 100,
+    offline: Offline = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score the distinct sentences of reports in shards; run it again to go on.
+
+    'cxrtext job finish' makes the table of 'cxrtext score-text' of the shards.
+    """
+    from typing import cast
+
+    from cxrtext.language.scoring.settings import Precision, Variant, check_precision, check_variant
+
+    check_precision(precision)
+    check_variant(variant)
+    chosen = _part(part)
+    from cxrtext.jobs import ScoreOptions, score_job
+
+    options = ScoreOptions(
+        tuple(section) if section else None, cast(Precision, precision), cast(Variant, variant),
+        batch_tokens, longest, max_rejected, offline, shard, threads, pick_device(device), workers,
+        engine.value,
+    )  # fmt: skip
+    with _running(chosen, "scoring", "sentences") as running:
+        status = score_job(reports, out, model, options, running)
+    _show(out, status, as_json)
+
+
+@job.command("decode", short_help="Decode the images of a manifest.")
+@checked
+def decode(
+    manifest: Manifest,
+    out: Address,
+    resize: Annotated[
+        int, typer.Option(min=1, help="Side of the squares, as data.resize of the training.")
+    ] = 512,
+    shard: Shard = 500,
+    engine: Engine = EngineName.LOCAL,
+    workers: Workers = None,
+    part: InParts = "1/1",
+    allow_outside: AllowOutside = False,
+    as_json: AsJson = False,
+) -> None:
+    """Decode the images of a manifest in shards; run it again to go on.
+
+    'cxrtext job finish' fills a folder of decoded images for --cache of other commands.
+    """
+    chosen = _part(part)
+    from cxrtext.jobs import DecodeOptions, decode_job
+
+    options = DecodeOptions(resize, allow_outside, shard, workers, engine.value)
+    with _running(chosen, "decoding", "images") as running:
+        status = decode_job(manifest, out, options, running)
+    _show(out, status, as_json)
+
+
+@job.command("status", short_help="How far a job is.")
+@checked
+def status(folder: Folder, as_json: AsJson = False) -> None:
+    """Say how far a job is, from its shards alone; anyone can ask, from any machine."""
+    from cxrtext.files.storage import open_storage
+    from cxrtext.jobs import job_status
+
+    _show(folder, job_status(open_storage(folder)), as_json)
+
+
+@job.command("finish", short_help="Make an index, table or cache of the shards.")
+@checked
+def finish(
+    folder: Folder,
+    out: Annotated[
+        Path,
+        typer.Option(help="Index (embed), table of sentences (score) or decoded images (decode)."),
+        ANY_PATH,
+    ],
+    source: Annotated[
+        Path | None,
+        typer.Option(help="Where the manifest or the reports lie now, if they were moved."),
+        ANY_PATH,
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Where the model lies now, if it was moved.")
+    ] = None,
+    reports: Annotated[
+        Path | None, typer.Option(help="embed: where the table of reports lies now."), FILE
+    ] = None,
+    index_shards: Annotated[
+        int | None,
+        typer.Option(min=1, help="embed: indexes, by study; as many as hold a million each."),
+    ] = None,
+    candidates: Annotated[
+        Candidates, typer.Option(help="embed: structure of the fast search; auto is by size.")
+    ] = Candidates.AUTO,
+    target_recall: Annotated[
+        float, typer.Option(min=0.01, max=1.0, help="embed: recall@10 the search is tuned for.")
+    ] = 0.99,
+    a: Annotated[float, typer.Option(help="score: scale of the class probability.")] = DEFAULT_A,
+    k: Annotated[float, typer.Option(min=0.0, help="score: exponent on it.")] = DEFAULT_K,
+    fit: Annotated[bool, typer.Option("--fit", help="score: fit a and k.")] = False,
+    tokens: Annotated[
+        Path | None, typer.Option(help="score: write word pieces to this table too."), NEW_TABLE
+    ] = None,
+    device: Device = "auto",
+    max_rejected: MaxRejected = 100,
+    offline: Offline = False,
+    as_json: AsJson = False,
+) -> None:
+    """See that every row is there exactly once, and make an index, a table or a cache of them."""
+    from cxrtext.files.storage import open_storage
+    from cxrtext.jobs.plan import read_plan
+
+    plan = read_plan(open_storage(folder))
+    if source is not None and not source.exists():
+        raise InputError(f"{source}: no such file or folder")
+    if plan.kind == "embed":
+        _finish_embed(
+            folder, out, as_json, index_shards=index_shards, manifest=source, reports=reports,
+            checkpoint=Path(model) if model else None, device=pick_device(device),
+            max_rejected=max_rejected, kind=candidates.value, target=target_recall,
+        )  # fmt: skip
+    elif plan.kind == "score":
+        NEW_TABLE.check(out)
+        _finish_score(
+            folder, out, as_json, reports=source, model=model, device=pick_device(device), a=a,
+            k=k, fit=fit, tokens=tokens, max_rejected=max_rejected, offline=offline,
+        )  # fmt: skip
+    else:
+        _finish_decode(folder, out, as_json, manifest=source, max_rejected=max_rejected)
+
+
+def _finish_embed(folder: str, out: Path, as_json: bool, **options: Any) -> None:
+    from cxrtext.jobs import finish_embed
+
+    with progress("indexing", "images") as update:
+        made = finish_embed(folder, out, progress=update, **options)
+    if as_json:
+        print_json(made.as_dict())
+        return
+    rejected = f", {made.rejected} rejected ({made.rejected_list})" if made.rejected else ""
+    typer.echo(
+        f"{out}: {made.planned} images planned, each there exactly once: {made.images} in "
+        f"{len(made.indexes)} index{'es' if len(made.indexes) > 1 else ''}{rejected}"
+    )
+    for name, summary in made.indexes.items():
+        recall = summary.recall_at_10
+        measured = "" if recall is None else f", recall@10 {recall:.3f} ({summary.candidates})"
+        typer.echo(f"{name}: {summary.images} images, {summary.sentences} sentences{measured}")
+
+
+def _finish_score(folder: str, out: Path, as_json: bool, **options: Any) -> None:
+    from dataclasses import asdict
+
+    from cxrtext.jobs import finish_score
+
+    with progress("collecting", "sentences") as update:
+        summary = finish_score(folder, out, progress=update, **options)
+    if as_json:
+        print_json(asdict(summary))
+        return
+    typer.echo(
+        f"{out}: {summary.sentences} sentences ({summary.distinct_sentences} distinct, each scored "
+        f"exactly once) of {summary.with_text} reports"
+    )
+    if summary.warning:
+        typer.echo(f"warning: {summary.warning}")
+    if summary.rejected:
+        typer.echo(f"rows and sentences rejected: {summary.rejected}, in {out}.rejected.csv")
+
+
+def _finish_decode(folder: str, out: Path, as_json: bool, **options: Any) -> None:
+    from cxrtext.jobs import finish_decode
+
+    with progress("keeping", "images") as update:
+        made = finish_decode(folder, out, say=say, progress=update, **options)
+    listed = str(made.rejected_list) if made.rejected_list else None
+    if as_json:
+        counts = {"planned": made.planned, "added": made.added, "rejected": made.rejected}
+        print_json({**counts, "rejected_list": listed})
+        return
+    rejected = f", {made.rejected} rejected ({listed})" if made.rejected else ""
+    typer.echo(f"{out}: {made.planned} images, {made.added} new{rejected}")
+
+
+def _part(text: str) -> "Part":
+    from cxrtext.jobs.driver import Part
+
+    number, _, of = text.partition("/")
+    try:
+        return Part(int(number), int(of))
+    except ValueError:
+        raise ConfigError(f"--part '{text}' is not I/N, with I from 1 to N, such as 2/8") from None
+
+
+@contextmanager
+def _running(part: "Part", title: str, unit: str) -> "Iterator[Running]":
+    """Show how a job goes, as its shards on the storage say it."""
+    from cxrtext.jobs import Running
+
+    with progress(title, unit) as update:
+        yield Running(
+            part,
+            say,
+            lambda status: update(status.rows_done, status.rows),
+            _checking(),
+        )
+
+
+def _checking() -> Callable[[int, int], None]:
+    """Says once in a while how many of the shards that were there are checked."""
+
+    def update(done: int, total: int) -> None:
+        if done == total or done % 500 == 0:
+            say(f"shards checked: {done} of {total}")
+
+    return update
+
+
+def _show(folder: str, status: "JobStatus", as_json: bool) -> None:
+    if as_json:
+        print_json(status.as_dict())
+        return
+    left = status.shards - status.shards_done
+    typer.echo(
+        f"{folder}: {status.rows_done} of {status.rows} {status.unit} "
+        f"({status.shards_done} of {status.shards} shards done, {status.shards_failed} failed, "
+        f"{left} left), {status.rejected} rejected"
+    )
+    if status.rate is not None:
+        typer.echo(f"rate: {status.rate:.1f} {status.unit} a second")
+    if status.is_done:
+        typer.echo(f"every shard is there; go on with 'cxrtext job finish {folder} --out PATH'")
+    elif status.seconds_left is not None:
+        typer.echo(f"time left: {duration(status.seconds_left)}")
+    elif status.idle_s is not None:
+        typer.echo(f"nothing was added for {duration(status.idle_s)}; run the job again to go on")
+    for number, reason in sorted(status.failures.items())[:10]:
+        typer.echo(f"shard {number} failed: {reason}")

@@ -1,0 +1,211 @@
+"""``cxrtext job decode``: the images of a manifest as 8-bit squares, and a cache filled with them.
+
+Training and indexing then read the cache and decode nothing.
+"""
+
+import atexit
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cxrtext.errors import ImageError
+from cxrtext.files.storage import Storage, open_storage
+from cxrtext.images import Preprocessing
+from cxrtext.images.cache import DecodedCache, DecodedFile, digest_of
+from cxrtext.images.cache_store import READER_VERSION, Stamp, stamp_of
+from cxrtext.images.reader_pool import ReaderPool, ReadImage
+from cxrtext.jobs.driver import Running, drive
+from cxrtext.jobs.engines import Start, Task, open_engine, readers_for
+from cxrtext.jobs.finishing import every_shard, require_same
+from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, read_plan, slices
+from cxrtext.jobs.shards import Shard, commit_shard
+from cxrtext.jobs.status import JobStatus
+from cxrtext.records import ImageRecord, Rejects, read_manifest
+
+KIND = "decode"
+SHARD = 500
+START_S, IMAGE_S = 300.0, 5.0
+"""What a worker may take for a shard and for each of its images before it counts as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """What comes out, and who does it."""
+
+    resize: int = 512  # side of the squares, as ``data.resize`` of a training, in pixels
+    allow_outside: bool = False  # whether images may lie outside the manifest's folder
+    shard: int = SHARD  # images a shard
+    workers: int | None = None  # None: one a core
+    engine: str = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeWork:
+    """Decodes the images of a task and commits their shard."""
+
+    address: str  # of the job
+    readers: int = 1  # processes that decode
+
+    def __call__(self, task: Task) -> None:
+        """Make a shard."""
+        storage, plan, pool = _opened(self)
+        size = int(plan.definition["--resize"])
+        shard = _decoded(task, Preprocessing(resize=size, crop=size), pool)
+        if task.keep:
+            commit_shard(storage, plan.digest, shard)
+
+
+_kept: dict[DecodeWork, tuple[Storage, Plan, ReaderPool]] = {}
+"""What this process works with: one job at a time."""
+
+
+@atexit.register
+def _close() -> None:
+    for *_, pool in _kept.values():
+        pool.close()
+    _kept.clear()
+
+
+def _opened(work: DecodeWork) -> tuple[Storage, Plan, ReaderPool]:
+    if work not in _kept:
+        _close()
+        storage = open_storage(work.address)
+        _kept[work] = storage, read_plan(storage, KIND), ReaderPool(work.readers)
+    return _kept[work]
+
+
+def _looked_at(path: Path) -> tuple[Stamp | None, bytes | None]:
+    stamp = stamp_of(path)
+    digest = digest_of(path) if stamp else None
+    return (stamp, digest) if stamp == stamp_of(path) else (None, None)
+
+
+def _decoded(task: Task, preprocessing: Preprocessing, pool: ReaderPool) -> Shard:
+    paths = [Path(row) for row in task.rows]
+    rejected, places = dict(task.aside), []
+    squares, numbers, digests = [], [], []
+    with ThreadPoolExecutor(2) as threads:
+        looked = threads.map(_looked_at, paths)
+        read = pool.map(paths, square=preprocessing)
+        for place, path, (stamp, digest), image in zip(
+            task.places, paths, looked, read, strict=True
+        ):
+            if isinstance(image, ImageError):
+                rejected[place] = str(image)
+            elif stamp is None or digest is None or stamp_of(path) != stamp:
+                rejected[place] = (
+                    f"{path}: changed while it was read; run again when it is complete"
+                )
+            else:
+                places.append(place)
+                squares.append(image.pixels)
+                numbers.append((image.height, image.width, *stamp))
+                digests.append(np.frombuffer(digest, np.uint8))
+    arrays: dict[str, Any] = {}
+    if places:
+        arrays = {
+            "squares": np.concatenate(squares),
+            "files": np.array(numbers, np.int64),
+            "digests": np.stack(digests),
+        }
+    return Shard(task.number, places, rejected, {}, arrays)
+
+
+def decode_job(
+    manifest: Path,
+    address: str,
+    options: DecodeOptions | None = None,
+    running: Running | None = None,
+    *,
+    start: Start | None = None,
+) -> JobStatus:
+    """Decode the images of a manifest in shards; a job that was stopped goes on.
+
+    Arguments and errors are those of :func:`cxrtext.jobs.embed.embed_job`.
+    """
+    options, running = options or DecodeOptions(), running or Running()
+    Preprocessing(resize=options.resize, crop=options.resize)  # refuses what is out of range
+    storage = open_storage(address)
+    records = read_manifest(manifest, allow_outside=options.allow_outside)
+    definition = {
+        "manifest": digest_of_table(manifest),
+        "--resize": options.resize,
+        "--shard": options.shard,
+        "version of the image reader": READER_VERSION,
+    }
+    plan = begun(storage, KIND, definition) or begin(
+        storage,
+        KIND,
+        definition,
+        rows=len(records),
+        shards=len(slices(len(records), options.shard)),
+        shared={"source": str(manifest.resolve()), "allow_outside": options.allow_outside},
+    )
+    work = DecodeWork(storage.location, readers_for(options.workers))
+    chosen = start or (lambda work: open_engine(options.engine, work, options.workers))
+    tasks = _tasks(records, options.shard)
+    return drive(storage, plan, tasks, lambda: chosen(work), running)
+
+
+def _tasks(records: Sequence[ImageRecord], size: int) -> Iterator[Task]:
+    for number, (start, end) in enumerate(slices(len(records), size)):
+        rows = tuple(str(record.path) for record in records[start:end])
+        limit = START_S + IMAGE_S * len(rows)
+        yield Task(number, rows, tuple(range(len(rows))), limit_s=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedDecoding:
+    """What ``finish`` made of a decode job."""
+
+    planned: int  # images of the manifest
+    added: int  # squares that the cache did not have; equal files have one
+    rejected: int
+    rejected_list: Path | None
+
+
+def finish_decode(
+    address: str,
+    out: Path,
+    *,
+    manifest: Path | None = None,
+    max_rejected: int = 100,
+    say: Callable[[str], None] = lambda _: None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> FinishedDecoding:
+    """Fill a cache of decoded images with the shards of a decode job.
+
+    Raises:
+        DataError: Shards are missing, the manifest is another one, too many images were rejected,
+            or the folder cannot be written.
+        CheckpointError: A shard is damaged.
+        WorkError: The disk is full, or another process adds to the cache.
+    """
+    storage = open_storage(address)
+    plan = read_plan(storage, KIND)
+    manifest = manifest or Path(plan.shared["source"])
+    now = {"manifest": digest_of_table(manifest), "version of the image reader": READER_VERSION}
+    require_same(storage, plan, now, now)
+    records = read_manifest(manifest, allow_outside=plan.shared["allow_outside"])
+    rejects = Rejects(max_rejected)
+    bounds = slices(len(records), plan.definition["--shard"])
+
+    def files() -> Iterator[DecodedFile]:
+        for shard in every_shard(storage, plan, [end - start for start, end in bounds]):
+            start, end = bounds[shard.number]
+            for place, reason in sorted(shard.rejected.items()):
+                rejects.add(records[start + place].name, reason)
+            for i, place in enumerate(shard.places):
+                height, width, *stamp = map(int, shard.arrays["files"][i])
+                square = shard.arrays["squares"][i][np.newaxis]
+                digest = shard.arrays["digests"][i].tobytes()
+                image = ReadImage(square, height, width)
+                yield DecodedFile(records[start + place].path, Stamp(*stamp), digest, image)
+            progress(end, len(records))
+
+    added = DecodedCache(out, say).take(int(plan.definition["--resize"]), files())
+    return FinishedDecoding(len(records), added, len(rejects.rows), rejects.write(out))
