@@ -1,0 +1,182 @@
+"""Kills an embed job at random moments: a worker, the driver, a whole node, during a rename.
+
+    python tests/jobs/kill_job.py CHECKPOINT MANIFEST FOLDER --kills 20 [--shard 32] [--workers 2]
+
+The shards, and the index made of them, must be those of a job that nobody killed, byte for byte.
+Ends with 0 and a line that counts the kills.
+"""
+
+import argparse
+import hashlib
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing, suppress
+from pathlib import Path
+
+KINDS = ("worker", "driver", "node", "rename")
+COMMAND = [sys.executable, "-c", "from cxrtext_cli.main import main; main()", "job"]
+LATEST_S = 4.0  # after the first worker has started
+
+
+def digests(folder: Path, pattern: str) -> dict[str, str]:
+    """SHA-256 of the files of a folder, by name."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.glob(pattern))
+        if not path.name.startswith(".")
+    }
+
+
+def rows_of(index: Path) -> dict[str, str]:
+    """Digests of the tables of a catalogue, but for those that say how it was filled."""
+    found = {}
+    with closing(sqlite3.connect(index / "catalogue.sqlite")) as base:
+        for (name,) in base.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table'"
+        ).fetchall():
+            if name not in ("segments", "row_sums", "structures"):
+                rows = sorted(base.execute(f"SELECT * FROM {name}").fetchall(), key=repr)  # noqa: S608
+                found[name] = hashlib.sha256(repr(rows).encode()).hexdigest()
+    return found
+
+
+def children(parent: int) -> list[int]:
+    """The workers of a driver."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError, IndexError):
+            status = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(status[1]) == parent and b"spawn_main" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return sorted(found)
+
+
+def is_writing(shards: Path) -> bool:
+    """Whether a shard has a temporary name now."""
+    with suppress(FileNotFoundError), os.scandir(shards) as entries:
+        return any(entry.name.startswith(".") for entry in entries)
+    return False
+
+
+def end_all(driver: subprocess.Popen[str]) -> None:
+    """Kill a driver with all of its processes, as a node that loses power does."""
+    with suppress(ProcessLookupError):
+        os.killpg(driver.pid, signal.SIGKILL)
+    driver.wait()
+
+
+def kill_once(command: list[str], shards: Path, kind: str, chance: random.Random) -> bool:
+    """Start a driver and kill something of it; False where it ended before."""
+    driver = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        while driver.poll() is None and not children(driver.pid):
+            time.sleep(0.01)
+        if kind == "rename":
+            while driver.poll() is None and not is_writing(shards):
+                time.sleep(0.0002)
+        else:
+            end = time.monotonic() + chance.uniform(0, LATEST_S)
+            while driver.poll() is None and time.monotonic() < end:
+                time.sleep(0.01)
+        if driver.poll() is not None:
+            assert driver.stderr is not None
+            assert driver.returncode == 0, driver.stderr.read()
+            return False
+        if kind == "worker":
+            workers = children(driver.pid)
+            if not workers:
+                return False
+            os.kill(chance.choice(workers), signal.SIGKILL)
+            _, errors = driver.communicate(timeout=300)
+            assert driver.returncode == 0, errors
+        elif kind == "driver":
+            driver.kill()
+            driver.wait()
+        return True
+    finally:
+        end_all(driver)
+        if driver.stderr is not None:
+            driver.stderr.close()
+
+
+def drop_some(shards: Path, chance: random.Random) -> None:
+    """Leave work for the next kill: remove half of the shards, and cut one short."""
+    files = sorted(path for path in shards.iterdir() if not path.name.startswith("."))
+    for path in chance.sample(files, len(files) // 2):
+        path.unlink()
+    left = [path for path in files if path.exists()]
+    if left:
+        os.truncate(left[0], left[0].stat().st_size // 2)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("manifest", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--shard", type=int, default=32)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    chance = random.Random(options.seed)  # noqa: S311
+
+    def embed(job: str) -> list[str]:
+        what = ["embed", options.manifest, "--out", options.folder / job]
+        how = ["--model", options.checkpoint, "--shard", options.shard, "--device", "cpu"]
+        return [*COMMAND, *map(str, [*what, *how, "--workers", options.workers])]
+
+    def finish(job: str) -> list[str]:
+        out = ["--out", options.folder / f"{job}-index", "--device", "cpu"]
+        return [*COMMAND, *map(str, ["finish", options.folder / job, *out])]
+
+    quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(embed("whole"), **quiet)  # type: ignore[call-overload]
+    subprocess.run(finish("whole"), **quiet)  # type: ignore[call-overload]
+    shards, killed = options.folder / "killed" / "shards", Counter[str]()
+    while killed.total() < options.kills:
+        kind = KINDS[killed.total() % len(KINDS)]
+        if kill_once(embed("killed"), shards, kind, chance):
+            killed[kind] += 1
+            print(f"kill {killed.total()}: {kind}, {len(digests(shards, '*'))} shards", flush=True)  # noqa: T201
+        if len(digests(shards, "*")) == len(digests(options.folder / "whole" / "shards", "*")):
+            drop_some(shards, chance)
+    subprocess.run(embed("killed"), **quiet)  # type: ignore[call-overload]
+    finisher = subprocess.Popen(
+        finish("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while finisher.poll() is None and not (options.folder / "killed-index").exists():
+        time.sleep(0.01)
+    time.sleep(chance.uniform(0, 1))
+    finisher.kill()
+    finisher.wait()
+    subprocess.run(finish("killed"), **quiet)  # type: ignore[call-overload]
+    one, other = options.folder / "whole", options.folder / "killed"
+    assert digests(other / "shards", "*") == digests(one / "shards", "*")
+    assert not (other / "aside").exists()
+    assert not (other / "failed").exists() or not list((other / "failed").iterdir())
+    indexes = [options.folder / f"{job}-index" for job in ("whole", "killed")]
+    assert digests(indexes[1], "*.vectors") == digests(indexes[0], "*.vectors")
+    assert rows_of(indexes[1]) == rows_of(indexes[0])
+    count = len(digests(one / "shards", "*"))
+    line = (
+        f"{killed.total()} kills, {dict(killed)}, and one of finish: {count} shards and the index"
+    )
+    print(line, "are equal to those of an unbroken run")  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
