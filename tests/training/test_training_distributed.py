@@ -1,9 +1,11 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,8 +15,10 @@ from safetensors.torch import load_file
 from torch import nn
 
 from cxrtext.config import OBJECTIVES
+from cxrtext.errors import WorkError
 from cxrtext.records.tables import read_table, write_table
 from cxrtext.training.loop.distributed import SyncedBatchNorm, synchronize
+from cxrtext.training.loop.steps import StopRequest
 
 SCRIPT = Path(__file__).with_name("gradients_of_a_step.py")
 
@@ -219,6 +223,35 @@ def test_an_error_of_one_ends_all_with_one_line(options: list[str]) -> None:
     assert len(lines) == 1
     assert "9 images cannot be divided among 2 process(es)" in lines[0]
     assert all(process.returncode for process in processes)
+
+
+def test_a_process_that_is_killed_ends_the_others_with_one_line(
+    options: list[str], tmp_path: Path
+) -> None:
+    chosen = [*options, "training.steps=5000", "training.log_every=1"]
+    first, second = training(chosen, 2)
+    log = tmp_path / "run/metrics.jsonl"
+    end = time.monotonic() + 120
+    while not (log.is_file() and log.stat().st_size):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    second.kill()
+    error = first.communicate(timeout=60)[1]
+    second.communicate()
+    lines = [line for line in error.splitlines() if "error:" in line]
+    assert len(lines) == 1
+    assert "lost the connection to another process" in lines[0]
+    assert "Traceback" not in error
+    assert first.returncode == WorkError.exit_code
+
+
+def test_a_stop_may_be_asked_for_twice_by_sigterm() -> None:
+    with StopRequest() as stop:
+        for _ in range(2):
+            signal.raise_signal(signal.SIGTERM)
+        assert stop.requested
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
 
 
 def test_synced_norm_of_one_process_is_batch_norm(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from cxrtext.errors import ConfigError, CxrTextError, WorkError
 
 T = TypeVar("T")
+HELD_S = 20.0
+"""How long a process that lost another one waits before it ends, where torchrun may restart it: its
+agent would at once meet with the dead one again, which is counted as there until three heartbeats,
+five seconds apart, have been missed, and then wait for it in vain and end."""
 TIMEOUT = timedelta(days=2)
 """How long a process waits for the others: one may be decoding an archive.  A process that failed
 is noticed in another way, within a second (:class:`_Alarm`)."""
@@ -125,6 +130,9 @@ def connected(device: torch.device) -> Iterator[Processes]:
 
     The first process that fails says why; the others end without a word.  It is gloo where the
     device is the CPU, NCCL on CUDA.
+
+    Raises:
+        WorkError: The connection to another process was lost.
     """
     if not started_by_torchrun():
         yield Processes()
@@ -149,9 +157,25 @@ def connected(device: torch.device) -> Iterator[Processes]:
         alarm.stop()
         raise
     except BaseException as error:
-        if alarm.raise_once():
-            raise
-        raise SystemExit(getattr(error, "exit_code", 1)) from None
+        lost = _is_lost(error)
+        if lost and int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")):
+            time.sleep(HELD_S)
+        if not alarm.raise_once():
+            raise SystemExit(getattr(error, "exit_code", 1)) from None
+        if lost:
+            raise WorkError(
+                "lost the connection to another process: it was killed, or its machine is gone; "
+                "what was done since the last saved state is lost; resume with --resume"
+            ) from None
+        raise
+
+
+def _is_lost(error: BaseException) -> bool:
+    """Whether a collective failed because another process is gone."""
+    if isinstance(error, CxrTextError) or not isinstance(error, RuntimeError):
+        return False
+    # gloo has no exception of its own.
+    return isinstance(error, dist.DistError) or "gloo" in str(error).lower()
 
 
 def local_device(name: str) -> str:

@@ -41,16 +41,17 @@ class Listener:
 class StopRequest:
     """Holds back SIGINT and SIGTERM while it is open; ``requested`` tells whether one came.
 
-    A second signal is not held back: it raises ``KeyboardInterrupt`` at once.  Outside the main
-    thread, where Python allows no signal handlers, it does nothing.
+    A second SIGINT is not held back: it raises ``KeyboardInterrupt`` at once.  SIGTERM may come
+    twice from one stop, from Slurm and from torchrun.  Outside the main thread, where Python allows
+    no signal handlers, it does nothing.
     """
 
     def __init__(self) -> None:
         self.requested = False
         self._previous: dict[int, object] = {}
 
-    def _handle(self, _number: int, _frame: FrameType | None) -> None:
-        if self.requested:
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.requested = True
 
