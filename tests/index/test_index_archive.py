@@ -18,7 +18,11 @@ def folders(make_archive: Callable[..., Path], tmp_path: Path) -> list[Path]:
     ]
 
 
-def test_shards_give_what_all_together_give(folders: list[Path], model: ImageTextModel) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_shards_give_what_all_together_give(
+    folders: list[Path], model: ImageTextModel, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
     text = model.embed_sentences(["Left pleural effusion."])
     every = []
     for folder in folders:

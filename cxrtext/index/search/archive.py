@@ -6,12 +6,15 @@ parts is an exact search of them all.
 
 import heapq
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError, NotFoundError
@@ -156,7 +159,7 @@ class Archive:
             _ranked(view, which, query, mode, effort)
             for which, (view, effort) in enumerate(zip(views, efforts, strict=True))
         ]
-        merged = heapq.merge(*streams, key=lambda ranked: -ranked[0])
+        merged = heapq.merge(*_begun(streams), key=lambda ranked: -ranked[0])
         hits = yield from page(views, merged, k, **options)  # type: ignore[misc]
         return Found(
             hits,
@@ -233,6 +236,19 @@ def _ranked(view: View, which: int, query: Query, mode: Mode, effort: Effort) ->
     order = fast_order if _is_fast(view, query, mode) else exact_order
     for score, place in order(view.snapshot, view.part.model, query, view.places, effort):
         yield score, which, place
+
+
+def _begun(streams: Sequence[Iterator[Ranked]]) -> Sequence[Iterator[Ranked]]:
+    """Streams of which each has found its first hit, those of several indexes at the same time.
+
+    Bounds, candidates and reading the disk, which is nearly all the work, come before it.
+    """
+    workers = min(len(streams), torch.get_num_threads())
+    if workers < 2:
+        return streams
+    with ThreadPoolExecutor(workers) as pool:
+        firsts = list(pool.map(lambda stream: list(islice(stream, 1)), streams))
+    return [chain(first, stream) for first, stream in zip(firsts, streams, strict=True)]
 
 
 def _is_fast(view: View, query: Query, mode: Mode) -> bool:
