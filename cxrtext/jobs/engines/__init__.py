@@ -20,13 +20,14 @@ An engine must guarantee:
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from cxrtext.errors import ConfigError, CxrTextError
 
-ENGINES = ("local",)
+ENGINES = ("local", "dask")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,9 @@ class Outcome:
 class Engine(Protocol):
     """Runs tasks; made by :func:`open_engine`, or in a test by hand."""
 
-    slots: int  # tasks that run at once
+    @property
+    def slots(self) -> int:
+        """Tasks that run at once, at least one; a cluster's number changes."""
 
     def submit(self, task: Task) -> None:
         """Take a task; returns at once.  The driver keeps about twice ``slots`` submitted."""
@@ -90,17 +93,38 @@ def attempt(work: Work, task: Task) -> tuple[CxrTextError | None, str | None]:
     return None, None
 
 
-def open_engine(name: str, work: Work, workers: int | None) -> Engine:
+def open_engine(
+    name: str,
+    work: Work,
+    workers: int | None,
+    *,
+    address: str | None = None,
+    gpu: bool = False,
+    shared: Sequence[Path] = (),
+) -> Engine:
     """Start an engine by name.
 
     Args:
         workers: Processes; None for one a core.
+        address: Of a cluster that runs, for an engine that has such.
+        gpu: Whether a task needs a GPU, which a cluster gives to one task at a time.
+        shared: Files and folders that every machine of a cluster must see as this one does.
 
     Raises:
         ConfigError: There is no such engine, or it is not installed.
+        DataError: A machine of the cluster does not see what is shared.
+        WorkError: The cluster cannot be reached.
     """
     if name == "local":
         from cxrtext.jobs.engines.local import LocalEngine
 
+        if address is not None:
+            raise ConfigError("--engine local: takes no --address; --engine dask does")
         return LocalEngine(work, workers)
+    if name == "dask":
+        from cxrtext.jobs.engines.dask import DaskEngine
+
+        if address is not None and workers is not None:
+            raise ConfigError("--workers: a cluster has its own; leave it out with --address")
+        return DaskEngine(work, workers, address, gpu=gpu, shared=shared)
     raise ConfigError(f"--engine {name}: there is no such engine; there are {', '.join(ENGINES)}")

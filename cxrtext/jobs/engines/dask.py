@@ -1,0 +1,437 @@
+"""A cluster of Dask's, or one of this machine: each of its workers has one task a thread.
+
+A worker of Dask's does no task itself.  It hands it to a process of its own beside it
+(:class:`~cxrtext.jobs.engines.local.LocalEngine`), so that an image that crashes or hangs its
+process ends no worker: that is an outcome (``lost``), which the driver looks into.  A worker that
+is gone all the same, with its machine, is no fault of the work: Dask gives the task to another.
+
+What is sent between the machines is pickled: whoever reaches a port of the cluster can run
+programs there.  Dask's own settings (``DASK_DISTRIBUTED__COMM__TLS__…``) say which certificates a
+``tls://`` address is used with.
+"""
+
+import logging
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
+from cxrtext.files.storage import EXTRA
+from cxrtext.jobs.engines import Outcome, Task, Work
+from cxrtext.jobs.engines.local import LocalEngine
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+START_S = 60.0  # for a scheduler to answer, and for a first worker to join it
+PATIENCE_S = 600.0  # how long a cluster may be without a worker while there is work
+GRACE_S = 120.0  # beyond a task's own limit, for its outcome to arrive
+REFRESH_S = 5.0  # how often the workers are counted
+IDLE_S = 300.0  # after which a process that waits beside a worker, with its model, is ended
+TIMES = 3  # how often a task is given to the cluster again that has lost its workers
+
+_SETTINGS = {
+    # A machine that is gone without a word: Dask else takes it for alive for five minutes.
+    "distributed.scheduler.worker-ttl": "60s",
+    "distributed.admin.large-graph-warning-threshold": "1 GiB",
+}
+
+# --- on the workers
+
+
+class _Beside:
+    """A process beside a worker."""
+
+    def __init__(self, pickled: bytes) -> None:
+        self.pickled = pickled
+        # Dask starts its workers as processes that may have no children; those of ours end with
+        # the worker by themselves (`end_with_parent`).
+        multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+        # Dask has the memory of each image given back to the kernel: a third of the time.
+        os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
+        self._engine = LocalEngine(pickle.loads(pickled), 1)  # noqa: S301 - from the driver
+        self.since = 0.0  # when it began to wait
+
+    def run(self, task: Task) -> Outcome:
+        """Do a task; ends at its limit at the latest."""
+        self._engine.submit(task)
+        while (outcome := self._engine.next(1.0)) is None:
+            pass
+        return outcome
+
+    def stop(self) -> None:
+        """End the process, whatever it does; a `run` under way ends then, too."""
+        for pid in self._engine.pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End the process, which waits."""
+        self._engine.close()
+
+
+class _Processes:
+    """The processes beside a worker: one for each task that it has at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[_Beside] = []
+        self._busy: list[_Beside] = []
+
+    def run(self, pickled: bytes, task: Task) -> Outcome:
+        """Do a task in a process that has done others of the job, or in a new one."""
+        with self._lock:
+            same = [each for each in self._waiting if each.pickled == pickled]
+            if not same:
+                self._close(self._waiting)  # of other jobs
+            beside = same[0] if same else _Beside(pickled)
+            self._waiting = [each for each in self._waiting if each is not beside]
+            self._busy.append(beside)
+        try:
+            return beside.run(task)
+        finally:
+            with self._lock:
+                self._busy.remove(beside)
+                self._waiting.append(beside)
+                beside.since = time.monotonic()
+            # Where the driver was killed, nobody says that the job is over.
+            timer = threading.Timer(IDLE_S, self._close_idle)
+            timer.daemon = True
+            timer.start()
+
+    def _close(self, some: Sequence[_Beside]) -> None:
+        for beside in list(some):
+            self._waiting.remove(beside)
+            beside.close()
+
+    def _close_idle(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            self._close([each for each in self._waiting if now - each.since >= IDLE_S])
+
+    def stop(self, pickled: bytes) -> None:
+        """End the processes of a job."""
+        with self._lock:
+            for beside in self._busy:
+                if beside.pickled == pickled:
+                    beside.stop()
+            self._close([each for each in self._waiting if each.pickled == pickled])
+
+
+_processes = _Processes()
+
+
+def _run(pickled: bytes, task: Task) -> tuple[CxrTextError | None, str | None]:
+    """Do a task beside the worker; gives ``error`` and ``lost`` of its outcome."""
+    outcome = _processes.run(pickled, task)
+    return outcome.error, outcome.lost
+
+
+def _stop(pickled: bytes) -> None:
+    """End the processes of a job beside this worker."""
+    _processes.stop(pickled)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a machine has, to be compared with the driver's."""
+
+    versions: dict[str, str]
+    sizes: dict[str, int | None]  # bytes of files, None of one that is not there
+
+
+def _look(paths: Sequence[str]) -> _Seen:
+    import platform
+
+    python = ".".join(platform.python_version_tuple()[:2])
+    versions = {"cxrtext": version("cxrtext"), "Python": python, "distributed": version("distributed")}
+    sizes: dict[str, int | None] = {}
+    for path in paths:
+        try:
+            sizes[path] = 0 if Path(path).is_dir() else Path(path).stat().st_size
+        except OSError:
+            sizes[path] = None
+    return _Seen(versions, sizes)
+
+
+# --- at the driver
+
+
+def _compare(ours: _Seen, seen: "Mapping[str, _Seen | BaseException]") -> set[str]:
+    """Refuse workers that have other versions or files; gives the names of those that are fit."""
+    fit = set()
+    for name, theirs in seen.items():
+        if isinstance(theirs, ImportError):
+            raise ConfigError(
+                f"--engine dask: worker {name} lacks {theirs.name}; install the same cxrtext with "
+                "the same extras on every machine"
+            )
+        if isinstance(theirs, BaseException):  # it is gone again
+            continue
+        for what, version in ours.versions.items():
+            if theirs.versions[what] != version:
+                raise ConfigError(
+                    f"--engine dask: worker {name} has {what} {theirs.versions[what]}, and this "
+                    f"machine {version}; install the same versions everywhere"
+                )
+        for path, size in ours.sizes.items():
+            if theirs.sizes[path] != size:
+                state = "does not see" if theirs.sizes[path] is None else "sees another file as"
+                raise DataError(
+                    f"--engine dask: worker {name} {state} {path}; put it on storage that all "
+                    "machines mount at the same place"
+                )
+        fit.add(name)
+    return fit
+
+
+class DaskEngine:
+    """Runs tasks on a cluster of Dask's.
+
+    Args:
+        work: What a task is done by.
+        workers: How many processes of this machine, where no address is given; None: one a core.
+        address: Of a scheduler that runs; None starts a cluster of this machine, which listens on
+            the loopback interface only.
+        gpu: Whether a task needs a GPU: then it goes to workers that were started with
+            ``--resources GPU=1``, one at a time.
+        shared: Files and folders that every worker must see as this machine does.
+
+    Raises:
+        ConfigError: Dask is not installed, or of other versions on the workers.
+        DataError: A worker does not see what is shared.
+        WorkError: The scheduler does not answer, or has no workers.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        workers: int | None = None,
+        address: str | None = None,
+        *,
+        gpu: bool = False,
+        shared: Sequence[Path] = (),
+    ) -> None:
+        try:
+            import dask
+            import distributed
+        except ImportError:
+            raise ConfigError(f"--engine dask: Dask is not installed; run {EXTRA}") from None
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its lines quote tasks
+        self._pickled = pickle.dumps(work)
+        self._gpu = gpu
+        self._shared = [str(path.resolve()) for path in shared]
+        self._known: set[str] = set()  # workers that were looked at
+        self._waiting: deque[Task] = deque()
+        self._tasks: dict[str, _Given] = {}  # by key
+        self._ended: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        self._count = 0
+        self._looked = self._alive = 0.0
+        self._slots = 0
+        self._cluster: Any = None
+        self._address = address or "this machine"
+        with dask.config.set(_SETTINGS):
+            if address is None:
+                self._cluster = distributed.LocalCluster(
+                    n_workers=workers or os.cpu_count() or 1,
+                    threads_per_worker=1,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                    memory_limit=0,
+                    silence_logs=logging.CRITICAL,
+                )
+            self._client = self._connect(self._cluster or address)
+        try:
+            self._await_workers()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, address: Any) -> "Client":
+        from distributed import Client
+
+        try:
+            return Client(address, timeout=START_S, set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            raise WorkError(
+                f"--engine dask: the scheduler at {self._address} does not answer within "
+                f"{START_S:g} s ({type(error).__name__}); check the address, and that 'dask "
+                "scheduler' runs there"
+            ) from None
+        except (ValueError, TypeError) as error:
+            raise ConfigError(
+                f"--address {self._address}: cannot be used ({error}); write "
+                "tcp://HOST:8786, or tls://HOST:8786 with Dask's settings for certificates"
+            ) from None
+
+    def _await_workers(self) -> None:
+        until = time.monotonic() + START_S
+        while not self._slots:
+            self._count_workers()
+            if not self._slots and time.monotonic() > until:
+                what = "worker that offers a GPU (--resources GPU=1)" if self._gpu else "worker"
+                raise WorkError(
+                    f"--engine dask: no {what} joined {self._address} within {START_S:g} s; start "
+                    f"some: dask worker {self._address} --nworkers 8 --nthreads 1"
+                )
+            if not self._slots:
+                time.sleep(0.2)
+
+    def _count_workers(self) -> None:
+        """Take note of who is there; a worker that is new is looked at first."""
+        self._looked = time.monotonic()
+        try:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, TimeoutError):
+            raise self._gone() from None
+        new = [name for name in workers if name not in self._known]
+        if new:
+            seen = self._client.run(_look, self._shared, workers=new, on_error="return")
+            self._known |= _compare(_look(self._shared), seen)
+        slots = 0
+        for info in workers.values():
+            slots += int(info["resources"].get("GPU", 0)) if self._gpu else info["nthreads"]
+        self._slots = slots
+        if slots:
+            self._alive = self._looked
+
+    def _gone(self) -> WorkError:
+        return WorkError(
+            f"--engine dask: the scheduler at {self._address} is gone; what is done is kept: start "
+            "it, then run the same command again"
+        )
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at once, as workers come and go."""
+        return max(1, self._slots)
+
+    def submit(self, task: Task) -> None:
+        """Take a task."""
+        self._waiting.append(task)
+        self._give_out()
+
+    def _give_out(self) -> None:
+        # No more than can be worked on: where a worker is gone, Dask counts it against all tasks
+        # that it was to have.
+        while self._waiting and len(self._tasks) < self._slots:
+            self._give(_Given(self._waiting.popleft()))
+
+    def _give(self, given: "_Given") -> None:
+        self._count += 1
+        key = f"shard-{given.task.number}-{self._count}-{os.urandom(4).hex()}"
+        future = self._client.submit(
+            _run,
+            self._pickled,
+            given.task,
+            key=key,
+            pure=False,
+            resources={"GPU": 1} if self._gpu else None,
+        )
+        given.future, given.deadline = future, time.monotonic() + given.task.limit_s + GRACE_S
+        self._tasks[key] = given
+        future.add_done_callback(self._ended.put)
+
+    def next(self, wait_s: float) -> Outcome | None:
+        """The next outcome, or None where there is none in time."""
+        until = time.monotonic() + wait_s
+        while True:
+            if time.monotonic() - self._looked > REFRESH_S:
+                self._watch()
+            self._give_out()
+            try:
+                future = self._ended.get(timeout=max(0.0, min(0.5, until - time.monotonic())))
+            except queue.Empty:
+                outcome = self._overdue()
+            else:
+                outcome = self._outcome(future)
+            if outcome is not None or time.monotonic() >= until:
+                return outcome
+
+    def _watch(self) -> None:
+        if self._client.status != "running":
+            raise self._gone()
+        self._count_workers()
+        if time.monotonic() - self._alive > PATIENCE_S:
+            raise WorkError(
+                f"--engine dask: {self._address} has had no workers for {PATIENCE_S:g} s; what is "
+                "done is kept: start some, then run the same command again"
+            )
+
+    def _overdue(self) -> Outcome | None:
+        now = time.monotonic()
+        for key, given in self._tasks.items():
+            if now > given.deadline and self._slots:
+                self._forget(key)
+                return Outcome(given.task, lost=f"no end within {given.task.limit_s:g} s")
+        return None
+
+    def _forget(self, key: str) -> None:
+        future = self._tasks.pop(key).future
+        if future is not None:
+            future.release()
+
+    def _outcome(self, future: "Future[Any]") -> Outcome | None:
+        given = self._tasks.get(future.key)
+        if given is None:  # was overdue
+            return None
+        if future.status == "cancelled":
+            raise self._gone()
+        try:
+            error, lost = future.result(timeout=START_S)
+        except CxrTextError:
+            raise
+        except Exception as failure:  # noqa: BLE001 - Dask's own, which quote the task
+            self._forget(future.key)
+            return self._again(given, type(failure).__name__)
+        self._forget(future.key)
+        self._give_out()
+        return Outcome(given.task, error, lost)
+
+    def _again(self, given: "_Given", kind: str) -> Outcome | None:
+        """What is done where Dask has no result: workers that had the task are gone."""
+        if kind not in ("KilledWorker", "TimeoutError", "FutureCancelledError", "CommClosedError"):
+            return Outcome(given.task, lost=f"worker failed with {kind}")
+        given.times += 1
+        if given.times > TIMES:
+            return Outcome(given.task, lost="its workers are gone each time")
+        self._give(given)
+        return None
+
+    def close(self) -> None:
+        """End what is under way, and a cluster of this machine."""
+        self._waiting.clear()
+        client = getattr(self, "_client", None)
+        if client is not None:
+            with suppress(Exception):
+                client.cancel([given.future for given in self._tasks.values()], force=True)
+            with suppress(Exception):
+                if client.status == "running":
+                    client.run(_stop, self._pickled, on_error="ignore")
+            with suppress(Exception):
+                client.close(timeout=2)
+        if self._cluster is not None:
+            with suppress(Exception):
+                self._cluster.close(timeout=2)
+        self._tasks.clear()
+
+
+@dataclass(slots=True)
+class _Given:
+    """A task that the cluster has."""
+
+    task: Task
+    times: int = 0  # it was given again
+    future: "Future[Any] | None" = None
+    deadline: float = 0.0

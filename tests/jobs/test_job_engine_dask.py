@@ -1,0 +1,169 @@
+"""The engine on Dask: a cluster of this machine, and one whose parts are killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.errors import ConfigError, DataError, WorkError
+from cxrtext.files.storage import Storage
+from cxrtext.jobs.driver import Running, drive
+from cxrtext.jobs.engines import dask
+from cxrtext.jobs.engines.dask import DaskEngine
+from tests.jobs.test_job_driver import Doubling, a_job, results
+
+distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
+
+ROOT = Path(__file__).parents[2]
+
+
+class Parts:
+    """A scheduler and workers of a cluster, each a process of its own."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", str(self.port))
+        self.workers = [self.join(), self.join()]
+
+    def _start(self, *command: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "dask", *command, "--no-dashboard"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+            start_new_session=True,
+        )
+
+    def join(self, *options: str) -> subprocess.Popen[bytes]:
+        return self._start(
+            "worker", self.address, "--host", "127.0.0.1", "--nworkers", "1", "--nthreads", "1",
+            *options,
+        )  # fmt: skip
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def close(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            if process.poll() is None:
+                self.kill(process)
+
+
+@pytest.fixture(scope="module")
+def parts() -> Iterator[Parts]:
+    made = Parts()
+    yield made
+    made.close()
+
+
+def run(
+    folder: Path, rows: list[str], address: str, running: Running | None = None, **more: Any
+) -> Storage:
+    pause = more.pop("pause_s", 0.0)
+    with a_job(folder, rows, 8) as (storage, plan, tasks):
+        work = Doubling(storage.location, plan.digest, pause)
+        drive(storage, plan, tasks, lambda: DaskEngine(work, address=address, **more), running)
+        return storage
+
+
+def test_a_poisoned_row_costs_only_itself(tmp_path: Path, parts: Parts) -> None:
+    rows = [str(i) for i in range(24)]
+    rows[3], rows[14] = "segfault", "memory"
+    said: list[str] = []
+    storage = run(tmp_path / "job", rows, parts.address, Running(say=said.append))
+    values, rejected = results(storage)
+    assert values == [2 * i for i in range(24) if i not in (3, 14)]
+    assert rejected == {3: "ended its process (SIGSEGV)", 14: "ended its process (MemoryError)"}
+    assert not any("quote a report" in line for line in said)
+    assert not any(process.poll() for process in parts.workers)
+
+
+def test_errors_of_the_work_come_back_as_they_are(tmp_path: Path, parts: Parts) -> None:
+    with pytest.raises(DataError, match=r"row.png: is no input"):
+        run(tmp_path / "job", ["1", "refused", "3"], parts.address)
+    with pytest.raises(WorkError, match=r"1 of 1 shards could not be made, .*the disk is full"):
+        run(tmp_path / "other", ["1", "disk", "3"], parts.address)
+
+
+def test_without_workers_that_have_a_gpu_it_says_so(
+    tmp_path: Path, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask, "START_S", 1.0)
+    with pytest.raises(
+        WorkError, match=r"no worker that offers a GPU .* joined tcp://127\.0\.0\.1"
+    ):
+        run(tmp_path / "job", ["1"], parts.address, gpu=True)
+
+
+def test_a_machine_that_is_gone_costs_no_row(tmp_path: Path, parts: Parts) -> None:
+    rows = [str(i) for i in range(64)]
+    said: list[str] = []
+    killer = threading.Timer(1.5, parts.kill, [parts.workers[0]])
+    killer.start()
+    storage = run(tmp_path / "job", rows, parts.address, Running(say=said.append), pause_s=0.05)
+    killer.join()
+    assert parts.workers[0].poll() == -signal.SIGKILL
+    assert results(storage) == ([2 * i for i in range(64)], {})
+    assert said == []  # a machine that is gone is no fault of a row
+
+
+def test_a_scheduler_that_is_gone_is_one_line_and_the_job_goes_on(
+    tmp_path: Path, parts: Parts
+) -> None:
+    rows = [str(i) for i in range(64)]
+    killer = threading.Timer(2.0, parts.kill, [parts.scheduler])
+    killer.start()
+    with pytest.raises(WorkError, match=r"the scheduler at \S+ is gone; what is done is kept"):
+        run(tmp_path / "job", rows, parts.address, pause_s=0.1)
+    with a_job(tmp_path / "job", rows, 8) as (storage, plan, tasks):
+        drive(storage, plan, tasks, lambda: DaskEngine(Doubling(storage.location, plan.digest), 1))
+    assert results(storage) == ([2 * i for i in range(64)], {})
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask, "START_S", 0.5)
+    with pytest.raises(WorkError, match=r"the scheduler at tcp://127.0.0.1:9 does not answer"):
+        run(tmp_path / "job", ["1"], "tcp://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("address", ["nonsense://127.0.0.1:9", "tcp://127.0.0.1:port"])
+def test_an_address_that_is_none_is_one_line(tmp_path: Path, address: str) -> None:
+    with pytest.raises(ConfigError, match=r"--address \S+: cannot be used"):
+        run(tmp_path / "job", ["1"], address)
+
+
+def test_without_the_extra_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(ConfigError, match=r"Dask is not installed; run pip install 'cxrtext\[clu"):
+        run(tmp_path / "job", ["1"], "tcp://127.0.0.1:9")
+
+
+def test_workers_with_other_versions_or_files_are_named(tmp_path: Path) -> None:
+    (tmp_path / "manifest.csv").write_text("image")
+    ours = dask._look([str(tmp_path), str(tmp_path / "manifest.csv")])
+    assert dask._compare(ours, {"tcp://n1:1": ours, "tcp://n2:1": OSError()}) == {"tcp://n1:1"}
+    older = dask._Seen({**ours.versions, "cxrtext": "0.0.9"}, ours.sizes)
+    with pytest.raises(ConfigError, match=r"worker tcp://n1:1 has cxrtext 0\.0\.9, and this machi"):
+        dask._compare(ours, {"tcp://n1:1": older})
+    with pytest.raises(ConfigError, match=r"worker tcp://n1:1 lacks cxrtext; install"):
+        dask._compare(ours, {"tcp://n1:1": ModuleNotFoundError(name="cxrtext")})
+    path = str(tmp_path / "manifest.csv")
+    for size, says in ((None, "does not see"), (3, "sees another file as")):
+        theirs = dask._Seen(ours.versions, {**ours.sizes, path: size})
+        with pytest.raises(DataError, match=rf"worker tcp://n1:1 {says} \S+manifest.csv; put it"):
+            dask._compare(ours, {"tcp://n1:1": theirs})
