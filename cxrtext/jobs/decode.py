@@ -21,7 +21,7 @@ from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines import Start, Task, open_engine, readers_for
 from cxrtext.jobs.finishing import every_shard, require_same
-from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, read_plan, slices
+from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan, slices
 from cxrtext.jobs.shards import Shard, commit_shard
 from cxrtext.jobs.status import JobStatus
 from cxrtext.records import ImageRecord, Rejects, read_manifest
@@ -41,6 +41,7 @@ class DecodeOptions:
     shard: int = SHARD  # images a shard
     workers: int | None = None  # None: one a core
     engine: str = "local"
+    cluster: str | None = None  # address of one that runs, for the engine "dask"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +146,13 @@ def decode_job(
         shards=len(slices(len(records), options.shard)),
         shared={"source": str(manifest.resolve()), "allow_outside": options.allow_outside},
     )
-    work = DecodeWork(storage.location, readers_for(options.workers))
-    chosen = start or (lambda work: open_engine(options.engine, work, options.workers))
+    work = DecodeWork(storage.location, readers_for(options.workers, options.cluster))
+    seen = [manifest, *plan_file(storage), *(record.path for record in records[:1])]
+    chosen = start or (
+        lambda work: open_engine(
+            options.engine, work, options.workers, address=options.cluster, shared=seen
+        )
+    )
     tasks = _tasks(records, options.shard)
     return drive(storage, plan, tasks, lambda: chosen(work), running)
 

@@ -40,9 +40,9 @@ from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.jobs.driver import Running, drive
-from cxrtext.jobs.engines import Start, Task, open_engine, readers_for
+from cxrtext.jobs.engines import Start, Task, open_engine, readers_for, readers_here
 from cxrtext.jobs.finishing import every_shard, require_same
-from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, read_plan, slices
+from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan, slices
 from cxrtext.jobs.shards import Shard, commit_shard
 from cxrtext.jobs.status import JobStatus
 from cxrtext.models import ImageTextModel, load_model
@@ -82,6 +82,7 @@ class EmbedOptions:
     device: str = "cpu"
     workers: int | None = None  # None: one a core
     engine: str = "local"
+    cluster: str | None = None  # address of one that runs, for the engine "dask"
 
     def check(self) -> None:
         """Refuse what is out of range (ValueError)."""
@@ -185,7 +186,7 @@ def _open(work: EmbedWork) -> _Opened:
         )
     torch.set_num_threads(plan.definition["threads"])
     model = load_model(Path(work.model), work.device)
-    return _Opened(storage, plan, model, ReaderPool(work.readers))
+    return _Opened(storage, plan, model, ReaderPool(readers_here(work.readers)))
 
 
 def _model_digest(folder: Path) -> str:
@@ -223,10 +224,15 @@ def embed_job(
     plan = begun(storage, KIND, definition)
     if plan is None:
         plan = _begin(storage, manifest, checkpoint, records, definition, options)
-    work = EmbedWork(
-        storage.location, str(checkpoint.resolve()), options.device, readers_for(options.workers)
+    gpu = options.device.startswith("cuda")
+    readers = readers_for(options.workers, options.cluster, gpu=gpu)
+    work = EmbedWork(storage.location, str(checkpoint.resolve()), options.device, readers)
+    seen = [manifest, *plan_file(storage), *(record.path for record in records[:1])]
+    chosen = start or (
+        lambda work: open_engine(
+            options.engine, work, options.workers, address=options.cluster, gpu=gpu, shared=seen
+        )
     )
-    chosen = start or (lambda work: open_engine(options.engine, work, options.workers))
     tasks = _tasks(records, options.images_a_shard)
     return drive(storage, plan, tasks, lambda: chosen(work), running)
 

@@ -21,7 +21,7 @@ from cxrtext.files.storage import Storage, open_storage
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines import Start, Task, open_engine
 from cxrtext.jobs.finishing import every_shard, require_same
-from cxrtext.jobs.plan import Plan, begin, begun, read_plan
+from cxrtext.jobs.plan import Plan, begin, begun, plan_file, read_plan
 from cxrtext.jobs.shards import Shard, commit_shard
 from cxrtext.jobs.status import JobStatus
 from cxrtext.language.scoring.cache import ScoreCache
@@ -61,6 +61,7 @@ class ScoreOptions:
     device: str = "cpu"
     workers: int | None = None  # None: one a core
     engine: str = "local"
+    cluster: str | None = None  # address of one that runs, for the engine "dask"
 
     def settings(self) -> ScoreSettings:
         """As a run of ``score-text`` takes them."""
@@ -202,7 +203,12 @@ def score_job(
             plan = begin(storage, KIND, definition, rows=distinct, shards=shards, shared=shared)
         name = str(Path(model).resolve()) if Path(model).is_dir() else str(model)
         todo = ScoreWork(storage.location, name, options.device)
-        chosen = start or (lambda work: open_engine(options.engine, work, options.workers))
+        chosen = start or (
+            lambda work: open_engine(
+                options.engine, work, options.workers, address=options.cluster,
+                gpu=options.device.startswith("cuda"), shared=plan_file(storage),
+            )
+        )  # fmt: skip
         tasks = _tasks(shards_of())
         return drive(storage, plan, tasks, lambda: chosen(todo), running)
 

@@ -43,6 +43,7 @@ class EngineName(StrEnum):
     """What runs the shards."""
 
     LOCAL = "local"
+    DASK = "dask"
 
 
 job = typer.Typer(
@@ -67,6 +68,13 @@ Threads = Annotated[
     int, typer.Option(min=1, help="Threads of each; part of the job, as last bits follow from it.")
 ]
 Engine = Annotated[EngineName, typer.Option(help="What runs the shards.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        help="With --engine dask: tcp:// or tls:// address of a scheduler; else this machine's.",
+    ),
+]
 InParts = Annotated[
     str, typer.Option("--part", help="I/N: make every N-th shard from the I-th; for job arrays.")
 ]
@@ -92,6 +100,7 @@ def embed(
     ] = None,
     shard: Shard = 500,
     engine: Engine = EngineName.LOCAL,
+    address: Cluster = None,
     workers: Workers = None,
     threads: Threads = 1,
     part: InParts = "1/1",
@@ -109,7 +118,7 @@ def embed(
 
     options = EmbedOptions(
         reports, storage.value, pool, read_prompts(prompts) if prompts else None, allow_outside,
-        shard, threads, pick_device(device), workers, engine.value,
+        shard, threads, pick_device(device), workers, engine.value, address,
     )  # fmt: skip
     with _running(chosen, "embedding", "images") as running:
         status = embed_job(manifest, model, out, options, running)
@@ -143,6 +152,7 @@ def score(
     ] = 500,
     shard: Shard = 500,
     engine: Engine = EngineName.LOCAL,
+    address: Cluster = None,
     workers: Workers = None,
     threads: Threads = 1,
     part: InParts = "1/1",
@@ -167,7 +177,7 @@ def score(
     options = ScoreOptions(
         tuple(section) if section else None, cast(Precision, precision), cast(Variant, variant),
         batch_tokens, longest, max_rejected, offline, shard, threads, pick_device(device), workers,
-        engine.value,
+        engine.value, address,
     )  # fmt: skip
     with _running(chosen, "scoring", "sentences") as running:
         status = score_job(reports, out, model, options, running)
@@ -184,6 +194,7 @@ def decode(
     ] = 512,
     shard: Shard = 500,
     engine: Engine = EngineName.LOCAL,
+    address: Cluster = None,
     workers: Workers = None,
     part: InParts = "1/1",
     allow_outside: AllowOutside = False,
@@ -196,7 +207,7 @@ def decode(
     chosen = _part(part)
     from cxrtext.jobs import DecodeOptions, decode_job
 
-    options = DecodeOptions(resize, allow_outside, shard, workers, engine.value)
+    options = DecodeOptions(resize, allow_outside, shard, workers, engine.value, address)
     with _running(chosen, "decoding", "images") as running:
         status = decode_job(manifest, out, options, running)
     _show(out, status, as_json)

@@ -155,7 +155,7 @@ def _look(paths: Sequence[str]) -> _Seen:
     import platform
 
     python = ".".join(platform.python_version_tuple()[:2])
-    versions = {"cxrtext": version("cxrtext"), "Python": python, "distributed": version("distributed")}
+    versions = {name: version(name) for name in ("cxrtext", "distributed")} | {"Python": python}
     sizes: dict[str, int | None] = {}
     for path in paths:
         try:
@@ -179,11 +179,11 @@ def _compare(ours: _Seen, seen: "Mapping[str, _Seen | BaseException]") -> set[st
             )
         if isinstance(theirs, BaseException):  # it is gone again
             continue
-        for what, version in ours.versions.items():
-            if theirs.versions[what] != version:
+        for what, ours_is in ours.versions.items():
+            if theirs.versions[what] != ours_is:
                 raise ConfigError(
                     f"--engine dask: worker {name} has {what} {theirs.versions[what]}, and this "
-                    f"machine {version}; install the same versions everywhere"
+                    f"machine {ours_is}; install the same versions everywhere"
                 )
         for path, size in ours.sizes.items():
             if theirs.sizes[path] != size:
