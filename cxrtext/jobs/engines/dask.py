@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,22 @@ _SETTINGS = {
 # --- on the workers
 
 
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """Work that only the process beside a worker unpacks: it imports far more than a worker."""
+
+    pickled: bytes
+
+    def __call__(self, task: Task) -> None:
+        _unpacked(self.pickled)(task)
+
+
+@lru_cache(maxsize=1)
+def _unpacked(pickled: bytes) -> Work:
+    work: Work = pickle.loads(pickled)  # noqa: S301 - from the driver
+    return work
+
+
 class _Beside:
     """A process beside a worker."""
 
@@ -60,7 +77,7 @@ class _Beside:
         multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
         # Dask has the memory of each image given back to the kernel: a third of the time.
         os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
-        self._engine = LocalEngine(pickle.loads(pickled), 1)  # noqa: S301 - from the driver
+        self._engine = LocalEngine(_Sealed(pickled), 1)
         self.since = 0.0  # when it began to wait
 
     def run(self, task: Task) -> Outcome:
