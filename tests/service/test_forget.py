@@ -32,6 +32,7 @@ from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.snapshot import take_snapshot
 from cxrtext.index.store.writer import keep_file, writing
+from cxrtext.jobs.plan import NAME as JOB_PLAN
 from cxrtext.language import score_reports
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import read_manifest, read_sentences
@@ -276,12 +277,19 @@ def test_the_line_is_signed_and_names_nobody(archive: Archive) -> None:
 def test_what_cannot_be_changed_is_named(archive: Archive) -> None:
     root = archive.root
     back_up(root / "index", root / "backup", model=False)
+    (root / "job/shards").mkdir(parents=True)
+    (root / "job" / JOB_PLAN).write_text(f'{{"images": ["{STUDY}"]}}')
     (root / "page.html").write_text(f"<p>{STUDY}</p>")
     (root / "longer.html").write_text(f"<p>{STUDY}0</p>")
     (root / "left.csv").write_text(f"item,kind\nold/{STUDY}/1.dcm,left out\n")
     (root / "audit.jsonl").write_text(json.dumps({"request_id": "1", "study_id": [STUDY]}) + "\n")
     left = {(Path(p.path).name, p.what) for p in forget([root], patient=PATIENT).left}
-    named = {("backup", "backup"), ("page.html", "other file"), ("audit.jsonl", "other file")}
+    named = {
+        ("backup", "backup"),
+        ("job", "archive job"),
+        ("page.html", "other file"),
+        ("audit.jsonl", "other file"),
+    }
     assert {*named, ("left.csv", "other file")} <= left
     assert not any(name == "longer.html" for name, _ in left)
 

@@ -42,6 +42,7 @@ MODEL = (
 )
 BACKUP = "a backup is not changed: remove it, and make a new one"
 PUBLICATION = "is not changed: publish the index again with --keep 1 --grace 0, then pull it"
+JOB = "shards are not changed: remove the folder when its index or table is made, or start it anew"
 LINKED = "the original has another name elsewhere (a hard link), which was not touched"
 NAMED = "names them, and is of a kind that is not changed: remove it, or make it again"
 OUTSIDE = "lies outside of the folders that were given: name its folder, too"
@@ -391,13 +392,17 @@ class _Work:
 
     def elsewhere(self) -> list[Place]:
         """What nobody can look into from here, and what keeps more than entries."""
-        found = [Place("backup", str(path), 1, False, BACKUP) for path in self._places.backups]
-        found += [
-            Place("publication", str(path), 1, False, PUBLICATION)
-            for path in self._places.publications
+        places = self._places
+        models = [path for path in places.models if (path / "model.safetensors").is_file()]
+        whole = (
+            ("backup", places.backups, BACKUP),
+            ("publication", places.publications, PUBLICATION),
+            ("archive job", places.jobs, JOB),
+            ("model", models, MODEL),
+        )
+        found = [
+            Place(what, str(path), 1, False, why) for what, some, why in whole for path in some
         ]
-        models = [path for path in self._places.models if (path / "model.safetensors").is_file()]
-        found += [Place("model", str(path), 1, False, MODEL) for path in models]
         return [*found, Place("elsewhere", "-", 0, False, ELSEWHERE)]
 
     # --- and out of them ---

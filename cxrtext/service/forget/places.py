@@ -15,6 +15,9 @@ from cxrtext.service.forget.caches import tables_of
 from cxrtext.service.forget.tables import ENDINGS, is_table
 
 PICTURES = (".png", ".jpg", ".jpeg", ".dcm", "")
+JOB = "job.json"
+"""The plan of an archive job (`cxrtext.jobs.plan`, which stands beside this layer)."""
+
 TENSORS = (".safetensors", ".pt", ".npz", ".vectors", ".faiss", ".u8", ".f16", ".keys")
 """Endings of files of numbers alone, in which no id can stand."""
 
@@ -35,6 +38,7 @@ class Places:
     models: list[Path] = field(default_factory=list)  # folders with a tokenizer
     backups: list[Path] = field(default_factory=list)  # their folders
     publications: list[Path] = field(default_factory=list)  # where indexes are published or pulled
+    jobs: list[Path] = field(default_factory=list)  # their folders
     others: list[Path] = field(default_factory=list)
 
     @property
@@ -77,6 +81,10 @@ def find_places(folders: list[Path], progress: Callable[[int], None]) -> Places:
                 continue
             if POINTER in names and PUBLICATIONS in subfolders:
                 found.publications.append(folder)
+                subfolders.clear()
+                continue
+            if JOB in names and "shards" in subfolders:
+                found.jobs.append(folder)
                 subfolders.clear()
                 continue
             if CATALOGUE in names:
