@@ -143,8 +143,11 @@ def sound_shards(storage: Storage, running: Running) -> dict[int, ShardFile]:
             running.checking(checked["done"], len(ours))
         return whole
 
-    with ThreadPoolExecutor(CHECKERS) as threads:
+    threads = ThreadPoolExecutor(CHECKERS)
+    try:
         results = list(threads.map(check, ours))
+    finally:
+        threads.shutdown(cancel_futures=True)  # one that is interrupted leaves the rest
     for file in [file for file, whole in zip(ours, results, strict=True) if not whole]:
         running.say(f"{file.name}: is damaged; it is made again")
         storage.remove(file.name)

@@ -233,7 +233,7 @@ def embed_job(
             options.engine, work, options.workers, address=options.cluster, gpu=gpu, shared=seen
         )
     )
-    tasks = _tasks(records, options.images_a_shard)
+    tasks = tasks_of(records, options.images_a_shard)
     return drive(storage, plan, tasks, lambda: chosen(work), running)
 
 
@@ -292,7 +292,8 @@ def _begin(
     return begin(storage, KIND, definition, rows=len(records), shards=shards, shared=shared)
 
 
-def _tasks(records: Sequence[ImageRecord], size: int) -> Iterator[Task]:
+def tasks_of(records: Sequence[ImageRecord], size: int) -> Iterator[Task]:
+    """The task of each shard of so many images."""
     for number, (begin_, end) in enumerate(slices(len(records), size)):
         rows = tuple((str(record.path), record.name) for record in records[begin_:end])
         limit = START_S + IMAGE_S * len(rows)
