@@ -51,7 +51,9 @@ def test_the_readme_makes_an_archive_that_can_be_searched(archive: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["service", "labels", "backup", "replicas", "archive-jobs", "forgetting"])
+@pytest.mark.parametrize(
+    "name", ["service", "labels", "backup", "replicas", "archive-jobs", "forgetting"]
+)
 def test_a_guide_runs_after_the_readme(name: str, archive: Path) -> None:
     data = archive / "data"
     (data / "prompts.yaml").write_text(PROMPTS)
