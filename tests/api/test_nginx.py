@@ -1,0 +1,131 @@
+"""The configuration of nginx: what it passes on, asks again and keeps to itself."""
+
+import importlib.util
+import json
+import shutil
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+
+
+def _proxy_of() -> Callable[..., Any]:
+    spec = importlib.util.spec_from_file_location("nginx", ROOT / "benchmarks" / "nginx.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    proxy: Callable[..., Any] = module.proxy
+    return proxy
+
+
+class Replica(ThreadingHTTPServer):
+    """A server that answers with its name and the size of what it was sent, or does worse."""
+
+    daemon_threads = True
+    name = ""
+    does = "answer"
+    asked = 0
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Replica
+
+    def _answer(self) -> None:
+        self.server.asked += 1
+        size = len(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        if self.server.does == "die":  # after it has read the question
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+            return
+        status = 503 if self.server.does == "load" else 200
+        host = self.headers["Host"]
+        data = json.dumps({"name": self.server.name, "size": size, "host": host}).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST = _answer  # noqa: N815
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def replica(name: str) -> Iterator[Replica]:
+    with Replica(("127.0.0.1", 0), _Handler) as server:
+        server.name = name
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def ask(address: str, path: str, body: bytes | None = None) -> tuple[int, dict[str, Any], Any]:
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", body, timeout=30) as answer:
+            return answer.status, json.loads(answer.read()), answer.headers
+    except urllib.error.HTTPError as error:
+        with error:
+            data = error.read()
+            return error.code, json.loads(data) if data[:1] == b"{" else {}, error.headers
+
+
+def test_a_question_is_asked_again_and_nothing_lies_on_a_disk(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        replicas = [stack.enter_context(replica(name)) for name in "abc"]
+        ports = [one.server_address[1] for one in replicas]
+        address = stack.enter_context(_proxy_of()(tmp_path / "proxy", ports, NGINX))
+
+        def names(count: int = 30) -> set[str]:
+            found = [ask(address, "/v1/search", b"query=x") for _ in range(count)]
+            assert [status for status, *_ in found] == [200] * count
+            return {body["name"] for _, body, _ in found}
+
+        assert names() == {"a", "b", "c"}
+        # One that dies with the question, and one that is loading: nobody sees it.
+        replicas[0].does, replicas[1].does = "die", "load"
+        asked = replicas[2].asked
+        assert names() == {"c"}
+        assert replicas[2].asked == asked + 30
+        assert 0 < replicas[0].asked < 20
+        replicas[0].does = replicas[1].does = "answer"
+        # A body of some megabytes is passed on from memory: there is no folder to put it into.
+        (tmp_path / "proxy" / "body").rmdir()
+        (tmp_path / "proxy" / "proxy").rmdir()
+        status, body, _ = ask(address, "/v1/classify", bytes(20 * 2**20))
+        assert (status, body["size"], body["host"]) == (200, 20 * 2**20, address)
+        # What it keeps to itself.
+        before = sum(one.asked for one in replicas)
+        assert ask(address, "/metrics")[0] == 404
+        status, body, headers = ask(address, "/v1/classify", bytes(64 * 2**20 + 1))
+        assert (status, body["status"]) == (413, 413)
+        assert headers["Content-Type"] == "application/problem+json"
+        assert sum(one.asked for one in replicas) == before
+        # Where all are busy, or none is left, it says so as a busy server does.
+        for one in replicas:
+            one.does = "load"
+        assert {ask(address, "/v1/search", b"query=x")[0] for _ in range(10)} == {503}
+        for one in replicas:
+            one.does = "die"
+        found = [ask(address, "/v1/search/export", b"query=x") for _ in range(4)]
+        for status, body, headers in found:
+            assert (status, body["status"], headers["Retry-After"]) == (503, 503, "2")
+            assert "No replica answers" in body["detail"]
