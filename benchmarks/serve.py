@@ -16,7 +16,6 @@ With ``--full-size FOLDER`` instead of a checkpoint's path: a model of full size
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from nginx import free_port
 from serve_load import QUESTIONS
 
 HERE = Path(__file__).parent
@@ -47,22 +47,15 @@ def draw_pictures(folder: Path) -> None:
         Image.fromarray(gray.clip(0, 255).astype(np.uint8)).save(folder / f"{name}.png")
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
-
-
 @contextmanager
 def serving_process(
-    model: Path, index: Path, extra: list[str]
+    model: Path | None, index: Path, extra: list[str]
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The real server, and its address."""
+    """The real server, and its address; without a model that of the index."""
     command = [
         *(sys.executable, "-c", "from cxrtext_cli.main import main; main()", "serve"),
-        *("--port", "0", "--model", str(model), "--index", str(index)),
+        *("--port", "0", "--index", str(index)),
+        *(() if model is None else ("--model", str(model))),
         *("--rate-limit", "0", "--queue", "128"),
         *extra,
     ]

@@ -106,14 +106,21 @@ async def ask(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: Body
 ) -> tuple[int, int]:
     """Send a request and read its answer; gives the status and the size of the body."""
+    status, _, data = await ask_whole(reader, writer, body)
+    return status, len(data)
+
+
+async def ask_whole(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: Body
+) -> tuple[int, bytes, bytes]:
+    """Send a request and read its answer; gives the status, the head and the body."""
     writer.writelines(body)
     await writer.drain()
     head = await reader.readuntil(b"\r\n\r\n")
     status = int(head[9:12])
     at = head.lower().index(b"content-length:") + 15
     length = int(head[at : head.index(b"\r", at)])
-    await reader.readexactly(length)
-    return status, length
+    return status, head, await reader.readexactly(length)
 
 
 async def caller(
