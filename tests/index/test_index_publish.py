@@ -318,3 +318,15 @@ def test_what_is_refused(
     live.write_bytes(bytes(data))
     with pytest.raises(CheckpointError, match=r"regions.*a damaged index is not published"):
         published(small, tmp_path / "of-damage")
+
+
+def test_an_object_store(small: Path, model: ImageTextModel, tmp_path: Path) -> None:
+    storage = open_storage(f"memory://bucket/{tmp_path.name}")
+    made = publishing.publish(small, storage, keep=1, grace_s=0)
+    pull.pull(storage, tmp_path / "replica")
+    assert answers(tmp_path / "replica", model) == answers(small, model)
+    delete(small, ["s3"])
+    again = publishing.publish(small, storage, keep=1, grace_s=0)
+    assert (again.removed, again.publication == made.publication) == (1, False)
+    assert pull.pull(storage, tmp_path / "replica").fetched == again.sent < again.size / 2
+    assert answers(tmp_path / "replica", model) == answers(small, model)
