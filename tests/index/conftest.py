@@ -2,7 +2,9 @@
 
 import hashlib
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from cxrtext.evaluation import CHEX5_PROMPTS
+from cxrtext.index import delete, rewrite
 from cxrtext.index.build import start_index
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports
 from cxrtext.index.features.scoring import packed_rows
@@ -127,3 +130,40 @@ def upload(model: ImageTextModel) -> Callable[[Path, Path, int], bytes]:
         return data
 
     return add
+
+
+@pytest.fixture
+def while_written(
+    small: Path, model: ImageTextModel, upload: Callable[..., bytes], tmp_path: Path
+) -> Callable[[], AbstractContextManager[None]]:
+    """A block during which a thread adds to the small index, deletes from it, writes it anew."""
+
+    @contextmanager
+    def written() -> Iterator[None]:
+        uploads = tmp_path / "uploads"
+        upload(small, uploads, 0)
+        stop, failed = threading.Event(), list[BaseException]()
+
+        def write() -> None:
+            seed = 1
+            try:
+                while not stop.is_set():
+                    upload(small, uploads, seed)
+                    if seed % 3 == 0:
+                        delete(small, [f"us{seed - 1}"], wait_s=30)
+                    if seed % 5 == 0:
+                        rewrite(small, model, rebuild=False, wait_s=30)
+                    seed += 1
+            except BaseException as error:  # noqa: BLE001 - raised below
+                failed.append(error)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+        assert not failed, failed
+
+    return written

@@ -2,20 +2,21 @@
 
 import json
 import shutil
-import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.files import file_problems
-from cxrtext.index import Query, delete, open_index, rewrite
+from cxrtext.index import Query, delete, open_index
 from cxrtext.index.backup import back_up, restore
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.check import check_index
 from cxrtext.models import ImageTextModel
 
+Busy = Callable[[], AbstractContextManager[None]]
 Upload = Callable[..., bytes]
 
 
@@ -59,34 +60,11 @@ def test_a_restored_index_answers_the_same(
 
 
 def test_a_backup_is_one_moment_while_others_write(
-    small: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
+    small: Path, while_written: Busy, tmp_path: Path
 ) -> None:
-    uploads = tmp_path / "uploads"
-    upload(small, uploads, 0)
-    stop, failed = threading.Event(), list[BaseException]()
-
-    def write() -> None:
-        seed = 1
-        try:
-            while not stop.is_set():
-                upload(small, uploads, seed)
-                if seed % 3 == 0:
-                    delete(small, [f"us{seed - 1}"], wait_s=30)
-                if seed % 5 == 0:
-                    rewrite(small, model, rebuild=False, wait_s=30)
-                seed += 1
-        except BaseException as error:  # noqa: BLE001 - raised below
-            failed.append(error)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with while_written():
         for number in range(4):
             back_up(small, tmp_path / f"backup-{number}", model=False)
-    finally:
-        stop.set()
-        thread.join()
-    assert not failed, failed
     for number in range(4):
         index = tmp_path / f"backup-{number}" / "index"
         with Catalogue(index / CATALOGUE) as catalogue:

@@ -4,6 +4,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from cxrtext.errors import CheckpointError, CxrTextError, DataError, DiskError
 from cxrtext.files.storage import Storage, open_storage
-from cxrtext.index import Query, delete, open_index, rewrite
+from cxrtext.index import Query, delete, open_index
 from cxrtext.index.publishing import publication, pull
 from cxrtext.index.publishing import publish as publishing
 from cxrtext.index.publishing.publication import encoded, in_words, read_manifest, read_pointer
@@ -23,6 +24,7 @@ from cxrtext.index.store.check import check_index
 from cxrtext.index.store.replica import index_at
 from cxrtext.models import ImageTextModel
 
+Busy = Callable[[], AbstractContextManager[None]]
 Upload = Callable[..., bytes]
 
 
@@ -161,37 +163,15 @@ def test_only_what_is_new_is_sent_and_fetched(
 
 
 def test_a_publication_is_one_moment_while_others_write(
-    small: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
+    small: Path, while_written: Busy, tmp_path: Path
 ) -> None:
-    uploads, target = tmp_path / "uploads", tmp_path / "target"
-    upload(small, uploads, 0)
-    stop, failed = threading.Event(), list[BaseException]()
-
-    def write() -> None:
-        seed = 1
-        try:
-            while not stop.is_set():
-                upload(small, uploads, seed)
-                if seed % 3 == 0:
-                    delete(small, [f"us{seed - 1}"], wait_s=30)
-                if seed % 5 == 0:
-                    rewrite(small, model, rebuild=False, wait_s=30)
-                seed += 1
-        except BaseException as error:  # noqa: BLE001 - raised below
-            failed.append(error)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        made = []
+    target = tmp_path / "target"
+    made = []
+    with while_written():
         for _ in range(4):
             made.append(published(small, target, grace_s=0.0, keep=1).publication)
             assert pulled(target, tmp_path / "replica").publication == made[-1]
             assert is_whole(tmp_path / "replica")
-    finally:
-        stop.set()
-        thread.join()
-    assert not failed, failed
     assert len(set(made)) == 4
     assert len(list((target / "publications").iterdir())) == 1
 
