@@ -9,7 +9,7 @@ import pytest
 
 import cxrtext
 
-PACKAGES = ("evaluation", "index", "language", "models", "service", "training")
+PACKAGES = ("evaluation", "index", "jobs", "language", "models", "service", "training")
 
 
 @pytest.mark.parametrize("package", PACKAGES)
