@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -70,6 +70,8 @@ if TYPE_CHECKING:  # the language model is loaded by few
     from cxrtext.language import SentenceScores
     from cxrtext.language.scoring.score import Pieces
     from cxrtext.language.scoring.scorer import Scorer
+
+T = TypeVar("T")
 
 READERS = 2
 """Processes that read images: a small file need not wait for a large one."""
@@ -517,7 +519,7 @@ class Service:
     ) -> Pausing[Found]:
         """As :meth:`search`, with pauses."""
         check_count(k)
-        return (yield from within(self._lock, self.archive.search_pausing(query, k, **options)))
+        return (yield from self._asking_archive(self.archive.search_pausing(query, k, **options)))
 
     def search_text(self, query: str, k: int = 10) -> list[ImageHit]:
         """The k indexed images that fit a sentence best; errors are those of :meth:`search`."""
@@ -552,7 +554,11 @@ class Service:
             search = archive.search_sentences_pausing(k, text=text, **options)
         else:
             search = self.archive.search_sentences_pausing(k, image=asked.regions, **options)
-        return (yield from within(self._lock, search))
+        return (yield from self._asking_archive(search))
+
+    def _asking_archive(self, work: Pausing[T]) -> Pausing[T]:
+        """A search of the archive, which the model is needed for."""
+        return (yield from within(self._lock, work))
 
 
 def embedded_of(part: Index, found: IndexedImage, familiar: Familiar) -> EmbeddedImage:

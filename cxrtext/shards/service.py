@@ -3,28 +3,28 @@
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from cxrtext.errors import UnavailableError
 from cxrtext.evaluation import Prompts
-from cxrtext.index import Column, Found, Index, IndexedImage, Query, SentenceHit
-from cxrtext.index.search.archive import SearchOptions, SentenceOptions
+from cxrtext.index import Column, Index, IndexedImage
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Unlike
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.pausing import Pausing, finish
 from cxrtext.service.answers import EmbeddedImage, Image
 from cxrtext.service.facts import IndexFacts
-from cxrtext.service.limits import check_count, check_sentence
 from cxrtext.service.service import Service
 from cxrtext.shards.archive import ShardsArchive
 from cxrtext.shards.calls import ShardCalls
 from cxrtext.shards.config import read_shards
 from cxrtext.shards.coverage import Coverage
 from cxrtext.shards.forms import image_of
+
+T = TypeVar("T")
 
 
 class ShardsService(Service):
@@ -142,26 +142,8 @@ class ShardsService(Service):
         """The columns that every shard that answers has."""
         return self._shards.columns()
 
-    # --- searches, without the lock: the model has no part in them ---
-
-    def search_pausing(
-        self, query: Query, k: int = 10, **options: Unpack[SearchOptions]
-    ) -> Pausing[Found]:
-        """Search the shards for images."""
-        check_count(k)
-        return (yield from self._shards.search_pausing(query, k, **options))
-
-    def search_sentences_pausing(
-        self, asked: EmbeddedImage | str, k: int = 10, **options: Unpack[SentenceOptions]
-    ) -> Pausing[list[SentenceHit]]:
-        """Search the shards for sentences."""
-        check_count(k)
-        if isinstance(asked, str):
-            check_sentence(asked)
-            (text,) = self.embed_sentences([asked])
-            work = self._shards.search_sentences_pausing(k, text=text, **options)
-        else:
-            work = self._shards.search_sentences_pausing(k, image=asked.regions, **options)
+    def _asking_archive(self, work: Pausing[T]) -> Pausing[T]:
+        """A search of the shards, which this server's model has no part in."""
         return (yield from work)
 
 
