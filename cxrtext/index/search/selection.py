@@ -104,9 +104,10 @@ def _recent(catalogue: Catalogue, snapshot: Snapshot, where: str) -> _Recent | N
         if true is None:
             return None
         numbers = database.execute("SELECT number FROM recent").fetchall()
-        asked = "recent CROSS JOIN images USING (number) LEFT JOIN attributes USING (number)"
+        # Joined with the table, SQLite would read every row for some filters.
         passing = database.execute(
-            f"SELECT number FROM {asked} WHERE {condition.sql}",  # noqa: S608
+            "SELECT number FROM images LEFT JOIN attributes USING (number) "  # noqa: S608
+            f"WHERE images.number IN (SELECT number FROM recent) AND ({condition.sql})",
             condition.values,
         ).fetchall()
         return _Recent(true, _flat(numbers), _flat(passing))
