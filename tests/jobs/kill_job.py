@@ -1,6 +1,9 @@
 """Kills an embed job at random moments: a worker, the driver, a whole node, during a rename.
 
     python tests/jobs/kill_job.py CHECKPOINT MANIFEST FOLDER --kills 20 [--shard 32] [--workers 2]
+        [--engine dask]
+
+On Dask's engine a cluster of as many nodes runs beside, and its scheduler is killed, too.
 
 The shards, and the index made of them, must be those of a job that nobody killed, byte for byte.
 Ends with 0 and a line that counts the kills.
@@ -19,7 +22,12 @@ from collections import Counter
 from contextlib import closing, suppress
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.jobs.dask_parts import Parts
+
 KINDS = ("worker", "driver", "node", "rename")
+DASK_KINDS = ("worker", "driver", "node", "rename", "scheduler")
 COMMAND = [sys.executable, "-c", "from cxrtext_cli.main import main; main()", "job"]
 LATEST_S = 4.0  # after the first worker has started
 
@@ -111,6 +119,58 @@ def kill_once(command: list[str], shards: Path, kind: str, chance: random.Random
             driver.stderr.close()
 
 
+def besides(parts: Parts) -> list[int]:
+    """The processes that work, beside the workers of all nodes."""
+    workers = [worker for node in parts.nodes for worker in children(node.pid)]
+    return [process for worker in workers for process in children(worker)]
+
+
+def kill_of_cluster(
+    command: list[str], shards: Path, kind: str, chance: random.Random, parts: Parts
+) -> bool:
+    """Start a driver of a cluster and kill something of both; False where it ended before."""
+    driver = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert driver.stderr is not None
+    try:
+        had = len(digests(shards, "*"))
+        while driver.poll() is None and len(digests(shards, "*")) == had:
+            time.sleep(0.01)
+        if kind == "rename":
+            while driver.poll() is None and not is_writing(shards):
+                time.sleep(0.0002)
+        else:
+            time.sleep(chance.uniform(0, 1))
+        if driver.poll() is not None:
+            assert driver.returncode == 0, driver.stderr.read()
+            return False
+        if kind == "driver":
+            return True  # in the end
+        if kind == "scheduler":
+            parts.kill(parts.scheduler)
+            for node in [*parts.nodes]:
+                parts.kill(node)
+            _, errors = driver.communicate(timeout=300)
+            assert driver.returncode == 1, errors
+            assert "the scheduler at" in errors.splitlines()[-1], errors
+            parts.begin(2)
+            return True
+        if kind == "worker":
+            for process in besides(parts)[:1]:
+                os.kill(process, signal.SIGKILL)
+        else:
+            parts.kill(chance.choice(parts.nodes))
+            parts.join()
+        _, errors = driver.communicate(timeout=300)
+        assert driver.returncode == 0, errors
+        return True
+    finally:
+        end_all(driver)
+        driver.stderr.close()
+
+
 def drop_some(shards: Path, chance: random.Random) -> None:
     """Leave work for the next kill: remove half of the shards, and cut one short."""
     files = sorted(path for path in shards.iterdir() if not path.name.startswith("."))
@@ -130,13 +190,26 @@ def main() -> int:
     parser.add_argument("--shard", type=int, default=32)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--engine", choices=("local", "dask"), default="local")
     options = parser.parse_args()
+    parts = Parts(options.workers) if options.engine == "dask" else None
+    try:
+        return run(options, parts)
+    finally:
+        if parts is not None:
+            parts.close()
+
+
+def run(options: argparse.Namespace, parts: Parts | None) -> int:
+    """Kill, and compare with what nobody killed."""
     chance = random.Random(options.seed)  # noqa: S311
 
     def embed(job: str) -> list[str]:
         what = ["embed", options.manifest, "--out", options.folder / job]
         how = ["--model", options.checkpoint, "--shard", options.shard, "--device", "cpu"]
-        return [*COMMAND, *map(str, [*what, *how, "--workers", options.workers])]
+        if parts is None or job == "whole":
+            return [*COMMAND, *map(str, [*what, *how, "--workers", options.workers])]
+        return [*COMMAND, *map(str, [*what, *how, "--engine", "dask", "--address", parts.address])]
 
     def finish(job: str) -> list[str]:
         out = ["--out", options.folder / f"{job}-index", "--device", "cpu"]
@@ -147,8 +220,13 @@ def main() -> int:
     subprocess.run(finish("whole"), **quiet)  # type: ignore[call-overload]
     shards, killed = options.folder / "killed" / "shards", Counter[str]()
     while killed.total() < options.kills:
-        kind = KINDS[killed.total() % len(KINDS)]
-        if kill_once(embed("killed"), shards, kind, chance):
+        kinds = KINDS if parts is None else DASK_KINDS
+        kind = kinds[killed.total() % len(kinds)]
+        if (
+            kill_once(embed("killed"), shards, kind, chance)
+            if parts is None
+            else kill_of_cluster(embed("killed"), shards, kind, chance, parts)
+        ):
             killed[kind] += 1
             print(f"kill {killed.total()}: {kind}, {len(digests(shards, '*'))} shards", flush=True)  # noqa: T201
         if len(digests(shards, "*")) == len(digests(options.folder / "whole" / "shards", "*")):

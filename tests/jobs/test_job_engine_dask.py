@@ -1,9 +1,6 @@
 """The engine on Dask: a cluster of this machine, and one whose parts are killed."""
 
-import os
 import signal
-import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,47 +14,10 @@ from cxrtext.files.storage import Storage
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines import dask
 from cxrtext.jobs.engines.dask import DaskEngine
+from tests.jobs.dask_parts import Parts
 from tests.jobs.test_job_driver import Doubling, a_job, results
 
 distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
-
-ROOT = Path(__file__).parents[2]
-
-
-class Parts:
-    """A scheduler and workers of a cluster, each a process of its own."""
-
-    def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.address = f"tcp://127.0.0.1:{self.port}"
-        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", str(self.port))
-        self.workers = [self.join(), self.join()]
-
-    def _start(self, *command: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "dask", *command, "--no-dashboard"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-            start_new_session=True,
-        )
-
-    def join(self, *options: str) -> subprocess.Popen[bytes]:
-        return self._start(
-            "worker", self.address, "--host", "127.0.0.1", "--nworkers", "1", "--nthreads", "1",
-            *options,
-        )  # fmt: skip
-
-    def kill(self, process: subprocess.Popen[bytes]) -> None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-    def close(self) -> None:
-        for process in (*self.workers, self.scheduler):
-            if process.poll() is None:
-                self.kill(process)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +46,7 @@ def test_a_poisoned_row_costs_only_itself(tmp_path: Path, parts: Parts) -> None:
     assert values == [2 * i for i in range(24) if i not in (3, 14)]
     assert rejected == {3: "ended its process (SIGSEGV)", 14: "ended its process (MemoryError)"}
     assert not any("quote a report" in line for line in said)
-    assert not any(process.poll() for process in parts.workers)
+    assert [node.poll() for node in parts.nodes] == [None, None]
 
 
 def test_errors_of_the_work_come_back_as_they_are(tmp_path: Path, parts: Parts) -> None:
@@ -109,11 +69,12 @@ def test_without_workers_that_have_a_gpu_it_says_so(
 def test_a_machine_that_is_gone_costs_no_row(tmp_path: Path, parts: Parts) -> None:
     rows = [str(i) for i in range(64)]
     said: list[str] = []
-    killer = threading.Timer(1.5, parts.kill, [parts.workers[0]])
+    node = parts.nodes[0]
+    killer = threading.Timer(1.5, parts.kill, [node])
     killer.start()
     storage = run(tmp_path / "job", rows, parts.address, Running(say=said.append), pause_s=0.05)
     killer.join()
-    assert parts.workers[0].poll() == -signal.SIGKILL
+    assert node.poll() == -signal.SIGKILL
     assert results(storage) == ([2 * i for i in range(64)], {})
     assert said == []  # a machine that is gone is no fault of a row
 
