@@ -1,21 +1,25 @@
 """Images a second of an embed job, against one process and against a plain process pool.
 
-    python benchmarks/jobs.py CHECKPOINT MANIFEST --work DIR [--shard 160] [--workers 1 2]
+    python benchmarks/jobs.py CHECKPOINT MANIFEST --work DIR [--shard 160] [--workers 1 2] [--dask]
 
 ``index build`` is one process as a user starts it.  The pool is ``ProcessPoolExecutor`` over the
 very same work, shards and plan, so that what differs is the engine and the driver.  Seconds are of
 the whole command, start of Python and loading of the model included, but for ``rate``, which is
-that of the shards alone, from the first that is there to the last.
+that of the shards alone, from the first that is there to the last.  ``--dask`` adds the job on a
+cluster of Dask's with as many workers, and on one whose nodes are processes of their own.
 """
 
 import argparse
 import multiprocessing
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from cxrtext.files.storage import open_storage
@@ -59,6 +63,30 @@ def pooled(checkpoint: Path, manifest: Path, job: Path, workers: int) -> float:
     return time.perf_counter() - begun
 
 
+@contextmanager
+def nodes(count: int) -> Iterator[str]:
+    """A cluster of Dask's with nodes of one worker each; gives its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address, here = f"tcp://127.0.0.1:{port}", ["--host", "127.0.0.1", "--no-dashboard"]
+    worker = ["worker", address, *here, "--nworkers", "1", "--nthreads", "1"]
+    commands = [["scheduler", *here, "--port", str(port)], *[worker] * count]
+    parts = [
+        subprocess.Popen(
+            [sys.executable, "-m", "dask", *command],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for command in commands
+    ]
+    try:
+        yield address
+    finally:
+        for part in reversed(parts):
+            part.terminate()
+            part.wait()
+
+
 def line(name: str, images: int, seconds: float, rate: float, against: float) -> None:
     """Print a row of the table."""
     print(
@@ -75,6 +103,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--shard", type=int, default=160)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--dask", action="store_true")
     options = parser.parse_args()
     images = len(read_manifest(options.manifest))
     model = ["--model", options.checkpoint, "--device", "cpu"]
@@ -87,8 +116,8 @@ def main() -> None:
     print(f"| index build | {seconds:.1f} | {images / seconds:.1f} | | |", flush=True)
     for workers in options.workers:
         job, plain = options.work / f"job-{workers}", options.work / f"pool-{workers}"
-        how = ["--shard", options.shard, "--workers", workers]
-        took = timed("job", "embed", options.manifest, "--out", job, *model, *how)
+        shard, several = ["--shard", options.shard], ["--workers", workers]
+        took = timed("job", "embed", options.manifest, "--out", job, *model, *shard, *several)
         plain.mkdir()
         for name in (NAME, read_plan(open_storage(job)).shared["sentences"]):
             shutil.copy(job / name, plain / name)
@@ -96,6 +125,17 @@ def main() -> None:
         against = rate_of(plain)
         line(f"process pool, {workers}", images, alone, against, against)
         line(f"job embed, {workers}", images, took, rate_of(job), against)
+        if options.dask:
+            job = options.work / f"dask-{workers}"
+            how = [*shard, "--engine", "dask"]
+            took = timed("job", "embed", options.manifest, "--out", job, *model, *how, *several)
+            line(f"on Dask, {workers}", images, took, rate_of(job), against)
+            job = options.work / f"nodes-{workers}"
+            with nodes(workers) as address:
+                where = ["--address", address]
+                took = timed("job", "embed", options.manifest, "--out", job, *model, *how, *where)
+            line(f"on {workers} nodes of Dask", images, took, rate_of(job), against)
+        job = options.work / f"job-{workers}"
         finished = options.work / f"index-{workers}"
         took = timed("job", "finish", job, "--out", finished, "--device", "cpu")
         print(f"| job finish, {workers} | {took:.1f} | {images / took:.1f} | | |", flush=True)
