@@ -20,7 +20,7 @@ from cxrtext.images.cache_store import READER_VERSION, Stamp, stamp_of
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines import Start, Task, open_engine, readers_for
-from cxrtext.jobs.finishing import every_shard, require_same
+from cxrtext.jobs.finishing import every_shard, require_ready, require_same
 from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan, slices
 from cxrtext.jobs.shards import Shard, commit_shard
 from cxrtext.jobs.status import JobStatus
@@ -193,6 +193,7 @@ def finish_decode(
     """
     storage = open_storage(address)
     plan = read_plan(storage, KIND)
+    done = require_ready(storage, plan, max_rejected)
     manifest = manifest or Path(plan.shared["source"])
     now = {"manifest": digest_of_table(manifest), "version of the image reader": READER_VERSION}
     require_same(storage, plan, now, now)
@@ -201,7 +202,7 @@ def finish_decode(
     bounds = slices(len(records), plan.definition["--shard"])
 
     def files() -> Iterator[DecodedFile]:
-        for shard in every_shard(storage, plan, [end - start for start, end in bounds]):
+        for shard in every_shard(storage, plan, done, [end - start for start, end in bounds]):
             start, end = bounds[shard.number]
             for place, reason in sorted(shard.rejected.items()):
                 rejects.add(records[start + place].name, reason)

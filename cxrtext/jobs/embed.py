@@ -41,9 +41,9 @@ from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, wri
 from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines import Start, Task, open_engine, readers_for, readers_here
-from cxrtext.jobs.finishing import every_shard, require_same
+from cxrtext.jobs.finishing import every_shard, require_ready, require_same
 from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan, slices
-from cxrtext.jobs.shards import Shard, commit_shard
+from cxrtext.jobs.shards import Shard, ShardFile, commit_shard
 from cxrtext.jobs.status import JobStatus
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
@@ -351,6 +351,7 @@ def finish_embed(
 
     storage = open_storage(address)
     plan = read_plan(storage, KIND)
+    done = require_ready(storage, plan, max_rejected)
     manifest = manifest or Path(plan.shared["source"])
     checkpoint = checkpoint or Path(plan.shared["checkpoint"])
     reports = reports or (Path(plan.shared["reports"]) if plan.shared["reports"] else None)
@@ -375,7 +376,7 @@ def finish_embed(
             for folder in folders
         ]
         root = str(manifest.parent.resolve())
-        _add_shards(storage, plan, records, root, catalogues, rejects, progress)
+        _add_shards(storage, plan, done, records, root, catalogues, rejects, progress)
         rejected = rejects.write(out)
         if len(rejects.rows) == len(records):
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
@@ -423,6 +424,7 @@ def _begun_index(
 def _add_shards(
     storage: Storage,
     plan: Plan,
+    done: Mapping[int, ShardFile],
     records: Sequence[ImageRecord],
     root: str,
     catalogues: Sequence[Catalogue],
@@ -433,7 +435,7 @@ def _add_shards(
     K = len(catalogues)
     known = [catalogue.known_images() for catalogue in catalogues]
     bounds = slices(len(records), plan.definition["--shard"])
-    for shard in every_shard(storage, plan, [end - begin_ for begin_, end in bounds]):
+    for shard in every_shard(storage, plan, done, [end - begin_ for begin_, end in bounds]):
         start, end = bounds[shard.number]
         of_shard = [records[start + place] for place in shard.places]
         if _digest_of([record.name for record in of_shard]) != shard.about["images"]:

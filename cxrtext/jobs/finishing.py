@@ -5,18 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.files.storage import Storage
 from cxrtext.jobs.plan import Definition, Plan
-from cxrtext.jobs.shards import Shard, committed, read_shard
+from cxrtext.jobs.shards import Shard, ShardFile, committed, read_shard
 
 
-def every_shard(storage: Storage, plan: Plan, sizes: Sequence[int] | None) -> Iterator[Shard]:
-    """Read the shards of a job in order, each checked by its digest.
-
-    Args:
-        sizes: Rows of each shard: its places are then every one of them exactly once.
+def require_ready(storage: Storage, plan: Plan, max_rejected: int) -> dict[int, ShardFile]:
+    """The shards of a job that can be finished; says at once what would end the work after hours.
 
     Raises:
-        DataError: Some are missing.
-        CheckpointError: One is damaged, or has a row twice or not at all.
+        DataError: Some are missing, or too many rows were rejected.
     """
     done = committed(storage)
     missing = [number for number in range(plan.shards) if number not in done]
@@ -26,6 +22,28 @@ def every_shard(storage: Storage, plan: Plan, sizes: Sequence[int] | None) -> It
             f"{storage.address}: {len(missing)} of {plan.shards} shards are missing ({some}); run "
             f"'cxrtext job {plan.kind}' again until 'cxrtext job status' says that all are there"
         )
+    rejected = sum(file.rejected for file in done.values())
+    if rejected > max_rejected:
+        raise DataError(
+            f"{storage.address}: {rejected} rows were rejected, more than --max-rejected "
+            f"{max_rejected}; with a higher limit they are listed beside the output, each with its "
+            "reason"
+        )
+    return done
+
+
+def every_shard(
+    storage: Storage, plan: Plan, done: Mapping[int, ShardFile], sizes: Sequence[int] | None
+) -> Iterator[Shard]:
+    """Read the shards of a job in order, each checked by its digest.
+
+    Args:
+        done: What :func:`require_ready` gave.
+        sizes: Rows of each shard: its places are then every one of them exactly once.
+
+    Raises:
+        CheckpointError: One is damaged, or has a row twice or not at all.
+    """
     for number in range(plan.shards):
         shard = read_shard(storage, plan.digest, done[number])
         if sizes is not None:

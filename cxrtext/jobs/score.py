@@ -7,7 +7,7 @@ cache that knows every sentence.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -20,9 +20,9 @@ from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines import Start, Task, open_engine
-from cxrtext.jobs.finishing import every_shard, require_same
+from cxrtext.jobs.finishing import every_shard, require_ready, require_same
 from cxrtext.jobs.plan import Plan, begin, begun, plan_file, read_plan
-from cxrtext.jobs.shards import Shard, commit_shard
+from cxrtext.jobs.shards import Shard, ShardFile, commit_shard
 from cxrtext.jobs.status import JobStatus
 from cxrtext.language.scoring.cache import ScoreCache
 from cxrtext.language.scoring.reports import check_text, read_sentences, score_reports
@@ -262,6 +262,7 @@ def finish_score(
     """
     storage = open_storage(address)
     plan = read_plan(storage, KIND)
+    done = require_ready(storage, plan, max_rejected=plan.rows)
     shared = plan.shared
     reports, model = reports or Path(shared["source"]), model or shared["model"]
     options = ScoreOptions(
@@ -278,7 +279,7 @@ def finish_score(
     require_same(storage, plan, now, ("text", "language model"))
     with tempfile.TemporaryDirectory(prefix=".scores-", dir=out.absolute().parent) as folder:
         known = Path(folder) / "scores.sqlite"
-        _collect(storage, plan, known, scorer.identity, progress)
+        _collect(storage, plan, done, known, scorer.identity, progress)
         summary = score_reports(
             reports,
             out,
@@ -302,6 +303,7 @@ def finish_score(
 def _collect(
     storage: Storage,
     plan: Plan,
+    done: Mapping[int, ShardFile],
     known: Path,
     identity: str,
     progress: Callable[[int, int], None],
@@ -309,7 +311,7 @@ def _collect(
     """Put the scores of all shards into a cache; together they are of as many as were planned."""
     count = 0
     with ScoreCache(known, identity) as cache:
-        for shard in every_shard(storage, plan, None):
+        for shard in every_shard(storage, plan, done, None):
             if shard.rejected:
                 raise DataError(
                     f"{storage.address}: {len(shard.rejected)} sentences of shard {shard.number} "

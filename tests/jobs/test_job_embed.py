@@ -68,6 +68,9 @@ def test_the_index_of_a_job_is_that_of_one_process(job: Path, built: Path, tmp_p
     listed = (tmp_path / "index.rejected.csv").read_text()
     assert listed == built.with_name("index.rejected.csv").read_text()
     assert "a070.png" in listed
+    with pytest.raises(DataError, match="1 rows were rejected, more than --max-rejected 0"):
+        finish_embed(str(job), tmp_path / "strict", max_rejected=0)
+    assert not (tmp_path / "strict").exists()
     again = finish_embed(str(job), tmp_path / "index")
     assert again.images == 109
     assert vectors_of(tmp_path / "index") == vectors_of(built)
