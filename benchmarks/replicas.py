@@ -312,7 +312,7 @@ def main() -> int:
         parser.add_argument(name, type=Path)
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--at-once", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--at-once", type=int, nargs="*", default=[1, 8])
     parser.add_argument("--nginx", default=shutil.which("nginx") or "/usr/sbin/nginx")
     given = parser.parse_args()
     given.folder = given.folder.absolute()

@@ -17,7 +17,7 @@ import pytest
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, WorkError
 from cxrtext.service import Service
 from cxrtext_api.gate.keys import add_key, revoke_key
-from cxrtext_api.server.serve import run_server
+from cxrtext_api.server.serve import listen, run_server
 from cxrtext_api.settings import Settings, is_loopback
 
 SCRIPT = """
@@ -27,6 +27,7 @@ from cxrtext_api.settings import Settings
 
 class Loaded:
     has_index = False
+    publications = ()
 
     def warm_up(self):
         pass
@@ -61,6 +62,11 @@ def test_a_port_in_use(taken: int) -> None:
     assert str(raised.value) == (
         f"127.0.0.1:{taken} is in use by another program; stop it, or take another port with --port"
     )
+
+
+def test_nobody_waits_for_a_server_that_is_starting() -> None:
+    with listen(Settings(port=0)) as listener, pytest.raises(ConnectionRefusedError):
+        socket.create_connection(listener.getsockname(), timeout=5).close()
 
 
 @pytest.mark.parametrize(
@@ -108,6 +114,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(error: type[Exception]) -
 def test_a_failing_announcement_ends_the_server() -> None:
     class Loaded:
         has_index = False
+        publications = ()
 
         def warm_up(self) -> None:
             pass
@@ -158,6 +165,7 @@ class Loaded:
         print("closed", flush=True)
 
     has_index = False
+    publications = ()
 
     def find_image(self, name):
         time.sleep(60)

@@ -391,6 +391,15 @@ class Session(RequestScope):
         """As of :attr:`Resources.answering`."""
         return self._resources.answering
 
+    def end(self) -> None:
+        """Give back all that it holds, and let go of the service.
+
+        An idle connection keeps its last request, which is not to keep a model and an index that
+        the server has turned from.
+        """
+        super().end()
+        self._service = None
+
     async def see_index(self) -> None:
         """As of :meth:`Resources.see_index`."""
         await self._resources.see_index()

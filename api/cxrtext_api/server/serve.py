@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from cxrtext_api.runtime.resources import LoadService
 
 
+BACKLOG = 128
+"""Connections that may wait to be taken."""
+
+
 def run_server(
     settings: Settings,
     on_ready: Callable[[str], None] = lambda _: None,
@@ -44,11 +48,19 @@ def run_server(
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from cxrtext_api.server.server import serve_on
 
+        try:
+            listener.listen(BACKLOG)
+        except OSError as error:  # another program that was starting was faster
+            place = f"{_shown(settings.host)}:{settings.port}"
+            raise WorkError(_why_not(error, place, settings.port)) from None
         serve_on(settings, listener, functools.partial(on_ready, url_of(settings, listener)), load)
 
 
 def listen(settings: Settings) -> socket.socket:
     """Take the port, before the model is loaded for nothing.
+
+    Nobody can connect to it yet: a connection that waits for a server that is starting could not be
+    told from one that waits for its answer, and a proxy would not ask another server.
 
     Raises:
         WorkError: It is in use, or the host is not an address of this machine.
@@ -63,7 +75,6 @@ def listen(settings: Settings) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(128)
     except OSError as error:
         listener.close()
         raise WorkError(_why_not(error, f"{_shown(host)}:{port}", port)) from None
