@@ -163,6 +163,31 @@ def test_what_was_deleted_is_in_no_file(index: Archive) -> None:
     assert b"told apart" not in files[0].read_bytes()
 
 
+def test_a_file_is_revised_where_images_are_deleted(
+    index: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = index.parts[0]
+    with writing(part.folder) as catalogue, catalogue.transaction(write=True) as database:
+        set_attributes(database, [(5, {"note": "since changed"}), (6, {"age": 1.5})])
+    monkeypatch.setattr(module, "write_columns", None)  # nothing is derived anew
+    with writing(part.folder) as catalogue, catalogue.transaction(write=True) as database:
+        delete_images(database, "study_id", ["s0", "s7"])
+    before = part.snapshot
+    assert before.columns is not None
+    assert before.columns.places == 120
+    for where in ("age < 40", "note is null", "note = 'since changed'", "sex = 'F'", "age = 1.5"):
+        assert by_select(index, where) == by_rows(index, where), where
+    patients = before.columns["patient_id"]
+    assert patients is not None
+    assert patients.texts.find("p0") is not None  # of s1
+    images = before.columns["image"]
+    assert images is not None
+    assert [images.texts.find(f"i{i}.png") is None for i in (0, 1, 2, 5, 14)] == [
+        True, True, False, True, True
+    ]  # fmt: skip
+    assert check_index(part.folder, part.catalogue) == []
+
+
 def test_an_index_of_the_version_before_is_read_and_turned_by_its_next_writer(
     index: Archive, model: ImageTextModel
 ) -> None:

@@ -89,7 +89,7 @@ CREATE TABLE recent (                    -- images whose cells the file of colum
 """
 """Since version 5."""
 
-_HAS_COLUMNS = "EXISTS (SELECT 1 FROM structures WHERE name = 'columns')"
+_HAS_COLUMNS = "EXISTS (SELECT 1 FROM structures WHERE name LIKE 'columns%')"
 
 _TRIGGERS = [
     f"CREATE TRIGGER recent_{table}_{event} AFTER {event} ON {table} WHEN {_HAS_COLUMNS} "  # noqa: S608

@@ -6,8 +6,9 @@ each distinct cell once and looks the answers up: a millisecond a million.
 
 The file is derived from the catalogue, named there with its digest, and stands for one moment.
 What changes afterwards is noted, by triggers, in the catalogue's table ``recent``, in the same
-transaction: those images are asked of SQLite.  When they become many, or images were deleted, whose
-cells are not to stay on disk, the writer derives the file anew.
+transaction: those images are asked of SQLite.  When they become many, the writer derives the file
+anew.  Where images were deleted, it writes the file again without their cells, which are not to
+stay on disk.
 """
 
 import json
@@ -16,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,6 +31,7 @@ from cxrtext.files import replacing, sha256
 from cxrtext.index.store.catalogue import Catalogue, set_meta
 
 NAME = "columns"  # in the table of structures
+OLD = "columns.old"  # the same while it has cells of images that were deleted
 ENDING = ".columns"
 
 MIN_IMAGES = 2_000  # below, SQLite's rows are as fast
@@ -70,6 +72,11 @@ class Texts(Sequence[str]):
         at = bisect_left(self, text)
         return at if at < len(self) and self[at] == text else None
 
+    def only(self, kept: NDArray[np.bool_]) -> "Texts":
+        """Some of them, [texts]."""
+        sizes = np.diff(self._ends, prepend=0)
+        return Texts(self._data[np.repeat(kept, sizes)], np.cumsum(sizes[kept], dtype=np.int64))
+
     def __len__(self) -> int:
         return len(self._ends)
 
@@ -95,6 +102,24 @@ class Column:
     def distinct(self) -> int:
         """Number of codes."""
         return 1 + len(self.numbers) + len(self.texts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every cell is."""
+        return self.distinct == 1
+
+    def only(self, kept: NDArray[np.bool_]) -> "Column":
+        """The same with the cells of some places emptied, and nothing that only they held.
+
+        ``kept`` [places] says whose cells stay.
+        """
+        codes = np.where(kept, self.codes, self.codes.dtype.type(0))
+        used = np.bincount(codes, minlength=self.distinct)[1:] > 0
+        table = np.zeros(self.distinct, self.codes.dtype)
+        table[1:][used] = np.arange(1, used.sum() + 1)
+        of_numbers, of_texts = np.split(used, [len(self.numbers)])
+        as_texts = None if self.as_texts is None else self.as_texts.only(of_numbers)
+        return Column(table[codes], self.numbers[of_numbers], self.texts.only(of_texts), as_texts)
 
 
 class Columns:
@@ -125,6 +150,19 @@ class Columns:
         self._tensors = set(self._file.keys())
         self._read: dict[str, Column] = {}
 
+    @classmethod
+    def named(cls, folder: Path, file: str, digest: str, places: int) -> "Columns | None":
+        """The columns that a catalogue names; None where they are damaged."""
+        try:
+            return cls(folder / file, digest, places)
+        except CheckpointError:
+            return None
+
+    def all(self) -> Iterator[tuple[str, Column]]:
+        """Every column, by name; none is kept."""
+        for name, place in self._order.items():
+            yield name, self._column(f"{place}")
+
     def __getitem__(self, name: str) -> Column | None:
         """A column; None for one in which every cell was empty."""
         if name not in self._order:
@@ -154,12 +192,18 @@ def write_columns(
         cells: Columns of ``images`` and ``attributes`` in SQL, by the names that filters use.
         places: Places in the vector files.
     """
+    left = iter(cells.items())
+    parts = iter(lambda: dict(islice(left, COLUMNS_AT_ONCE)), {})
+    return _save(path, chain.from_iterable(_gather(database, some, places) for some in parts))
+
+
+def _save(path: Path, columns: Iterable[tuple[str, Column]]) -> str:
+    """Write columns, by name, but those in which every cell is empty; gives the file's digest."""
     tensors: dict[str, NDArray[Any]] = {}
     names: list[str] = []
-    left = iter(cells.items())
-    while some := dict(islice(left, COLUMNS_AT_ONCE)):
-        for name, found in _gather(database, some, places):
-            tensors |= _tensors(f"{len(names)}", found)
+    for name, column in columns:
+        if not column.is_empty:
+            tensors |= _tensors(f"{len(names)}", column)
             names.append(name)
     with replacing(path) as temporary:
         save_file(tensors, temporary, {"names": json.dumps(names, ensure_ascii=False)})
@@ -202,15 +246,11 @@ class _Gathered:
             Texts.of(_written(database, values)) if len(values) <= MAX_TEXTS else None,
         )
 
-    @property
-    def is_empty(self) -> bool:
-        return len(self._seen) == 1
-
 
 def _gather(
     database: sqlite3.Connection, cells: dict[str, str], places: int
 ) -> Iterator[tuple[str, Column]]:
-    """Columns of a catalogue, by name, without those in which every cell is empty."""
+    """Columns of a catalogue, by name."""
     rows = database.execute(
         f"SELECT place, {', '.join(cells.values())} FROM images "  # noqa: S608
         "LEFT JOIN attributes USING (number)"
@@ -221,8 +261,7 @@ def _gather(
         for column, values in zip(gathered, of_columns, strict=True):
             column.take(np.array(at), values)
     for name, column in zip(cells, gathered, strict=True):
-        if not column.is_empty:
-            yield name, column.column(database)
+        yield name, column.column(database)
 
 
 def _written(database: sqlite3.Connection, numbers: Sequence[float]) -> list[str]:
@@ -231,34 +270,61 @@ def _written(database: sqlite3.Connection, numbers: Sequence[float]) -> list[str
 
 
 def refresh_columns(folder: Path, catalogue: Catalogue) -> bool:
-    """Derive the file anew where it is missing or too much is recent; gives whether it was.
+    """Write the file anew where it is missing, is to be without what was deleted, or too old.
 
-    The caller holds the writer's lock.
+    The caller holds the writer's lock.  Gives whether it was written.
     """
     meta, database = catalogue.meta(), catalogue.database
     places = int(meta.get("places", 0))
     if places < MIN_IMAGES:
         return False
-    if database.execute("SELECT 1 FROM structures WHERE name = ?", (NAME,)).fetchone():
-        (recent,) = database.execute("SELECT count(*) FROM recent").fetchone()
-        if recent <= max(STALE, STALE_SHARE * places):
-            return False
+    rows = database.execute("SELECT name, file, digest, places FROM structures")
+    named = {name: row for name, *row in rows}
+    (recent,) = database.execute("SELECT count(*) FROM recent").fetchone()
+    is_recent = recent > max(STALE, STALE_SHARE * places)
+    if NAME in named and not is_recent:
+        return False
     serial = int(meta.get("structures", 0)) + 1
     file = f"{NAME}.{int(meta['generation']):06d}.{serial:06d}{ENDING}"
-    digest = write_columns(folder / file, database, catalogue.cells(), places)
+    before = None
+    if OLD in named and not is_recent:
+        before = Columns.named(folder, *named[OLD])
+    if before is None:
+        digest = write_columns(folder / file, database, catalogue.cells(), places)
+    else:
+        places = before.places
+        kept = _kept(database, places)
+        digest = _save(folder / file, ((name, column.only(kept)) for name, column in before.all()))
     with catalogue.transaction(write=True):
+        database.execute("DELETE FROM structures WHERE name = ?", (OLD,))
         database.execute(
             "INSERT OR REPLACE INTO structures VALUES (?, ?, ?, ?, '{}')",
             (NAME, file, digest, places),
         )
-        database.execute("DELETE FROM recent")
+        if before is None:
+            database.execute("DELETE FROM recent")
+        else:
+            database.execute("DELETE FROM recent WHERE number NOT IN (SELECT number FROM images)")
         set_meta(database, {"structures": serial})
     return True
 
 
-def forget_columns(database: sqlite3.Connection) -> None:
-    """Have the file derived anew before the lock is given up, in the caller's transaction.
+def _kept(database: sqlite3.Connection, places: int) -> NDArray[np.bool_]:
+    """Whose cells stay in the file: of images that are there, and that SQLite is not asked of."""
+    kept = np.zeros(places, dtype=np.bool_)
+    rows = database.execute(
+        "SELECT place FROM images LEFT JOIN recent USING (number) "
+        "WHERE place < ? AND recent.number IS NULL",
+        (places,),
+    )
+    while part := rows.fetchmany(ROWS_AT_ONCE):
+        kept[[place for (place,) in part]] = True
+    return kept
 
-    Until then SQLite answers filters.
+
+def forget_columns(database: sqlite3.Connection) -> None:
+    """Have the file written without what is deleted, before the lock is given up.
+
+    In the caller's transaction.  Until then SQLite answers filters.
     """
-    database.execute("DELETE FROM structures WHERE name = ?", (NAME,))
+    database.execute("UPDATE OR REPLACE structures SET name = ? WHERE name = ?", (OLD, NAME))
