@@ -41,7 +41,7 @@ def test_workers_give_the_same_values_in_the_same_order_and_a_killed_one_is_an_e
     def kill(done: int, total: int) -> None:
         workers = multiprocessing.active_children()
         if workers:
-            os.kill(workers[0].pid or 0, signal.SIGKILL)
+            workers[0].kill()
 
     with pytest.raises(WorkError, match="each of 2 holds the model; take fewer, and start again"):
         score_reports(
