@@ -134,7 +134,13 @@ def main() -> None:
             with nodes(workers) as address:
                 where = ["--address", address]
                 took = timed("job", "embed", options.manifest, "--out", job, *model, *how, *where)
-            line(f"on {workers} nodes of Dask", images, took, rate_of(job), against)
+            line(
+                f"on {workers} {'nodes' if workers > 1 else 'node'} of Dask",
+                images,
+                took,
+                rate_of(job),
+                against,
+            )
         job = options.work / f"job-{workers}"
         finished = options.work / f"index-{workers}"
         took = timed("job", "finish", job, "--out", finished, "--device", "cpu")
