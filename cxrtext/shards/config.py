@@ -103,11 +103,13 @@ def _parsed(path: Path) -> _File:
         raise ConfigError(f"{path}: {error.strerror}; it is to list the shards") from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise ConfigError(f"{path}: not YAML; see docs/tasks/shards.md for its form") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: lists no shards; see docs/tasks/shards.md for its form")
     try:
         return _File.model_validate(value)
     except ValidationError as error:
         (first, *_) = error.errors(include_input=False, include_url=False)
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        place = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"{path}: {place}: {first['msg']}; see docs/tasks/shards.md") from None
 
 
