@@ -2,7 +2,6 @@
 
 import csv
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -28,6 +27,7 @@ from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.gate.keys import hash_key
 from cxrtext_api.settings import Settings
+from tests.server import running
 
 KNOWN = ImageId("images/s01.png")
 READER, WRITER = "reader-0123456789", "writer-0123456789"
@@ -55,25 +55,17 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 @contextmanager
-def running(service: Service, settings: Settings) -> Iterator[str]:
+def served(service: Service, settings: Settings) -> Iterator[str]:
     """The address of a real server."""
     app = create_app(settings, lambda _: service)
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, log_level="critical", lifespan="on")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(timeout=30)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
+    with running(server) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def address(whole_service: Service, settings: Settings) -> Iterator[str]:
-    with running(whole_service, settings) as made:
+    with served(whole_service, settings) as made:
         yield made
 
 
@@ -269,7 +261,7 @@ def test_many_at_once(reader: Client, address: str) -> None:
 
 
 def test_a_server_that_went_away(whole_service: Service, model: ImageTextModel) -> None:
-    with running(Service(model), Settings()) as url, Client(url) as client:
+    with served(Service(model), Settings()) as url, Client(url) as client:
         end = time.monotonic() + 20
         while not client.ready():
             assert time.monotonic() < end

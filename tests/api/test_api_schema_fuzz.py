@@ -1,10 +1,8 @@
 """Every operation of the API under requests made from its own description, right and wrong."""
 
 import shutil
-import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -31,6 +29,7 @@ from cxrtext.service import Service  # noqa: E402
 from cxrtext_api.app import create_app  # noqa: E402
 from cxrtext_api.gate.keys import add_key  # noqa: E402
 from cxrtext_api.settings import Settings  # noqa: E402
+from tests.server import running  # noqa: E402
 
 LONGEST_QUERY = 2**15  # bytes
 EXAMPLES = {GenerationMode.POSITIVE: 5, GenerationMode.NEGATIVE: 3}
@@ -77,18 +76,10 @@ def listening(
     )
     settings = Settings(uploads=folder / "uploads", rate_limit=0, **options)
     app = create_app(settings, lambda _: service)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        try:
-            _wait_until_ready(url)
-            yield url
-        finally:
-            server.should_exit = True
-            thread.join(timeout=30)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
+    with running(server) as url:
+        _wait_until_ready(url)
+        yield url
 
 
 def _wait_until_ready(url: str) -> None:

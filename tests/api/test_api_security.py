@@ -3,7 +3,6 @@
 import logging
 import re
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from fastapi.testclient import TestClient
 
 from cxrtext.service import Service
@@ -21,6 +19,7 @@ from cxrtext_api.gate.keys import KeyRing, hash_key
 from cxrtext_api.gate.middleware import SECURITY_HEADERS
 from cxrtext_api.server.server import MAX_HEAD_BYTES, _Server
 from cxrtext_api.settings import Settings
+from tests.server import running
 
 SITE = "https://viewer.example.org"
 
@@ -29,20 +28,8 @@ SITE = "https://viewer.example.org"
 def served(service: Service, settings: Settings) -> Iterator[int]:
     """The port of a real server in a thread."""
     server = _Server(create_app(settings, lambda _: service), settings)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        thread = threading.Thread(target=uvicorn.Server.run, args=(server, [listener]))
-        thread.start()
-        try:
-            end = time.monotonic() + 20
-            while not server.started and time.monotonic() < end:
-                time.sleep(0.01)
-            yield listener.getsockname()[1]
-        finally:
-            server.should_exit = True
-            thread.join(30)
-            assert not thread.is_alive()
+    with running(server) as address:
+        yield int(address.rpartition(":")[2])
 
 
 def talk(port: int, *pieces: bytes, pause: float = 0.0, seconds: float = 10.0) -> bytes:

@@ -1,7 +1,6 @@
 """A real browser before a real server with a tiny model and an archive of drawn images."""
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
@@ -18,8 +17,8 @@ from cxrtext.models import ImageTextModel, load_model
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.gate.keys import hash_key
-from cxrtext_api.server.serve import listen
 from cxrtext_api.settings import Settings
+from tests.server import running
 
 CHROMIUM = Path(os.environ.get("CHROMIUM") or "/usr/bin/chromium")
 FLAGS = [
@@ -55,17 +54,9 @@ def browser() -> Iterator[Any]:
 @contextmanager
 def served(settings: Settings, service: Service) -> Iterator[str]:
     """The address of a server that has a service."""
-    listener = listen(settings)
     config = uvicorn.Config(create_app(settings, lambda _: service), log_config=None, ws="none")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+    with running(uvicorn.Server(config)) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

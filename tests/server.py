@@ -1,0 +1,36 @@
+"""A real server in a thread of the tests."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from cxrtext_api.server.serve import listen
+from cxrtext_api.settings import Settings
+
+START_SECONDS = 20
+
+
+@contextmanager
+def running(server: uvicorn.Server) -> Iterator[str]:
+    """The address of a server, from when it takes connections until it has ended.
+
+    It listens on a free port of 127.0.0.1, whatever its own configuration says.
+    """
+    target = uvicorn.Server.run  # a subclass's own would take the signals
+    with listen(Settings(port=0)) as listener:
+        thread = threading.Thread(target=target, args=(server, [listener]), daemon=True)
+        thread.start()
+        try:
+            end = time.monotonic() + START_SECONDS
+            while not server.started:
+                assert thread.is_alive(), "the server did not start"
+                assert time.monotonic() < end, "the server did not start in time"
+                time.sleep(0.01)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive(), "the server did not end"
