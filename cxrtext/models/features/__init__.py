@@ -1,0 +1,17 @@
+"""Region features of a backbone that were computed once: what is kept of them, and where.
+
+``feature_map``: from a backbone's grid to what is kept; ``folder``: the folder of
+``cxrtext encode``, read.
+"""
+
+from typing import TYPE_CHECKING
+
+from cxrtext.surface import import_on_use
+
+if TYPE_CHECKING:
+    from cxrtext.models.features.feature_map import FeatureMap, fit_feature_map
+    from cxrtext.models.features.folder import FeatureFolder, open_features
+
+__all__ = ["FeatureFolder", "FeatureMap", "fit_feature_map", "open_features"]
+
+import_on_use(__name__)

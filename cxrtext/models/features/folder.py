@@ -1,0 +1,319 @@
+"""A folder of features, as ``cxrtext encode`` makes it, read.
+
+``features.json`` is written last and names every other file with its digest.  Shards are mapped
+into memory, a bounded number of them at a time; each is compared with its digest when it is first
+used.
+"""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cxrtext.errors import CheckpointError, NotFoundError
+from cxrtext.files import read_sealed, sha256, write_sealed
+
+if TYPE_CHECKING:
+    from cxrtext.models.features.feature_map import FeatureMap
+
+FEATURES = "features.json"
+JOB = "job.json"  # there from the first moment; says how the folder is made
+IMAGES, REJECTED = "images.csv", "rejected.csv"
+COLUMNS = ("image", "shard", "row", "height", "width")
+REGIONS, SIZES = "regions", "sizes"  # arrays of a shard, [n, V, g, g, R] float16 and [n, 2] int32
+FORMAT = "cxrtext features"
+VERSION = 1
+
+OPEN = 64  # shards that are mapped at once
+_LENGTH_BYTES = 8
+
+Half = NDArray[np.float16]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureShard:
+    """A file of features."""
+
+    file: str  # its name below the folder
+    rows: int
+    digits: str  # the beginning of its SHA-256
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRow:
+    """An image of the folder."""
+
+    image: str  # as the manifest writes it
+    place: int
+    height: int  # of the original, in pixels
+    width: int
+
+
+def write_features(
+    folder: Path,
+    *,
+    backbone: Mapping[str, Any],
+    feature_map: Mapping[str, Any],
+    views: int,
+    shape: tuple[int, int, int],
+    shards: Sequence[FeatureShard],
+    rejected: int,
+    files: Mapping[str, str],
+    more: Mapping[str, Any],
+) -> None:
+    """Write ``features.json``, which makes a folder one of features.
+
+    Args:
+        folder: Holds the shards, ``images.csv`` and ``rejected.csv``.
+        backbone: What the backbone notes of itself.
+        feature_map: What the map notes of itself.
+        views: V.
+        shape: (g, g, R).
+        shards: In order; places count through them.
+        rejected: Images that could not be read.
+        files: The files of the "map" and of the "golden" image.
+        more: What else is said of it: "command", which makes the folder, and the like.
+    """
+    listed = {IMAGES, REJECTED, *files.values()}
+    write_sealed(
+        folder / FEATURES,
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            **more,
+            "backbone": dict(backbone),
+            "map": dict(feature_map),
+            "views": views,
+            "shape": list(shape),
+            "images": sum(shard.rows for shard in shards),
+            "rejected": rejected,
+            "files": dict(files),
+            "sums": {name: sha256(folder / name) for name in sorted(listed)},
+            "shards": [[shard.file, shard.rows, shard.digits] for shard in shards],
+        },
+    )
+
+
+def open_features(folder: Path, *, check: bool = False) -> "FeatureFolder":
+    """Open a folder of features.
+
+    Args:
+        folder: The folder that ``cxrtext encode`` wrote.
+        check: Whether to compare every shard with its digest now, and not when it is first used.
+
+    Raises:
+        NotFoundError: There are no features, or they are not finished.
+        CheckpointError: A file is missing or damaged, or of another version.
+    """
+    found = FeatureFolder(folder, _read_about(folder))
+    found.check(contents=check)
+    return found
+
+
+def _read_about(folder: Path) -> dict[str, Any]:
+    path = folder / FEATURES
+    if not path.is_file():
+        command = _command_of(folder)
+        if command is None:
+            raise NotFoundError(
+                f"{folder}: holds no features; make them with 'cxrtext encode MANIFEST --backbone "
+                f"DIR --out {folder}'"
+            )
+        raise NotFoundError(f"{folder}: the features are not finished; go on with '{command}'")
+    try:
+        about = read_sealed(path)
+        kind = about["format"], about["version"]
+    except (OSError, ValueError, KeyError) as error:
+        command = _command_of(folder)
+        again = f"make it again with '{command}'" if command else "encode the images again"
+        raise CheckpointError(
+            f"{path}: is damaged ({error}); remove this file, then {again}"
+        ) from None
+    if kind != (FORMAT, VERSION):
+        raise CheckpointError(
+            f"{path}: is of another version of cxrtext ({about.get('cxrtext')}); encode the images "
+            "again, into another folder"
+        )
+    return about
+
+
+def _command_of(folder: Path) -> str | None:
+    """The command that a folder is made by; None where there is no job."""
+    try:
+        return str(json.loads((folder / JOB).read_bytes())["shared"]["command"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+class FeatureFolder:
+    """Features of n images, V views of each; made by :func:`open_features`.
+
+    A place is the number of an image through all shards, from 0.
+    """
+
+    def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.about = about
+        self.backbone: Mapping[str, Any] = about["backbone"]
+        self.views = int(about["views"])
+        grid_h, grid_w, width = map(int, about["shape"])
+        self.shape = grid_h, grid_w, width
+        self.shards = [FeatureShard(str(f), int(n), str(d)) for f, n, d in about["shards"]]
+        self._starts = np.cumsum([0, *(shard.rows for shard in self.shards)])
+        self._sound: set[str] = set()  # names of files that were compared
+        self._mapped = lru_cache(maxsize=OPEN)(self._map_shard)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @cached_property
+    def map(self) -> "FeatureMap":
+        """What the backbone's regions went through, to be applied to those of new images."""
+        from safetensors.torch import load
+
+        from cxrtext.models.features.feature_map import FeatureMap
+
+        return FeatureMap.from_note(dict(self.about["map"]), load(self._read_file("map")))
+
+    @cached_property
+    def golden(self) -> Mapping[str, NDArray[Any]]:
+        """An image and what the backbone made of it."""
+        from safetensors.numpy import load
+
+        found: dict[str, NDArray[Any]] = load(self._read_file("golden"))
+        return found
+
+    @cached_property
+    def rejected(self) -> Mapping[str, str]:
+        """Why images that the manifest names are not there, by name."""
+        with self._listed(REJECTED).open(encoding="utf-8", newline="") as handle:
+            return {row["item"]: row["reason"] for row in csv.DictReader(handle)}
+
+    def rows(self) -> Iterator[FeatureRow]:
+        """The images in the order of their places, read one at a time."""
+        with self._listed(IMAGES).open(encoding="utf-8", newline="") as handle:
+            for image, shard, row, height, width in _after_header(handle):
+                place = int(self._starts[int(shard)]) + int(row)
+                yield FeatureRow(image, place, int(height), int(width))
+
+    def places(self, names: Sequence[str]) -> Places:
+        """The place of each image by its name, -1 where it has none; reads ``images.csv`` once."""
+        found = dict.fromkeys(names, -1)
+        for row in self.rows():
+            if row.image in found:
+                found[row.image] = row.place
+        return np.fromiter((found[name] for name in names), np.int64, len(names))
+
+    def of(self, places: ArrayLike, views: ArrayLike | None = None) -> Half:
+        """Features [b, g, g, R] of images, read into memory.
+
+        Args:
+            places: [b].
+            views: [b], which view of each; by default 0, that of the center crop.
+
+        Raises:
+            CheckpointError: A shard is missing or damaged.
+            IndexError: There is no such place or view.
+        """
+        wanted = np.asarray(places, dtype=np.int64)
+        view = np.zeros_like(wanted) if views is None else np.asarray(views, dtype=np.int64)
+        if wanted.size and not (view.min() >= 0 and view.max() < self.views):
+            raise IndexError(f"there are {self.views} views")
+        found = np.empty((len(wanted), *self.shape), dtype=np.float16)
+        for number, chosen, rows in self._by_shard(wanted):
+            found[chosen] = self._mapped(number)[0][rows, view[chosen]]
+        return found
+
+    def sizes(self, places: ArrayLike) -> NDArray[np.int32]:
+        """Height and width [b, 2] of the originals of images, in pixels; raises as :meth:`of`."""
+        wanted = np.asarray(places, dtype=np.int64)
+        found = np.empty((len(wanted), 2), dtype=np.int32)
+        for number, chosen, rows in self._by_shard(wanted):
+            found[chosen] = self._mapped(number)[1][rows]
+        return found
+
+    def _by_shard(self, places: Places) -> Iterator[tuple[int, NDArray[np.intp], Places]]:
+        """Which of the places lie in each shard, and in which of its rows."""
+        if places.size and not (places.min() >= 0 and places.max() < len(self)):
+            raise IndexError(f"places are from 0 to {len(self) - 1}")
+        shards = np.searchsorted(self._starts, places, side="right") - 1
+        for number in np.unique(shards):
+            chosen = np.flatnonzero(shards == number)
+            yield int(number), chosen, places[chosen] - self._starts[number]
+
+    def check(self, *, contents: bool = True) -> None:
+        """Compare the files with what ``features.json`` says: that they are there, or their bytes.
+
+        Raises:
+            CheckpointError: One is missing or damaged.
+        """
+        for name in self.about["sums"]:
+            if contents:
+                self._listed(name)
+            elif not (self.folder / name).is_file():
+                raise self._wrong(name, "is missing")
+        for number, shard in enumerate(self.shards):
+            if contents:
+                self._checked(number)
+            elif not (self.folder / shard.file).is_file():
+                raise self._wrong(shard.file, "is missing")
+
+    def _map_shard(self, number: int) -> tuple[Half, NDArray[np.int32]]:
+        path = self._checked(number)
+        with path.open("rb") as handle:
+            length = int.from_bytes(handle.read(_LENGTH_BYTES), "little")
+            header = json.loads(handle.read(length))
+
+        def mapped(name: str, kind: type[np.generic]) -> NDArray[Any]:
+            about = header[name]
+            start = _LENGTH_BYTES + length + about["data_offsets"][0]
+            return np.memmap(path, kind, "r", offset=start, shape=tuple(about["shape"]))
+
+        return mapped(REGIONS, np.float16), mapped(SIZES, np.int32)
+
+    def _checked(self, number: int) -> Path:
+        shard = self.shards[number]
+        path = self.folder / shard.file
+        if shard.file in self._sound:
+            return path
+        try:
+            digest = sha256(path)
+        except FileNotFoundError:
+            raise self._wrong(shard.file, "is missing") from None
+        if not digest.startswith(shard.digits):
+            raise self._wrong(shard.file, "is damaged")
+        self._sound.add(shard.file)
+        return path
+
+    def _read_file(self, kind: str) -> bytes:
+        return self._listed(self.about["files"][kind]).read_bytes()
+
+    def _listed(self, name: str) -> Path:
+        """A file that is there and what was written."""
+        path = self.folder / name
+        if name in self._sound:
+            return path
+        if not path.is_file():
+            raise self._wrong(name, "is missing")
+        if sha256(path) != self.about["sums"][name]:
+            raise self._wrong(name, "is damaged")
+        self._sound.add(name)
+        return path
+
+    def _wrong(self, name: str, how: str) -> CheckpointError:
+        return CheckpointError(
+            f"{self.folder / name}: {how}; make it again with '{self.about['command']}'"
+        )
+
+
+def _after_header(handle: Any) -> Iterator[list[str]]:
+    reader = csv.reader(handle)
+    next(reader, None)
+    yield from reader
