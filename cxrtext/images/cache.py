@@ -58,10 +58,12 @@ class DecodedFile:
 class DecodedCache:
     """A folder of decoded images, by their content: equal files are decoded once.
 
-    What is kept depends on a file's bytes, the size of the square and the version of the reader,
-    not on its name, the crop or the normalization.  Several sizes share a folder.  One process at
-    a time adds to it; any number read.  The folder holds patients' pixels and is made for its
-    owner alone; it can be deleted at any time when no process uses it.
+    What is kept depends on a file's bytes, the size of the square, how it is made and the version
+    of the reader, not on its name, the crop or the normalization.  Several sizes share a folder;
+    squares of another filter or fit than the default are a cache of their own in a subfolder,
+    named by `Preprocessing.kind`.  One process at a time adds to it; any number read.  The folder
+    holds patients' pixels and is made for its owner alone; it can be deleted at any time when no
+    process uses it.
 
     Args:
         folder: The folder; made when missing.
@@ -92,12 +94,18 @@ class DecodedCache:
             DataError: The folder cannot be written.
             WorkError: The disk is full, or another process adds to the cache.
         """
-        with _Visit(self.folder, preprocessing, processes, ahead, self._say) as visit:
+        with _Visit(
+            self.of_kind(preprocessing), preprocessing, processes, ahead, self._say
+        ) as visit:
             for image in visit.images(paths):
                 yield image if isinstance(image, ImageError) else image[0]
 
+    def of_kind(self, preprocessing: Preprocessing) -> Path:
+        """The folder where squares that are made so are kept: this one, or one below it."""
+        return self.folder / preprocessing.kind
+
     def take(self, size: int, images: Iterable[DecodedFile]) -> int:
-        """Keep squares of a size that were decoded elsewhere by this version; gives how many.
+        """Keep squares of the default kind, decoded elsewhere by this version; gives how many.
 
         Those that are there already are left as they are.
 
@@ -162,7 +170,9 @@ class DecodedCache:
             progress: Called with (done, total).
         """
         slots = np.full(len(paths), -1, dtype=np.int64)
-        with _Visit(self.folder, preprocessing, processes, None, self._say) as visit:
+        with _Visit(
+            self.of_kind(preprocessing), preprocessing, processes, None, self._say
+        ) as visit:
             for row, image in enumerate(visit.images(paths)):
                 if isinstance(image, ImageError):
                     if reject:

@@ -6,8 +6,8 @@ kept as 8 bits (training's cache) and what is made on the spot (search) are equa
 """
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,12 @@ from PIL import Image
 from cxrtext.images.gray import Bytes, Floats, eight_bit
 
 MAX_RESIZE = 8192
+LONGEST = 16
+"""An image up to this many times as long as wide is resized as a whole for ``fit`` "center"."""
+
+Resample = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
+"""Pillow's filters."""
+Fit = Literal["crop", "center", "stretch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,14 @@ class Preprocessing:
     """How an image is prepared: shorter side to ``resize``, center crop, normalization.
 
     The numbers are kept in a checkpoint's ``config.json``; `to_dict` and `from_dict` are its form.
+
+    ``fit`` says which square is kept before the crop:
+
+    - "crop": the shorter side becomes ``resize``, and the center square is kept; only that part is
+      resampled, which may move a pixel by one gray level of 255.
+    - "center": the same, bit for bit what resizing the whole image with Pillow and one center crop
+      give, as transformers and torchvision do; a backbone of elsewhere wants this.
+    - "stretch": both sides become ``resize``, whatever the aspect ratio.
 
     Raises:
         ValueError: When a number is out of range.
@@ -35,6 +49,8 @@ class Preprocessing:
     # radiographs to about zero mean and unit variance.
     mean: float = 0.5
     std: float = 0.25  # gray values are divided by this.  BioViL wants mean 0 and std 1
+    resample: Resample = "bilinear"  # the filter
+    fit: Fit = "crop"
 
     def __post_init__(self) -> None:
         if not (
@@ -45,6 +61,27 @@ class Preprocessing:
             raise ValueError(f"crop and resize must be whole, 1 <= crop <= resize <= {MAX_RESIZE}")
         if not (math.isfinite(self.mean) and math.isfinite(self.std) and self.std > 0):
             raise ValueError("mean and std must be finite, std above 0")
+        for value, known in ((self.resample, Resample), (self.fit, Fit)):
+            if value not in get_args(known):
+                raise ValueError(f"{value!r} is none of {', '.join(get_args(known))}")
+
+    @property
+    def kind(self) -> str:
+        """What names a way to make squares of a size: equal kinds give equal squares.
+
+        "" is the default one; others are made of the filter and the fit, as "bicubic-stretch".
+        """
+        if (self.resample, self.fit) == ("bilinear", "crop"):
+            return ""
+        return f"{self.resample}-{self.fit}" + ("-odd" if self._rounded_up else "")
+
+    @property
+    def _rounded_up(self) -> int:
+        """1 where the square lies half a pixel further right and down, so that the crop is right.
+
+        A center crop has one rounding; the square and the crop in it have two.
+        """
+        return (self.resize - self.crop) % 2 if self.fit == "center" else 0
 
     def prepare(self, image: Floats | Bytes) -> Floats:
         """Resize, crop and normalize to [1, crop, crop]: `normalize` of `square`."""
@@ -66,12 +103,15 @@ class Preprocessing:
         if image.ndim != 3 or image.shape[0] != 1:
             raise ValueError(f"an image is [1, H, W], not {list(image.shape)}")
         gray = image[0] if image.dtype == np.uint8 else eight_bit(image[0])
+        picture, geometry = Image.fromarray(np.ascontiguousarray(gray)), self.geometry(*gray.shape)
+        resample, side = Image.Resampling[self.resample.upper()], self.resize
+        height, width = geometry.resized
+        if self.fit == "center" and height * width <= LONGEST * side * side:
+            x, y = geometry.square_origin
+            whole = picture.resize((width, height), resample)
+            return np.asarray(whole)[np.newaxis, y : y + side, x : x + side].copy()
         # Resampling only the part that is kept bounds the memory that a very long image takes.
-        resized = Image.fromarray(np.ascontiguousarray(gray)).resize(
-            (self.resize, self.resize),
-            Image.Resampling.BILINEAR,
-            box=self.geometry(*gray.shape).square_box,
-        )
+        resized = picture.resize((side, side), resample, box=geometry.square_box)
         return np.array(resized)[np.newaxis]  # a copy, which may be written to
 
     def normalize(self, square: Bytes) -> Floats:
@@ -102,8 +142,12 @@ class Preprocessing:
         return Geometry(height, width, self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the parameters as JSON holds them."""
-        return asdict(self)
+        """Give the parameters as JSON holds them; a default filter and fit are left out."""
+        values = asdict(self)
+        for field in fields(self):
+            if field.name in ("resample", "fit") and values[field.name] == field.default:
+                del values[field.name]
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Preprocessing":
@@ -112,8 +156,9 @@ class Preprocessing:
         Raises:
             ValueError: When a key is missing, of the wrong type or out of range.
         """
+        old = {"resample": "bilinear", "fit": "crop"}  # what files without these keys mean
         try:
-            return cls(**{name: values[name] for name in cls.__slots__})
+            return cls(**{name: (old | values)[name] for name in cls.__slots__})
         except KeyError as error:
             raise ValueError(f"preprocessing lacks {error.args[0]!r}") from None
         except TypeError:
@@ -144,6 +189,8 @@ class Geometry:
     def resized(self) -> tuple[int, int]:
         """(height, width) after resizing, the longer side rounded down as torchvision does."""
         short, size = min(self.height, self.width), self.preprocessing.resize
+        if self.preprocessing.fit == "stretch":
+            return size, size
         return size * self.height // short, size * self.width // short
 
     @property
@@ -156,8 +203,8 @@ class Geometry:
     def square_origin(self) -> tuple[int, int]:
         """(x, y) of the center square in the resized image."""
         height, width = self.resized
-        size = self.preprocessing.resize
-        return (width - size) // 2, (height - size) // 2
+        size, up = self.preprocessing.resize, self.preprocessing._rounded_up
+        return (width - size + up) // 2, (height - size + up) // 2
 
     @property
     def crop_origin(self) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 
 from cxrtext.errors import ConfigError
+from cxrtext.models.precision import has_bfloat16
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -32,19 +33,10 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """The precision of a name; "auto" is bfloat16 where the device multiplies it faster.
-
-    Those are GPUs that support it, and processors with AVX-512 BF16 or AMX; others would emulate
-    it, slower than float32.
-    """
+    """The precision of a name; "auto" is bfloat16 where the device multiplies it faster."""
     if name != "auto":
         return name
-    if device.type == "cuda":
-        fast = torch.cuda.is_bf16_supported()
-    else:
-        has: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # not in older ones
-        fast = bool(has.get("avx512_bf16") or has.get("amx_bf16"))
-    return "bfloat16" if fast else "float32"
+    return "bfloat16" if has_bfloat16(device) else "float32"
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:

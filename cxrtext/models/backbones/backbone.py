@@ -1,0 +1,222 @@
+"""A frozen vision model of elsewhere, from gray squares to its grid of regions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import torch
+import yaml
+from torch import Tensor, nn
+
+from cxrtext.errors import CheckpointError, ConfigError
+from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing
+from cxrtext.models.backbones.processor import Prepared, read_processor
+from cxrtext.models.backbones.weights import Network, describe, load_network
+from cxrtext.models.precision import has_bfloat16
+
+Precision = Literal["float32", "bfloat16"]
+_LINE = 200  # most characters of a licence
+
+
+class Backbone(nn.Module):
+    """A vision model of :data:`~cxrtext.models.backbones.table.BACKBONES`; :func:`load_backbone`.
+
+    Its weights take no gradient, and it stays in evaluation mode.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, network: Network, prepared: Prepared, folder: Path, device: Any) -> None:
+        super().__init__()
+        self.model_type = network.model_type  # key of the table
+        self.name = folder.name
+        self.folder = folder
+        self.licence = licence_of(folder)  # a line, "" where the folder says nothing
+        self.ignored = network.ignored  # tensors of the file that are not used, by name
+        self.preprocessing: Preprocessing = prepared.preprocessing  # mean 0 and std 1
+        self.precision: Precision = "float32"
+        size, kind = prepared.preprocessing.crop, network.kind
+        cells = size // kind.stride(network.config)
+        self.grid = (cells, cells)  # h, w
+        self.digest = _digest(network, prepared)
+        self._maps, self._prefix = kind.maps, kind.prefix(network.config)
+        self._call = kind.call(network.config, size)
+        self.model = network.model
+        self.channels = _channels(network.config)
+        shape = (1, len(prepared.mean), 1, 1)
+        self.register_buffer("mean", torch.tensor(prepared.mean).view(shape), persistent=False)
+        self.register_buffer("std", torch.tensor(prepared.std).view(shape), persistent=False)
+        self.requires_grad_(requires_grad=False)
+        self.to(device)
+        self.eval()
+
+    def train(self, mode: bool = True) -> Self:  # noqa: ARG002 - as nn.Module has it
+        """Stay in evaluation mode."""
+        return super().train(mode=False)
+
+    def forward(self, images: Tensor, *, precision: Precision | None = None) -> Tensor:
+        """Give the regions of images.
+
+        Args:
+            images: [B, 1, crop, crop] in [0, 1], from ``preprocessing``.
+            precision: Of this call, "float32" or "bfloat16" under autocast; None for that of
+                :func:`load_backbone`.
+
+        Returns:
+            [B, h, w, C] in float32: transformers' ``last_hidden_state`` without the class and
+            register tokens.
+
+        Raises:
+            ValueError: The images have another shape.
+        """
+        side = self.preprocessing.crop
+        if images.shape[1:] != (1, side, side):
+            raise ValueError(
+                f"images of {self.name} are [B, 1, {side}, {side}], not {list(images.shape)}"
+            )
+        pixels = (images.float() - self.mean) / self.std  # gray, in as many channels as it takes
+        half = (precision or self.precision) == "bfloat16"
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=half):
+            state: Tensor = self.model(pixel_values=pixels, **self._call).last_hidden_state
+        if self._maps:
+            regions = state.permute(0, 2, 3, 1)
+        else:
+            regions = state[:, self._prefix :].reshape(len(state), *self.grid, self.channels)
+        return regions.float().contiguous()
+
+    def note(self) -> dict[str, Any]:
+        """What is written of it beside features and in checkpoints, as JSON holds it."""
+        return {
+            "model_type": self.model_type,
+            "name": self.name,
+            "folder": str(self.folder.absolute()),
+            "digest": self.digest,
+            "licence": self.licence,
+            "channels": self.channels,
+            "grid": list(self.grid),
+            "size": self.preprocessing.crop,
+            "preprocessing": self.preprocessing.to_dict(),
+            "channel_mean": self.mean.flatten().tolist(),
+            "channel_std": self.std.flatten().tolist(),
+        }
+
+
+def load_backbone(
+    folder: Path,
+    *,
+    size: int | None = None,
+    device: str | torch.device = "cpu",
+    precision: Precision = "float32",
+) -> Backbone:
+    """Load the vision model of a folder as transformers saves it; nothing is fetched.
+
+    The folder holds ``config.json``, ``model.safetensors`` (or ``pytorch_model.bin``, read without
+    running what it holds) and ``preprocessor_config.json``.  Heads and text towers are left out,
+    and named in ``ignored``; whatever else does not fit is refused.
+
+    Attention is computed by torch's ``scaled_dot_product_attention``, as transformers does by
+    default: equal to the plain formula but for rounding, in memory that grows with the number of
+    regions and not with its square.
+
+    Args:
+        size: Side of the crop, in pixels, instead of the folder's own; the resize keeps its ratio.
+        precision: "bfloat16" computes under autocast, for devices with units for it
+            (:func:`cxrtext.models.precision.has_bfloat16`).
+
+    Raises:
+        CheckpointError: The folder is incomplete, damaged or of a kind that is not known, or the
+            size is no multiple of the patch or stride.
+        ConfigError: The device has no units for bfloat16, or the precision is another.
+    """
+    folder, device = Path(folder), torch.device(device)
+    if precision not in get_args(Precision):
+        raise ConfigError(f"precision: {precision!r} is not float32 or bfloat16")
+    if precision == "bfloat16" and not has_bfloat16(device):
+        raise ConfigError(
+            "precision: this processor has no units for bfloat16 (AVX-512 BF16 or AMX) and would "
+            "be slower with it; take float32"
+        )
+    prepared = prepared_of(folder, size)
+    backbone = Backbone(load_network(folder), prepared, folder, device)
+    backbone.precision = precision
+    return backbone
+
+
+def prepared_of(folder: Path, size: int | None = None) -> Prepared:
+    """How a folder's model wants its images, at its own size or another; without its weights.
+
+    Raises:
+        CheckpointError: As of :func:`load_backbone`.
+    """
+    described = describe(folder)
+    config, kind = described.config, described.kind
+    if size is not None and not 1 <= size <= MAX_RESIZE:
+        raise CheckpointError(f"{folder.name}: size {size} is not between 1 and {MAX_RESIZE} px")
+    prepared = read_processor(folder, kind.processor, config.num_channels).at(size)
+    crop, stride = prepared.preprocessing.crop, kind.stride(config)
+    if crop % stride:
+        below, above = crop // stride * stride, (crop // stride + 1) * stride
+        nearest = f"{below} or {above}" if below else str(above)
+        raise CheckpointError(
+            f"{folder.name}: {crop} px is no multiple of {stride}, the "
+            f"{'stride' if kind.maps else 'patch'} of its {kind.model}, which would leave out a "
+            f"margin; take --size {nearest}"
+        )
+    return prepared
+
+
+def licence_of(folder: Path) -> str:
+    """The licence that a model's card or its LICENSE file names, as a line; "" for neither."""
+    for name, read in (("README.md", _front_matter), ("LICENSE", _first_line)):
+        for path in sorted(folder.glob(f"{name}*")):
+            try:
+                line = read(path.read_text(encoding="utf-8", errors="replace"))
+            except OSError:
+                continue
+            if line:
+                return line[:_LINE]
+    return ""
+
+
+def _front_matter(text: str) -> str:
+    """``license``, and its name and link where it is "other"."""
+    if not text.startswith("---"):
+        return ""
+    try:
+        values = yaml.safe_load(text[3:].split("\n---", 1)[0])
+    except (yaml.YAMLError, RecursionError):
+        return ""
+    if not isinstance(values, dict) or not values.get("license"):
+        return ""
+    licence = values["license"]
+    main = ", ".join(map(str, licence)) if isinstance(licence, list) else str(licence)
+    more = [str(values[key]) for key in ("license_name", "license_link") if values.get(key)]
+    return " ".join(f"{main} ({', '.join(more)})".split() if more else main.split())
+
+
+def _first_line(text: str) -> str:
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return next((line for line in lines if line), "")
+
+
+def _channels(config: Any) -> int:
+    if hasattr(config, "hidden_sizes"):
+        return int(config.hidden_sizes[-1])
+    return int(config.hidden_size)
+
+
+def _digest(network: Network, prepared: Prepared) -> str:
+    """SHA-256 over the weights' contents, the configuration, and how images are prepared."""
+    facts = [
+        network.kind.config,
+        dict(network.settings),
+        prepared.preprocessing.to_dict(),
+        list(prepared.mean),
+        list(prepared.std),
+        network.tensors,
+    ]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,273 @@
+"""The vision models that can be a backbone: a closed table from a configuration's ``model_type``.
+
+Each is one class of transformers, named here, with the layout of its output.  Neither an Auto class
+nor code of a model's folder is ever used, and of its configuration the keys of a schema are read
+and no others (``auto_map``, ``_attn_implementation`` and the like do not get through).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+
+def _one_side(value: Any) -> Any:
+    """[n, n] is n; two sides of different length are refused as no whole number."""
+    if isinstance(value, list | tuple) and len(value) == 2 and value[0] == value[1]:
+        return value[0]
+    return value
+
+
+Count = Annotated[int, Field(gt=0, le=200)]
+Width = Annotated[int, Field(gt=0, le=131_072)]
+Side = Annotated[int, Field(gt=0, le=8192), BeforeValidator(_one_side)]
+Small = Annotated[float, Field(gt=0, le=1)]
+Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu"]
+
+
+class _Schema(BaseModel):
+    """Keys of a ``config.json`` that are read; one that is absent has transformers' default."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    num_channels: Literal[1, 3] | None = None
+    hidden_act: Activation | None = None
+    layer_norm_eps: Small | None = None
+
+
+class _Transformer(_Schema):
+    hidden_size: Width | None = None
+    num_hidden_layers: Count | None = None
+    num_attention_heads: Annotated[int, Field(gt=0, le=1024)] | None = None
+    image_size: Side | None = None
+    patch_size: Side | None = None
+
+
+class _Dinov2(_Transformer):
+    mlp_ratio: Annotated[int, Field(gt=0, le=64)] | None = None
+    qkv_bias: bool | None = None
+    use_swiglu_ffn: bool | None = None
+
+
+class _Dinov2WithRegisters(_Dinov2):
+    num_register_tokens: Annotated[int, Field(ge=0, le=64)] | None = None
+
+
+class _Dinov3(_Transformer):
+    intermediate_size: Width | None = None
+    num_register_tokens: Annotated[int, Field(ge=0, le=64)] | None = None
+    rope_theta: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    query_bias: bool | None = None
+    key_bias: bool | None = None
+    value_bias: bool | None = None
+    proj_bias: bool | None = None
+    mlp_bias: bool | None = None
+    use_gated_mlp: bool | None = None
+
+
+class _Tower(_Transformer):
+    intermediate_size: Width | None = None
+
+
+class _Vit(_Tower):
+    qkv_bias: bool | None = None
+
+
+class _Swin(_Schema):
+    image_size: Side | None = None
+    patch_size: Side | None = None
+    embed_dim: Width | None = None
+    depths: Annotated[list[Count], Field(min_length=1, max_length=8)] | None = None
+    num_heads: Annotated[list[Count], Field(min_length=1, max_length=8)] | None = None
+    window_size: Annotated[int, Field(gt=0, le=64)] | None = None
+    mlp_ratio: Annotated[float, Field(gt=0, le=64)] | None = None
+    qkv_bias: bool | None = None
+    use_absolute_embeddings: bool | None = None
+
+
+class _ConvNext(_Schema):
+    patch_size: Side | None = None
+    num_stages: Count | None = None
+    hidden_sizes: Annotated[list[Width], Field(min_length=1, max_length=8)] | None = None
+    depths: Annotated[list[Count], Field(min_length=1, max_length=8)] | None = None
+    layer_scale_init_value: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class _ResNet(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    num_channels: Literal[1, 3] | None = None
+    hidden_act: Activation | None = None
+    embedding_size: Width | None = None
+    hidden_sizes: Annotated[list[Width], Field(min_length=1, max_length=8)] | None = None
+    depths: Annotated[list[Count], Field(min_length=1, max_length=8)] | None = None
+    layer_type: Literal["basic", "bottleneck"] | None = None
+    downsample_in_first_stage: bool | None = None
+    downsample_in_bottleneck: bool | None = None
+
+
+def _none(_: Any) -> int:
+    return 0
+
+
+def _class_token(_: Any) -> int:
+    return 1
+
+
+def _registers(config: Any) -> int:
+    return 1 + int(config.num_register_tokens)
+
+
+def _patch(config: Any) -> int:
+    return int(config.patch_size)
+
+
+def _merged(config: Any) -> int:
+    """A patch, halved at every stage after the first."""
+    return int(config.patch_size) << (len(config.depths) - 1)
+
+
+def _strided(config: Any) -> int:
+    """A convolution and a pooling of stride 2, then stages."""
+    return 4 << (len(config.depths) - 1 + bool(config.downsample_in_first_stage))
+
+
+def _interpolated(config: Any, size: int) -> dict[str, Any]:
+    return {"interpolate_pos_encoding": size != config.image_size}
+
+
+def _perhaps_interpolated(config: Any, size: int) -> dict[str, Any]:
+    return _interpolated(config, size) if config.use_absolute_embeddings else {}
+
+
+def _nothing(_config: Any, _size: int) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of backbone.
+
+    What is taken is transformers' ``last_hidden_state``: after the last layer norm for DINOv2,
+    DINOv3, ViT, SigLIP and Swin; before it for CLIP, where that norm stands behind the pooling of
+    the class token alone, and for ConvNeXT; a ResNet has none.
+    """
+
+    config: str  # transformers' class of the configuration
+    model: str  # and of the network
+    schema: type[BaseModel]
+    stem: str  # the convolution whose tensor shows what stands before the model's own names
+    stride: Callable[[Any], int] = _patch  # pixels a region along each axis, from a configuration
+    prefix: Callable[[Any], int] = _class_token  # tokens before the first region's
+    maps: bool = False  # [B, C, h, w] instead of tokens [B, prefix + h w, C]
+    # keywords of the call, from a configuration and the side of the input
+    call: Callable[[Any, int], dict[str, Any]] = _nothing
+    tower: str = ""  # prefix of the vision tower where the folder holds a text tower too
+    attention: str = "sdpa"
+    build: Mapping[str, Any] = field(default_factory=dict)  # keywords of the network's class
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # of the configuration's, set by us
+    # of the image processor where preprocessor_config.json does not name one
+    processor: str = "BitImageProcessor"
+
+    def classes(self) -> tuple[type[PretrainedConfig], type[PreTrainedModel]]:
+        """The classes of transformers, imported here."""
+        import transformers
+
+        return getattr(transformers, self.config), getattr(transformers, self.model)
+
+
+_PROJECTED = "embeddings.patch_embeddings.projection.weight"
+
+_SIGLIP = Kind(
+    "SiglipVisionConfig",
+    "SiglipVisionModel",
+    _Tower,
+    "embeddings.patch_embedding.weight",
+    prefix=_none,
+    call=_interpolated,
+    fixed={"vision_use_head": False},
+    processor="SiglipImageProcessor",
+)
+_CLIP = Kind(
+    "CLIPVisionConfig",
+    "CLIPVisionModel",
+    _Tower,
+    "embeddings.patch_embedding.weight",
+    call=_interpolated,
+    processor="CLIPImageProcessor",
+)
+
+BACKBONES: dict[str, Kind] = {
+    "resnet": Kind(
+        "ResNetConfig",
+        "ResNetModel",
+        _ResNet,
+        "embedder.embedder.convolution.weight",
+        stride=_strided,
+        prefix=_none,
+        maps=True,
+        attention="eager",
+        processor="ConvNextImageProcessor",
+    ),
+    "dinov2": Kind(
+        "Dinov2Config", "Dinov2Model", _Dinov2, _PROJECTED, fixed={"use_mask_token": False}
+    ),
+    "dinov2_with_registers": Kind(
+        "Dinov2WithRegistersConfig",
+        "Dinov2WithRegistersModel",
+        _Dinov2WithRegisters,
+        _PROJECTED,
+        prefix=_registers,
+    ),
+    "dinov3_vit": Kind(
+        "DINOv3ViTConfig",
+        "DINOv3ViTModel",
+        _Dinov3,
+        "embeddings.patch_embeddings.weight",
+        prefix=_registers,
+        processor="DINOv3ViTImageProcessor",
+    ),
+    "siglip": _SIGLIP,
+    "siglip_vision_model": _SIGLIP,
+    "clip": _CLIP,
+    "clip_vision_model": _CLIP,
+    "vit": Kind(
+        "ViTConfig",
+        "ViTModel",
+        _Vit,
+        _PROJECTED,
+        call=_interpolated,
+        build={"add_pooling_layer": False},
+        processor="ViTImageProcessor",
+    ),
+    "swin": Kind(
+        "SwinConfig",
+        "SwinModel",
+        _Swin,
+        _PROJECTED,
+        stride=_merged,
+        prefix=_none,
+        call=_perhaps_interpolated,
+        build={"add_pooling_layer": False},
+        fixed={"drop_path_rate": 0.0},
+        processor="ViTImageProcessor",
+    ),
+    "convnext": Kind(
+        "ConvNextConfig",
+        "ConvNextModel",
+        _ConvNext,
+        "embeddings.patch_embeddings.weight",
+        stride=_merged,
+        prefix=_none,
+        maps=True,
+        attention="eager",
+        processor="ConvNextImageProcessor",
+    ),
+}
+"""Every kind, by ``model_type``; ``siglip`` and ``clip`` are folders with a text tower too."""

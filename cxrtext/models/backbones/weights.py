@@ -1,0 +1,268 @@
+"""The network of a model folder: its configuration by a schema, its tensors checked key by key."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from logging import CRITICAL
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from pydantic import ValidationError
+from torch import Tensor
+
+from cxrtext.errors import CheckpointError, line_of
+from cxrtext.models.backbones.table import BACKBONES, Kind
+from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS
+from cxrtext.models.weight_files import keep_copy, read_state
+
+_HEADS = (
+    "classifier",
+    "cls_classifier",
+    "distillation_classifier",
+    "decoder",
+    "head",
+    "logit_bias",
+    "logit_scale",
+    "mask_token",
+    "pooler",
+    "projector",
+    "text_model",
+    "text_projection",
+    "visual_projection",
+)
+"""First parts of names that are left out: heads, and the other tower of a pair."""
+_BUFFERS = ("mask_token", "position_ids", "relative_position_index", "inv_freq", "attn_mask")
+"""Last parts of names that are left out: what masked pretraining used, and constants."""
+_NEEDLESS = ("mask_token", "num_batches_tracked")
+"""Last parts of names that a file may lack, because nothing is computed from them here."""
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A vision model, on the CPU, in float32."""
+
+    model: torch.nn.Module
+    config: Any  # transformers' configuration of it
+    kind: Kind
+    model_type: str
+    settings: Mapping[str, Any]  # the configuration's values that were read, or are defaults
+    tensors: str  # SHA-256 over names, shapes and float32 values of what was loaded
+    ignored: str  # modules of the file that were not, with their numbers of tensors; "" for none
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a folder's ``config.json`` says."""
+
+    kind: Kind
+    model_type: str
+    config: Any
+    settings: Mapping[str, Any]
+
+
+def describe(folder: Path) -> Described:
+    """Read the configuration of a model folder, without its weights.
+
+    Raises:
+        CheckpointError: It is missing, damaged, out of range or of no kind that is known.
+    """
+    path = folder / CONFIG
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(
+            f"{path}: no such file; a backbone is the folder of a model of transformers, with "
+            f"{CONFIG}, {SAFE_WEIGHTS} and preprocessor_config.json"
+        ) from None
+    except (OSError, ValueError, RecursionError):
+        raise CheckpointError(f"{path}: not a readable JSON file") from None
+    model_type = values.get("model_type") if isinstance(values, dict) else None
+    if not isinstance(model_type, str) or model_type not in BACKBONES:
+        raise CheckpointError(
+            f"{path}: model_type {model_type!r} is no backbone that is known; known are "
+            f"{', '.join(BACKBONES)}"
+        )
+    kind = BACKBONES[model_type]
+    if model_type in ("siglip", "clip"):
+        both = (values.get("vision_config"), values.get("vision_config_dict"))
+        values = {key: x for part in both if isinstance(part, dict) for key, x in part.items()}
+    try:
+        given = kind.schema.model_validate(values).model_dump(exclude_none=True)
+        config_class, _ = kind.classes()
+        config = config_class(**given, **kind.fixed)
+        settings = {name: getattr(config, name) for name in kind.schema.model_fields}
+        kind.schema.model_validate(settings)  # transformers' defaults fit the schema too
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = str(first["loc"][0]) if first["loc"] else "the file"
+        raise CheckpointError(f"{path}: {name}: {first['msg']}") from None
+    except (StrictDataclassError, ValueError, TypeError) as error:  # transformers' own checks
+        raise CheckpointError(f"{path}: {line_of(error)}") from None
+    width, heads = settings.get("hidden_size", 0), settings.get("num_attention_heads", 1)
+    if width % heads:
+        raise CheckpointError(
+            f"{path}: hidden_size {width} is no multiple of num_attention_heads {heads}"
+        )
+    settings = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
+    stages = {name: len(v) for name, v in settings.items() if isinstance(v, list)}
+    stages |= {"num_stages": settings["num_stages"]} if "num_stages" in settings else {}
+    if len(set(stages.values())) > 1:
+        said = ", ".join(f"{name} {count}" for name, count in stages.items())
+        raise CheckpointError(f"{path}: the numbers of stages differ: {said}")
+    return Described(kind, model_type, config, settings)
+
+
+def load_network(folder: Path) -> Network:
+    """Load the vision model of a folder.
+
+    Raises:
+        CheckpointError: The folder is incomplete, damaged, or of no kind that is known, or a
+            tensor is missing, unexpected, of another shape or not finite.
+    """
+    described = describe(folder)
+    kind, config = described.kind, described.config
+    _check_one_file(folder)
+    source, state = read_state(folder)
+    kept, ignored = _own(source, state, kind)
+    _, model_class = kind.classes()
+    with _quietly(), torch.random.fork_rng(devices=[]):
+        try:
+            loaded: Any = model_class.from_pretrained(
+                None,
+                config=config,
+                state_dict=dict(kept),
+                dtype=torch.float32,
+                attn_implementation=kind.attention,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+                **kind.build,
+            )
+            model, info = loaded
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise CheckpointError(
+                f"{source}: does not fit {folder / CONFIG}: {line_of(error)}"
+            ) from None
+    _check_loaded(source, info)
+    for name, tensor in model.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise CheckpointError(f"{source}: {name} holds values that are no finite numbers")
+    if source.name == PICKLED_WEIGHTS:
+        keep_copy(source, {name: x for name, x in state.items() if isinstance(x, Tensor)})
+    return Network(
+        model,
+        config,
+        kind,
+        described.model_type,
+        described.settings,
+        _digest(kept),
+        ignored,
+    )
+
+
+def _check_one_file(folder: Path) -> None:
+    for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS):
+        parts = folder / f"{name}.index.json"
+        if parts.is_file() and not (folder / name).is_file():
+            raise CheckpointError(
+                f"{parts}: the weights are in several files; write them as one: "
+                'model.save_pretrained(FOLDER, max_shard_size="100GB") of transformers'
+            )
+
+
+def _own(source: Path, state: Mapping[str, Any], kind: Kind) -> tuple[dict[str, Tensor], str]:
+    """The tensors of the vision model, by its own names, and in words what is left out."""
+    prefixes = sorted(
+        name.removesuffix(kind.stem)
+        for name in state
+        if name == kind.stem or name.endswith(f".{kind.stem}")
+    )
+    if not prefixes:
+        raise CheckpointError(
+            f"{source}: holds no {kind.model} in transformers' names: none of its {len(state)} "
+            f"tensors is {kind.stem}"
+        )
+    if len(prefixes) > 1:
+        raise CheckpointError(
+            f"{source}: holds {len(prefixes)} models, under {_names(prefixes)}; save the one that "
+            "is wanted alone"
+        )
+    prefix = prefixes[0]
+    kept: dict[str, Tensor] = {}
+    ignored: Counter[str] = Counter()
+    unknown: list[str] = []
+    for name, tensor in state.items():
+        within = name.removeprefix(prefix)
+        parts = within.split(".")
+        if parts[0] in _HEADS or parts[-1] in _BUFFERS:
+            inside = prefix if name.startswith(prefix) else ""
+            ignored[name if parts[-1] in _BUFFERS else f"{inside}{parts[0]}"] += 1
+        elif not name.startswith(prefix):
+            unknown.append(name)
+        elif not isinstance(tensor, Tensor):
+            raise CheckpointError(f"{source}: {name} is no tensor")
+        else:
+            kept[within] = tensor
+    if unknown:
+        raise CheckpointError(
+            f"{source}: {len(unknown)} tensors are neither the {kind.model}'s nor of a head that "
+            f"is known: {_names(unknown)}"
+        )
+    return kept, ", ".join(f"{part} ({n})" for part, n in sorted(ignored.items()))
+
+
+def _check_loaded(source: Path, info: Mapping[str, Any]) -> None:
+    """Refuse a file with a tensor too few, too many or of another shape."""
+    for name, found, wanted in sorted(info["mismatched_keys"]):
+        raise CheckpointError(
+            f"{source}: {name} has shape {list(found)}, the configuration asks for {list(wanted)}"
+        )
+    missing = [x for x in info["missing_keys"] if x.split(".")[-1] not in _NEEDLESS]
+    extra = list(info["unexpected_keys"])
+    if missing or extra:
+        parts = [f"missing: {_names(missing)}"] if missing else []
+        parts += [f"unexpected: {_names(extra)}"] if extra else []
+        raise CheckpointError(
+            f"{source}: the tensors do not fit the configuration; {'; '.join(parts)}"
+        )
+    for line in info.get("error_msgs") or ():
+        raise CheckpointError(f"{source}: {str(line).splitlines()[0]}")
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in sorted(names)[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over tensors by the file's own names, which no version of a library changes."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        if name.split(".")[-1] in _NEEDLESS:
+            continue
+        digest.update(f"{name} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().to(torch.float32).contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without transformers' table and progress bar: what they would say is checked, in one line."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
