@@ -23,6 +23,7 @@ from cxrtext.training.image_pretraining.learning import (
     known_loss,
     pooled_by_half,
 )
+from cxrtext.training.image_pretraining.networks import build_network
 from cxrtext.training.image_pretraining.pretrain import (
     _fingerprint,
     describe,
@@ -72,6 +73,8 @@ def test_words_are_learned_and_the_encoder_starts_a_training(
     assert (tmp_path / "auc.csv").read_text().startswith("finding,training_present")
 
     encoder = ImageEncoder("resnet-narrow", dimension=8)
+    assert summary.encoder is not None
+    assert summary.backbone is None  # no configuration of transformers says that it has no pooling
     line = load_image_weights(encoder, summary.encoder)
     assert "ResNet of 1-1-1 basic blocks" in line
     assert "ignored" not in line
@@ -166,7 +169,7 @@ def test_without_reports_and_labels_views_are_learned(
     assert said[0].startswith("no report and no table of labels")
     assert describe(Targets("views"), tmp_path, views=True).startswith("learning from views")
     assert summary.validation.keys() == {"loss", "accuracy"}
-    load_image_weights(ImageEncoder("resnet-narrow"), summary.encoder)
+    load_image_weights(ImageEncoder("resnet-narrow"), tmp_path / "out/encoder.safetensors")
 
 
 def test_sides_are_told_from_the_halves_of_the_image() -> None:
@@ -175,8 +178,9 @@ def test_sides_are_told_from_the_halves_of_the_image() -> None:
     right_mean, right_max, left_mean, left_max = pooled_by_half(grid)[0]
     assert (float(right_mean), float(right_max)) == (0, 0)
     assert (round(float(left_mean), 4), float(left_max)) == (round(10 / 6, 4), 10)
-    plain = Classifier("resnet-narrow", [FindingWord(("effusion",))], "float32")
-    sided = Classifier("resnet-narrow", [FindingWord(("effusion",), "left")], "float32")
+    network = build_network("resnet-narrow", 32)
+    plain = Classifier(network, [FindingWord(("effusion",))], "float32")
+    sided = Classifier(network, [FindingWord(("effusion",), "left")], "float32")
     assert 2 * plain.findings.in_features == sided.findings.in_features
 
 
@@ -196,6 +200,8 @@ def test_what_cannot_be_trained_is_refused(data_folder: Path, cache: Path, tmp_p
         (replace(SMALL, crop=30), {}, ConfigError, "crop: 30 is no multiple of 16"),
         (replace(SMALL, crop=48), {}, ConfigError, "crop: 48 is not between 1 and resize, 40"),
         (replace(SMALL, image="vit"), {}, ConfigError, "image: 'vit' is not one of resnet18"),
+        (replace(SMALL, image="vit-narrow", crop=28), {}, ConfigError, "no multiple of 8"),
+        (replace(SMALL, image="vit-narrow", resize=41), {}, ConfigError, "give --resize 42"),
         (replace(SMALL, batch=40), {}, DataError, "training images have a report, fewer than"),
         (SMALL, {"words": words}, DataError, "line 2: no training report affirms 'opacity'"),
         (SMALL, {"words": words, "views": True}, ConfigError, "--words and --self-supervised"),

@@ -50,15 +50,21 @@ def pretrain_image(
         bool, typer.Option(help="Learn words also by side, of each half of the image.")
     ] = True,
     image: Annotated[
-        str, typer.Option(help="resnet18, resnet50 or resnet-narrow, as model.image.")
+        str,
+        typer.Option(
+            help="resnet18, resnet50 or resnet-narrow, as model.image; vit-narrow or vit-small."
+        ),
     ] = "resnet18",
     resize: Annotated[int, typer.Option(help="Shorter side of a decoded image, in pixels.")] = 512,
     crop: Annotated[int, typer.Option(help="Side of the window that is learned from.")] = 480,
     epochs: Annotated[
-        int | None, typer.Option(help="Passes over the images; chosen by their number.")
+        int | None,
+        typer.Option(help="Passes over the images; chosen by their number and the architecture."),
     ] = None,
     batch: Annotated[int, typer.Option(help="Images a step.")] = 32,
-    lr: Annotated[float, typer.Option(help="Highest learning rate.")] = 2e-3,
+    lr: Annotated[
+        float | None, typer.Option(help="Highest learning rate; chosen by the architecture.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     cache: Cache = None,
     allow_outside: AllowOutside = False,
@@ -147,8 +153,8 @@ def _print(summary: "ImagePretrainSummary") -> None:
             rows.append([one.finding.name, str(one.finding.affirmed), str(one.present), auc])
         print_table(rows)
     typer.echo(
-        f"{summary.encoder}: {summary.epochs} epochs on {summary.images} images in "
-        f"{duration(summary.seconds)}"
+        f"{summary.encoder or summary.backbone}: {summary.epochs} epochs on "
+        f"{summary.images} images in {duration(summary.seconds)}"
     )
     shown = {"auc": "mean AUC", "accuracy": "accuracy of views", "loss": "loss"}
     numbers = [
@@ -160,4 +166,7 @@ def _print(summary: "ImagePretrainSummary") -> None:
         typer.echo(f"{summary.validation_images} validation images: {', '.join(numbers)}")
     if summary.rejected:
         typer.echo(f"images rejected: {summary.rejected}")
-    typer.echo(f"start a training from it with --set model.image_weights={summary.encoder}")
+    if summary.encoder:
+        typer.echo(f"start a training from it with --set model.image_weights={summary.encoder}")
+    if summary.backbone:
+        typer.echo(f"train on its features after: cxrtext encode --backbone {summary.backbone}")

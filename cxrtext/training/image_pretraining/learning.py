@@ -1,8 +1,7 @@
-"""Jobs of the loop that train a ResNet: to detect findings in pooled regions, or to match views."""
+"""Jobs of the loop that train a network to detect findings in pooled regions, or to match views."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,13 +12,13 @@ from torch.amp.grad_scaler import GradScaler
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import Views, augment, draw_views
 from cxrtext.images.simclr import SimclrDraws, SimclrSpec, draw_simclr, simclr
-from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.projection_head import ProjectionHead
 from cxrtext.models.regions import standardized
 from cxrtext.objectives import info_nce
 from cxrtext.objectives.views import positives_of_views, score_views, view_accuracy
 from cxrtext.text.finding_words import FindingWord
 from cxrtext.training.data.loader import Rows, batch_rows
+from cxrtext.training.image_pretraining.networks import build_network, channels_of, grid_of
 from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
 from cxrtext.training.loop.device import autocast
 from cxrtext.training.loop.job import Learner, StepNumbers
@@ -75,14 +74,14 @@ def pooled_by_half(grid: Tensor) -> Tensor:
 
 
 class Classifier(nn.Module):
-    """A ResNet and a linear map of its pooled regions to the logits of findings.
+    """A network and a linear map of its pooled regions to the logits of findings.
 
     Where some findings are of a side, the halves of the image are pooled apart.
     """
 
-    def __init__(self, architecture: str, findings: Sequence[FindingWord], precision: str) -> None:
+    def __init__(self, network: nn.Module, findings: Sequence[FindingWord], precision: str) -> None:
         super().__init__()
-        self.backbone = ImageEncoder(architecture).backbone
+        self.backbone = network
         self.precision = precision
         self.by_half = any(finding.side for finding in findings)
         width = channels_of(self.backbone) * (4 if self.by_half else 2)
@@ -91,7 +90,7 @@ class Classifier(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Logits of normalized images, [B, 1, H, W] -> float32 [B, findings]."""
         with autocast(images.device, self.precision):
-            grid = self.backbone(images).last_hidden_state
+            grid = grid_of(self.backbone, images)
             logits = self.findings(pooled_by_half(grid) if self.by_half else pooled(grid))
         return torch.as_tensor(logits).float()
 
@@ -103,25 +102,19 @@ class Classifier(nn.Module):
         self.findings.bias.copy_(torch.logit(share))
 
 
-def channels_of(backbone: Any) -> int:
-    """Channels of a ResNet's regions."""
-    sizes: list[int] = backbone.config.hidden_sizes
-    return sizes[-1]
-
-
 class ViewEncoder(nn.Module):
-    """A ResNet and the head that views of an image are compared behind."""
+    """A network and the head that views of an image are compared behind."""
 
-    def __init__(self, architecture: str, precision: str) -> None:
+    def __init__(self, network: nn.Module, precision: str) -> None:
         super().__init__()
-        self.backbone = ImageEncoder(architecture).backbone
+        self.backbone = network
         self.precision = precision
         self.head = ProjectionHead(2 * channels_of(self.backbone), PROJECTED, norm=True)
 
     def forward(self, images: Tensor) -> Tensor:
         """Unit vectors of normalized images, [B, 1, H, W] -> float32 [B, D]."""
         with autocast(images.device, self.precision):
-            projected = self.head(pooled(self.backbone(images).last_hidden_state))
+            projected = self.head(pooled(grid_of(self.backbone, images)))
         return F.normalize(projected.float(), dim=-1)
 
 
@@ -129,22 +122,24 @@ def build_learner(
     model: nn.Module, settings: ImagePretrainSettings, device: torch.device
 ) -> Learner:
     """A model on its device with its optimizer."""
+    recipe = settings.recipe()
     model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    groups = decay_groups(list(model.parameters()), settings.weight_decay)
+    groups = decay_groups(list(model.parameters()), recipe.weight_decay)
     return Learner(
         model=model,
-        optimizer=torch.optim.AdamW(groups, lr=settings.lr),
+        optimizer=torch.optim.AdamW(groups, lr=recipe.lr),
         scaler=GradScaler(device.type, enabled=settings.precision == "float16"),
     )
 
 
 def schedule_of(settings: ImagePretrainSettings, images: int) -> Schedule:
     """How long and how fast, on so many images."""
+    recipe = settings.recipe()
     return Schedule(
         steps=settings.steps(images),
         batch=settings.batch,
-        lr=settings.lr,
-        warmup=settings.warmup,
+        lr=recipe.lr,
+        warmup=recipe.warmup,
         clip=1.0,
         seed=settings.seed,
         precision=settings.precision,
@@ -249,14 +244,15 @@ def build_job(
     settings: ImagePretrainSettings,
     device: torch.device,
 ) -> FindingJob | ViewJob:
-    """A new ResNet with random weights, and all that trains it; on views without findings."""
+    """A new network with random weights, and all that trains it; on views without findings."""
     torch.manual_seed(settings.seed)
     preprocessing = Preprocessing(resize=settings.resize, crop=settings.crop)
+    network = build_network(settings.image, settings.crop)
     if not findings:
-        model: nn.Module = ViewEncoder(settings.image, settings.precision)
+        model: nn.Module = ViewEncoder(network, settings.precision)
         kind: type[FindingJob] | type[ViewJob] = ViewJob
     else:
-        model, kind = Classifier(settings.image, findings, settings.precision), FindingJob
+        model, kind = Classifier(network, findings, settings.precision), FindingJob
         model.guess(torch.from_numpy(images.targets))
     learner = build_learner(model, settings, device)
     return kind(learner, schedule_of(settings, len(images)), images, settings, preprocessing)

@@ -4,7 +4,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,19 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.files import sha256, write_json
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
-from cxrtext.models.image_encoder import STRIDES
 from cxrtext.models.weight_files import save_sealed
 from cxrtext.records import ImageRecord, Rejects, read_manifest, write_table
 from cxrtext.text.finding_words import write_words
+from cxrtext.training.image_pretraining.backbone_folder import has_layout, write_backbone
 from cxrtext.training.image_pretraining.learning import (
     FindingJob,
     ImageSet,
     ViewJob,
     build_job,
 )
+from cxrtext.training.image_pretraining.networks import stride_of
 from cxrtext.training.image_pretraining.settings import (
+    VITS,
     ImagePretrainSettings,
     Method,
     check_output,
@@ -48,6 +50,8 @@ ENCODER, WORDS, REPORT, TABLE = "encoder.safetensors", "words.txt", "pretraining
 VALIDATIONS = 4
 """Times that the validation split is measured, evenly over a run, the last at its end."""
 MIN_IMAGES = 2
+DIGESTED = 256
+"""Images whose pixels are digested at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,9 @@ class ImagePretrainSummary:
     """What a pre-training came to.
 
     Args:
-        encoder: The file that ``model.image_weights`` names.
+        encoder: The file that ``model.image_weights`` names; None for a Vision Transformer.
+        backbone: The folder that ``cxrtext encode --backbone`` takes; None for a network that
+            transformers has no configuration of.
         method: "words", "labels" or "views".
         findings: What was learned, with the AUC on the validation split; empty for views.
         validation: The last validation's numbers: "loss", "auc", for views "accuracy".
@@ -65,7 +71,8 @@ class ImagePretrainSummary:
         seconds: Of this process, decoding included.
     """
 
-    encoder: Path
+    encoder: Path | None
+    backbone: Path | None
     method: Method
     findings: list[FindingAuc]
     validation: dict[str, float]
@@ -127,16 +134,18 @@ def pretrain_image(
     device: str = "auto",
     listener: Listener | None = None,
 ) -> ImagePretrainSummary:
-    """Train the ResNet of an image encoder on the training split, or resume the run in a folder.
+    """Train the network of an image encoder on the training split, or resume the run in a folder.
 
     It learns the words of findings that each study's report affirms, the findings of a table of
     labels, or, with neither reports nor labels, which two views are of one image
     (SimCLR).
 
-    Writes into ``out``: ``encoder.safetensors``, which ``model.image_weights`` reads,
-    ``words.txt``, ``auc.csv`` (how well each finding is detected on the validation split),
-    ``pretraining.json``, ``metrics.jsonl``, ``curves.png``, ``state/`` and, without ``cache``,
-    ``cache/``.  A run that is interrupted (``KeyboardInterrupt``) saves its state first.
+    Writes into ``out``: ``encoder.safetensors``, which ``model.image_weights`` reads, of a ResNet;
+    a folder that transformers and ``cxrtext encode --backbone`` read, of a Vision Transformer,
+    ``resnet18`` and ``resnet50``, under that name; ``words.txt``, ``auc.csv`` (how well each
+    finding is detected on the validation split), ``pretraining.json``, ``metrics.jsonl``,
+    ``curves.png``, ``state/`` and, without ``cache``, ``cache/``.  A run that is interrupted
+    (``KeyboardInterrupt``) saves its state first.
 
     Args:
         manifest: The images; the split "train" is learned, "val" measured.
@@ -210,7 +219,7 @@ def pretrain_image(
         )
         run.to_the_end(heard)
         summary = run.summary(rejects.write(out / "images"), started)
-        _write(summary, run)
+        _write(summary, run, manifest)
     return summary
 
 
@@ -245,7 +254,7 @@ def write_found_words(
 
 
 def _check_stride(settings: ImagePretrainSettings) -> None:
-    stride = STRIDES[settings.image]
+    stride = stride_of(settings.image)
     if settings.crop % stride:
         raise ConfigError(
             f"crop: {settings.crop} is no multiple of {stride}, the stride of {settings.image}; "
@@ -384,7 +393,8 @@ class _Run(StateKeeper):
         """What it came to; ``started`` is by the monotonic clock."""
         job = self.job
         return ImagePretrainSummary(
-            encoder=self.out / ENCODER,
+            encoder=None if job.settings.image in VITS else self.out / ENCODER,
+            backbone=self.out / job.settings.image if has_layout(job.settings) else None,
             method=self.targets.method,
             findings=self.findings,
             validation=self.validation,
@@ -398,25 +408,64 @@ class _Run(StateKeeper):
         )
 
 
-def _write(summary: ImagePretrainSummary, run: _Run) -> None:
+def data_digest(fingerprint: str, images: ImageSet) -> str:
+    """SHA-256 over a run's fingerprint and the pixels of its training images, in their order."""
+    digest = hashlib.sha256(fingerprint.encode())
+    for start in range(0, len(images), DIGESTED):
+        rows = np.arange(start, min(start + DIGESTED, len(images)))
+        digest.update(np.ascontiguousarray(images.squares(rows).numpy()).data)
+    return digest.hexdigest()
+
+
+def _told(
+    summary: ImagePretrainSummary, targets: Targets, manifest: Path, digest: str
+) -> list[str]:
+    """What a backbone was trained on, for its README: counts and digests, no words of reports."""
+    learned = {
+        "words": f"{len(targets.findings)} words of findings in {targets.reports} reports",
+        "labels": f"{len(targets.findings)} labels of {targets.reports} studies",
+        "views": "views of the images alone (SimCLR)",
+    }[targets.method]
+    lines = [
+        f"Learned: {learned}, from {summary.images} images, {summary.epochs} epochs.",
+        f"Training images and what is said of them: SHA-256 {digest}",
+        f"Table of images: SHA-256 {sha256(manifest)}",
+    ]
+    if targets.source:
+        lines.append(f"Table of reports or labels: SHA-256 {sha256(targets.source)}")
+    if "auc" in summary.validation:
+        lines.append(
+            f"Mean AUC of {summary.validation_images} validation images: "
+            f"{summary.validation['auc']:.3f}"
+        )
+    return lines
+
+
+def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
     """Write the encoder, the table of AUCs and what was done."""
     settings, targets = run.job.settings, run.targets
-    backbone = run.learner.model.get_submodule("backbone")
-    tensors = {f"backbone.{name}": value for name, value in backbone.state_dict().items()}
-    size = Preprocessing(resize=settings.resize, crop=settings.crop)
-    notes = {"kind": KIND, "image": settings.image, "preprocessing": size.to_dict()}
+    network = run.learner.model.get_submodule("backbone")
+    size = run.job.preprocessing
     rows = [one.row() for one in summary.findings]
     if rows:
         write_table(run.out / TABLE, list(rows[0]), rows)
-    save_sealed(summary.encoder, tensors, notes)
+    if summary.encoder:
+        tensors = {f"backbone.{name}": value for name, value in network.state_dict().items()}
+        notes = {"kind": KIND, "image": settings.image, "preprocessing": size.to_dict()}
+        save_sealed(summary.encoder, tensors, notes)
+    digest = data_digest(run.data, run.job.images)
+    if summary.backbone:
+        lines = _told(summary, targets, manifest, digest)
+        write_backbone(summary.backbone, network, size, lines)
     words = {word.name: list(word.forms) for word in targets.findings}
     write_json(
         run.out / REPORT,
         {
             "kind": KIND,
             "method": summary.method,
-            "settings": asdict(settings),
+            "settings": settings.to_dict(),
             "source_sha256": sha256(targets.source) if targets.source else None,
+            "data_sha256": digest,
             "reports_or_labels": targets.reports,
             "images": summary.images,
             "validation_images": summary.validation_images,

@@ -1,7 +1,7 @@
 """What an image encoder is pre-trained with; imports no torch: bad options are refused early."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -10,10 +10,42 @@ from cxrtext.errors import ConfigError
 
 Method = Literal["words", "labels", "views"]
 
-EPOCHS, LEAST_STEPS, MOST_EPOCHS = 12, 600, 100
-"""Default epochs: so many, or on few images as many as make this number of steps, to a limit."""
+LEAST_STEPS, MOST_EPOCHS = 600, 100
+"""On few images the default is as many epochs as make this number of steps, to a limit."""
 FREE = ("save_every", "log_every")
 """Settings that a resumed run may have otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VitShape:
+    """A Vision Transformer: pixels a patch, channels, layers, heads, and channels in a layer."""
+
+    patch: int
+    width: int
+    depth: int
+    heads: int
+    hidden: int
+
+
+VITS = {
+    "vit-narrow": VitShape(patch=8, width=128, depth=4, heads=4, hidden=512),
+    "vit-small": VitShape(patch=16, width=384, depth=12, heads=6, hidden=1536),
+}
+"""``vit-narrow`` is for small images on a processor; ``vit-small`` is as large as ViT-S/16."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How long and how fast an architecture is trained; see :class:`ImagePretrainSettings`."""
+
+    epochs: int
+    lr: float
+    warmup: int
+    weight_decay: float
+
+
+_RESNET = Recipe(epochs=12, lr=2e-3, warmup=30, weight_decay=0.01)
+_VIT = Recipe(epochs=30, lr=1e-3, warmup=100, weight_decay=0.05)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +53,14 @@ class ImagePretrainSettings:
     """Everything that the encoder depends on, beside the data.
 
     Args:
-        image: The architecture, as ``model.image`` of the training that starts from it.
+        image: A ResNet, as ``model.image`` of the training that starts from it, or one of
+            :data:`VITS`.
         resize: Shorter side of a decoded image, in pixels.
         crop: Side of the window that is cut out, in pixels, a multiple of the stride.
-        epochs: Passes over the images; None chooses by their number.
+        epochs: Passes over the images; None chooses by their number and the architecture.
         batch: Images a step; in the same time many small steps learn more than few large ones.
-        lr: Highest learning rate, after a linear warm-up; a cosine to zero follows.
+        lr: Highest learning rate, after a linear warm-up; a cosine to zero follows.  None, as of
+            the two that follow, chooses by the architecture.
         warmup: Steps of the warm-up.
         weight_decay: Of matrices and kernels.
         brightness: Largest change of gray values in [0, 1].
@@ -42,9 +76,9 @@ class ImagePretrainSettings:
     crop: int = 480
     epochs: int | None = None
     batch: int = 32
-    lr: float = 2e-3
-    warmup: int = 30
-    weight_decay: float = 0.01
+    lr: float | None = None
+    warmup: int | None = None
+    weight_decay: float | None = None
     brightness: float = 0.1
     contrast: float = 0.1
     gamma_sq: float = 10.0
@@ -54,37 +88,52 @@ class ImagePretrainSettings:
     save_every: int = 200
     log_every: int = 10
 
+    def recipe(self) -> Recipe:
+        """What is given, and else what the architecture chooses."""
+        given = {key: getattr(self, key) for key in Recipe.__slots__}
+        usual = _VIT if self.image in VITS else _RESNET
+        return replace(usual, **{key: value for key, value in given.items() if value is not None})
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, with what the architecture chose; ``epochs`` as given."""
+        return asdict(self) | asdict(self.recipe()) | {"epochs": self.epochs}
+
     def deciding(self) -> dict[str, Any]:
         """What must be equal to resume a run."""
-        return {key: value for key, value in asdict(self).items() if key not in FREE}
+        return {key: value for key, value in self.to_dict().items() if key not in FREE}
 
     def steps(self, images: int) -> int:
         """Steps on so many images."""
         epoch = images // self.batch
         if self.epochs is not None:
             return self.epochs * epoch
-        return epoch * min(max(EPOCHS, math.ceil(LEAST_STEPS / epoch)), MOST_EPOCHS)
+        return epoch * min(max(self.recipe().epochs, math.ceil(LEAST_STEPS / epoch)), MOST_EPOCHS)
 
 
 def check_settings(settings: ImagePretrainSettings) -> None:
     """Refuse what cannot be trained (ConfigError, naming the option)."""
-    architectures = get_args(ModelSection.model_fields["image"].annotation)
+    architectures = (*get_args(ModelSection.model_fields["image"].annotation), *VITS)
     if settings.image not in architectures:
         raise ConfigError(f"image: '{settings.image}' is not one of {', '.join(architectures)}")
     if not 1 <= settings.crop <= settings.resize:
         raise ConfigError(f"crop: {settings.crop} is not between 1 and resize, {settings.resize}")
-    least = {"batch": 2, "warmup": 0, "seed": 0, "save_every": 1, "log_every": 1}
-    for name, value in (least | ({"epochs": 1} if settings.epochs is not None else {})).items():
-        if getattr(settings, name) < value:
-            raise ConfigError(
-                f"{name}: {getattr(settings, name)} is below {value}; give that or more"
-            )
+    if settings.image in VITS and (settings.resize - settings.crop) % 2:
+        raise ConfigError(
+            f"resize: {settings.resize} is {settings.resize - settings.crop} above crop, "
+            f"{settings.crop}; an even difference is needed, so that the center is the same for "
+            f"every program that reads the folder; give --resize {settings.resize + 1}"
+        )
+    values = asdict(settings) | asdict(settings.recipe())
+    least = {"batch": 2, "warmup": 0, "seed": 0, "save_every": 1, "log_every": 1, "epochs": 1}
+    for name, value in least.items():
+        if values[name] < value:
+            raise ConfigError(f"{name}: {values[name]} is below {value}; give that or more")
     for name in ("lr", "gamma_sq"):
-        if not 0 < getattr(settings, name) < math.inf:
-            raise ConfigError(f"{name}: {getattr(settings, name)} is not above 0 and finite")
+        if not 0 < values[name] < math.inf:
+            raise ConfigError(f"{name}: {values[name]} is not above 0 and finite")
     for name in ("weight_decay", "brightness", "contrast"):
-        if not 0 <= getattr(settings, name) < math.inf:
-            raise ConfigError(f"{name}: {getattr(settings, name)} is not 0 or more and finite")
+        if not 0 <= values[name] < math.inf:
+            raise ConfigError(f"{name}: {values[name]} is not 0 or more and finite")
     if settings.precision not in ("auto", "float32", "bfloat16", "float16"):
         raise ConfigError(
             f"precision: '{settings.precision}' is not auto, float32, bfloat16 or float16"
