@@ -47,6 +47,7 @@ class Backbone(nn.Module):
         self._call = kind.call(network.config, size)
         self.model = network.model
         self.channels = _channels(network.config)
+        self._levels = (prepared.mean, prepared.std)
         shape = (1, len(prepared.mean), 1, 1)
         self.register_buffer("mean", torch.tensor(prepared.mean).view(shape), persistent=False)
         self.register_buffer("std", torch.tensor(prepared.std).view(shape), persistent=False)
@@ -100,8 +101,8 @@ class Backbone(nn.Module):
             "grid": list(self.grid),
             "size": self.preprocessing.crop,
             "preprocessing": self.preprocessing.to_dict(),
-            "channel_mean": self.mean.flatten().tolist(),
-            "channel_std": self.std.flatten().tolist(),
+            "channel_mean": list(self._levels[0]),
+            "channel_std": list(self._levels[1]),
         }
 
 

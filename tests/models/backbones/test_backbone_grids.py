@@ -19,7 +19,7 @@ def by_transformers(folder: Path, backbone: Backbone, images: torch.Tensor) -> t
     towers = ("vit", "clip", "clip_vision_model", "siglip", "siglip_vision_model")
     asked = {"interpolate_pos_encoding": True} if backbone.model_type in towers else {}
     with torch.inference_mode():
-        state = model.eval()(pixel_values=pixels, **asked).last_hidden_state
+        state: torch.Tensor = model.eval()(pixel_values=pixels, **asked).last_hidden_state
     if state.ndim == 4:
         return state.permute(0, 2, 3, 1)
     h, w = backbone.grid

@@ -1,0 +1,137 @@
+"""The golden image: what breaks one thing is caught, and only then."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from cxrtext.errors import CheckpointError
+from cxrtext.models.backbones import Backbone, check_golden, load_backbone, make_golden
+from cxrtext.models.backbones.golden import draw
+from cxrtext.models.backbones.table import BACKBONES
+from tests import small_backbones
+
+
+@pytest.fixture
+def registers(tmp_path: Path) -> Path:
+    return small_backbones.write(tmp_path / "model", "dinov2_with_registers")
+
+
+def changed(folder: Path, **values: Any) -> Backbone:
+    """The same folder with another preprocessor_config.json."""
+    path = folder / "preprocessor_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    return load_backbone(folder)
+
+
+def drop_a_register(backbone: Backbone) -> None:
+    """The model computes with a register fewer, and the tokens are cut as before."""
+    embeddings = backbone.model.embeddings
+    assert isinstance(embeddings, torch.nn.Module)
+    embeddings.register_tokens = torch.nn.Parameter(embeddings.register_tokens[:, 1:])  # type: ignore[index]
+    whole = backbone.model.forward
+
+    def one_less(**given: Any) -> Any:
+        out = whole(**given)
+        last = out.last_hidden_state
+        out.last_hidden_state = torch.cat([last, last[:, -1:]], dim=1)
+        return out
+
+    backbone.model.forward = one_less
+
+
+def forget_a_register(backbone: Backbone) -> None:
+    """The cut is a token too early, as where num_register_tokens is not read."""
+    backbone._prefix -= 1
+    whole = backbone.model.forward
+
+    def without_last(**given: Any) -> Any:
+        out = whole(**given)
+        out.last_hidden_state = out.last_hidden_state[:, :-1]
+        return out
+
+    backbone.model.forward = without_last
+
+
+def shift(backbone: Backbone) -> None:
+    whole = backbone.forward
+
+    def shifted(images: torch.Tensor, **asked: Any) -> torch.Tensor:
+        return whole(images, **asked).roll(1, 2)
+
+    backbone.forward = shifted  # type: ignore[method-assign, assignment]
+
+
+@pytest.mark.parametrize("model_type", BACKBONES)
+def test_a_backbone_loaded_again_passes(tmp_path: Path, model_type: str) -> None:
+    folder = small_backbones.write(tmp_path / "model", model_type)
+    golden = make_golden(load_backbone(folder))
+    again = load_backbone(folder)
+    check_golden(again, golden)
+    again.mean += 1 / 255
+    with pytest.raises(CheckpointError, match="vectors of the golden image"):
+        check_golden(again, golden)
+
+
+@pytest.mark.parametrize("breaks", [drop_a_register, forget_a_register, shift])
+def test_a_lost_register_and_a_shifted_grid_are_caught(
+    registers: Path, breaks: Callable[[Backbone], None]
+) -> None:
+    backbone = load_backbone(registers)
+    golden = make_golden(backbone)
+    breaks(backbone)
+    with pytest.raises(CheckpointError, match="vectors of the golden image are not those"):
+        check_golden(backbone, golden)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"image_mean": [0.53, 0.48, 0.45]}, "vectors of the golden image"),
+        ({"image_std": [0.26, 0.27, 0.26]}, "vectors of the golden image"),
+        ({"resample": 2}, "resized otherwise"),
+        ({"resample": 1}, "resized otherwise"),
+        ({"size": {"shortest_edge": 33}}, "resized otherwise"),
+        ({"size": {"height": 32, "width": 32}}, "resized otherwise"),
+    ],
+)
+def test_another_mean_filter_or_fit_is_caught(
+    registers: Path, values: dict[str, Any], said: str
+) -> None:
+    golden = make_golden(load_backbone(registers))
+    with pytest.raises(CheckpointError, match=said) as error:
+        check_golden(changed(registers, **values), golden)
+    assert "backbone 'model'" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_vectors_are_those_of_the_whole_path_in_float32(registers: Path) -> None:
+    backbone = load_backbone(registers)
+    golden = make_golden(backbone)
+    assert golden["image"].shape == (1, 761, 613)
+    resized = Image.fromarray(golden["image"][0]).resize((32, 39), Image.Resampling.BICUBIC)
+    crop = np.asarray(resized)[5:33, 2:30]
+    pixels = torch.from_numpy(crop / np.float32(255))[None, None]
+    np.testing.assert_array_equal(golden["regions"], backbone(pixels)[0].numpy())
+    backbone.precision = "bfloat16"  # the check is in float32 nevertheless
+    check_golden(backbone, golden)
+
+
+def test_a_damaged_golden_is_refused(registers: Path) -> None:
+    backbone = load_backbone(registers)
+    golden = make_golden(backbone)
+    for name in golden:
+        with pytest.raises(CheckpointError, match="is damaged"):
+            check_golden(backbone, {k: v for k, v in golden.items() if k != name})
+    other = golden | {"regions": golden["regions"][:3]}
+    with pytest.raises(CheckpointError, match=r"is \[4, 4, 24\], and was \[3, 4, 24\]"):
+        check_golden(backbone, other)
+
+
+def test_the_drawing_is_the_same_everywhere() -> None:
+    assert draw().astype(np.int64).sum() == 60_251_285
