@@ -15,6 +15,7 @@ from cxrtext_cli.commands.backup import backup, restore
 from cxrtext_cli.commands.check_data import check_data
 from cxrtext_cli.commands.check_files import check_files
 from cxrtext_cli.commands.classify import classify
+from cxrtext_cli.commands.encode import encode
 from cxrtext_cli.commands.evaluate import evaluate
 from cxrtext_cli.commands.experiment import experiment
 from cxrtext_cli.commands.forget import forget
@@ -56,6 +57,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     pretrain_text: "Train a language model on a corpus of reports.",
     pretrain_image: "Train an image encoder to start a training from.",
     score_text: "Split reports into sentences; score their likelihood.",
+    encode: "Compute a backbone's features of images once.",
     train: "Train an image-text model.",
     evaluate: "Measure a checkpoint: zero-shot labels, retrieval.",
     search: "Find images by a sentence or an image.",

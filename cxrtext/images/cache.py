@@ -81,11 +81,14 @@ class DecodedCache:
         *,
         processes: int | None = None,
         ahead: int | None = None,
+        keep: bool = True,
     ) -> Iterator[ReadImage | ImageError]:
         """Give the squares of image files; decode, and keep, what is not there.
 
         Args:
             processes: Processes that decode; None for one a core, 0 to decode in this one.
+            keep: Whether what is decoded is kept; without it any number of processes may read at
+                once, whoever adds.
 
         Yields:
             For each path, in order, its square [1, R, R] uint8, or why there is none.
@@ -95,7 +98,7 @@ class DecodedCache:
             WorkError: The disk is full, or another process adds to the cache.
         """
         with _Visit(
-            self.of_kind(preprocessing), preprocessing, processes, ahead, self._say
+            self.of_kind(preprocessing), preprocessing, processes, ahead, self._say, keep
         ) as visit:
             for image in visit.images(paths):
                 yield image if isinstance(image, ImageError) else image[0]
@@ -233,8 +236,9 @@ class _Visit:
         processes: int | None,
         ahead: int | None,
         say: Callable[[str], None],
+        keep: bool = True,
     ) -> None:
-        self._folder = folder
+        self._folder, self._keep = folder, keep
         self._preprocessing = preprocessing
         self._pool = ReaderPool(processes)
         with disk_errors(folder):
@@ -262,7 +266,8 @@ class _Visit:
         with disk_errors(self._folder):
             hashed = map(self._hashed, _later(map(self._begin, paths), self._ahead))
             yield from map(self._finish, _later(map(self._plan, hashed), self._ahead))
-            self.store.catalogue.flush()
+            if self._keep:
+                self.store.catalogue.flush()
 
     def _begin(self, path: Path) -> _File:
         """Begin to hash a file, unless it has not changed."""
@@ -278,7 +283,7 @@ class _Visit:
         if file.digest is None:
             return file
         if file.stamp == stamp_of(file.path):
-            if file.stamp.settled:
+            if file.stamp.settled and self._keep:
                 self.store.catalogue.note(file.path, file.stamp, file.digest)
         elif file.changed():
             file.digest = None
@@ -289,7 +294,7 @@ class _Visit:
         if file.digest in self._under_way:
             return file
         file.found = self._find(file)
-        if file.found is None:
+        if file.found is None and self._keep:
             self.store.begin_filling()
             file.found = self._find(file)  # the process before may have added it
         if file.found is None:
@@ -316,7 +321,7 @@ class _Visit:
         if file.digest is not None:
             self._under_way.discard(file.digest)
         if isinstance(image, ImageError):
-            if file.digest is not None and not passing:
+            if file.digest is not None and not passing and self._keep:
                 reason = str(image).removeprefix(f"{shown(file.path)}: ")
                 self.store.add(file.digest, reason)
             return image
@@ -324,4 +329,4 @@ class _Visit:
             return ImageError(
                 f"{shown(file.path)}: changed while it was read; run again when it is complete"
             )
-        return image, self.store.add(file.digest, image)
+        return image, self.store.add(file.digest, image) if self._keep else -1

@@ -20,7 +20,7 @@ def require_ready(storage: Storage, plan: Plan, max_rejected: int) -> dict[int, 
         some = ", ".join(map(str, missing[:3])) + (", …" if len(missing) > 3 else "")
         raise DataError(
             f"{storage.address}: {len(missing)} of {plan.shards} shards are missing ({some}); run "
-            f"'cxrtext job {plan.kind}' again until 'cxrtext job status' says that all are there"
+            f"'{plan.command}' again until 'cxrtext job status' says that all are there"
         )
     rejected = sum(file.rejected for file in done.values())
     if rejected > max_rejected:

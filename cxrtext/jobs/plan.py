@@ -30,7 +30,7 @@ Definition = dict[str, Any]
 class Plan:
     """A job."""
 
-    kind: str  # "embed", "score" or "decode"
+    kind: str  # "embed", "score", "decode" or "encode"
     definition: Definition
     rows: int  # images, or distinct sentences
     shards: int
@@ -41,6 +41,16 @@ class Plan:
     def unit(self) -> str:
         """What the rows are."""
         return "sentences" if self.kind == "score" else "images"
+
+    @property
+    def command(self) -> str:
+        """What begins such a job, and goes on with it."""
+        return command_of(self.kind)
+
+
+def command_of(kind: str) -> str:
+    """The command of a kind of job."""
+    return "cxrtext encode" if kind == "encode" else f"cxrtext job {kind}"
 
 
 def read_plan(storage: Storage, kind: str | None = None) -> Plan:
@@ -56,7 +66,7 @@ def read_plan(storage: Storage, kind: str | None = None) -> Plan:
     except NotFoundError:
         raise NotFoundError(
             f"{storage.address}: holds no job; start one with 'cxrtext job embed', 'score' or "
-            "'decode'"
+            "'decode', or with 'cxrtext encode'"
         ) from None
     try:
         value = json.loads(data)
@@ -73,7 +83,7 @@ def read_plan(storage: Storage, kind: str | None = None) -> Plan:
         )
     if kind is not None and value["kind"] != kind:
         raise DataError(
-            f"{storage.address}: holds a job of 'cxrtext job {value['kind']}', not {kind}; name "
+            f"{storage.address}: holds a job of '{command_of(value['kind'])}', not {kind}; name "
             "another folder"
         )
     return Plan(

@@ -2,7 +2,7 @@
 
 from cxrtext.records.boxes import Box, iter_boxes, read_boxes, write_boxes
 from cxrtext.records.labels import CHEX5, read_labels
-from cxrtext.records.manifest import read_manifest
+from cxrtext.records.manifest import checked_manifest, read_manifest, stream_manifest
 from cxrtext.records.report_sources import open_reports, open_source, read_reports
 from cxrtext.records.rows import TableRows
 from cxrtext.records.sentences import SentenceWriter, read_sentences, write_sentences
@@ -24,6 +24,7 @@ __all__ = [
     "Table",
     "TableRows",
     "TextSource",
+    "checked_manifest",
     "iter_boxes",
     "open_reports",
     "open_source",
@@ -34,6 +35,7 @@ __all__ = [
     "read_sentences",
     "read_table",
     "require_match",
+    "stream_manifest",
     "write_boxes",
     "write_sentences",
     "write_table",

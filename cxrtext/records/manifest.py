@@ -1,18 +1,22 @@
 """Manifests: a table with one row an image."""
 
 import os
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.records.study import ImageRecord
-from cxrtext.records.tables import read_table
+from cxrtext.records.tables import stream_table
 
 SPLITS = ("train", "val", "test")  # the values of the ``split`` column
 
 
 class _Places:
-    """Where the images of a folder lie, links followed; each folder is looked at once."""
+    """Where the images of a folder lie, links followed; a folder is looked at once."""
+
+    KNOWN = 10_000  # folders that are remembered
 
     def __init__(self, folder: Path) -> None:
         self._root = os.path.realpath(folder)
@@ -24,6 +28,8 @@ class _Places:
         if tail in ("", ".", ".."):
             return os.path.realpath(os.path.join(self._root, name))  # noqa: PTH118
         if head not in self._folders:
+            if len(self._folders) >= self.KNOWN:
+                self._folders = {"": self._root}
             self._folders[head] = self._real(head)
         place = f"{self._folders[head]}/{tail}"
         return os.path.realpath(place) if os.path.islink(place) else place  # noqa: PTH114
@@ -51,11 +57,25 @@ def read_manifest(path: Path, *, allow_outside: bool = False) -> list[ImageRecor
         DataError: A column or a value is missing or wrong, an image occurs twice, a path leaves
             the folder, or a patient stands in two splits.
     """
-    table = read_table(path, required=["image", "study_id"])
     records = []
     seen: dict[str, int] = {}
+    for record in stream_manifest(path, allow_outside=allow_outside):
+        if record.name in seen:
+            raise _twice(path, record, seen[record.name])
+        seen[record.name] = record.row
+        records.append(record)
+    check_patient_disjoint(path, records)
+    return records
+
+
+def stream_manifest(path: Path, *, allow_outside: bool = False) -> Iterator[ImageRecord]:
+    """The records of a manifest one at a time, each checked by itself alone.
+
+    Arguments and errors are those of :func:`read_manifest`; what rows say together is checked by
+    :func:`checked_manifest`.
+    """
     places = _Places(path.parent)
-    for number, row in enumerate(table.rows, 1):
+    for number, row in enumerate(stream_table(path, required=["image", "study_id"]), 1):
         name, study_id = row.pop("image").strip(), row.pop("study_id").strip()
         patient_id = row.pop("patient_id", "").strip() or study_id
         split = row.pop("split", "").strip() or "train"
@@ -66,20 +86,39 @@ def read_manifest(path: Path, *, allow_outside: bool = False) -> list[ImageRecor
             raise DataError(
                 f"{path}: row {number}: split '{split}' is not one of {', '.join(SPLITS)}"
             )
-        if name in seen:
-            raise DataError(f"{path}: image '{name}' occurs in rows {seen[name]} and {number}")
-        seen[name] = number
         image = places.find(name, allow_outside)
         if image is None:
             raise DataError(
                 f"{path}: row {number}: image '{name}' lies outside the manifest's folder; move "
                 "it there, or allow it with --allow-outside"
             )
-        records.append(
-            ImageRecord(image, name, study_id, patient_id, split, metadata=row, row=number)
-        )
-    check_patient_disjoint(path, records)
-    return records
+        yield ImageRecord(image, name, study_id, patient_id, split, metadata=row, row=number)
+
+
+def checked_manifest(path: Path, *, allow_outside: bool = False) -> Iterator[ImageRecord]:
+    """The records of :func:`read_manifest` one at a time, in memory that does not grow with them.
+
+    Names and patients that were met are kept in a temporary file meanwhile.
+    """
+    with closing(sqlite3.connect("")) as met:
+        met.execute("CREATE TABLE image (name TEXT PRIMARY KEY, row INTEGER) WITHOUT ROWID")
+        met.execute("CREATE TABLE patient (id TEXT PRIMARY KEY, split, row) WITHOUT ROWID")
+        for record in stream_manifest(path, allow_outside=allow_outside):
+            if not _added(met, "image", record.name, record.row):
+                query = "SELECT row FROM image WHERE name = ?"
+                raise _twice(path, record, *met.execute(query, [record.name]).fetchone())
+            if not _added(met, "patient", record.patient_id, record.split, record.row):
+                query = "SELECT split, row FROM patient WHERE id = ?"
+                split, row = met.execute(query, [record.patient_id]).fetchone()
+                if split != record.split:
+                    raise _in_two_splits(path, record, split, row)
+            yield record
+
+
+def _added(met: sqlite3.Connection, table: str, *values: str | int) -> bool:
+    marks = ", ".join("?" * len(values))
+    query = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608 - our own words
+    return met.execute(query, values).rowcount == 1
 
 
 def check_patient_disjoint(path: Path, records: Iterable[ImageRecord]) -> None:
@@ -88,7 +127,15 @@ def check_patient_disjoint(path: Path, records: Iterable[ImageRecord]) -> None:
     for record in records:
         other = first.setdefault(record.patient_id, record)
         if other.split != record.split:
-            raise DataError(
-                f"{path}: patient '{record.patient_id}' is in two splits, {other.split} (row "
-                f"{other.row}) and {record.split} (row {record.row}); keep each patient in one"
-            )
+            raise _in_two_splits(path, record, other.split, other.row)
+
+
+def _twice(path: Path, record: ImageRecord, row: int) -> DataError:
+    return DataError(f"{path}: image '{record.name}' occurs in rows {row} and {record.row}")
+
+
+def _in_two_splits(path: Path, record: ImageRecord, split: str, row: int) -> DataError:
+    return DataError(
+        f"{path}: patient '{record.patient_id}' is in two splits, {split} (row {row}) and "
+        f"{record.split} (row {record.row}); keep each patient in one"
+    )

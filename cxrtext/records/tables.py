@@ -61,16 +61,22 @@ def read_table(path: Path, required: Iterable[str] = ()) -> Table:
         DataError: The file is missing, unreadable, empty, has a column twice, lacks one, has a row
             that cannot be read, or is not what its folder's list of digests says.
     """
+    rows = list(stream_table(path, required))
+    return Table(tuple(rows[0]), rows)
+
+
+def stream_table(path: Path, required: Iterable[str] = ()) -> Iterator[dict[str, str]]:
+    """The rows of :func:`read_table`, one at a time; it refuses what it comes to."""
     table = TableRows(path)
     table.require(*required)
-    rows = []
+    empty = True
     for entry in table:
         if isinstance(entry, Rejected):
             raise DataError(f"{path}: {entry.item}: {entry.reason}")
-        rows.append(entry[1])
-    if not rows:
+        empty = False
+        yield entry[1]
+    if empty:
         raise DataError(f"{path}: the table has no rows")
-    return Table(table.columns, rows)
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

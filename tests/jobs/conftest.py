@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from tests import small_backbones
 from tests.conftest import SENTENCES, Once, draw
 
 STUDIES = 110
@@ -34,3 +35,16 @@ def archive_folder(once: Once) -> Path:
                 writer.writerows(table)
 
     return once("archive-of-jobs", make)
+
+
+@pytest.fixture(scope="session")
+def tiny_backbone(once: Once) -> Path:
+    """A vision transformer of 4 x 4 regions with 24 channels; weights are random."""
+    return once("vit", lambda folder: small_backbones.write(folder / "tiny", "vit")) / "tiny"
+
+
+@pytest.fixture(scope="session")
+def other_backbone(once: Once) -> Path:
+    """The same kind with other weights."""
+    made = once("vit-1", lambda folder: small_backbones.write(folder / "tiny", "vit", seed=1))
+    return made / "tiny"

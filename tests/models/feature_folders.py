@@ -58,7 +58,7 @@ def write_feature_folder(
         shards=shards,
         rejected=len(rejected or {}),
         files={"map": "map.safetensors", "golden": "golden.safetensors"},
-        more={"command": f"cxrtext encode MANIFEST --backbone DIR --out {folder}"},
+        more={"command": "cxrtext encode MANIFEST --backbone DIR"},
     )
     return folder
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.records import read_manifest
+from cxrtext.records import checked_manifest, read_manifest, stream_manifest
 
 
 def write(folder: Path, text: str) -> Path:
@@ -53,8 +53,22 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_manifests(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(DataError, match=says):
-        read_manifest(write(tmp_path, text))
+    path = write(tmp_path, text)
+    with pytest.raises(DataError, match=says) as whole:
+        read_manifest(path)
+    with pytest.raises(DataError, match=says) as streamed:
+        list(checked_manifest(path))
+    assert str(streamed.value) == str(whole.value)
+
+
+def test_a_manifest_is_read_the_same_in_a_stream(tmp_path: Path) -> None:
+    rows = [
+        f"f{i % 3}/{i}.png,s{i},p{i // 2},{'train' if i // 2 % 2 else 'val'}" for i in range(50)
+    ]
+    path = write(tmp_path, "\n".join(["image,study_id,patient_id,split", *rows]))
+    whole = read_manifest(path)
+    assert list(stream_manifest(path)) == list(checked_manifest(path)) == whole
+    assert len(whole) == 50
 
 
 def test_links_are_followed_and_may_not_lead_out(tmp_path: Path) -> None:

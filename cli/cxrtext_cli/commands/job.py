@@ -112,7 +112,7 @@ def embed(
 
     'cxrtext job finish' makes an index of the shards.
     """
-    chosen = _part(part)
+    chosen = chosen_part(part)
     from cxrtext.evaluation import read_prompts
     from cxrtext.jobs import EmbedOptions, embed_job
 
@@ -122,7 +122,7 @@ def embed(
     )  # fmt: skip
     with _running(chosen, "embedding", "images") as running:
         status = embed_job(manifest, model, out, options, running)
-    _show(out, status, as_json)
+    show_status(out, status, as_json)
 
 
 @job.command("score", short_help="Score the sentences of reports.")
@@ -171,7 +171,7 @@ def score(
 
     check_precision(precision)
     check_variant(variant)
-    chosen = _part(part)
+    chosen = chosen_part(part)
     from cxrtext.jobs import ScoreOptions, score_job
 
     options = ScoreOptions(
@@ -181,7 +181,7 @@ def score(
     )  # fmt: skip
     with _running(chosen, "scoring", "sentences") as running:
         status = score_job(reports, out, model, options, running)
-    _show(out, status, as_json)
+    show_status(out, status, as_json)
 
 
 @job.command("decode", short_help="Decode the images of a manifest.")
@@ -204,13 +204,13 @@ def decode(
 
     'cxrtext job finish' fills a folder of decoded images for --cache of other commands.
     """
-    chosen = _part(part)
+    chosen = chosen_part(part)
     from cxrtext.jobs import DecodeOptions, decode_job
 
     options = DecodeOptions(resize, allow_outside, shard, workers, engine.value, address)
     with _running(chosen, "decoding", "images") as running:
         status = decode_job(manifest, out, options, running)
-    _show(out, status, as_json)
+    show_status(out, status, as_json)
 
 
 @job.command("status", short_help="How far a job is.")
@@ -220,7 +220,7 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
     from cxrtext.files.storage import open_storage
     from cxrtext.jobs import job_status
 
-    _show(folder, job_status(open_storage(folder)), as_json)
+    show_status(folder, job_status(open_storage(folder)), as_json)
 
 
 @job.command("finish", short_help="Make an index, table or cache of the shards.")
@@ -283,6 +283,11 @@ def finish(
             folder, out, as_json, reports=source, model=model, device=pick_device(device), a=a,
             k=k, fit=fit, tokens=tokens, max_rejected=max_rejected, offline=offline,
         )  # fmt: skip
+    elif plan.kind == "encode":
+        raise ConfigError(
+            f"{folder}: 'cxrtext encode' finishes what it has begun itself; run it again: "
+            f"{plan.shared['command']}"
+        )
     else:
         _finish_decode(folder, out, as_json, manifest=source, max_rejected=max_rejected)
 
@@ -340,7 +345,8 @@ def _finish_decode(folder: str, out: Path, as_json: bool, **options: Any) -> Non
     typer.echo(f"{out}: {made.planned} images, {made.added} new{rejected}")
 
 
-def _part(text: str) -> "Part":
+def chosen_part(text: str) -> "Part":
+    """The part of a job that I/N names (ConfigError)."""
     from cxrtext.jobs.driver import Part
 
     number, _, of = text.partition("/")
@@ -360,11 +366,11 @@ def _running(part: "Part", title: str, unit: str) -> "Iterator[Running]":
             part,
             say,
             lambda status: update(status.rows_done, status.rows),
-            _checking(),
+            checking_shards(),
         )
 
 
-def _checking() -> Callable[[int, int], None]:
+def checking_shards() -> Callable[[int, int], None]:
     """Says once in a while how many of the shards that were there are checked."""
 
     def update(done: int, total: int) -> None:
@@ -374,7 +380,8 @@ def _checking() -> Callable[[int, int], None]:
     return update
 
 
-def _show(folder: str, status: "JobStatus", as_json: bool) -> None:
+def show_status(folder: str, status: "JobStatus", as_json: bool) -> None:
+    """Print how far a job is."""
     if as_json:
         print_json(status.as_dict())
         return
@@ -386,7 +393,9 @@ def _show(folder: str, status: "JobStatus", as_json: bool) -> None:
     )
     if status.rate is not None:
         typer.echo(f"rate: {status.rate:.1f} {status.unit} a second")
-    if status.is_done:
+    if status.is_done and status.kind == "encode":
+        typer.echo("every shard is there; 'cxrtext encode' finishes the folder of features")
+    elif status.is_done:
         typer.echo(f"every shard is there; go on with 'cxrtext job finish {folder} --out PATH'")
     elif status.seconds_left is not None:
         typer.echo(f"time left: {duration(status.seconds_left)}")

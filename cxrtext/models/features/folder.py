@@ -7,6 +7,7 @@ used.
 
 import csv
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.errors import CheckpointError, NotFoundError
 from cxrtext.files import read_sealed, sha256, write_sealed
+from cxrtext.records.tables import Kind
 
 if TYPE_CHECKING:
     from cxrtext.models.features.feature_map import FeatureMap
@@ -25,7 +27,13 @@ if TYPE_CHECKING:
 FEATURES = "features.json"
 JOB = "job.json"  # there from the first moment; says how the folder is made
 IMAGES, REJECTED = "images.csv", "rejected.csv"
-COLUMNS = ("image", "shard", "row", "height", "width")
+COLUMNS: dict[str, Kind] = {  # of images.csv
+    "image": "text",
+    "shard": "whole",
+    "row": "whole",
+    "height": "whole",
+    "width": "whole",
+}
 REGIONS, SIZES = "regions", "sizes"  # arrays of a shard, [n, V, g, g, R] float16 and [n, 2] int32
 FORMAT = "cxrtext features"
 VERSION = 1
@@ -79,7 +87,7 @@ def write_features(
         shards: In order; places count through them.
         rejected: Images that could not be read.
         files: The files of the "map" and of the "golden" image.
-        more: What else is said of it: "command", which makes the folder, and the like.
+        more: What else is said of it: "command", which makes it but for --out, and the like.
     """
     listed = {IMAGES, REJECTED, *files.values()}
     write_sealed(
@@ -133,9 +141,7 @@ def _read_about(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError) as error:
         command = _command_of(folder)
         again = f"make it again with '{command}'" if command else "encode the images again"
-        raise CheckpointError(
-            f"{path}: is damaged ({error}); remove this file, then {again}"
-        ) from None
+        raise CheckpointError(f"{path}: is damaged ({error}); {again}") from None
     if kind != (FORMAT, VERSION):
         raise CheckpointError(
             f"{path}: is of another version of cxrtext ({about.get('cxrtext')}); encode the images "
@@ -147,9 +153,13 @@ def _read_about(folder: Path) -> dict[str, Any]:
 def _command_of(folder: Path) -> str | None:
     """The command that a folder is made by; None where there is no job."""
     try:
-        return str(json.loads((folder / JOB).read_bytes())["shared"]["command"])
+        return _whole(json.loads((folder / JOB).read_bytes())["shared"]["command"], folder)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _whole(command: str, folder: Path) -> str:
+    return f"{command} --out {shlex.quote(str(folder))}"
 
 
 class FeatureFolder:
@@ -254,16 +264,20 @@ class FeatureFolder:
         Raises:
             CheckpointError: One is missing or damaged.
         """
-        for name in self.about["sums"]:
-            if contents:
-                self._listed(name)
-            elif not (self.folder / name).is_file():
-                raise self._wrong(name, "is missing")
+        self.check_lists(contents=contents)
         for number, shard in enumerate(self.shards):
             if contents:
                 self._checked(number)
             elif not (self.folder / shard.file).is_file():
                 raise self._wrong(shard.file, "is missing")
+
+    def check_lists(self, *, contents: bool = True) -> None:
+        """As :meth:`check`, but for the shards."""
+        for name in self.about["sums"]:
+            if contents:
+                self._listed(name)
+            elif not (self.folder / name).is_file():
+                raise self._wrong(name, "is missing")
 
     def _map_shard(self, number: int) -> tuple[Half, NDArray[np.int32]]:
         path = self._checked(number)
@@ -309,7 +323,8 @@ class FeatureFolder:
 
     def _wrong(self, name: str, how: str) -> CheckpointError:
         return CheckpointError(
-            f"{self.folder / name}: {how}; make it again with '{self.about['command']}'"
+            f"{self.folder / name}: {how}; make it again with "
+            f"'{_whole(self.about['command'], self.folder)}'"
         )
 
 

@@ -1,0 +1,145 @@
+"""``cxrtext encode``."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cxrtext_cli.commands.job import (
+    Cluster,
+    Engine,
+    EngineName,
+    InParts,
+    Manifest,
+    Threads,
+    Workers,
+    checking_shards,
+    chosen_part,
+    show_status,
+)
+from cxrtext_cli.given import FOLDER, NEW_FOLDER
+from cxrtext_cli.options import (
+    AllowOutside,
+    AsJson,
+    Cache,
+    Device,
+    MaxRejected,
+    Stages,
+    pick_device,
+    print_json,
+    say,
+)
+
+if TYPE_CHECKING:
+    from cxrtext.jobs.encode.run import Encoded
+    from cxrtext.models.features import FeatureFolder
+
+
+class Arithmetic(StrEnum):
+    """Of the backbone."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+
+def encode(
+    manifest: Manifest,
+    backbone: Annotated[
+        Path, typer.Option(help="Folder of the backbone, as transformers writes it."), FOLDER
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of features to write."), NEW_FOLDER],
+    size: Annotated[
+        int | None, typer.Option(min=1, help="Side of the model's input, in pixels; its own.")
+    ] = None,
+    grid: Annotated[
+        int | None, typer.Option(min=1, help="Most regions along each side; the backbone's own.")
+    ] = None,
+    reduce: Annotated[
+        int | None, typer.Option(min=1, help="Principal components to keep; every channel.")
+    ] = None,
+    views: Annotated[
+        int, typer.Option(min=1, help="Views of each image: the center crop, and drawn ones.")
+    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of the views and of the sample.")] = 0,
+    precision: Annotated[
+        Arithmetic, typer.Option(help="Of the backbone; bfloat16 where the processor has it.")
+    ] = Arithmetic.FLOAT32,
+    only_estimate: Annotated[
+        bool, typer.Option("--estimate", help="Say what it takes, from ten images, and stop.")
+    ] = False,
+    shard: Annotated[
+        int | None, typer.Option(min=1, help="Images a shard; as many as make 64 MiB, at most 512.")
+    ] = None,
+    engine: Engine = EngineName.LOCAL,
+    address: Cluster = None,
+    workers: Workers = None,
+    threads: Threads = 1,
+    part: InParts = "1/1",
+    cache: Cache = None,
+    device: Device = "auto",
+    allow_outside: AllowOutside = False,
+    max_rejected: MaxRejected = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the region features of a manifest's images once; run it again to go on.
+
+    'cxrtext job status' says how far it is.
+    """
+    chosen = chosen_part(part)
+    from cxrtext.jobs import Running
+    from cxrtext.jobs.encode.options import EncodeOptions
+    from cxrtext.jobs.encode.run import encode_images
+
+    options = EncodeOptions(
+        size, grid, reduce, views, seed, precision.value, shard, threads, max_rejected, cache,
+        allow_outside, pick_device(device), workers, engine.value, address,
+    )  # fmt: skip
+    with Stages() as stages:
+        running = Running(
+            chosen,
+            say,
+            lambda status: stages.show("encoding", status.rows_done, status.rows, "images"),
+            checking_shards(),
+        )
+        encoded = encode_images(
+            manifest, backbone, out, options, running, only_estimate=only_estimate,
+            finishing=lambda done, total: stages.show("listing", done, total, "images"),
+        )  # fmt: skip
+    if as_json:
+        print_json(_plain(out, encoded))
+    elif encoded.features is not None:
+        _print(encoded.features)
+    elif encoded.status is not None:
+        show_status(str(out), encoded.status, as_json=False)
+
+
+def _plain(out: Path, encoded: "Encoded") -> dict[str, object]:
+    from dataclasses import asdict
+
+    estimate, status, features = encoded.estimate, encoded.status, encoded.features
+    return {
+        "features": str(out),
+        "estimate": asdict(estimate) if estimate else None,
+        "job": status.as_dict() if status else None,
+        "finished": features is not None,
+        "shape": list(features.shape) if features else None,
+        "variance_kept": features.about["map"]["variance_kept"] if features else None,
+        "licence": features.backbone["licence"] if features else None,
+    }
+
+
+def _print(features: "FeatureFolder") -> None:
+    height, width, channels = features.shape
+    about, backbone = features.about, features.backbone
+    kept = about["map"]["variance_kept"]
+    share = f", {kept:.1%} of the variance" if about["map"]["reduce"] else ""
+    typer.echo(
+        f"{features.folder}: {len(features)} images of {about['rows']}, {features.views} view"
+        f"{'s' if features.views > 1 else ''} of {height} x {width} regions with {channels} "
+        f"numbers each{share}"
+    )
+    typer.echo(f"backbone: {backbone['name']} ({backbone['model_type']}), {backbone['digest']}")
+    typer.echo(f"its licence: {backbone['licence'] or 'its folder names none'}")
+    if about["rejected"]:
+        typer.echo(f"images rejected: {about['rejected']}, in {features.folder / 'rejected.csv'}")

@@ -1,0 +1,165 @@
+"""Encoding a manifest from begin to end: estimate, map, shards, folder."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from cxrtext.errors import DataError
+from cxrtext.files.storage import Storage, open_storage
+from cxrtext.jobs.driver import Running, drive
+from cxrtext.jobs.encode.begin import (
+    Estimate,
+    begin_job,
+    estimate_of,
+    fitted_map,
+    require_room,
+    shape_of,
+    survey_of,
+)
+from cxrtext.jobs.encode.finish import finish_encode, write_rejected
+from cxrtext.jobs.encode.options import KIND, EncodeOptions, definition_of
+from cxrtext.jobs.encode.work import EncodeWork, Reader
+from cxrtext.jobs.engines import Start, Task, open_engine, readers_for, readers_here
+from cxrtext.jobs.plan import Plan, begun, plan_file
+from cxrtext.jobs.shards import committed
+from cxrtext.jobs.status import JobStatus
+from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.records import stream_manifest
+
+START_S, IMAGE_S = 300.0, 30.0
+"""What a worker may take for a shard and for each view of an image before it counts as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What came of it."""
+
+    estimate: Estimate | None  # None where the job had been begun
+    status: JobStatus | None  # None where only the estimate was asked for
+    features: FeatureFolder | None  # None where shards of other parts are missing
+
+
+def encode_images(
+    manifest: Path,
+    backbone: Path,
+    folder: Path,
+    options: EncodeOptions | None = None,
+    running: Running | None = None,
+    *,
+    only_estimate: bool = False,
+    finishing: Callable[[int, int], None] = lambda _done, _total: None,
+    start: Start | None = None,
+) -> Encoded:
+    """Encode the images of a manifest by a backbone; one that was stopped goes on.
+
+    Args:
+        manifest: Table of images.
+        backbone: Folder of the model.
+        folder: Of the features; only its owner may read it.
+        options: What comes out, and who does it.
+        running: Which of the shards, and whom to tell.
+        only_estimate: Whether to stop after the estimate.
+        finishing: Called with (done, total) images while the list of images is written.
+        start: Starts the engine with the work; by default the one that the options name.
+
+    Raises:
+        ConfigError: An option is out of range.
+        DataError: The manifest is wrong, the job was begun with another table, backbone or option,
+            or too many images cannot be read.
+        CheckpointError: The backbone cannot be used.
+        WorkError: The disk has too little room, or shards could not be made; the others were.
+    """
+    from cxrtext.models.backbones import load_backbone
+    from cxrtext.models.backbones.golden import make_golden
+
+    options, running = options or EncodeOptions(), running or Running()
+    options.check()
+    model = load_backbone(
+        backbone, size=options.size, device=options.device, precision=options.precision
+    )
+    shape = shape_of(model, options)
+    image_bytes = 2 * options.views * math.prod(shape)
+    storage = open_storage(folder)
+    definition = definition_of(manifest, model, options, options.images_a_shard(image_bytes))
+    plan, estimate = begun(storage, KIND, definition), None
+    if plan is None or only_estimate:
+        survey = survey_of(manifest, options)
+        readers = readers_here(_readers(options))
+        with closing(Reader(model.preprocessing, readers, options.cache)) as reader:
+            golden = make_golden(model)
+            estimate = estimate_of(folder, survey, model, reader, image_bytes, options)
+            running.say(estimate.line())
+            if only_estimate:
+                return Encoded(estimate, None, None)
+            require_room(folder, survey.rows, image_bytes)
+            running.say(f"fitting the map of features to {len(survey.sample)} training images")
+            made = fitted_map(survey, model, reader, options)
+        plan = begin_job(storage, manifest, model, made, golden, definition, survey, options)
+    left = plan.rows - sum(file.rows + file.rejected for file in committed(storage).values())
+    require_room(folder, left, image_bytes)
+    status = _shards(storage, folder, manifest, backbone, plan, options, running, start)
+    features = None
+    if status.is_done:
+        features = finish_encode(storage, folder, plan, manifest, options.max_rejected, finishing)
+    return Encoded(estimate, status, features)
+
+
+def _shards(
+    storage: Storage,
+    folder: Path,
+    manifest: Path,
+    backbone: Path,
+    plan: Plan,
+    options: EncodeOptions,
+    running: Running,
+    start: Start | None,
+) -> JobStatus:
+    """Make the shards that are missing."""
+    gpu = options.device.startswith("cuda")
+    work = EncodeWork(
+        storage.location,
+        str(backbone.resolve()),
+        options.device,
+        _readers(options),
+        str(options.cache.resolve()) if options.cache else None,
+    )
+    first = next(stream_manifest(manifest, allow_outside=options.allow_outside))
+    seen = [manifest, *plan_file(storage), first.path]
+    chosen = start or (
+        lambda work: open_engine(
+            options.engine, work, options.workers, address=options.cluster, gpu=gpu, shared=seen
+        )
+    )
+
+    def progress(status: JobStatus) -> None:
+        running.progress(status)
+        if status.rejected > options.max_rejected:
+            listed = write_rejected(storage, folder, plan, manifest, committed(storage))
+            raise DataError(
+                f"{folder}: {status.rejected} images cannot be read, more than --max-rejected "
+                f"{options.max_rejected}; {listed} says why; what is done is kept"
+            )
+
+    tasks = _tasks(manifest, plan, options)
+    return drive(storage, plan, tasks, lambda: chosen(work), replace(running, progress=progress))
+
+
+def _readers(options: EncodeOptions) -> int:
+    """Processes that decode for each worker."""
+    gpu = options.device.startswith("cuda")
+    return readers_for(options.workers, options.cluster, gpu=gpu)
+
+
+def _tasks(manifest: Path, plan: Plan, options: EncodeOptions) -> Iterator[Task]:
+    """The task of each shard, its rows read when they are wanted."""
+    records = stream_manifest(manifest, allow_outside=options.allow_outside)
+    for number in range(plan.shards):
+        rows = tuple(
+            (str(record.path), record.name)
+            for record in islice(records, plan.definition["--shard"])
+        )
+        limit = START_S + IMAGE_S * options.views * len(rows)
+        yield Task(number, rows, tuple(range(len(rows))), limit_s=limit)
