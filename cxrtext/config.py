@@ -66,6 +66,7 @@ class ModelSection(Section):
     max_tokens: Annotated[int, Field(ge=8, le=512)] = 96
     text_head: Literal["linear", "mlp"] = "linear"
     position: Literal["none", "additive", "mlp"] = "none"
+    pooling: Literal["cls", "mean"] | None = None
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:

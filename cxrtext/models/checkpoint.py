@@ -14,29 +14,19 @@ from cxrtext.images import Preprocessing
 from cxrtext.models.folders import (
     CONFIG,
     FORMAT,
+    TOKENIZER_FILES,
     TRAINING,
     VERSION,
     WEIGHTS,
     read_checkpoint_config,
 )
 from cxrtext.models.image_text import ImageTextModel, ModelSpec
-from cxrtext.models.masked_lm import CheckpointConfig
-from cxrtext.text.tokenizer import load_tokenizer
+from cxrtext.models.text_encoder import family_name, text_config
+from cxrtext.text.tokenizer import load_tokenizer_of
 
 _AGAIN = "copy the checkpoint again, or train it anew"
-_NOT_OF_THE_ENCODER = {"model_type", "tie_word_embeddings"}
-_LATER = {"text_head", "position"}
+_LATER = {"text_head", "position", "pooling"}
 """Fields that older checkpoints lack: such have their defaults."""
-
-
-def text_config(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a ``BertConfig`` that a checkpoint keeps; others are dropped unread.
-
-    Raises:
-        ValueError: A field is missing or out of range.
-    """
-    checked = CheckpointConfig.model_validate({**values, "model_type": "bert"})
-    return checked.model_dump(exclude=_NOT_OF_THE_ENCODER)
 
 
 def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, Any]) -> None:
@@ -62,7 +52,7 @@ def checkpoint_fingerprint(folder: Path, sums: Mapping[str, str] | None = None) 
     ``sums`` are the digests of its files, where they are known; else the files are read.
     """
     digest = hashlib.sha256()
-    for name in (CONFIG, WEIGHTS, "tokenizer.json", "vocab.txt"):
+    for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES):
         if sums is not None and name in sums:
             digest.update(f"{name}:{sums[name]};".encode())
         elif sums is None and (folder / name).is_file():
@@ -126,7 +116,7 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     spec = _read_spec(folder)
     sums = check_folder(folder, (CONFIG, WEIGHTS, TRAINING), CheckpointError, _AGAIN)
     try:
-        model = ImageTextModel(spec, load_tokenizer(folder))
+        model = ImageTextModel(spec, load_tokenizer_of(folder, family_name(spec.text)))
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from None
     weights = folder / WEIGHTS

@@ -33,12 +33,18 @@ PINNED = {
 """Revisions of known models; "main" of any other.  v1.1 is the tag that its authors' own library
 asks for; the general model has no tag that is known."""
 
+VOCABULARY_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
+"""Files of which a folder with a tokenizer has one."""
+TOKENIZER_FILES = (*VOCABULARY_FILES, "merges.txt")
+"""Files that decide a tokenizer's ids."""
+POOLING = "1_Pooling/config.json"
+"""Says in a folder of sentence-transformers how states are pooled."""
 SMALL_FILES = (
     "config.json",
-    "vocab.txt",
-    "tokenizer.json",
+    *TOKENIZER_FILES,
     "tokenizer_config.json",
     "added_tokens.json",
+    POOLING,
 )
 HUB_TIMEOUT = 10.0
 """Seconds that the hub may take to answer."""
@@ -144,7 +150,7 @@ def _record(name: str, commit: str) -> None:
 
 
 def _complete(folder: Path) -> bool:
-    has_vocabulary = any((folder / name).is_file() for name in ("vocab.txt", "tokenizer.json"))
+    has_vocabulary = any((folder / name).is_file() for name in VOCABULARY_FILES)
     has_weights = any((folder / name).is_file() for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS))
     return (folder / "config.json").is_file() and has_vocabulary and has_weights
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cxrtext.images import Preprocessing
@@ -22,10 +21,10 @@ from cxrtext.models.similarity import (
     region_scores,
     similarity,
 )
+from cxrtext.models.text_encoder import POOLINGS, TEXT_HEADS, TextEncoder
 
 GAMMA_SQ_CAP = 100.0
 """Largest γ² that training can reach."""
-TEXT_HEADS = ("linear", "mlp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +32,17 @@ class ModelSpec:
     """What a model is made of; a checkpoint's ``config.json`` holds it.
 
     Args:
-        text: The fields of the text encoder's ``BertConfig``.
+        text: The fields of the text encoder's configuration (``text_config``).
         dimension: D, of the joint space.
         aggregator: How region scores become one score.
         query: The query map of the bags: "linear", "mlp" (dual-stream MIL's) or "none" (q = r).
         gamma_sq: Initial γ².
         max_tokens: Longest sentence in word pieces, special tokens included.
         preprocessing: How an image is prepared.
-        text_head: From BERT's state to the joint space: "linear", or "mlp" of two layers.
+        text_head: From the text encoder's state to the joint space: "linear", or "mlp" of two
+            layers.
         position: How the place of a region enters its embedding: "none", "additive" or "mlp".
+        pooling: What a sentence's state is: "cls", its first piece's, or "mean", of all pieces.
     """
 
     image: str
@@ -55,46 +56,7 @@ class ModelSpec:
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
     text_head: str = "linear"
     position: str = "none"
-
-
-class TextEncoder(nn.Module):
-    """BERT's ``[CLS]`` state and a map of it to D dimensions, linear or of two layers.
-
-    ``config`` has the fields of a ``BertConfig``.
-    """
-
-    def __init__(
-        self, config: Mapping[str, Any], dimension: int = 128, head: str = "linear"
-    ) -> None:
-        super().__init__()
-        from transformers import BertConfig, BertModel
-
-        bert = BertConfig(**config)
-        self.backbone = BertModel(bert, add_pooling_layer=False)
-        self.projection: nn.Module = nn.Linear(bert.hidden_size, dimension)
-        if head == "mlp":
-            width = bert.hidden_size
-            self.projection = nn.Sequential(nn.Linear(width, width), nn.GELU(), self.projection)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """Embed sentences as unit vectors [S, D].
-
-        Args:
-            input_ids: [S, T], word pieces with special tokens.
-            attention_mask: [S, T], 1 on tokens and 0 on padding; or [S, 1, T, T], what each piece
-                attends to; None where nothing is padded.
-        """
-        return self.project(self.states(input_ids, attention_mask))
-
-    def states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """BERT's ``[CLS]`` states [S, H] of sentences, arguments as above."""
-        found = self.backbone(input_ids=input_ids, attention_mask=attention_mask)
-        states: Tensor = found.last_hidden_state[:, 0]
-        return states
-
-    def project(self, states: Tensor) -> Tensor:
-        """Map states [S, H] to unit vectors [S, D]."""
-        return F.normalize(self.projection(states), dim=-1)
+    pooling: str = "cls"
 
 
 class ImageTextModel(nn.Module):
@@ -111,12 +73,14 @@ class ImageTextModel(nn.Module):
             raise ValueError(f"no similarity '{spec.aggregator}'; there are {known}")
         if spec.text_head not in TEXT_HEADS:
             raise ValueError(f"no text head '{spec.text_head}'; there are {', '.join(TEXT_HEADS)}")
+        if spec.pooling not in POOLINGS:
+            raise ValueError(f"no pooling '{spec.pooling}'; there are {', '.join(POOLINGS)}")
         self.spec = spec
         self.tokenizer = tokenizer
         self.fingerprint = ""
         self.folder: Path | None = None
         self.image_encoder = ImageEncoder(spec.image, spec.dimension, spec.position)
-        self.text_encoder = TextEncoder(spec.text, spec.dimension, spec.text_head)
+        self.text_encoder = TextEncoder(spec.text, spec.dimension, spec.text_head, spec.pooling)
         self.query: nn.Module | None = None
         if spec.aggregator in ("nl", "lse+nl"):
             self.query = build_query(spec.query, spec.dimension)

@@ -10,54 +10,29 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import SUMS, check_folder, write_json
-from cxrtext.models.folders import PICKLED_WEIGHTS, SAFE_WEIGHTS, commit_of, find_model_folder
-from cxrtext.models.weight_files import keep_copy, read_state
-from cxrtext.text.tokenizer import load_tokenizer, lowercases, save_tokenizer, vocabulary_of
+from cxrtext.files import write_json
+from cxrtext.models.folders import SAFE_WEIGHTS, commit_of
+from cxrtext.models.text_encoder import BertKeys
+from cxrtext.models.text_folder import (
+    TextFolder,
+    completed,
+    fitted,
+    found_folder,
+    only_tensors,
+    read_text_folder,
+)
+from cxrtext.text.tokenizer import lowercases, save_tokenizer, unusual_settings, vocabulary_of
 
-Positive = Annotated[int, Field(gt=0, le=1_000_000)]
-Share = Annotated[float, Field(ge=0, lt=1)]
 PROJECTION = 128
 """Size of CXR-BERT's projection head, which is not read; part of every fingerprint."""
-SPARE_ROWS, SPARE_SHARE = 256, 0.1
-"""Rows of the embedding that may be without a word piece, or this share of them where that is
-more: some trainers round the number of rows up."""
-
-
-class CheckpointConfig(BaseModel):
-    """The keys of a ``config.json`` that are read; every other key is dropped.
-
-    A folder's configuration can name code to run (``auto_map``), kernels to fetch
-    (``_attn_implementation``) and more; none of that gets past this list.
-    """
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    model_type: Literal["bert", "cxr-bert"]
-    vocab_size: Positive
-    hidden_size: Annotated[int, Field(gt=0, le=16_384)]
-    num_hidden_layers: Annotated[int, Field(gt=0, le=200)]
-    num_attention_heads: Annotated[int, Field(gt=0, le=1024)]
-    intermediate_size: Annotated[int, Field(gt=0, le=131_072)]
-    hidden_act: Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"] = "gelu"
-    hidden_dropout_prob: Share = 0.1
-    attention_probs_dropout_prob: Share = 0.1
-    max_position_embeddings: Annotated[int, Field(gt=2, le=100_000)] = 512
-    position_embedding_type: Literal["absolute"] = "absolute"
-    type_vocab_size: Annotated[int, Field(gt=0, le=1024)] = 2
-    initializer_range: Annotated[float, Field(gt=0, le=1)] = 0.02
-    layer_norm_eps: Annotated[float, Field(gt=0, le=1)] = 1e-12
-    pad_token_id: Annotated[int, Field(ge=0)] = 0
-    tie_word_embeddings: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +65,9 @@ def fingerprint_of(model: BertForMaskedLM, tokenizer: BertTokenizer) -> str:
         exclude={"hidden_dropout_prob", "attention_probs_dropout_prob"}
     )
     config["projection_size"] = PROJECTION
-    vocabulary = [lowercases(tokenizer), vocabulary_of(tokenizer)]
+    vocabulary: list[Any] = [lowercases(tokenizer), vocabulary_of(tokenizer)]
+    if settings := unusual_settings(tokenizer):
+        vocabulary.append(settings)
     digest = hashlib.sha256(json.dumps([config, vocabulary], sort_keys=True).encode())
     for name, tensor in sorted(_independent(model).items()):
         digest.update(f"{name} {list(tensor.shape)}".encode())
@@ -98,9 +75,9 @@ def fingerprint_of(model: BertForMaskedLM, tokenizer: BertTokenizer) -> str:
     return digest.hexdigest()
 
 
-def _known(model: BertForMaskedLM) -> CheckpointConfig:
+def _known(model: BertForMaskedLM) -> BertKeys:
     """The configuration of a model in memory, as the schema knows it."""
-    return CheckpointConfig.model_validate(model.config.to_dict())
+    return BertKeys.model_validate(model.config.to_dict())
 
 
 def _independent(model: BertForMaskedLM) -> dict[str, torch.Tensor]:
@@ -129,38 +106,13 @@ def load_masked_language_model(
         HubError: The model is not here, and the hub cannot be reached, does not have it or may
             not be asked.
     """
-    folder = find_model_folder(name_or_path, offline=offline)
-    name = folder.name if folder == Path(name_or_path) else str(name_or_path)
-    model, tokenizer = _load(folder)
+    folder, name = found_folder(name_or_path, offline=offline)
+    found = read_text_folder(folder, ("bert",))
+    model, tokenizer = _network(found), found.tokenizer
+    found.keep_copy()
     fingerprint = fingerprint_of(model, tokenizer)
     nn.Module.to(model, torch.device(device))
     return MaskedLanguageModel(model, tokenizer, name, fingerprint, commit_of(folder))
-
-
-def _load(folder: Path) -> tuple[BertForMaskedLM, BertTokenizer]:
-    if (folder / SUMS).exists():  # this program's own; a model of the hub lists no digests
-        check_folder(folder, ("config.json", SAFE_WEIGHTS), CheckpointError, "copy it again")
-    config = _read_config(folder / "config.json")
-    tokenizer = load_tokenizer(folder)
-    _check_fit(folder, len(tokenizer), config.vocab_size)
-    source, state = read_state(folder)
-    model = _network(config, state, source)
-    if source.name == PICKLED_WEIGHTS:
-        keep_copy(source, state)
-    return model, tokenizer
-
-
-def _check_fit(folder: Path, pieces: int, rows: int) -> None:
-    """Refuse a vocabulary that cannot be the one that the weights were trained with."""
-    if pieces > rows:
-        raise CheckpointError(
-            f"{folder}: the vocabulary has {pieces} word pieces, config.json says {rows}"
-        )
-    if rows - pieces > max(SPARE_ROWS, SPARE_SHARE * rows):
-        raise CheckpointError(
-            f"{folder}: the vocabulary has {pieces} word pieces, config.json says {rows}: the "
-            "tokenizer's files are of another model; copy those of this one"
-        )
 
 
 def save_masked_language_model(
@@ -177,35 +129,6 @@ def save_masked_language_model(
     }
     save_file(tensors, folder / SAFE_WEIGHTS, metadata={"format": "pt"})
     save_tokenizer(tokenizer, folder)
-
-
-def _read_config(path: Path) -> CheckpointConfig:
-    """Read a ``config.json`` by this module's own schema.
-
-    Raises:
-        CheckpointError: It is missing, is no JSON object, or a known key has a value out of range.
-    """
-    if not path.is_file():
-        raise CheckpointError(f"{path}: no such file; a model folder holds a config.json")
-    try:
-        config = CheckpointConfig.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise CheckpointError(f"{path}: not a readable JSON file") from None
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        name = ".".join(map(str, first["loc"])) or "the file"
-        raise CheckpointError(f"{path}: {name}: {first['msg']}") from None
-    if config.hidden_size % config.num_attention_heads:
-        raise CheckpointError(
-            f"{path}: hidden_size {config.hidden_size} is no multiple of "
-            f"num_attention_heads {config.num_attention_heads}"
-        )
-    if config.pad_token_id >= config.vocab_size:
-        raise CheckpointError(
-            f"{path}: pad_token_id {config.pad_token_id} is outside the vocabulary of "
-            f"{config.vocab_size}"
-        )
-    return config
 
 
 _DECODER = "cls.predictions.decoder."
@@ -236,68 +159,23 @@ def _check_has_head(state: Mapping[str, Any], source: Path) -> None:
         )
 
 
-def _names(names: list[str]) -> str:
-    shown = ", ".join(sorted(names)[:5])
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
-
-
-def _completed(source: Path, state: Mapping[str, Tensor], *, tied: bool) -> dict[str, Tensor]:
-    """Fill in tensors that a file may leave out because they repeat others; refuse unequal ones."""
-    completed = dict(state)
-    for copy, original in _TIED.items():
-        if copy.endswith("weight") and not tied:
-            continue
-        if original not in completed and copy in completed:
-            completed[original] = completed[copy]
-        elif original in completed:
-            other = completed.setdefault(copy, completed[original])
-            if other.shape != completed[original].shape or not torch.equal(
-                other, completed[original]
-            ):
-                raise CheckpointError(
-                    f"{source}: {copy} differs from {original}, although the configuration says "
-                    "that they are one"
-                )
-    return completed
-
-
-def _network(config: CheckpointConfig, state: Mapping[str, Any], source: Path) -> BertForMaskedLM:
-    """A checkpoint's network on the CPU, in float32; every key of the file is checked.
+def _network(found: TextFolder) -> BertForMaskedLM:
+    """A folder's network on the CPU, in float32; every key of the file is checked.
 
     Raises:
         CheckpointError: A tensor is missing, unexpected, of another shape, not of floating point
             or not finite, or the head is missing as a whole.
     """
-    orphans = [
-        str(name)
-        for name, value in state.items()
-        if not (isinstance(name, str) and isinstance(value, Tensor))
-    ]
-    if orphans:
-        raise CheckpointError(f"{source}: not tensors: {_names(orphans)}")
+    config, source = found.config, found.source
+    state = only_tensors(source, found.state)
     _check_has_head(state, source)
     values = config.model_dump(exclude={"model_type", "position_embedding_type"})
     with torch.device("meta"):  # shapes only, no memory
         model = BertForMaskedLM(BertConfig(**values))
     wanted = {name: value.shape for name, value in model.state_dict().items()}
-    state = _completed(source, state, tied=config.tie_word_embeddings)
-    missing = [name for name in wanted if name not in state]
-    extra = [name for name in state if name not in wanted and not name.startswith(_HARMLESS)]
-    if missing or extra:
-        parts = [f"missing: {_names(missing)}"] if missing else []
-        parts += [f"unexpected: {_names(extra)}"] if extra else []
-        raise CheckpointError(
-            f"{source}: the tensors do not fit the configuration; {'; '.join(parts)}"
-        )
-    for name, shape in wanted.items():
-        if state[name].shape != shape:
-            raise CheckpointError(
-                f"{source}: {name} has shape {list(state[name].shape)}, the configuration asks "
-                f"for {list(shape)}"
-            )
-        if not state[name].is_floating_point() or not bool(state[name].isfinite().all()):
-            raise CheckpointError(f"{source}: {name} holds values that are no finite numbers")
-    kept = {name: state[name].to(torch.float32).contiguous() for name in wanted}
+    tied = config.tie_word_embeddings
+    copies = {copy: of for copy, of in _TIED.items() if tied or not copy.endswith("weight")}
+    kept = fitted(source, completed(source, state, copies), wanted, _HARMLESS)
     model.load_state_dict(kept, strict=True, assign=True)
     # Two buffers that no checkpoint holds are still on the meta device.
     embeddings = model.bert.embeddings

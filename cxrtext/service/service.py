@@ -39,6 +39,7 @@ from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.models.regions import embed_squares
 from cxrtext.models.similarity import region_scores
+from cxrtext.models.text_encoder import family_name
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service.answers import (
     EmbeddedImage,
@@ -317,7 +318,9 @@ class Service:
     def text_tokens(self, sentences: Sequence[str]) -> int:
         """Tokens that sentences have at most, counted without a tokenizer."""
         longest = self.model.spec.max_tokens
-        return sum(min(longest, len(sentence) + 2) for sentence in sentences)
+        by_bytes = family_name(self.model.spec.text) == "roberta"
+        lengths = (len(s.encode(errors="replace")) if by_bytes else len(s) for s in sentences)
+        return sum(min(longest, length + 2) for length in lengths)
 
     def text_turns(self, sentences: Sequence[str]) -> list[list[str]]:
         """The sentences that are not remembered, in parts that are each embedded in a turn."""

@@ -1,122 +1,80 @@
-"""WordPiece tokenizers: loading without running anything from the folder, and training."""
+"""Tokenizers: loading without running anything from the folder, and training of WordPiece ones."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrtext.errors import CheckpointError
 from cxrtext.files import write_json, write_text
+from cxrtext.text.vocabularies import (
+    SPECIAL,
+    SPECIAL_TOKENS,
+    WordPieces,
+    read_byte_pairs,
+    read_word_pieces,
+)
 
 if TYPE_CHECKING:
     from transformers import BertTokenizer
-
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-"""BERT's special tokens, in the order in which a trained vocabulary starts."""
 
 OTHER_CHARACTERS = 100
 """Most characters outside ASCII in a trained vocabulary; the rest become [UNK]."""
 
 
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise CheckpointError(f"{path}: not a readable JSON file") from None
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: not a JSON object")
-    return value
-
-
-def _from_tokenizer_json(path: Path) -> tuple[dict[str, int], bool]:
-    """The vocabulary of a ``tokenizer.json``, and whether it lower-cases."""
-    content = _json(path)
-    model, normalizer = content.get("model"), content.get("normalizer")
-    if not isinstance(model, dict):
-        model = {}
-    vocabulary = model.get("vocab")
-    if not isinstance(vocabulary, dict) or model.get("type", "WordPiece") != "WordPiece":
-        raise CheckpointError(f"{path}: not a WordPiece tokenizer; a BERT tokenizer is needed")
-    lowercase = normalizer.get("lowercase", True) if isinstance(normalizer, dict) else True
-    return vocabulary, bool(lowercase)
-
-
-def _from_vocabulary_text(path: Path) -> tuple[dict[str, int], bool]:
-    """The vocabulary of a ``vocab.txt``, and whether the folder's settings lower-case."""
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError:
-        raise CheckpointError(f"{path}: not UTF-8 text") from None
-    if lines[-1] == "":
-        lines.pop()
-    settings = path.with_name("tokenizer_config.json")
-    lowercase = _json(settings).get("do_lower_case", True) if settings.is_file() else True
-    return {token.rstrip("\r"): number for number, token in enumerate(lines)}, bool(lowercase)
-
-
-def _check_vocabulary(path: Path, vocabulary: dict[str, int]) -> None:
-    missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
-    if missing:
-        raise CheckpointError(f"{path}: the vocabulary lacks {', '.join(missing)}")
-    if not all(type(number) is int for number in vocabulary.values()) or sorted(
-        vocabulary.values()
-    ) != list(range(len(vocabulary))):
-        raise CheckpointError(
-            f"{path}: the vocabulary's ids do not run from 0 without gaps; download the file again"
-        )
-
-
-def _added_tokens(folder: Path, path: Path) -> tuple[Path, dict[str, Any]]:
-    """Tokens that were added beside the word pieces, by the file that says so."""
-    if path.name == "tokenizer.json":
-        added = _json(path).get("added_tokens")
-        tokens = [item for item in added or [] if isinstance(item, dict)]
-        return path, {str(item.get("content")): item.get("id") for item in tokens}
-    path = folder / "added_tokens.json"
-    return path, _json(path) if path.is_file() else {}
-
-
-def _check_added(path: Path, added: dict[str, Any], vocabulary: dict[str, int]) -> None:
-    """Refuse added tokens that the vocabulary lacks or has by another id: they would be lost."""
-    orphans = [token for token, number in added.items() if vocabulary.get(token) != number]
-    if orphans:
-        raise CheckpointError(
-            f"{path}: {len(orphans)} added tokens do not stand in the vocabulary by the same id; "
-            "write them into vocab.txt, each at the line of its id"
-        )
-
-
 def make_tokenizer(vocabulary: dict[str, int], *, lowercase: bool = True) -> BertTokenizer:
     """Build BERT's tokenizer over a vocabulary of word pieces."""
-    from transformers import BertTokenizer
-
-    return BertTokenizer(vocab=dict(vocabulary), do_lower_case=lowercase)
+    return _bert(WordPieces(dict(vocabulary), lowercase))
 
 
 def load_tokenizer(folder: Path) -> BertTokenizer:
     """Load the BERT tokenizer of a folder with ``vocab.txt`` or ``tokenizer.json``.
 
-    Only the vocabulary and the lower-casing are read; no class or code that the folder names is.
+    Only the vocabulary and the normalization are read; no class or code that the folder names is.
 
     Raises:
         CheckpointError: There is neither, or it is no WordPiece vocabulary with BERT's special
             tokens, or tokens were added that it lacks.
     """
-    fast, plain = folder / "tokenizer.json", folder / "vocab.txt"
-    if plain.is_file():
-        path, (vocabulary, lowercase) = plain, _from_vocabulary_text(plain)
-    elif fast.is_file():
-        path, (vocabulary, lowercase) = fast, _from_tokenizer_json(fast)
-    else:
-        raise CheckpointError(
-            f"{folder}: no vocab.txt and no tokenizer.json; copy one of them there"
-        )
-    _check_vocabulary(path, vocabulary)
-    _check_added(*_added_tokens(folder, path), vocabulary)
-    return make_tokenizer(vocabulary, lowercase=lowercase)
+    return _bert(read_word_pieces(folder))
+
+
+def load_tokenizer_of(folder: Path, family: str) -> Any:
+    """Load a tokenizer of one of the families of :data:`SPECIAL` as :func:`load_tokenizer` does.
+
+    Raises:
+        CheckpointError: As there; or a RoBERTa's folder has no byte-level BPE.
+    """
+    if family == "bert":
+        return load_tokenizer(folder)
+    pad, unknown, start, end, mask = SPECIAL[family]
+    values: dict[str, Any] = {"pad_token": pad, "unk_token": unknown, "mask_token": mask}
+    values |= {"cls_token": start, "bos_token": start, "sep_token": end, "eos_token": end}
+    if family == "roberta":
+        from transformers import RobertaTokenizer
+
+        found = read_byte_pairs(folder, family)
+        values |= {"vocab": found.ids, "merges": found.merges}
+        return RobertaTokenizer(add_prefix_space=found.add_prefix_space, **values)
+    from transformers import MPNetTokenizer
+
+    return MPNetTokenizer(**values, **_of_word_pieces(read_word_pieces(folder, family)))
+
+
+def _bert(pieces: WordPieces) -> BertTokenizer:
+    from transformers import BertTokenizer
+
+    return BertTokenizer(**_of_word_pieces(pieces))
+
+
+def _of_word_pieces(pieces: WordPieces) -> dict[str, Any]:
+    return {
+        "vocab": dict(pieces.ids),
+        "do_lower_case": pieces.lowercase,
+        "strip_accents": pieces.strip_accents,
+        "tokenize_chinese_chars": pieces.split_chinese,
+    }
 
 
 def train_tokenizer(sentences: Iterable[str], vocabulary_size: int = 4000) -> BertTokenizer:
@@ -174,7 +132,7 @@ def save_tokenizer(tokenizer: BertTokenizer, folder: Path) -> None:
     write_text(folder / "vocab.txt", "\n".join(vocabulary_of(tokenizer)) + "\n")
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
     settings = {"do_lower_case": lowercases(tokenizer), "tokenizer_class": "BertTokenizer"}
-    write_json(folder / "tokenizer_config.json", settings)
+    write_json(folder / "tokenizer_config.json", settings | unusual_settings(tokenizer))
 
 
 def vocabulary_of(tokenizer: BertTokenizer) -> list[str]:
@@ -191,3 +149,13 @@ def continues_word(tokenizer: BertTokenizer) -> list[bool]:
 def lowercases(tokenizer: BertTokenizer) -> bool:
     """Return whether the tokenizer lower-cases its input."""
     return bool(tokenizer.do_lower_case)
+
+
+def unusual_settings(tokenizer: BertTokenizer) -> dict[str, bool]:
+    """How a tokenizer normalizes text, where it is not as BERT's own beside the lower case."""
+    settings: dict[str, bool] = {}
+    if tokenizer.strip_accents is not None:
+        settings["strip_accents"] = bool(tokenizer.strip_accents)
+    if not tokenizer.tokenize_chinese_chars:
+        settings["tokenize_chinese_chars"] = False
+    return settings

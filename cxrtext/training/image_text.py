@@ -16,6 +16,7 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import find_table
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
+from cxrtext.models.folders import POOLING
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.text.finding_words import read_words
@@ -258,7 +259,8 @@ def read_tables(config: Config) -> Tables:
         words = read_words(config.data.words, list(studies.values()))
         readable += short_sentences(studies, words, own)
     text = Path(config.model.init or config.model.text)
-    vocabulary = [text / name for name in ("vocab.txt", "tokenizer.json")]
+    deciding_text = ("vocab.txt", "tokenizer.json", "vocab.json", "merges.txt", POOLING)
+    vocabulary = [text / name for name in deciding_text]
     files = [
         config.data.manifest,
         config.data.sentences,

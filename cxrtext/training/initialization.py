@@ -16,14 +16,15 @@ from cxrtext.errors import ConfigError
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model, load_model
-from cxrtext.models.checkpoint import text_config
 from cxrtext.models.image_encoder import STRIDES
+from cxrtext.models.text_encoder import family_name, longest_input
+from cxrtext.models.text_folder import load_text_encoder
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.loop.device import choose_precision
 from cxrtext.training.loop.optimization import TrainingArguments, parameter_groups, set_training
 from cxrtext.training.step import frozen_statistics
 
-CONTINUED = ("image", "dimension", "text_head", "position")
+CONTINUED = ("image", "dimension", "text_head", "position", "pooling")
 """Of a model's specification, what must be as in the checkpoint that it starts from."""
 SAMPLE = 128
 """Images, and sentences, whose mean is taken."""
@@ -33,12 +34,14 @@ def build_model(config: Config) -> ImageTextModel:
     """A model as the configuration has it, with the weights that it starts from.
 
     They are those of the checkpoint that ``model.init`` names; without it the text encoder starts
-    from the language model's, and all else from random ones.
+    from the folder's of ``model.text``, and all else from random ones.
 
     Raises:
         ConfigError: The crop is no multiple of the image encoder's stride, so that regions would
-            not tile it; or the configuration wants another model than the checkpoint's.
-        CheckpointError: The language model or the checkpoint is damaged.
+            not tile it; or the configuration wants another model than the checkpoint's, another
+            pooling than the text encoder's folder, or a masked-language-model loss of another
+            family than BERT.
+        CheckpointError: The text encoder or the checkpoint is damaged.
     """
     stride = STRIDES[config.model.image]
     if config.data.crop % stride:
@@ -49,17 +52,32 @@ def build_model(config: Config) -> ImageTextModel:
     torch.manual_seed(config.training.seed)
     if config.model.init is not None:
         return _continued(config, load_model(config.model.init))
-    language_model = load_masked_language_model(config.model.text)
-    text = text_config(language_model.model.config.to_dict())
+    start = load_text_encoder(config.model.text)
+    _check_masking(config, start.config)
+    wanted = config.model.pooling
+    if start.pooling and wanted and wanted != start.pooling:
+        raise ConfigError(
+            f"model.pooling: {config.model.text} pools its states by {start.pooling}, and "
+            f"model.pooling is {wanted}; take the key out, or set model.pooling={start.pooling}"
+        )
     torch.manual_seed(config.training.seed)
-    model = ImageTextModel(_spec(config, text), language_model.tokenizer)
-    model.text_encoder.backbone.load_state_dict(language_model.model.bert.state_dict())
+    spec = _spec(config, start.config, wanted or start.pooling or "cls")
+    model = ImageTextModel(spec, start.tokenizer)
+    model.text_encoder.backbone.load_state_dict(start.state)
     return model
 
 
-def _spec(config: Config, text: Mapping[str, Any]) -> ModelSpec:
+def _check_masking(config: Config, text: Mapping[str, Any]) -> None:
+    family = family_name(text)
+    if config.training.mlm_weight and family != "bert":
+        raise ConfigError(
+            f"training.mlm_weight: masks the word pieces of a BERT, and model.text is a {family}; "
+            "set training.mlm_weight=0"
+        )
+
+
+def _spec(config: Config, text: Mapping[str, Any], pooling: str) -> ModelSpec:
     """What the configuration says of a model with this text encoder."""
-    longest = int(text["max_position_embeddings"])
     return ModelSpec(
         image=config.model.image,
         text=text,
@@ -68,10 +86,11 @@ def _spec(config: Config, text: Mapping[str, Any]) -> ModelSpec:
         lam=config.model.lam,
         query=config.model.query,
         gamma_sq=config.model.gamma_sq,
-        max_tokens=min(config.model.max_tokens, longest),
+        max_tokens=min(config.model.max_tokens, longest_input(text)),
         preprocessing=Preprocessing(resize=config.data.resize, crop=config.data.crop),
         text_head=config.model.text_head,
         position=config.model.position,
+        pooling=pooling,
     )
 
 
@@ -80,7 +99,9 @@ def _continued(config: Config, start: ImageTextModel) -> ImageTextModel:
 
     A query map or a position that the other has not starts as in a new model.
     """
-    model = ImageTextModel(_spec(config, start.spec.text), start.tokenizer)
+    _check_masking(config, start.spec.text)
+    pooling = config.model.pooling or start.spec.pooling
+    model = ImageTextModel(_spec(config, start.spec.text, pooling), start.tokenizer)
     for name in CONTINUED:
         wanted, found = getattr(model.spec, name), getattr(start.spec, name)
         if wanted != found and (name, found) != ("position", "none"):
@@ -145,7 +166,7 @@ def center_projections(
 ) -> None:
     """Set the biases of both linear maps so that the mean embedding of the data is zero.
 
-    A BERT's ``[CLS]`` states differ little from each other, and so do an untrained ResNet's
+    A text encoder's states differ little from each other, and so do an untrained ResNet's
     regions: normalized as they are, all lie in one direction, and hundreds of steps pass before
     scores tell anything apart.  Taking the mean away leaves the maps linear.
 
@@ -164,9 +185,7 @@ def center_projections(
         features = model.image_encoder.backbone(normalized).last_hidden_state  # [B, C, h, w]
         states = torch.cat(
             [
-                model.text_encoder.backbone(
-                    input_ids=group.input_ids, attention_mask=group.attention_mask
-                ).last_hidden_state[:, 0]
+                model.text_encoder.states(group.input_ids, group.attention_mask)
                 for group in batch.tokens
             ]
         )

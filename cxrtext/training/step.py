@@ -18,8 +18,8 @@ from torch.nn.parallel import DistributedDataParallel
 from cxrtext.errors import WorkError
 from cxrtext.images.augment import Views, augment
 from cxrtext.models import ImageTextModel
-from cxrtext.models.image_text import TextEncoder
 from cxrtext.models.regions import standardized
+from cxrtext.models.text_encoder import TextEncoder
 from cxrtext.training.data.batches import Batch, Pairs, Tokens, span
 from cxrtext.training.data.loader import Examples, Loader
 from cxrtext.training.loop.device import autocast

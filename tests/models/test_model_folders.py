@@ -163,10 +163,13 @@ def test_only_the_needed_files_are_fetched(hub: FakeHub) -> None:
     assert (loaded.name, loaded.revision) == ("someone/model", FIRST)
     assert hub.patterns == [
         "config.json",
-        "vocab.txt",
         "tokenizer.json",
+        "vocab.txt",
+        "vocab.json",
+        "merges.txt",
         "tokenizer_config.json",
         "added_tokens.json",
+        "1_Pooling/config.json",
         "pytorch_model.bin",
     ]
 

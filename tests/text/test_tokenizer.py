@@ -6,7 +6,8 @@ from transformers import BertTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.text import load_tokenizer, save_tokenizer, train_tokenizer
-from cxrtext.text.tokenizer import SPECIAL_TOKENS, continues_word, make_tokenizer
+from cxrtext.text.tokenizer import continues_word, make_tokenizer
+from cxrtext.text.vocabularies import SPECIAL_TOKENS
 
 SENTENCES = ["The lungs are clear.", "No pneumothorax.", "Heart size is normal."] * 5
 

@@ -22,8 +22,9 @@ from cxrtext.images.cache_store import NAME as DECODED
 from cxrtext.images.cache_store import only_filler
 from cxrtext.language.scoring.cache import digest_of
 from cxrtext.language.scoring.score import encode_pieces
+from cxrtext.models.text_folder import family_of
 from cxrtext.service.forget.subject import Subject
-from cxrtext.text.tokenizer import load_tokenizer
+from cxrtext.text.tokenizer import load_tokenizer_of
 from cxrtext.training.data.locked_features import DIGEST_BYTES, ENTRY
 
 BUSY_SECONDS = 120.0
@@ -190,7 +191,7 @@ def pieces_of(folders: Iterable[Path], sentences: Sequence[str]) -> Pieces:
     whole: set[bytes] = set()
     for folder in folders:
         try:
-            tokenizer = load_tokenizer(folder)
+            tokenizer = load_tokenizer_of(folder, family_of(folder))
         except (CxrTextError, OSError, ValueError):
             continue
         if not sentences:

@@ -11,6 +11,7 @@ from cxrtext.index.backup import NOTE as BACKUP
 from cxrtext.index.store.catalogue import CATALOGUE
 from cxrtext.index.store.columns import ENDING
 from cxrtext.index.store.replica import POINTER, PUBLICATIONS
+from cxrtext.models.folders import VOCABULARY_FILES
 from cxrtext.service.forget.caches import tables_of
 from cxrtext.service.forget.tables import ENDINGS, is_table
 
@@ -89,7 +90,7 @@ def find_places(folders: list[Path], progress: Callable[[int], None]) -> Places:
                 continue
             if CATALOGUE in names:
                 found.indexes.append(folder)
-            if "tokenizer.json" in names or "vocab.txt" in names:
+            if any(name in names for name in VOCABULARY_FILES):
                 found.models.append(folder)
             for name in sorted(names):
                 _put(found, folder / name, is_index=CATALOGUE in names)

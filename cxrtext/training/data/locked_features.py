@@ -116,13 +116,16 @@ def lock_images(
 def lock_sentences(
     model: ImageTextModel, tokens: Sequence[Sequence[int]], keeping: Keeping
 ) -> LockedFeatures:
-    """Compute BERT's states of sentences that are not kept yet, as :func:`lock_images`.
+    """Compute pooled states of sentences that are not kept yet, as :func:`lock_images`.
 
     ``tokens`` are word pieces of n sentences, special tokens included; equal ones are computed
     once.
     """
     shape = (int(model.spec.text["hidden_size"]),)
-    store = _Store(keeping, "sentences", model.text_encoder.backbone, "", shape)
+    usual = ("bert", "cls")
+    kind = (model.text_encoder.family, model.text_encoder.pooling)
+    what = "" if kind == usual else " ".join(kind)
+    store = _Store(keeping, "sentences", model.text_encoder.backbone, what, shape)
 
     def of_one_length(sentences: Sequence[int]) -> Iterator[list[int]]:
         # Nothing is padded, so that a state does not depend on what is computed with it.

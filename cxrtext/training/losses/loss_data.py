@@ -23,6 +23,7 @@ from cxrtext.config import (
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import find_table
 from cxrtext.models import ImageTextModel
+from cxrtext.models.text_encoder import mean_state
 from cxrtext.phantom.truth import KnownTruth, read_truth
 from cxrtext.records import CHEX5, ImageRecord, Sentence, read_labels, read_table
 from cxrtext.text.entailment import Statement, statement_of
@@ -295,7 +296,7 @@ def text_vectors(
         for the shared direction; taking it away is ours.
     """
     encoder, training = model.text_encoder.backbone, model.training
-    hidden = int(encoder.config.hidden_size)
+    hidden = int(model.spec.text["hidden_size"])
     vectors = np.empty((len(sentences), hidden), dtype=np.float16)
     total, shift = torch.zeros(hidden, dtype=torch.float64), torch.zeros(hidden)
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
@@ -305,8 +306,7 @@ def text_vectors(
         tokens = model.tokenize([sentences[i] for i in rows])
         ids, mask = (tokens[n].to(model.device) for n in ("input_ids", "attention_mask"))
         states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
-        weights = mask[..., None].to(states.dtype)
-        pooled = ((states * weights).sum(dim=1) / weights.sum(dim=1)).float().cpu()
+        pooled = mean_state(states, mask).cpu()
         if start == 0:  # what all have in common would use up float16's digits
             shift = pooled.mean(dim=0)
         pooled -= shift

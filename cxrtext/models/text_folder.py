@@ -1,0 +1,325 @@
+"""Folders of text encoders and language models: configuration, tokenizer and weights, checked.
+
+Nothing of the hub's own code is used, and no file can name code to run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from cxrtext.errors import CheckpointError
+from cxrtext.files import SUMS, check_folder
+from cxrtext.models.folders import (
+    CONFIG,
+    PICKLED_WEIGHTS,
+    POOLING,
+    SAFE_WEIGHTS,
+    commit_of,
+    find_model_folder,
+)
+from cxrtext.models.text_encoder import (
+    FAMILIES,
+    MODEL_TYPES,
+    POOLINGS,
+    EncoderConfig,
+    text_config,
+)
+from cxrtext.models.weight_files import keep_copy, read_state
+from cxrtext.text.tokenizer import load_tokenizer_of
+
+SPARE_ROWS, SPARE_SHARE = 256, 0.1
+"""Rows of the embedding that may be without a word piece, or this share of them where that is
+more: some trainers round the number of rows up."""
+_HEADS = (
+    *("cls.predictions.", "cls.seq_relationship.", "cls_projection_head."),
+    *("lm_head.", "classifier."),
+)
+"""What an encoder may have been saved with, and does not need."""
+_BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids", "pooler.")
+
+
+@dataclass(frozen=True, slots=True)
+class TextFolder:
+    """What a folder holds, the parts compared with each other.
+
+    Args:
+        family: One of :data:`~cxrtext.models.text_encoder.FAMILIES`.
+        config: What is read of its configuration.
+        tokenizer: As transformers' own class of the family has it.
+        source: The file of the weights.
+        state: What that holds, not yet checked.
+    """
+
+    family: str
+    config: EncoderConfig
+    tokenizer: Any
+    source: Path
+    state: Mapping[str, Any]
+
+    def keep_copy(self) -> None:
+        """Copy a pickle, once its content is checked, into the cache as safetensors."""
+        if self.source.name == PICKLED_WEIGHTS:
+            keep_copy(self.source, self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainedText:
+    """A text encoder to start from.
+
+    Args:
+        config: What a checkpoint keeps of its configuration.
+        state: Its tensors in float32, by the names of the encoder alone.
+        tokenizer: Its tokenizer.
+        pooling: How a sentence-transformers folder says that states are pooled; None elsewhere.
+        name: What it was asked for by: a hub id or a folder's name.
+        revision: The hub's commit that it came from; None for a folder.
+    """
+
+    config: dict[str, Any]
+    state: dict[str, Tensor]
+    tokenizer: Any
+    pooling: str | None
+    name: str
+    revision: str | None = None
+
+
+def load_text_encoder(name_or_path: str | Path, *, offline: bool = False) -> PretrainedText:
+    """Load a BERT, RoBERTa or MPNet, saved with or without a head, which is left aside.
+
+    Args:
+        name_or_path: A folder as transformers or sentence-transformers write it, or of CXR-BERT's
+            layout; or a hub id, with or without ``@revision``, for which the local cache is looked
+            at first.
+        offline: Never touch the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE say the same.
+
+    Raises:
+        CheckpointError: The folder is incomplete or damaged, its parts do not fit each other, or
+            it is of no family that is known.
+        HubError: The model is not here, and the hub cannot be reached, does not have it or may
+            not be asked.
+    """
+    folder, name = found_folder(name_or_path, offline=offline)
+    found = read_text_folder(folder)
+    pooling = _pooling_of(folder, found.config.hidden_size)
+    state = _encoder_state(found)
+    found.keep_copy()
+    config = text_config(found.config.model_dump())
+    return PretrainedText(config, state, found.tokenizer, pooling, name, commit_of(folder))
+
+
+def found_folder(name_or_path: str | Path, *, offline: bool) -> tuple[Path, str]:
+    """The folder of a model, fetched from the hub when it is not here, and the model's name."""
+    folder = find_model_folder(name_or_path, offline=offline)
+    return folder, folder.name if folder == Path(name_or_path) else str(name_or_path)
+
+
+def read_text_folder(folder: Path, families: Iterable[str] = FAMILIES) -> TextFolder:
+    """Read configuration, tokenizer and weights; refuse what cannot belong together.
+
+    Raises:
+        CheckpointError: Something is missing, damaged, of another family, or does not fit.
+    """
+    if (folder / SUMS).exists():  # this program's own; a model of the hub lists no digests
+        check_folder(folder, (CONFIG, SAFE_WEIGHTS), CheckpointError, "copy it again")
+    family, config = read_encoder_config(folder / CONFIG, tuple(families))
+    tokenizer = load_tokenizer_of(folder, family)
+    _check_fit(folder, len(tokenizer), config.vocab_size)
+    pad = config.pad_token_id
+    if family != "bert" and tokenizer.pad_token_id != pad:  # positions are counted by it
+        raise CheckpointError(
+            f"{folder}: the tokenizer pads with {tokenizer.pad_token_id}, {CONFIG} says {pad}; "
+            "copy all files from the same model"
+        )
+    return TextFolder(family, config, tokenizer, *read_state(folder))
+
+
+def read_encoder_config(path: Path, families: Iterable[str]) -> tuple[str, EncoderConfig]:
+    """The family of a ``config.json``, and its keys by this program's own schema.
+
+    Raises:
+        CheckpointError: It is missing, is no JSON object, or a known key has a value out of range.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such file; a model folder holds a config.json")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise CheckpointError(f"{path}: not a readable JSON file") from None
+    given = values.get("model_type") if isinstance(values, dict) else None
+    known = [name for name, family in MODEL_TYPES.items() if family in families]
+    if given is not None and given not in known:
+        raise CheckpointError(
+            f"{path}: model_type: {str(given)[:40]!r} is not read here, only {', '.join(known)}"
+        )
+    family = MODEL_TYPES[given or known[0]]
+    try:
+        config = FAMILIES[family].keys.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = ".".join(map(str, first["loc"])) or "the file"
+        raise CheckpointError(f"{path}: {name}: {first['msg']}") from None
+    if config.hidden_size % config.num_attention_heads:
+        raise CheckpointError(
+            f"{path}: hidden_size {config.hidden_size} is no multiple of "
+            f"num_attention_heads {config.num_attention_heads}"
+        )
+    pad, positions = config.pad_token_id, config.max_position_embeddings
+    if pad >= config.vocab_size:
+        raise CheckpointError(
+            f"{path}: pad_token_id {pad} is outside the vocabulary of {config.vocab_size}"
+        )
+    if family != "bert" and pad + 1 >= positions:
+        raise CheckpointError(
+            f"{path}: pad_token_id {pad} leaves no position of max_position_embeddings {positions}"
+        )
+    return family, config
+
+
+def family_of(folder: Path) -> str:
+    """The family of the text encoder of a model's folder or a checkpoint; BERT where none is said.
+
+    Nothing is checked: a tokenizer is to be found even where the model is damaged.
+    """
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        text = config.get("text", config)
+        return MODEL_TYPES.get(text.get("model_type", "bert"), "bert")
+    except (OSError, ValueError, RecursionError, AttributeError, TypeError):
+        return "bert"
+
+
+def _check_fit(folder: Path, pieces: int, rows: int) -> None:
+    """Refuse a vocabulary that cannot be the one that the weights were trained with."""
+    if pieces > rows:
+        raise CheckpointError(
+            f"{folder}: the vocabulary has {pieces} word pieces, config.json says {rows}"
+        )
+    if rows - pieces > max(SPARE_ROWS, SPARE_SHARE * rows):
+        raise CheckpointError(
+            f"{folder}: the vocabulary has {pieces} word pieces, config.json says {rows}: the "
+            "tokenizer's files are of another model; copy those of this one"
+        )
+
+
+def _pooling_of(folder: Path, width: int) -> str | None:
+    """How a sentence-transformers folder says that states are pooled; None where it does not."""
+    path = folder / POOLING
+    if not path.is_file():
+        return None
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        modes = {
+            key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+            for key, value in values.items()
+            if key.startswith("pooling_mode_") and value is True
+        }
+        if isinstance(values.get("pooling_mode"), str):
+            modes = {values["pooling_mode"]}
+        given = values.get("word_embedding_dimension", width)
+    except (ValueError, RecursionError, AttributeError):
+        raise CheckpointError(f"{path}: not a readable JSON object; copy it again") from None
+    if given != width:
+        raise CheckpointError(
+            f"{path}: pools states of {given} numbers, the encoder's have {width}; copy all files "
+            "from the same model"
+        )
+    if len(modes) == 1 and modes <= set(POOLINGS):
+        return str(*modes)
+    raise CheckpointError(
+        f"{path}: pools by {' and '.join(sorted(modes)) or 'nothing'}, and here there is cls or "
+        "mean; remove the folder 1_Pooling from a copy of the model, and choose model.pooling"
+    )
+
+
+def _encoder_state(found: TextFolder) -> dict[str, Tensor]:
+    """The encoder's tensors, every one checked, with the names that it has by itself."""
+    family = FAMILIES[found.family]
+    values = found.config.model_dump(exclude={"position_embedding_type"})
+    with torch.device("meta"):  # shapes only, no memory
+        network = family.build(values)
+    state = only_tensors(found.source, found.state)
+    prefix = family.prefix if any(name.startswith(family.prefix) for name in state) else ""
+    if found.config.tie_word_embeddings:
+        copies = {f"{family.decoder}weight": f"{prefix}embeddings.word_embeddings.weight"}
+        state = completed(found.source, state, copies)
+    wanted = {f"{prefix}{name}": value.shape for name, value in network.state_dict().items()}
+    harmless = (*_HEADS, *(f"{prefix}{name}" for name in _BUFFERS))
+    kept = fitted(found.source, state, wanted, harmless)
+    return {name.removeprefix(prefix): tensor for name, tensor in kept.items()}
+
+
+def only_tensors(source: Path, state: Mapping[Any, Any]) -> dict[str, Tensor]:
+    """A file's content, refused where something of it is no tensor by name."""
+    orphans = [
+        str(name)
+        for name, value in state.items()
+        if not (isinstance(name, str) and isinstance(value, Tensor))
+    ]
+    if orphans:
+        raise CheckpointError(f"{source}: not tensors: {_names(orphans)}")
+    return dict(state)
+
+
+def completed(
+    source: Path, state: Mapping[str, Tensor], copies: Mapping[str, str]
+) -> dict[str, Tensor]:
+    """Fill in tensors that a file may leave out because they repeat others; refuse unequal ones.
+
+    ``copies`` says of each such name which one it repeats.
+    """
+    filled = dict(state)
+    for copy, original in copies.items():
+        if original not in filled and copy in filled:
+            filled[original] = filled[copy]
+        elif original in filled:
+            other = filled.setdefault(copy, filled[original])
+            if other.shape != filled[original].shape or not torch.equal(other, filled[original]):
+                raise CheckpointError(
+                    f"{source}: {copy} differs from {original}, although the configuration says "
+                    "that they are one"
+                )
+    return filled
+
+
+def fitted(
+    source: Path,
+    state: Mapping[str, Tensor],
+    wanted: Mapping[str, torch.Size],
+    harmless: tuple[str, ...],
+) -> dict[str, Tensor]:
+    """The tensors that are wanted, in float32; names that start with a harmless one may be extra.
+
+    Raises:
+        CheckpointError: A tensor is missing, unexpected, of another shape, not of floating point
+            or not finite.
+    """
+    missing = [name for name in wanted if name not in state]
+    extra = [name for name in state if name not in wanted and not name.startswith(harmless)]
+    if missing or extra:
+        parts = [f"missing: {_names(missing)}"] if missing else []
+        parts += [f"unexpected: {_names(extra)}"] if extra else []
+        raise CheckpointError(
+            f"{source}: the tensors do not fit the configuration; {'; '.join(parts)}"
+        )
+    for name, shape in wanted.items():
+        if state[name].shape != shape:
+            raise CheckpointError(
+                f"{source}: {name} has shape {list(state[name].shape)}, the configuration asks "
+                f"for {list(shape)}"
+            )
+        if not state[name].is_floating_point() or not bool(state[name].isfinite().all()):
+            raise CheckpointError(f"{source}: {name} holds values that are no finite numbers")
+    return {name: state[name].to(torch.float32).contiguous() for name in wanted}
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(sorted(names)[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

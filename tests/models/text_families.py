@@ -1,0 +1,92 @@
+"""Small random text encoders of each family, in folders as transformers writes them."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import ByteLevelBPETokenizer
+
+from cxrtext.phantom.studies import draw_studies
+from cxrtext.text import train_tokenizer
+from cxrtext.text.tokenizer import vocabulary_of
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+}
+ROBERTA = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+
+
+def report_sentences(studies: int = 120) -> list[str]:
+    """Distinct sentences of drawn reports."""
+    found: dict[str, None] = {}
+    for study in draw_studies(studies, seed=1):
+        for _, statements in study.report.sections():
+            found |= dict.fromkeys(statement.text for statement in statements)
+    return list(found)
+
+
+def write_roberta(folder: Path, sentences: Iterable[str], *, head: bool = False) -> Path:
+    """A RoBERTa with its tokenizer's ``vocab.json`` and ``merges.txt``."""
+    from transformers import RobertaConfig, RobertaForMaskedLM, RobertaModel
+
+    folder.mkdir(parents=True, exist_ok=True)
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator(sentences, 600, min_frequency=2, special_tokens=ROBERTA)
+    trained.save_model(str(folder))
+    torch.manual_seed(0)
+    size = trained.get_vocab_size()
+    config = RobertaConfig(vocab_size=size, max_position_embeddings=66, **SIZES)
+    network = (RobertaForMaskedLM if head else RobertaModel)(config)
+    network.save_pretrained(folder)
+    return folder
+
+
+def write_mpnet(folder: Path, sentences: Iterable[str], pooling: str = "mean") -> Path:
+    """An MPNet as sentence-transformers has it, with ``vocab.txt`` and ``1_Pooling``."""
+    from transformers import MPNetConfig, MPNetModel
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = vocabulary_of(train_tokenizer(sentences, 500))
+    # As Microsoft's: BERT's vocabulary with MPNet's tokens around it.
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *pieces, "<mask>"]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", "utf-8")
+    torch.manual_seed(0)
+    config = MPNetConfig(vocab_size=len(vocabulary), max_position_embeddings=66, **SIZES)
+    MPNetModel(config).save_pretrained(folder)
+    write_pooling(folder, pooling)
+    return folder
+
+
+def write_bert(folder: Path, sentences: Iterable[str], *, head: bool = False) -> Path:
+    """A BERT, without a head as BiomedBERT's users save it, or with."""
+    from transformers import BertConfig, BertForMaskedLM, BertModel
+
+    tokenizer = train_tokenizer(sentences, 500)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **SIZES)
+    network = (BertForMaskedLM if head else BertModel)(config)
+    network.save_pretrained(folder)
+    return folder
+
+
+def write_pooling(folder: Path, pooling: str) -> None:
+    """What sentence-transformers writes into ``1_Pooling``."""
+    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
+    modes = {f"pooling_mode_{name}": name.startswith(pooling) for name in names[:3]}
+    modes[f"pooling_mode_{names[3]}"] = False
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    content = {"word_embedding_dimension": SIZES["hidden_size"], **modes}
+    (folder / "1_Pooling/config.json").write_text(json.dumps(content))
+
+
+WRITERS: dict[str, Callable[..., Path]] = {
+    "bert": write_bert,
+    "roberta": write_roberta,
+    "mpnet": write_mpnet,
+}
