@@ -144,6 +144,31 @@ def test_several_sizes_share_a_folder(paths: list[Path], folder: Path, decoded: 
     assert len(decoded) == 2 * len(paths)
 
 
+def test_squares_of_another_kind_are_kept_apart(
+    paths: list[Path], folder: Path, decoded: list[str]
+) -> None:
+    kinds = [
+        SIZES,
+        Preprocessing(24, 16, resample="bicubic", fit="stretch"),
+        Preprocessing(24, 16, resample="bicubic", fit="center"),
+        Preprocessing(24, 17, resample="bicubic", fit="center"),
+    ]
+    for _ in range(2):
+        for wanted in kinds:
+            found = list(DecodedCache(folder).read(paths, wanted))
+            for path, image in zip(paths, found, strict=True):
+                assert isinstance(image, ReadImage)
+                assert np.array_equal(image.pixels, expected(path, wanted))
+    assert len(decoded) == len(kinds) * len(paths)
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == [
+        "bicubic-center",
+        "bicubic-center-odd",
+        "bicubic-stretch",
+    ]
+    assert stat.S_IMODE((folder / "bicubic-center").stat().st_mode) == 0o700
+    check(squares(folder, paths), paths)
+
+
 def test_what_cannot_be_read_is_told_in_every_run(
     paths: list[Path], folder: Path, decoded: list[str], tmp_path: Path
 ) -> None:

@@ -231,3 +231,68 @@ def test_wrong_arguments() -> None:
         Geometry(0, 5, PLAIN)
     with pytest.raises(ValueError, match=r"\[h, w\]"):
         PLAIN.geometry(5, 5).map_to_original(np.zeros((2, 3, 4)))
+
+
+FITS = [
+    Preprocessing(48, 40, 0, 1, "bicubic", "center"),
+    Preprocessing(48, 41, 0, 1, "bilinear", "center"),
+    Preprocessing(48, 40, 0, 1, "lanczos", "stretch"),
+    Preprocessing(48, 41, 0, 1, "box", "stretch"),
+    Preprocessing(48, 40, 0, 1, "nearest", "crop"),
+]
+
+
+@pytest.mark.parametrize("wanted", FITS)
+@pytest.mark.parametrize(("height", "width"), [(61, 83), (97, 58), (49, 48), (30, 301)])
+def test_center_and_stretch_are_what_pillow_makes_of_the_whole_image(
+    wanted: Preprocessing, height: int, width: int
+) -> None:
+    gray = np.rint(noise(height, width)[0] * 255).astype(np.uint8)
+    short = min(height, width)
+    tall, wide = 48 * height // short, 48 * width // short
+    if wanted.fit == "stretch":
+        tall = wide = 48
+    resample = Image.Resampling[wanted.resample.upper()]
+    resized = np.asarray(Image.fromarray(gray).resize((wide, tall), resample))
+    crop = wanted.crop
+    top, left = (tall - crop) // 2, (wide - crop) // 2  # one rounding
+    if wanted.fit == "crop":
+        top, left = (tall - 48) // 2 + 4, (wide - 48) // 2 + 4
+    kept = resized[top : top + crop, left : left + crop] / np.float32(255)
+    np.testing.assert_array_equal(wanted.prepare(gray[np.newaxis])[0], kept)
+    geometry = wanted.geometry(height, width)
+    assert geometry.crop_origin == (left, top)
+    corners = np.array([[0, 0], [crop, crop], [crop / 2, 3.5]])
+    original = (corners + np.array([left, top])) * (width / wide, height / tall)
+    np.testing.assert_allclose(geometry.points_to_original(corners), original)
+    np.testing.assert_allclose(geometry.points_to_crop(original), corners, atol=1e-9)
+    box = geometry.boxes_to_original([0, 0, crop, crop])
+    np.testing.assert_allclose(box[2:], (crop * width / wide, crop * height / tall))
+    filled = geometry.map_to_original(np.ones((3, 3), np.float32))
+    assert np.isnan(filled).any() == (wanted.fit != "stretch" or crop < 48)
+
+
+def test_an_endless_strip_is_resampled_only_where_it_is_kept() -> None:
+    strip = noise(2, 4000)
+    square = Preprocessing(64, 64, 0, 1, "bicubic", "center").square(strip)
+    kept = Preprocessing(64, 64, 0, 1, "bicubic", "crop").square(strip)
+    np.testing.assert_array_equal(square, kept)
+
+
+def test_kinds_and_their_keys() -> None:
+    plain = Preprocessing(48, 40)
+    assert plain.kind == ""
+    assert plain.to_dict() == {"resize": 48, "crop": 40, "mean": 0.5, "std": 0.25}
+    assert [wanted.kind for wanted in FITS] == [
+        "bicubic-center",
+        "bilinear-center-odd",
+        "lanczos-stretch",
+        "box-stretch",
+        "nearest-crop",
+    ]
+    for wanted in FITS:
+        assert Preprocessing.from_dict(json.loads(json.dumps(wanted.to_dict()))) == wanted
+    with pytest.raises(ValueError, match="'cubic' is none of nearest, box, bilinear"):
+        Preprocessing(resample="cubic")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'pad' is none of crop, center, stretch"):
+        Preprocessing.from_dict(plain.to_dict() | {"fit": "pad"})

@@ -1,0 +1,335 @@
+"""Folders of backbones: what is taken, what is left out, and what is refused."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from cxrtext.errors import CheckpointError, ConfigError
+from cxrtext.models.backbones import backbone as backbones
+from cxrtext.models.backbones import load_backbone
+from cxrtext.models.precision import has_bfloat16
+from tests import small_backbones
+
+Tensors = dict[str, torch.Tensor]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return small_backbones.write(tmp_path / "small", "dinov2")
+
+
+def reset(folder: Path, **values: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def rewrite(folder: Path, change: Callable[[Tensors], None]) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
+
+
+def some_images(side: int = 28) -> torch.Tensor:
+    return torch.rand(2, 1, side, side, generator=torch.Generator().manual_seed(3))
+
+
+def test_it_is_frozen_and_stays_in_evaluation(folder: Path) -> None:
+    backbone = load_backbone(folder)
+    holder = torch.nn.Sequential(backbone).train()
+    assert not backbone.training
+    assert not any(module.training for module in backbone.modules())
+    assert not any(p.requires_grad for p in holder.parameters())
+    assert not backbone(some_images()).requires_grad
+    with pytest.raises(ValueError, match=r"of small are \[B, 1, 28, 28\], not \[1, 3, 28, 28\]"):
+        backbone(torch.rand(1, 3, 28, 28))
+
+
+def test_the_note_is_json_and_says_what_it_is(folder: Path) -> None:
+    (folder / "README.md").write_text("---\nlicense: mit\ntags: [x]\n---\n# small\n")
+    note = load_backbone(folder).note()
+    assert json.loads(json.dumps(note)) == note
+    digest = note.pop("digest")
+    assert len(digest) == 64
+    assert note == {
+        "model_type": "dinov2",
+        "name": "small",
+        "folder": str(folder),
+        "licence": "mit",
+        "channels": 24,
+        "grid": [4, 4],
+        "size": 28,
+        "preprocessing": {
+            "resize": 32,
+            "crop": 28,
+            "mean": 0.0,
+            "std": 1.0,
+            "resample": "bicubic",
+            "fit": "center",
+        },
+        "channel_mean": [0.53, 0.48, 0.41],
+        "channel_std": [0.26, 0.27, 0.22],
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        ({}, ""),
+        ({"README.md": "# no front matter\n"}, ""),
+        ({"README.md": "---\n: [\n---\n", "LICENSE": "\n  MIT   License\n\nText"}, "MIT License"),
+        (
+            {
+                "README.md": "---\nlicense: other\nlicense_name: terms\n"
+                "license_link: https://a.example\n---\n"
+            },
+            "other (terms, https://a.example)",
+        ),
+        ({"README.md": "---\nlicense:\n- mit\n- cc0-1.0\n---\n"}, "mit, cc0-1.0"),
+        ({"LICENSE.txt": "Apache License"}, "Apache License"),
+    ],
+)
+def test_the_licence_is_a_line_of_the_card(
+    tmp_path: Path, files: dict[str, str], line: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert backbones.licence_of(tmp_path) == line
+
+
+def test_the_digest_is_of_contents(folder: Path, tmp_path: Path) -> None:
+    first = load_backbone(folder)
+    pickled = shutil.copytree(folder, tmp_path / "other name")
+    tensors = load_file(pickled / "model.safetensors")
+    (pickled / "model.safetensors").unlink()
+    torch.save(
+        {f"dinov2.{n}": x for n, x in reversed(tensors.items())}, pickled / "pytorch_model.bin"
+    )
+    reset(pickled, auto_map={"AutoModel": "code.Model"}, transformers_version="4")
+    for _ in range(2):  # the pickle, and then its copy
+        assert load_backbone(pickled).digest == first.digest
+    digests = {first.digest, load_backbone(folder, size=35).digest}
+    reset(folder, layer_norm_eps=1e-5)
+    digests.add(load_backbone(folder).digest)
+    rewrite(folder, put("layernorm.bias", tensors["layernorm.bias"] + 1e-4))
+    digests.add(load_backbone(folder).digest)
+    assert len(digests) == 4
+
+
+@pytest.mark.parametrize(
+    ("model_type", "head", "ignored"),
+    [
+        ("dinov2", "ForImageClassification", "classifier (2), dinov2.embeddings.mask_token (1)"),
+        ("vit", "ForImageClassification", "classifier (2)"),
+        ("vit", "ForMaskedImageModeling", "decoder (2), vit.embeddings.mask_token (1)"),
+        ("swin", "ForImageClassification", "classifier (2)"),
+        ("convnext", "ForImageClassification", "classifier (2)"),
+        ("resnet", "ForImageClassification", "classifier (2)"),
+        ("clip_vision_model", "ModelWithProjection", "visual_projection (1)"),
+        ("siglip_vision_model", "", "head (11)"),
+        ("siglip", "", "logit_bias (1), logit_scale (1), text_model (22), vision_model.head (11)"),
+    ],
+)
+def test_heads_and_text_towers_are_left_out(
+    tmp_path: Path, model_type: str, head: str, ignored: str
+) -> None:
+    extra: dict[str, Any] = {"encoder_stride": 7} if "Masked" in head else {}
+    folder = small_backbones.write(tmp_path / "headed", model_type, head=head, **extra)
+    backbone = load_backbone(folder)
+    assert backbone.ignored == ignored
+    size = small_backbones.SIZES.get(model_type, 28)
+    assert backbone(some_images(size)).isfinite().all()
+
+
+def test_a_whole_siglip_and_its_vision_tower_are_one_backbone(tmp_path: Path) -> None:
+    whole = small_backbones.build("siglip")
+    small_backbones.write(tmp_path / "a", "siglip")
+    tower = small_backbones.write(tmp_path / "b", "siglip_vision_model")
+    whole.vision_model.save_pretrained(tower)
+    pair = [load_backbone(tmp_path / name) for name in "ab"]
+    assert pair[0].digest == pair[1].digest
+    torch.testing.assert_close(*(backbone(some_images()) for backbone in pair), rtol=0, atol=0)
+
+
+def test_one_channel_is_fine(tmp_path: Path) -> None:
+    processor = {"size": {"shortest_edge": 28}, "crop_size": 28, "image_mean": [0.4]}
+    processor |= {"image_std": [0.2, 0.2, 0.2]}
+    folder = small_backbones.write(tmp_path, "vit", processor=processor, num_channels=1)
+    processor["image_processor_type"] = "BitImageProcessor"
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    backbone = load_backbone(folder)
+    images = some_images()
+    state = backbone.model(pixel_values=(images - 0.4) / 0.2).last_hidden_state
+    wanted = state[:, 1:].reshape(2, 4, 4, 24)
+    torch.testing.assert_close(backbone(images), wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "size", "said"),
+    [
+        ("dinov2", 30, "30 px is no multiple of 7, the patch of its Dinov2Model.*--size 28 or 35"),
+        ("dinov2", 5, "--size 7$"),
+        ("dinov2", 0, "size 0 is not between"),
+        ("resnet", 36, "no multiple of 8, the stride of its ResNetModel.*--size 32 or 40"),
+        ("swin", 28, "no multiple of 8.*--size 24 or 32"),
+    ],
+)
+def test_sizes_that_would_leave_out_a_margin_are_refused(
+    tmp_path: Path, model_type: str, size: int, said: str
+) -> None:
+    folder = small_backbones.write(tmp_path / "m", model_type)
+    with pytest.raises(CheckpointError, match=f"^m: .*{said}"):
+        load_backbone(folder, size=size)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"model_type": "timm_wrapper"}, "model_type 'timm_wrapper' is no backbone that is known"),
+        ({"model_type": None}, "model_type None is no backbone"),
+        ({"hidden_act": "code.run"}, "hidden_act: Input should be 'gelu'"),
+        ({"image_size": [28, 56]}, "image_size: "),
+        ({"num_hidden_layers": 10**6}, "num_hidden_layers: Input should be less than"),
+        ({"hidden_size": 25}, "hidden_size 25 is no multiple of num_attention_heads 2"),
+        ({"num_hidden_layers": 3}, "do not fit the configuration; missing: 'encoder.layer"),
+        ({"num_hidden_layers": 1}, "unexpected: 'encoder.layer"),
+        ({"hidden_size": 26}, "has shape"),
+        ({"image_size": 35}, "embeddings.position_embeddings has shape [1, 17, 24], the conf"),
+    ],
+)
+def test_configurations_that_do_not_fit_are_refused(
+    folder: Path, values: dict[str, Any], said: str
+) -> None:
+    reset(folder, **values)
+    with pytest.raises(CheckpointError) as error:
+        load_backbone(folder)
+    assert said in str(error.value)
+    assert str(folder) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_stages_have_to_agree(tmp_path: Path) -> None:
+    folder = small_backbones.write(tmp_path, "convnext")
+    reset(folder, depths=[1, 2, 1])
+    with pytest.raises(CheckpointError, match="stages differ: .*depths 3"):
+        load_backbone(folder)
+
+
+def test_nothing_but_the_schema_reaches_the_network(folder: Path) -> None:
+    reset(
+        folder,
+        auto_map={"AutoModel": "code.Model"},
+        _attn_implementation="kernels-community/flash",
+        attn_implementation="eager",
+        dtype="float16",
+        output_hidden_states=True,
+        hidden_dropout_prob=0.5,
+    )
+    config: Any = load_backbone(folder).model.config
+    assert config._attn_implementation == "sdpa"
+    assert not config.output_hidden_states
+    assert config.hidden_dropout_prob == 0
+    assert not hasattr(config, "auto_map")
+
+
+def drop(name: str) -> Callable[[Tensors], None]:
+    return lambda state: state.__delitem__(name)
+
+
+def put(name: str, tensor: torch.Tensor) -> Callable[[Tensors], None]:
+    return lambda state: state.__setitem__(name, tensor)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (drop("layernorm.bias"), "missing: 'layernorm.bias'"),
+        (drop("embeddings.patch_embeddings.projection.weight"), "holds no Dinov2Model"),
+        (put("adapter.weight", torch.ones(2)), "unexpected: 'adapter.weight'"),
+        (put("layernorm.bias", torch.ones(2)), "layernorm.bias has shape [2]"),
+        (put("layernorm.bias", torch.full((24,), torch.nan)), "no finite numbers"),
+        (
+            put("teacher.embeddings.patch_embeddings.projection.weight", torch.ones(2)),
+            "holds 2 models, under '', 'teacher.'",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(
+    folder: Path, change: Callable[[Tensors], None], said: str
+) -> None:
+    rewrite(folder, change)
+    with pytest.raises(CheckpointError) as error:
+        load_backbone(folder)
+    assert said in str(error.value)
+    assert str(error.value).startswith(f"{folder / 'model.safetensors'}: ")
+    assert "\n" not in str(error.value)
+
+
+def test_half_precision_files_and_a_lost_mask_token_are_fine(folder: Path) -> None:
+    wanted = load_backbone(folder)(some_images())
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["embeddings.mask_token"]
+    halves = {n: x.bfloat16() for n, x in tensors.items()}
+    save_file(halves, folder / "model.safetensors")
+    backbone = load_backbone(folder)
+    assert {p.dtype for p in backbone.model.parameters()} == {torch.float32}
+    assert (backbone(some_images()) - wanted).abs().mean() < 0.05 * wanted.abs().mean()
+
+
+@pytest.mark.parametrize(
+    "lacking", ["config.json", "model.safetensors", "preprocessor_config.json"]
+)
+def test_a_missing_file_is_named(folder: Path, lacking: str) -> None:
+    (folder / lacking).unlink()
+    with pytest.raises(CheckpointError, match=lacking.split(".")[0]):
+        load_backbone(folder)
+    (folder / lacking).write_text("{")
+    with pytest.raises(CheckpointError, match="not readable|not a readable"):
+        load_backbone(folder)
+
+
+def test_weights_in_parts_are_refused(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    (folder / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="the weights are in several files; write them as on"):
+        load_backbone(folder)
+
+
+def test_loading_says_nothing_and_draws_no_random_number(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    capfd.readouterr()
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    load_backbone(folder)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_bfloat16_where_the_processor_has_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = load_backbone(folder)
+    images = some_images()
+    half = plain(images, precision="bfloat16")
+    assert half.dtype == torch.float32
+    assert 0 < (half - plain(images)).abs().mean() < 0.05 * half.abs().mean()
+    with torch.autocast("cpu", torch.bfloat16):  # float32 is float32 inside autocast too
+        assert torch.equal(plain(images), load_backbone(folder)(images))
+    if has_bfloat16(torch.device("cpu")):
+        asked = load_backbone(folder, precision="bfloat16")
+        assert torch.equal(asked(images), half)
+        assert asked.digest == plain.digest
+    monkeypatch.setattr(backbones, "has_bfloat16", lambda _: False)
+    with pytest.raises(ConfigError, match="no units for bfloat16"):
+        load_backbone(folder, precision="bfloat16")
+    with pytest.raises(ConfigError, match="'int8' is not float32 or bfloat16"):
+        load_backbone(folder, precision="int8")  # type: ignore[arg-type]

@@ -1,0 +1,167 @@
+"""A model's own preprocessing against transformers' image processors with Pillow."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import transformers
+from PIL import Image
+
+from cxrtext.errors import CheckpointError
+from cxrtext.models.backbones.processor import Prepared, read_processor
+
+SHAPES = [(70, 70), (61, 83), (97, 58), (30, 41), (200, 64), (311, 207)]
+OPENAI = {"image_mean": [0.48, 0.46, 0.41], "image_std": [0.27, 0.26, 0.28]}
+RULES: list[tuple[str, dict[str, Any]]] = [
+    ("BitImageProcessor", {"size": {"shortest_edge": 52}, "crop_size": 52, "resample": 3}),
+    (
+        "BitImageProcessor",
+        {"size": {"shortest_edge": 64}, "crop_size": {"height": 56, "width": 56}},
+    ),
+    ("BitImageProcessor", {"size": {"shortest_edge": 60}, "crop_size": 45, "resample": 2}),
+    ("CLIPImageProcessor", {"size": 51, "crop_size": 48, "resample": 1, **OPENAI}),
+    ("CLIPImageProcessor", {"size": {"shortest_edge": 57}, "crop_size": 50, "resample": 0}),
+    ("ConvNextImageProcessor", {"size": {"shortest_edge": 48}, "crop_pct": 0.875}),
+    ("ConvNextImageProcessor", {"size": 57, "crop_pct": 0.95, "resample": 2}),
+    ("ConvNextImageProcessor", {"size": {"shortest_edge": 384}}),
+    ("DeiTImageProcessor", {"size": 64, "crop_size": 55}),
+    ("SiglipImageProcessor", {"size": {"height": 49, "width": 49}, "resample": 2}),
+    ("ViTImageProcessor", {"size": 48, "resample": 4}),
+    ("ViTImageProcessor", {"size": {"height": 48, "width": 48}, "do_normalize": False}),
+    ("ViTImageProcessor", {"size": 40, "do_rescale": False, "image_mean": [120.0] * 3}),
+    ("ViTImageProcessor", {"size": 40, "rescale_factor": 1 / 127.5, "resample": 5}),
+]
+
+
+def picture(height: int, width: int) -> npt.NDArray[np.uint8]:
+    values = np.random.default_rng(height).integers(0, 256, (height, width), dtype=np.uint8)
+    return np.asarray(Image.fromarray(values).resize((width, height)))
+
+
+def pixels(prepared: Prepared, gray: npt.NDArray[np.uint8]) -> npt.NDArray[np.floating[Any]]:
+    """What a backbone's network gets, [C, crop, crop]."""
+    made = prepared.preprocessing.prepare(gray[np.newaxis])
+    mean, std = (np.array(x, np.float32)[:, None, None] for x in (prepared.mean, prepared.std))
+    values: npt.NDArray[np.floating[Any]] = (made - mean) / std
+    return values
+
+
+@pytest.mark.parametrize(("name", "values"), RULES)
+def test_pixels_are_those_of_transformers(
+    tmp_path: Path, name: str, values: dict[str, Any]
+) -> None:
+    processor = getattr(transformers, f"{name}Pil")(**values)
+    processor.save_pretrained(tmp_path)
+    prepared = read_processor(tmp_path, "", 3)
+    for height, width in SHAPES:
+        gray = picture(height, width)
+        three = Image.fromarray(gray).convert("RGB")
+        wanted = processor(three, return_tensors="np")["pixel_values"][0]
+        given = pixels(prepared, gray)
+        assert given.shape == wanted.shape
+        # Equal to the last of 8 bits, a step of which is 1 / 255 / std.
+        np.testing.assert_allclose(given, wanted, rtol=0, atol=2e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(("name", "values"), RULES)
+def test_what_a_file_leaves_out_is_what_its_class_does(
+    tmp_path: Path, name: str, values: dict[str, Any]
+) -> None:
+    """A short file, as they were once written, means what the whole one does."""
+    getattr(transformers, f"{name}Pil")(**values).save_pretrained(tmp_path)
+    whole = read_processor(tmp_path, "", 3)
+    short = tmp_path / "short"
+    short.mkdir()
+    assert (
+        read_processor(write(short, image_processor_type=f"{name}Fast", **values), "", 3) == whole
+    )
+    assert read_processor(write(short, **values), name, 3) == whole
+
+
+def write(folder: Path, **values: Any) -> Path:
+    (folder / "preprocessor_config.json").write_text(json.dumps(values))
+    return folder
+
+
+def test_old_and_nested_files_are_read(tmp_path: Path) -> None:
+    old = write(tmp_path, feature_extractor_type="ViTFeatureExtractor", size=48, resample=2)
+    wanted = read_processor(old, "BitImageProcessor", 3)
+    assert (wanted.preprocessing.fit, wanted.preprocessing.resample) == ("stretch", "bilinear")
+    (tmp_path / "preprocessor_config.json").unlink()
+    nested = {"image_processor": {"image_processor_type": "ViTImageProcessor", "size": 48}}
+    (tmp_path / "processor_config.json").write_text(json.dumps(nested))
+    assert read_processor(tmp_path, "BitImageProcessor", 3) == wanted
+
+
+def test_a_models_own_numbers(tmp_path: Path) -> None:
+    """RAD-DINO's file, as its card has it."""
+    folder = write(
+        tmp_path,
+        crop_size={"height": 518, "width": 518},
+        do_center_crop=True,
+        do_convert_rgb=True,
+        do_normalize=True,
+        do_rescale=True,
+        do_resize=True,
+        image_mean=[0.5307, 0.5307, 0.5307],
+        image_processor_type="BitImageProcessor",
+        image_std=[0.2583, 0.2583, 0.2583],
+        resample=3,
+        rescale_factor=0.00392156862745098,
+        size={"shortest_edge": 518},
+    )
+    prepared = read_processor(folder, "", 3)
+    own = prepared.preprocessing
+    assert (own.resize, own.crop, own.resample, own.fit) == (518, 518, "bicubic", "center")
+    assert (own.mean, own.std) == (0.0, 1.0)
+    assert (prepared.mean, prepared.std) == ((0.5307,) * 3, (0.2583,) * 3)
+    smaller = prepared.at(224).preprocessing
+    assert (smaller.resize, smaller.crop, smaller.resample) == (224, 224, "bicubic")
+    assert read_processor(folder, "", 1).mean == (0.5307,)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"image_processor_type": "AutoImageProcessor"}, "'AutoImageProcessor' is not known"),
+        ({"do_resize": False}, "do_resize is false"),
+        ({"do_pad": True}, "do_pad is a rule"),
+        ({"do_flip_channel_order": True}, "do_flip_channel_order is a rule"),
+        ({"size": {"shortest_edge": 64, "longest_edge": 99}}, "is no rule that this program has"),
+        ({"size": {"height": 64, "width": 32}}, "is no rule that this program has"),
+        ({"size": {"max_height": 64, "max_width": 64}}, "is no rule that this program has"),
+        ({"size": 0}, "no number of pixels"),
+        ({"size": 64, "crop_size": 65}, "crop_size 65 is larger than size 64"),
+        ({"size": 64, "crop_size": {"height": 60, "width": 50}}, "is no square"),
+        ({"size": 64, "do_center_crop": False}, 'write "do_center_crop": true'),
+        ({"resample": 9}, "resample 9 is none of Pillow's filters"),
+        ({"resample": None}, "resample None is none"),
+        ({"image_mean": [0.5, 0.5]}, "image_mean has 2 numbers"),
+        ({"image_std": [0.5, 0.0, 0.5]}, "have to be above 0"),
+        ({"image_mean": ["a"]}, "no finite number"),
+        ({"rescale_factor": "1/255"}, "no finite number"),
+    ],
+)
+def test_rules_that_are_not_known_are_refused(
+    tmp_path: Path, values: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(CheckpointError) as error:
+        read_processor(write(tmp_path, **values), "CLIPImageProcessor", 3)
+    line = str(error.value)
+    assert line.startswith(f"{tmp_path / 'preprocessor_config.json'}: ")
+    assert said in line
+    assert "\n" not in line
+
+
+def test_a_folder_without_the_file_says_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"no preprocessor_config.json.* or write it: for"):
+        read_processor(tmp_path, "BitImageProcessor", 3)
+    example = {"image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 518}}
+    read_processor(write(tmp_path, **example, crop_size=518), "", 3)
+    for text in ("{", "[]", '{"a": NaN'):
+        (tmp_path / "preprocessor_config.json").write_text(text)
+        with pytest.raises(CheckpointError, match="not a"):
+            read_processor(tmp_path, "BitImageProcessor", 3)
