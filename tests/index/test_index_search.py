@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from cxrtext.index import Archive, Query, open_index
-from cxrtext.index.features.bounds import bounds, residual, sentence_basis, sketch
+from cxrtext.index.features.bounds import Bounds, residual, sentence_basis, sketch
 from cxrtext.index.features.scoring import exact_scores, mean_region, pooled
+from cxrtext.index.search.ranking import highest
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import pack, unpack
 from cxrtext.models.similarity import similarity
@@ -159,8 +160,63 @@ def test_threads_share_the_bounds(
     query = Query(texts=text_like(model, 4, 0.3)[:1])
     alone = opened.search(query, 30, mode="exact").hits
     monkeypatch.setattr("cxrtext.index.search.ranking.MIN_A_THREAD", 200)
+    monkeypatch.setattr("cxrtext.index.search.ranking.MIN_SCORED_A_THREAD", 8)
     monkeypatch.setattr("torch.get_num_threads", lambda: 4)
     assert opened.search(query, 30, mode="exact").hits == alone
+
+
+@pytest.mark.parametrize("lam", [1.0, 10.0, 400.0])
+@pytest.mark.parametrize("name", ["max", "lse", "nl", "lse+nl"])
+def test_bounds_hold_at_the_edge_of_rounding(name: str, lam: float) -> None:
+    """Regions that score nearly the same, and a λ at which exp(λ h) is no float32."""
+    generator = torch.Generator().manual_seed(1)
+    center = F.normalize(torch.randn(400, 1, 12, generator=generator), dim=-1)
+    regions = F.normalize(center + 1e-3 * torch.randn(400, 9, 12, generator=generator), dim=-1)
+    bags = F.normalize(center + 1e-3 * torch.randn(400, 9, 12, generator=generator), dim=-1)
+    basis = sentence_basis(F.normalize(torch.randn(8, 12, generator=generator), dim=-1), 6)
+    texts = torch.cat([center[:3, 0], basis.T])
+    both = torch.stack([sketch(regions, basis), sketch(bags, basis)], dim=1).float()
+    low = Bounds(texts, basis, name, lam, upper=False)(both).double()
+    high = Bounds(texts, basis, name, lam, upper=True)(both).double()
+    h = torch.einsum("bnd,sd->sbn", regions.double(), texts.double())
+    mine = torch.einsum("bnd,sd->sbn", bags.double(), texts.double())
+    non_local = mine.gather(2, h.argmax(-1, keepdim=True))[..., 0]
+    soft = (torch.logsumexp(lam * h, -1) - np.log(9)) / lam
+    exact = {"max": h.amax(-1), "lse": soft, "nl": non_local, "lse+nl": (soft + non_local) / 2}
+    assert (low <= exact[name]).all()
+    assert (exact[name] <= high).all()
+
+
+@pytest.mark.parametrize("count", [1, 3, 40, 100, 400])
+def test_the_highest_bounds_are_sorted_a_part_at_a_time(count: int) -> None:
+    """More of them begin with those found before, however many are equal."""
+    upper = np.random.default_rng(0).integers(0, 12, 300).astype(np.float32)
+    whole = np.argsort(-upper, kind="stable")
+    found = highest(upper, count)
+    assert len(found) >= min(count, 300)
+    assert (found == whole[: len(found)]).all()
+
+
+def test_a_search_to_the_end_sorts_bounds_in_parts(
+    opened: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cxrtext.index.search.ranking.SORTED", 5)
+    monkeypatch.setattr("cxrtext.index.search.ranking.FIRST_BLOCK", 3)
+    monkeypatch.setattr("cxrtext.index.search.ranking.MAX_BLOCK", 50)
+    query = Query(texts=text_like(model, 6, 0.3)[:1])
+    found = opened.search(query, 1000, mode="exact").hits
+    same([(hit.image.image, hit.score) for hit in found], scan(opened, query), 1000)
+
+
+def test_bounds_of_pieces_are_those_of_the_whole(
+    opened: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory that is used again holds nothing of the piece before."""
+    query = Query(texts=text_like(model, 7, 0.3)[:1])
+    where = "age > 40"
+    before = [opened.search(query, 400, mode="exact", where=w).hits for w in (None, where)]
+    monkeypatch.setattr("cxrtext.index.search.ranking.BOUND_BYTES", 2**13)
+    assert [opened.search(query, 400, mode="exact", where=w).hits for w in (None, where)] == before
 
 
 def test_pages_follow_on_each_other(opened: Archive, model: ImageTextModel) -> None:
@@ -224,8 +280,8 @@ def test_bounds_hold(seed: int, name: str, m: int, strange: float) -> None:
         (1 - strange) * known[:4] + strange * torch.randn(4, 12, generator=generator), dim=-1
     )
     both = torch.stack([sketch(regions, basis), sketch(bags, basis)], dim=1)
-    low = bounds(both.float(), texts, basis, name, 10.0, upper=False)
-    high = bounds(both.float(), texts, basis, name, 10.0, upper=True)
+    low = Bounds(texts, basis, name, 10.0, upper=False)(both.float())
+    high = Bounds(texts, basis, name, 10.0, upper=True)(both.float())
     h = torch.einsum("bnd,sd->sbn", regions, texts)
     non_local = torch.einsum("bnd,sd->sbn", bags, texts).gather(2, h.argmax(-1, keepdim=True))[
         ..., 0

@@ -48,36 +48,50 @@ def sketch(vectors: Tensor, basis: Tensor) -> Tensor:
     return torch.cat(parts, dim=-1).mT.half()
 
 
-def bounds(
-    sketches: Tensor, texts: Tensor, basis: Tensor, similarity: str, lam: float, *, upper: bool
-) -> Tensor:
-    """Upper or lower bounds of the scores of sentences with images, [S, B].
+class Bounds:
+    """Bounds of the scores of sentences with images; what the images do not change is kept.
 
     Args:
-        sketches: [B, 2, m + 1, N], of the regions and of their bags, in float32.
         texts: [S, D], unit vectors.
         basis: [D, m].
-        upper: Whether nothing is above them; else nothing is below.
+        upper: Whether no score is above them; else none is below.
     """
-    S = len(texts)
-    inside = texts @ basis
-    outside = residual(texts, basis)[:, None] * 1.001  # the rest is rounded to float16, too
-    weights = torch.cat([torch.cat([inside, outside], 1), torch.cat([inside, -outside], 1)])
-    # One product gives both ends of every region's and every bag's interval, but for the slack.
-    ends = torch.matmul(weights, sketches)  # [B, 2, 2 S, N]
-    high, low = ends[:, 0, :S], ends[:, 0, S:]
-    mine = high if upper else low
-    found: list[Tensor] = []
-    if similarity in ("lse", "lse+nl"):
-        soft = torch.logsumexp(mine * lam, dim=-1) - math.log(mine.shape[-1])
-        found.append(soft / lam)
-    if similarity == "max":
-        found.append(mine.amax(dim=-1))
-    if similarity in ("nl", "lse+nl"):
-        critical = high >= low.amax(dim=-1, keepdim=True) - 2 * SLACK
-        if upper:
-            found.append(torch.where(critical, ends[:, 1, :S], -math.inf).amax(dim=-1))
-        else:
-            found.append(torch.where(critical, ends[:, 1, S:], math.inf).amin(dim=-1))
-    mean = found[0] if len(found) == 1 else (found[0] + found[1]) / 2
-    return mean.T + (SLACK if upper else -SLACK)
+
+    def __init__(
+        self, texts: Tensor, basis: Tensor, similarity: str, lam: float, *, upper: bool
+    ) -> None:
+        outside = residual(texts, basis)[:, None] * 1.001  # the rest is rounded to float16, too
+        self._outside = outside
+        self._to_high = torch.cat([texts @ basis, outside], dim=1)[None]  # [1, S, m + 1]
+        self._similarity, self._lam, self._is_upper = similarity, lam, upper
+
+    def __call__(self, sketches: Tensor) -> Tensor:
+        """Bounds [S, B] of sketches [B, 2, m + 1, N], of the regions and of their bags."""
+        high, low = self._ends(sketches[:, 0])
+        mine = high if self._is_upper else low
+        found: list[Tensor] = []
+        if self._similarity in ("lse", "lse+nl"):
+            soft = torch.logsumexp(mine * self._lam, dim=-1) - math.log(mine.shape[-1])
+            found.append(soft / self._lam)
+        if self._similarity == "max":
+            found.append(mine.amax(dim=-1))
+        if self._similarity in ("nl", "lse+nl"):
+            never = high < low.amax(dim=-1, keepdim=True) - 2 * SLACK
+            found.append(self._of_bags(sketches[:, 1], never))
+        mean = found[0] if len(found) == 1 else (found[0] + found[1]) / 2
+        return mean.T + (SLACK if self._is_upper else -SLACK)
+
+    def _ends(self, sketches: Tensor) -> tuple[Tensor, Tensor]:
+        """Upper and lower ends [B, S, N] of the scores of vectors, but for the slack.
+
+        The rests are the last row of [B, m + 1, N]: the lower ends need no product of their own.
+        """
+        high = torch.bmm(self._to_high.expand(len(sketches), -1, -1), sketches)
+        return high, torch.addcmul(high, self._outside, sketches[:, -1:], value=-2)
+
+    def _of_bags(self, sketches: Tensor, never: Tensor) -> Tensor:
+        """The end [B, S] of the scores of bags, but of those whose region is never critical."""
+        high, low = self._ends(sketches)
+        if self._is_upper:
+            return high.masked_fill_(never, -math.inf).amax(dim=-1)
+        return low.masked_fill_(never, math.inf).amin(dim=-1)

@@ -1,5 +1,6 @@
 """What is looked for among images, and its score."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +9,17 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.index.features.bounds import SLACK, bounds
+from cxrtext.index.features.bounds import SLACK, Bounds
 from cxrtext.index.features.language import Language
 from cxrtext.index.features.scoring import packed_scores
 from cxrtext.models import ImageTextModel
 
 IMAGE_WEIGHT = 0.5
+
+Upper = Callable[[Tensor, Tensor], Tensor]
+"""Upper bounds of images [B] (or of sentences with them, [S, B]), of their sketches
+[B, 2, m + 1, N] in float32 and their mean regions [B, D]; what is not looked at may be empty, but
+for the rows of the means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +41,27 @@ class Query:
         if not 0 <= self.image_weight <= 1:
             raise ValueError(f"image_weight must be in [0, 1], got {self.image_weight}")
 
-    def upper(
-        self, model: ImageTextModel, sketches: Tensor, means: Tensor, basis: Tensor
-    ) -> Tensor:
-        """Upper bounds of the scores of images, [B]; arguments as of :func:`.bounds.bounds`."""
+    def upper(self, model: ImageTextModel, basis: Tensor) -> Upper:
+        """What gives upper bounds of the scores of images.
+
+        Args:
+            basis: Of the sketches, [D, m].
+        """
         aggregator, lam = model.spec.aggregator, model.spec.lam
 
-        def bound(texts: Tensor, sign: int) -> Tensor:
+        def bounds(texts: Tensor | None, sign: int) -> Upper | None:
+            if texts is None:
+                return None
+            texts = texts.cpu().float()
             if aggregator == "global":
-                return texts @ means.T + sign * SLACK
-            return bounds(sketches, texts, basis, aggregator, lam, upper=sign > 0)
+                return lambda _, means: texts @ means.T + sign * SLACK
+            of = Bounds(texts, basis, aggregator, lam, upper=sign > 0)
+            return lambda sketches, _: of(sketches)
 
-        return self._mixed(
-            None if self.texts is None else bound(self.texts.cpu().float(), 1),
-            None if self.without is None else bound(self.without.cpu().float(), -1),
+        high, low = bounds(self.texts, 1), bounds(self.without, -1)
+        return lambda sketches, means: self._mixed(
+            None if high is None else high(sketches, means),
+            None if low is None else low(sketches, means),
             means,
         )
 

@@ -1,9 +1,10 @@
 """Images of an index by falling score, one at a time, as many as are asked for."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,17 +14,22 @@ from torch import Tensor
 from cxrtext.index.features.candidates import Tuning, is_deep, nearest_places
 from cxrtext.index.search.query import Query
 from cxrtext.index.store.snapshot import Numbers, Snapshot, Structure
-from cxrtext.index.store.vectors import fetch, rows_of
+from cxrtext.index.store.vectors import fetch
 from cxrtext.models import ImageTextModel
 
-BOUND_BYTES = 2**19  # sketches whose bounds are computed at once: they stay in a processor's cache
+BOUND_BYTES = 2**20  # sketches whose bounds are computed at once: they stay in a processor's cache
 MIN_A_THREAD = 2000  # images whose bounds are worth a thread of their own
+MIN_SCORED_A_THREAD = 128  # images that are scored, worth one
 
 FIRST_BLOCK, MAX_BLOCK = 64, 1024
 """Images scored at once; the block doubles while no end is in sight."""
 
+SORTED, MORE = 16_384, 8
+"""Images whose bounds are sorted first, and how many times what is wanted when these run out."""
+
 AHEAD = 16  # pieces of sketches that are being read from the disk while one is worked on
 Scored = tuple[float, int]  # score and place
+Floats = NDArray[np.float32]
 
 
 @dataclass(slots=True)
@@ -44,55 +50,110 @@ def exact_order(
     every image not yet scored is the next best.
     """
     upper = _upper_bounds(snapshot, model, query, places)
-    order = np.argsort(-upper, kind="stable")
-    heap: list[tuple[float, int]] = []
+    order = highest(upper, SORTED)
+    best: list[tuple[float, int, Iterator[Scored]]] = []  # of each block, and what it has left
     block, begun = FIRST_BLOCK, 0
-    while heap or begun < len(order):
-        limit = float(upper[order[begun]]) if begun < len(order) else -np.inf
-        while heap and -heap[0][0] > limit:
-            score, place = heapq.heappop(heap)
+    regions = snapshot.arrays["regions"]
+    if query.has_sentences:
+        fetch(regions, np.sort(places[order[:block]]))
+    while best or begun < len(upper):
+        limit = float(upper[order[begun]]) if begun < len(upper) else -np.inf
+        while best and -best[0][0] > limit:
+            score, place, left = heapq.heappop(best)
+            _push(best, left)
             yield -score, place
-        if begun < len(order):
+        if begun < len(upper):
+            if len(order) < min(begun + 4 * block, len(upper)):
+                order = highest(upper, MORE * (begun + block))
             chosen = np.sort(places[order[begun : begun + block]])
             begun += len(chosen)
             block = min(2 * block, MAX_BLOCK)
             if query.has_sentences:  # the next ones are read while these are scored
-                fetch(snapshot.arrays["regions"], np.sort(places[order[begun : begun + block]]))
-            for scored in zip(scores_of(snapshot, model, query, chosen), chosen, strict=True):
-                heapq.heappush(heap, (-float(scored[0]), int(scored[1])))
-            effort.scored += len(chosen)
+                fetch(regions, np.sort(places[order[begun : begun + block]]))
+            _push(best, _scored(snapshot, model, query, chosen, effort))
+
+
+def _push(best: list[tuple[float, int, Iterator[Scored]]], block: Iterator[Scored]) -> None:
+    """Add the best that is left of a block to a heap."""
+    for score, place in block:
+        heapq.heappush(best, (-score, place, block))
+        return
+
+
+def highest(upper: Floats, count: int) -> Numbers:
+    """Where the highest bounds are, by falling bound; all that equal the lowest of them, too.
+
+    More of them begin with the same ones in the same order.
+    """
+    if count < len(upper):
+        least = np.partition(upper, len(upper) - count)[len(upper) - count]
+        found = np.flatnonzero(upper >= least)
+    else:
+        found = np.arange(len(upper))
+    return found[np.argsort(-upper[found], kind="stable")]
 
 
 def _upper_bounds(
     snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers
-) -> NDArray[np.float32]:
-    workers = min(torch.get_num_threads(), 1 + len(places) // MIN_A_THREAD)
+) -> Floats:
+    workers = torch.get_num_threads()
+    return _in_threads(
+        lambda some: _bounds_of(snapshot, model, query, some), places, workers, MIN_A_THREAD
+    )
+
+
+def _in_threads(
+    work: Callable[[Numbers], Floats], places: Numbers, workers: int, least: int
+) -> Floats:
+    """One number a place, computed by threads for ``least`` places each or more."""
+    workers = min(workers, 1 + len(places) // least)
     if workers == 1:
-        return _bounds_of(snapshot, model, query, places)
-    shares = np.array_split(places, workers)
+        return work(places)
     with ThreadPoolExecutor(workers) as pool:
-        return np.concatenate(
-            list(pool.map(lambda share: _bounds_of(snapshot, model, query, share), shares))
-        )
+        return np.concatenate(list(pool.map(work, np.array_split(places, workers))))
 
 
-def _bounds_of(
-    snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers
-) -> NDArray[np.float32]:
+@torch.inference_mode()
+def _bounds_of(snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers) -> Floats:
     sketches = snapshot.arrays["sketch"]
     wants = query.has_sentences and model.spec.aggregator != "global"
     looked_at = sketches if wants else snapshot.arrays["means"]
     row_bytes = looked_at.dtype.itemsize * int(np.prod(looked_at.shape[1:]))
-    rows = max(1, BOUND_BYTES // row_bytes)
-    parts = []
+    rows = min(max(1, BOUND_BYTES // row_bytes), len(places))
+    read = _Reader(sketches, rows) if wants else None
+    upper = query.upper(model, snapshot.language.basis)
+    found = np.empty(len(places), dtype=np.float32)
     fetch(looked_at, places[: AHEAD * rows])
-    for start in range(0, len(places), rows):
+    for start in range(0, len(places), max(1, rows)):
         part = places[start : start + rows]
         fetch(looked_at, places[start + AHEAD * rows : start + (AHEAD + 1) * rows])
-        given = rows_at(sketches, part) if wants else torch.empty(0)
+        given = torch.empty(0) if read is None else read.at(part)
         means = _means_at(snapshot, model, query, part)
-        parts.append(query.upper(model, given, means, snapshot.language.basis).numpy())
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
+        found[start : start + rows] = upper(given, means).numpy()
+    return found
+
+
+class _Reader:
+    """Rows of a mapped file in float32, in the same memory each time.
+
+    Memory that is given back and taken again comes page by page from the system, which takes
+    longer than the bounds do.
+    """
+
+    def __init__(self, array: NDArray[Any], most: int) -> None:
+        self._array = np.asarray(array)
+        self._kept = np.empty((most, *array.shape[1:]), array.dtype)
+        self._rows = torch.empty(self._kept.shape)
+
+    def at(self, places: Numbers) -> Tensor:
+        """Rows at rising places, at most as many as it was made for; until the next call."""
+        first, last = int(places[0]), int(places[-1]) + 1
+        kept = self._kept[: len(places)]
+        if last - first == len(places):
+            np.copyto(kept, self._array[first:last])
+        else:  # "clip" alone writes to the memory given, and no place is outside
+            np.take(self._array, places, axis=0, out=kept, mode="clip")
+        return self._rows[: len(places)].copy_(torch.from_numpy(kept))
 
 
 def rows_at(array: NDArray[np.float16] | NDArray[np.float32], places: Numbers) -> Tensor:
@@ -109,14 +170,26 @@ def _means_at(snapshot: Snapshot, model: ImageTextModel, query: Query, places: N
     return rows_at(snapshot.arrays["means"], places)
 
 
-def scores_of(
-    snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers
-) -> NDArray[np.float32]:
+def scores_of(snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers) -> Floats:
     """Scores of the images at rising places, by the model."""
-    means = _means_at(snapshot, model, query, places)
-    packed = rows_of(snapshot.arrays["regions"], places) if query.has_sentences else None
-    scores: NDArray[np.float32] = query.exact(model, packed, means).numpy()
-    return scores
+    if query.has_sentences:
+        fetch(snapshot.arrays["regions"], places)
+    return _fetched_scores(snapshot, model, query, places)
+
+
+def _fetched_scores(
+    snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers
+) -> Floats:
+    """Scores of the images at rising places, whose regions have been fetched."""
+    workers = torch.get_num_threads() if model.device.type == "cpu" else 1
+
+    def scores(some: Numbers) -> Floats:
+        means = _means_at(snapshot, model, query, some)
+        packed = snapshot.arrays["regions"][some] if query.has_sentences else None
+        found: Floats = query.exact(model, packed, means).numpy()
+        return found
+
+    return _in_threads(scores, places, workers, MIN_SCORED_A_THREAD)
 
 
 DEEPER = 4
@@ -158,6 +231,7 @@ def fast_order(
         if len(chosen) > UNBOUNDED:
             yield from exact_order(snapshot, model, query, chosen, effort)
         elif len(chosen):
+            fetch(snapshot.arrays["regions"], chosen)
             yield from _scored(snapshot, model, query, chosen, effort)
         if is_deep(tuning.depth, len(left)):
             break
@@ -168,8 +242,8 @@ def fast_order(
 def _scored(
     snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers, effort: Effort
 ) -> Iterator[Scored]:
-    """A few images by falling score, each of them scored."""
-    scores = scores_of(snapshot, model, query, places)
+    """A few images by falling score, each of them scored; their regions have been fetched."""
+    scores = _fetched_scores(snapshot, model, query, places)
     effort.scored += len(places)
     for i in np.argsort(-scores, kind="stable"):
         yield float(scores[i]), int(places[i])

@@ -105,14 +105,18 @@ def fetch(rows: NDArray[Any], places: NDArray[np.int64]) -> None:
     """
     if not isinstance(rows, np.memmap) or not len(places):
         return
-    size = rows.strides[0]
+    size, mapped = rows.strides[0], _map_of(rows)
+    first, last = int(places[0]), int(places[-1])
+    if last - first == len(places) - 1:
+        first = first * size // mmap.PAGESIZE * mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_WILLNEED, first, min((last + 1) * size, len(mapped)) - first)
+        return
     begin = places * size // mmap.PAGESIZE
     end = -(-(places + 1) * size // mmap.PAGESIZE)
     # Where a row begins on the page on which the one before it ends, or the next, they are one.
     cut = np.flatnonzero(begin[1:] > end[:-1])
     firsts = np.concatenate([begin[:1], begin[1:][cut]]) * mmap.PAGESIZE
     lasts = np.concatenate([end[:-1][cut], end[-1:]]) * mmap.PAGESIZE
-    mapped = _map_of(rows)
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
         mapped.madvise(mmap.MADV_WILLNEED, first, min(last, len(mapped)) - first)
 
