@@ -3,9 +3,8 @@
 import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from cxrtext.config import ModelSection
 from cxrtext.errors import ConfigError
 
 Method = Literal["words", "labels", "views"]
@@ -14,6 +13,9 @@ LEAST_STEPS, MOST_EPOCHS = 600, 100
 """On few images the default is as many epochs as make this number of steps, to a limit."""
 FREE = ("save_every", "log_every")
 """Settings that a resumed run may have otherwise."""
+
+
+RESNETS = ("resnet18", "resnet50", "resnet-narrow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class Recipe:
 
 
 _RESNET = Recipe(epochs=12, lr=2e-3, warmup=30, weight_decay=0.01)
-_VIT = Recipe(epochs=30, lr=1e-3, warmup=100, weight_decay=0.05)
+_VIT = Recipe(epochs=30, lr=1.5e-3, warmup=100, weight_decay=0.05)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,7 @@ class ImagePretrainSettings:
 
 def check_settings(settings: ImagePretrainSettings) -> None:
     """Refuse what cannot be trained (ConfigError, naming the option)."""
-    architectures = (*get_args(ModelSection.model_fields["image"].annotation), *VITS)
+    architectures = (*RESNETS, *VITS)
     if settings.image not in architectures:
         raise ConfigError(f"image: '{settings.image}' is not one of {', '.join(architectures)}")
     if not 1 <= settings.crop <= settings.resize:
