@@ -38,6 +38,7 @@ class Mutant:
 
 
 STEP = "training/test_training_step.py"
+TEXTS = "models/test_text_encoder.py"
 TWO = "training/test_training_distributed.py::test_two_processes_have_the_gradients_of_one"
 
 MUTANTS = (
@@ -294,6 +295,44 @@ MUTANTS = (
         "whole = terms.losses.mean() + arguments.mlm_weight * mlm",
         "whole = terms.losses.mean()",
         (f"{STEP}::test_a_language_model_loss_is_the_mean_of_its_masked_pieces",),
+    ),
+    # text encoders
+    Mutant(
+        "padding in the mean over a sentence's pieces",
+        "models/text_encoder.py",
+        "return (states * weights).sum(dim=1) / weights.sum(dim=1)",
+        "return states.mean(dim=1)",
+        (f"{TEXTS}::test_states_are_transformers_own",),
+    ),
+    Mutant(
+        "a boolean mask added to an MPNet's scores",
+        "models/text_encoder.py",
+        'whole and self.family == "mpnet"',
+        'whole and self.family == "none"',
+        (f"{TEXTS}::test_states_are_transformers_own",),
+    ),
+    Mutant(
+        "positions of a RoBERTa counted from 0",
+        "models/text_encoder.py",
+        'int(text["pad_token_id"]) - 1',
+        "0",
+        (f"{TEXTS}::test_the_longest_sentence_has_a_position",),
+    ),
+    Mutant(
+        "kept states of one pooling taken for the other",
+        "training/data/locked_features.py",
+        'what = "" if kind == usual else " ".join(kind)',
+        'what = ""',
+        ("training/test_text_families.py::test_kept_states_are_pooled_and_kept_apart_by_pooling",),
+    ),
+    Mutant(
+        "a space before the first word of a RoBERTa forgotten",
+        "text/tokenizer.py",
+        "add_prefix_space=found.add_prefix_space",
+        "add_prefix_space=False",
+        (
+            "text/test_tokenizer_families.py::test_a_space_before_the_first_word_is_read_as_the_folder_says",
+        ),
     ),
     # augmentation
     Mutant(
