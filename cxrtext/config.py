@@ -40,6 +40,7 @@ class DataSection(Section):
     sentences: Path
     sections: tuple[str, ...] | None = None
     words: Path | None = None
+    features: Path | None = None
     resize: Positive = 512
     crop: Positive = 480
     cache: Path | None = None
@@ -57,7 +58,7 @@ class ModelSection(Section):
     """What the model is made of, whatever its similarity."""
 
     similarity: str
-    image: Literal["resnet18", "resnet50", "resnet-narrow"] = "resnet18"
+    image: Literal["resnet18", "resnet50", "resnet-narrow", "backbone"] = "resnet18"
     image_weights: Path | None = None
     init: Path | None = None
     text: str = "microsoft/BiomedVLP-CXR-BERT-general"
@@ -67,6 +68,7 @@ class ModelSection(Section):
     text_head: Literal["linear", "mlp"] = "linear"
     position: Literal["none", "additive", "mlp"] = "none"
     pooling: Literal["cls", "mean"] | None = None
+    alignment: Annotated[int, Field(ge=0, le=2)] = 0
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:
@@ -499,6 +501,48 @@ class Config(Section):
     training: TrainingSection = TrainingSection()
     out: Path = Path("runs/default")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_features(cls, tree: Any) -> Any:
+        """Features are a backbone's, which is locked: neither need be said."""
+        match tree:
+            case {"data": {"features": str() | Path()}}:
+                model, training = tree.get("model") or {}, tree.get("training") or {}
+                if isinstance(model, dict):
+                    model = {"image": "backbone", **model}
+                if isinstance(training, dict):
+                    locked = training.get("lock") or []
+                    if isinstance(locked, list | tuple) and "image" not in locked:
+                        training = {**training, "lock": ["image", *locked]}
+                return {**tree, "model": model, "training": training}
+        return tree
+
+    @model_validator(mode="after")
+    def _features_fit(self) -> Self:
+        if self.data.features is None:
+            if self.model.image == "backbone":
+                raise ValueError(
+                    "model.image: a backbone's regions are trained on as features; name their "
+                    "folder in data.features (cxrtext encode makes it)"
+                )
+            return self
+        sizes = DataSection.model_fields
+        changed = [
+            f"data.{name}"
+            for name in ("resize", "crop")
+            if getattr(self.data, name) != sizes[name].default
+        ]
+        if self.model.image != "backbone":
+            changed.append("model.image")
+        changed += ["model.image_weights"] if self.model.image_weights else []
+        changed += ["training.unlock"] if self.training.unlock else []
+        if changed:
+            raise ValueError(
+                f"{changed[0]}: does not go with data.features: images are prepared and embedded "
+                "there, once and for all; take the key out"
+            )
+        return self
+
     @model_validator(mode="after")
     def _everything_is_read(self) -> Self:
         negatives = self.training.batch - 1
@@ -717,7 +761,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
 
 
 PATHS = {
-    "data": ("manifest", "sentences", "words", "cache"),
+    "data": ("manifest", "sentences", "words", "features", "cache"),
     "objective": ("labels", "true_probability"),
     "model": ("image_weights", "init"),
     "training": ("prompts",),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cxrtext_cli.given import CHECKPOINT, DEVICE, NEW_FOLDER, PROMPTS
+from cxrtext_cli.given import CHECKPOINT, DEVICE, FOLDER, NEW_FOLDER, PROMPTS
 
 if TYPE_CHECKING:
     from cxrtext.models.familiar import Unlike
@@ -40,6 +40,15 @@ Cache = Annotated[
     Path | None,
     typer.Option(help="Folder of decoded images, shared with training and others."),
     NEW_FOLDER,
+]
+
+Features = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of the images' features (cxrtext encode), of the model's backbone; no image "
+        "is decoded."
+    ),
+    FOLDER,
 ]
 
 PLAIN_INTERVAL = 5.0

@@ -14,8 +14,9 @@ from cxrtext.evaluation.data import manifest_of
 from cxrtext.images import Geometry, Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.reference import choose_reference, reference_of, save_reference
-from cxrtext.models.regions import embed_files
+from cxrtext.models.regions import embed_records
 from cxrtext.records import ImageRecord, Rejects, read_manifest
 
 IMAGES_AT_ONCE = 256
@@ -66,6 +67,7 @@ class Embedder:
     """Embeds images and counts them, over several splits with ``total`` images in all.
 
     Images that cannot be read go to ``rejects``; ``progress`` is called with (done, total).
+    ``features`` of the model's backbone stand in place of images.
     """
 
     model: ImageTextModel
@@ -73,12 +75,13 @@ class Embedder:
     rejects: Rejects
     total: int
     progress: Callable[[int, int], None] | None = None
+    features: FeatureFolder | None = None
     done: int = 0
 
     def batches(self, records: Sequence[ImageRecord]) -> Iterator[tuple[list[int], Any, Tensor]]:
         """Give places in ``records``, original sizes and regions [b, N, D], a batch at a time."""
-        paths = [record.path for record in records]
-        for batch in embed_files(self.model, paths, cache=self.cache):
+        embedded = embed_records(self.model, records, features=self.features, cache=self.cache)
+        for batch in embedded:
             for row, reason in batch.failed:
                 self.rejects.add(records[row].name, reason)
             self.done += len(batch.rows) + len(batch.failed)

@@ -32,6 +32,7 @@ from cxrtext.evaluation.settings import Settings
 from cxrtext.evaluation.subgroups import measure_slices
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.records import ImageRecord, Rejects
 
 Others = Mapping[str, list[ImageRecord]]
@@ -119,6 +120,7 @@ def evaluate(
     device: str = "cpu",
     allow_outside: bool = False,
     cache: DecodedCache | None = None,
+    features: FeatureFolder | None = None,
     rejects: Rejects | None = None,
     progress: Callable[[int, int], None] | None = None,
     settings: Settings | None = None,
@@ -132,6 +134,7 @@ def evaluate(
         prompts: Prompts by finding; CheX5's by default.
         allow_outside: Whether images may lie outside the folder.
         cache: Where decoded images are kept; without it they are decoded each time.
+        features: Of the model's backbone, in place of images; see ``cxrtext encode``.
         rejects: Takes images that cannot be read.
         progress: Called with (done, total) images.
 
@@ -148,7 +151,7 @@ def evaluate(
     model = load_model(checkpoint, device)
     rejects = rejects or Rejects()
     total = len(records) + sum(len(some) for some in others.values())
-    embedder = Embedder(model, cache, rejects, total, progress)
+    embedder = Embedder(model, cache, rejects, total, progress, features)
     cohort = embedder.cohort(records)
     if not cohort.records:
         raise DataError(f"{data}: no image of split '{split}' can be read: {rejects.rows[-1][1]}")

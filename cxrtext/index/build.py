@@ -1,7 +1,7 @@
 """Building an index from a manifest, or adding to one."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, wri
 from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import familiar_beside
-from cxrtext.models.regions import STORAGES, embed_files
+from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.models.regions import STORAGES, EmbeddedBatch, embed_files, embed_records
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, require_match
 from cxrtext.records.text_source import SECTION_COLUMNS
 
@@ -48,6 +49,7 @@ def build_index(
     allow_outside: bool = False,
     max_rejected: int = 100,
     cache: DecodedCache | None = None,
+    features: FeatureFolder | None = None,
     replace: bool = False,
     storage: str = "float16",
     pool: int = 1,
@@ -67,6 +69,7 @@ def build_index(
         reports: A table of reports; by default as :func:`sentences_beside` finds them.
         allow_outside: Whether images may lie outside the manifest's folder.
         cache: Where decoded images are kept; without it they are decoded each time.
+        features: Of the model's backbone, in place of images; see ``cxrtext encode``.
         replace: Whether images already in the index are embedded again.
         storage: How a new index keeps regions: "float16" or "int8".
         pool: Side of the block of regions that a new index keeps as one: 2 takes about a
@@ -105,7 +108,8 @@ def build_index(
                 progress(skipped + done, len(records))
 
         root = str(manifest.parent.resolve())
-        embedded = _add_images(catalogue, model, todo, root, rejects, cache, report)
+        parts = embed_records(model, todo, features=features, cache=cache)
+        embedded = _add_images(catalogue, model, todo, root, rejects, parts, report)
         rejected = rejects.write(out)
         if not catalogue.counts()[0]:
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
@@ -271,14 +275,21 @@ def embedded_images(
         cache: Where decoded images are kept; without it they are decoded each time.
         readers: The processes that decode, which stay open; by default new ones.
     """
+    yield from packed_images(model, notes, embed_files(model, paths, cache=cache, readers=readers))
+
+
+def packed_images(
+    model: ImageTextModel, notes: Mapping[str, str], embedded: Iterable[EmbeddedBatch]
+) -> Iterator[EmbeddedImages]:
+    """Embedded images as an index of these notes keeps them."""
     language, labeler = Language.of_meta(notes), labeler_of(model, notes)
     storage, pool, familiar = notes["storage"], int(notes["pool"]), familiar_beside(model)
-    for part in embed_files(model, paths, cache=cache, readers=readers):
+    for part in embedded:
         if not part.rows:
             yield EmbeddedImages([], [], {}, {}, part.failed)
             continue
         vectors, regions = packed_rows(model, part.regions, language, storage, pool)
-        labels = labeler.columns(regions) | unlike_column(familiar, model, part.squares)
+        labels = labeler.columns(regions) | unlike_column(familiar, model, part)
         yield EmbeddedImages(part.rows, part.sizes, vectors, labels, part.failed)
 
 
@@ -288,13 +299,12 @@ def _add_images(
     todo: Sequence[ImageRecord],
     root: str,
     rejects: Rejects,
-    cache: DecodedCache | None,
+    embedded: Iterable[EmbeddedBatch],
     progress: Progress,
 ) -> int:
-    """Embed and add images; gives how many."""
+    """Add images as they are embedded; gives how many."""
     done = added = 0
-    paths = [record.path for record in todo]
-    for part in embedded_images(model, catalogue.meta(), paths, cache=cache):
+    for part in packed_images(model, catalogue.meta(), embedded):
         for row, reason in part.failed:
             rejects.add(todo[row].name, reason)
         if part.rows:

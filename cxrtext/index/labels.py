@@ -1,7 +1,7 @@
 """Zero-shot labels of a whole archive, from the kept regions: no image is decoded again."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +19,8 @@ from cxrtext.index.store.catalogue import LABEL, UNLIKE, IndexedImage, set_meta
 from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.index.store.writer import write_summary, writing
 from cxrtext.models import ImageTextModel
-from cxrtext.models.familiar import Familiar, looks
-from cxrtext.models.regions import Square, unpack
+from cxrtext.models.familiar import Familiar
+from cxrtext.models.regions import EmbeddedBatch, unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Labeler:
 
 
 def unlike_column(
-    familiar: Familiar | None, model: ImageTextModel, squares: Sequence[Square]
+    familiar: Familiar | None, model: ImageTextModel, part: EmbeddedBatch
 ) -> dict[str, NDArray[np.float32]]:
     """How unlike those that a model was trained on images are, [B], by the column's name.
 
@@ -75,7 +75,7 @@ def unlike_column(
     """
     if familiar is None or familiar.images is None:
         return {}
-    found = familiar.images.of(looks(np.stack(squares), model.spec.preprocessing))
+    found = familiar.images.of(part.looks(model.spec.preprocessing))
     return {UNLIKE: np.array([one.share for one in found], dtype=np.float32)}
 
 

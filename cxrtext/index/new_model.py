@@ -283,7 +283,7 @@ class _Rebuild:
                     self._model, part.regions, self._language, meta["storage"], int(meta["pool"])
                 )
                 labels = self._labeler.columns(regions)
-                labels |= unlike_column(self._familiar, self._model, part.squares)
+                labels |= unlike_column(self._familiar, self._model, part)
                 images = [
                     _staged(todo[row], size, {n: float(v[i]) for n, v in labels.items()})
                     for i, (row, size) in enumerate(zip(part.rows, part.sizes, strict=True))

@@ -1,6 +1,7 @@
 """A model as a folder: configuration, weights, tokenizer files, and how it was trained."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -11,6 +12,8 @@ from pydantic import ValidationError
 from cxrtext.errors import CheckpointError
 from cxrtext.files import check_folder, replacing_folder, sha256, write_json
 from cxrtext.images import Preprocessing
+from cxrtext.models.backbones import check_golden, find_backbone
+from cxrtext.models.features.feature_map import FeatureMap
 from cxrtext.models.folders import (
     CONFIG,
     FORMAT,
@@ -20,12 +23,16 @@ from cxrtext.models.folders import (
     WEIGHTS,
     read_checkpoint_config,
 )
+from cxrtext.models.image_encoder import BackboneEncoder
 from cxrtext.models.image_text import ImageTextModel, ModelSpec
 from cxrtext.models.text_encoder import family_name, text_config
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 _AGAIN = "copy the checkpoint again, or train it anew"
-_LATER = {"text_head", "position", "pooling"}
+GOLDEN = "golden.safetensors"
+NOTED_FOLDER = "backbone_folder"
+"""Where the backbone lay when the model was trained, in ``training.json``."""
+_LATER = {"text_head", "position", "pooling", "alignment", "backbone"}
 """Fields that older checkpoints lack: such have their defaults."""
 
 
@@ -34,6 +41,7 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
 
     ``training`` goes into ``training.json``: resolved configuration, data fingerprint, metrics.
     """
+    from safetensors.numpy import save_file as save_arrays
     from safetensors.torch import save_file
 
     spec = asdict(model.spec)
@@ -42,6 +50,10 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
         tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
         save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
         model.tokenizer.save_pretrained(temporary)
+        encoder = model.image_encoder
+        if isinstance(encoder, BackboneEncoder):
+            training = {**training, NOTED_FOLDER: str(encoder.backbone.folder)}
+            save_arrays(dict(encoder.golden), temporary / GOLDEN)
         write_json(temporary / TRAINING, dict(training))
     model.fingerprint = checkpoint_fingerprint(folder)
 
@@ -99,6 +111,23 @@ def _check_tensors(path: Path, found: Mapping[str, Any], model: ImageTextModel) 
             )
 
 
+def _backbone_encoder(folder: Path, spec: ModelSpec) -> BackboneEncoder | None:
+    """The image encoder over the backbone that a checkpoint names; None of one with its own."""
+    if spec.backbone is None:
+        return None
+    from safetensors.numpy import load_file
+
+    kept = json.loads((folder / TRAINING).read_text(encoding="utf-8")).get(NOTED_FOLDER)
+    backbone = find_backbone({**spec.backbone, "folder": kept}, folder)
+    golden = load_file(folder / GOLDEN)
+    check_golden(backbone, golden)
+    note = {key: value for key, value in spec.backbone["reduce"].items() if key != "scale"}
+    reduce = FeatureMap(**note)  # its numbers are among the checkpoint's weights
+    return BackboneEncoder(
+        backbone, reduce, spec.dimension, spec.position, spec.alignment, golden=golden
+    )
+
+
 def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     """Load a checkpoint, checking the digest of every file and the shape of every tensor.
 
@@ -107,7 +136,7 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
 
     Raises:
         CheckpointError: A file is missing or damaged, or a tensor is missing, extra or of
-            another shape.
+            another shape; or the model wants a backbone that is not found.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -116,7 +145,8 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     spec = _read_spec(folder)
     sums = check_folder(folder, (CONFIG, WEIGHTS, TRAINING), CheckpointError, _AGAIN)
     try:
-        model = ImageTextModel(spec, load_tokenizer_of(folder, family_name(spec.text)))
+        tokenizer = load_tokenizer_of(folder, family_name(spec.text))
+        model = ImageTextModel(spec, tokenizer, _backbone_encoder(folder, spec))
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from None
     weights = folder / WEIGHTS

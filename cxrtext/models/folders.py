@@ -21,6 +21,10 @@ FORMAT = "cxrtext image-text model"
 VERSION = 1
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 """Files of a checkpoint."""
+BACKBONE_FOLDER = "backbone"
+"""Where a checkpoint may hold the backbone that its regions come from."""
+BACKBONES_VARIABLE = "CXRTEXT_BACKBONES"
+"""Environment variable: folders in which backbones are looked for, separated as in PATH."""
 SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
 """Files of which a language model has one."""
 DEFAULT_MODEL = "microsoft/BiomedVLP-CXR-BERT-general"
@@ -229,6 +233,22 @@ def read_checkpoint_config(folder: Path) -> dict[str, Any]:
             f"this one reads {VERSION})"
         )
     return config
+
+
+def backbone_elsewhere(folder: Path) -> str | None:
+    """What to know before a checkpoint is copied: that its backbone does not lie in it.
+
+    Raises:
+        CheckpointError: As :func:`read_checkpoint_config`.
+    """
+    named = read_checkpoint_config(folder).get("backbone")
+    if not isinstance(named, dict) or (folder / BACKBONE_FOLDER).is_dir():
+        return None
+    return (
+        f"the model's backbone {named.get('name')} ({str(named.get('digest'))[:12]}) is not in "
+        f"{folder} and was not copied: put its folder to {folder / BACKBONE_FOLDER} and copy "
+        f"again, or name it in {BACKBONES_VARIABLE} where the copy is used"
+    )
 
 
 def check_model_folder(folder: Path) -> None:

@@ -1,12 +1,22 @@
-"""ResNets that turn a radiograph into a grid of region embeddings."""
+"""Encoders that turn a radiograph into a grid of region embeddings: ResNets, and backbones."""
 
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cxrtext.models.alignment import build_alignment
 from cxrtext.models.position import build_position
 
+if TYPE_CHECKING:
+    from cxrtext.models.backbones import Backbone
+    from cxrtext.models.features.feature_map import FeatureMap
+
+Golden = Mapping[str, NDArray[Any]]
+"""A drawn image, and what a backbone made of it."""
 Architecture = Literal["resnet18", "resnet50", "resnet-narrow"]
 ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
 """``resnet18`` and ``resnet50`` have stride 32; ``resnet-narrow`` has stride 16, three
@@ -42,10 +52,50 @@ STRIDES = {"resnet18": 32, "resnet50": 32, "resnet-narrow": 16}
 """Pixels of the input a region, along each axis."""
 
 
-class ImageEncoder(nn.Module):
-    """A one-channel ResNet and a linear map, with bias, of each region to D dimensions.
+class RegionEncoder(nn.Module):
+    """Features of regions, [B, h, w, C], and what is trained to bring them to the joint space.
 
-    ``position`` names what is added to that map by a region's place (:mod:`~.position`).
+    That is up to two alignment layers (:mod:`~.alignment`), a linear map with bias to D
+    dimensions, and what is added to it by a region's place (:mod:`~.position`).
+    """
+
+    def _train_on(self, channels: int, dimension: int, position: str, alignment: int) -> None:
+        """Make what is trained on features of so many channels."""
+        self.projection = nn.Linear(channels, dimension)
+        self.position = build_position(position, channels, dimension)
+        self.alignment = build_alignment(alignment, channels)
+
+    @property
+    def trunk(self) -> nn.Module:
+        """What makes the features, and can be held still."""
+        raise NotImplementedError
+
+    def features(self, images: Tensor) -> Tensor:
+        """Features [B, h, w, C] of images [B, 1, H, W]."""
+        raise NotImplementedError
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embed images [B, 1, H, W], normalized, as unit vectors [B, h, w, D]."""
+        return self.project(self.features(images))
+
+    def align(self, features: Tensor) -> Tensor:
+        """What the linear map is given: features [B, h, w, C] after the alignment layers."""
+        if self.alignment is None:
+            return features
+        aligned: Tensor = self.alignment(features)
+        return aligned
+
+    def project(self, features: Tensor) -> Tensor:
+        """Map features [B, h, w, C] to unit vectors [B, h, w, D]."""
+        aligned = self.align(features)
+        embedded = self.projection(aligned)
+        if self.position is not None:
+            embedded = embedded + self.position(aligned)
+        return F.normalize(embedded, dim=-1)
+
+
+class ImageEncoder(RegionEncoder):
+    """A one-channel ResNet, trained with the rest; h and w are H and W over the stride, rounded up.
 
     :mod:`cxrtext.models.image_weights` starts it from weights of elsewhere.
 
@@ -53,8 +103,9 @@ class ImageEncoder(nn.Module):
         ValueError: There is no such architecture, or no such position.
     """
 
-    def __init__(self, architecture: str, dimension: int = 128, position: str = "none") -> None:
-        super().__init__()
+    def __init__(
+        self, architecture: str, dimension: int = 128, position: str = "none", alignment: int = 0
+    ) -> None:
         if architecture not in _SHAPES:
             raise ValueError(
                 f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
@@ -62,30 +113,76 @@ class ImageEncoder(nn.Module):
         from transformers import ResNetConfig, ResNetModel
 
         shape = _SHAPES[architecture]
+        super().__init__()
         self.backbone = ResNetModel(ResNetConfig(num_channels=1, **shape))
         if architecture == "resnet-narrow":
             # The first stage halves the size instead, by a learned convolution: at 128 pixels a
             # pleural line is one pixel wide, and does not survive max pooling.
             self.backbone.embedder.add_module("pooler", nn.Identity())
-        channels = shape["hidden_sizes"][-1]
-        self.projection = nn.Linear(channels, dimension)
-        self.position = build_position(position, channels, dimension)
+        self._train_on(shape["hidden_sizes"][-1], dimension, position, alignment)
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Embed images [B, 1, H, W], normalized, as unit vectors [B, h, w, D].
-
-        h and w are H and W over the stride, rounded up.
-        """
-        return self.project(self.features(images))
+    @property
+    def trunk(self) -> nn.Module:
+        """The ResNet."""
+        return self.backbone
 
     def features(self, images: Tensor) -> Tensor:
-        """What the ResNet makes of images [B, 1, H, W]: [B, h, w, C], before the linear map."""
+        """What the ResNet makes of images [B, 1, H, W]: [B, h, w, C]."""
         found: Tensor = self.backbone(images).last_hidden_state
         return found.permute(0, 2, 3, 1).contiguous()
 
-    def project(self, features: Tensor) -> Tensor:
-        """Map features [B, h, w, C] to unit vectors [B, h, w, D]."""
-        embedded = self.projection(features)
-        if self.position is not None:
-            embedded = embedded + self.position(features)
-        return F.normalize(embedded, dim=-1)
+
+class BackboneEncoder(RegionEncoder):
+    """A backbone that was trained elsewhere and stays as it is, and layers over its regions.
+
+    The backbone's weights are no part of this module's state: a checkpoint names them by digest
+    (:func:`~cxrtext.models.backbones.find_backbone`).  ``reduce`` brings its regions to the
+    grid and the dimensions that are trained on; its few numbers are part of the state.
+    ``golden`` is what the backbone made of a drawn image when features were computed.
+    """
+
+    def __init__(
+        self,
+        backbone: "Backbone",
+        reduce: "FeatureMap",
+        dimension: int = 128,
+        position: str = "none",
+        alignment: int = 0,
+        *,
+        golden: Golden,
+    ) -> None:
+        super().__init__()
+        self.reduce = reduce
+        self.golden = golden
+        self._held = (backbone,)  # in a tuple: torch takes modules in it for no part of this one
+        self._train_on(reduce.width, dimension, position, alignment)
+
+    @property
+    def backbone(self) -> "Backbone":
+        """The backbone."""
+        return self._held[0]
+
+    @property
+    def trunk(self) -> nn.Module:
+        """The backbone, which is always held still."""
+        return self.backbone
+
+    def note(self) -> dict[str, Any]:
+        """What a checkpoint says of the backbone, and of how its regions are reduced.
+
+        The folder where it lies is not among it: the same backbone may lie elsewhere.
+        """
+        note = {key: value for key, value in self.backbone.note().items() if key != "folder"}
+        return {**note, "reduce": self.reduce.note()}
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "BackboneEncoder":
+        """Move the backbone along with what is trained."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.backbone._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    @torch.no_grad()
+    def features(self, images: Tensor) -> Tensor:
+        """Regions of images [B, 1, H, W] in [0, 1], reduced: [B, g, g, R], without gradients."""
+        found: Tensor = self.reduce(self.backbone(images))
+        return found

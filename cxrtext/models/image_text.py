@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cxrtext.images import Preprocessing
-from cxrtext.models.image_encoder import ImageEncoder
+from cxrtext.models.image_encoder import ImageEncoder, RegionEncoder
 from cxrtext.models.similarity import (
     SIMILARITIES,
     build_query,
@@ -25,6 +25,8 @@ from cxrtext.models.text_encoder import POOLINGS, TEXT_HEADS, TextEncoder
 
 GAMMA_SQ_CAP = 100.0
 """Largest γ² that training can reach."""
+BACKBONE = "backbone"
+"""The image encoder of a model whose regions a backbone computes that is kept elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,9 @@ class ModelSpec:
             layers.
         position: How the place of a region enters its embedding: "none", "additive" or "mlp".
         pooling: What a sentence's state is: "cls", its first piece's, or "mean", of all pieces.
+        alignment: Alignment layers over the regions, 0 to 2.
+        backbone: Of the image encoder :data:`BACKBONE`, which backbone it is (its ``note``, without
+            a folder) and, under ``reduce``, to what its regions are reduced.
     """
 
     image: str
@@ -57,16 +62,29 @@ class ModelSpec:
     text_head: str = "linear"
     position: str = "none"
     pooling: str = "cls"
+    alignment: int = 0
+    backbone: Mapping[str, Any] | None = None
+
+    @property
+    def image_title(self) -> str:
+        """What the image encoder is, for people."""
+        if self.backbone is None:
+            return self.image
+        return f"{self.backbone['name']} ({self.backbone['model_type']})"
 
 
 class ImageTextModel(nn.Module):
     """Embeds images as regions and sentences as vectors, and scores one against the other.
 
+    ``image_encoder`` is wanted where the specification names a backbone; a ResNet is made.
+
     Raises:
         ValueError: The specification names an unknown architecture, similarity or query map.
     """
 
-    def __init__(self, spec: ModelSpec, tokenizer: Any) -> None:
+    def __init__(
+        self, spec: ModelSpec, tokenizer: Any, image_encoder: RegionEncoder | None = None
+    ) -> None:
         super().__init__()
         if spec.aggregator not in SIMILARITIES:
             known = ", ".join(SIMILARITIES)
@@ -79,7 +97,9 @@ class ImageTextModel(nn.Module):
         self.tokenizer = tokenizer
         self.fingerprint = ""
         self.folder: Path | None = None
-        self.image_encoder = ImageEncoder(spec.image, spec.dimension, spec.position)
+        self.image_encoder: RegionEncoder = image_encoder or ImageEncoder(
+            spec.image, spec.dimension, spec.position, spec.alignment
+        )
         self.text_encoder = TextEncoder(spec.text, spec.dimension, spec.text_head, spec.pooling)
         self.query: nn.Module | None = None
         if spec.aggregator in ("nl", "lse+nl"):

@@ -16,15 +16,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.errors import ImageError
+from cxrtext.errors import CheckpointError, ImageError
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import center_crop
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
+from cxrtext.models.familiar import looks
+from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.models.image_encoder import BackboneEncoder
 from cxrtext.models.image_text import ImageTextModel
+from cxrtext.records import ImageRecord
 
 Square = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 STORAGES = ("float16", "int8")
+FEATURES_AT_ONCE = 256
+"""Images whose features are brought to the joint space together."""
 EMBED_BATCH = 32
 """Images that are embedded together."""
 LEVELS = 127
@@ -42,6 +48,7 @@ class EmbeddedBatch:
         regions: [b, N, D], unit vectors, on the model's device.
         squares: [b], the 8-bit squares [1, R, R] that were embedded.
         failed: Place and reason of each image that could not be read.
+        known_looks: [b, 192], where they are kept in place of squares.
     """
 
     rows: list[int]
@@ -49,6 +56,13 @@ class EmbeddedBatch:
     regions: Tensor
     squares: list[Square]
     failed: list[tuple[int, str]]
+    known_looks: NDArray[np.float64] | None = None
+
+    def looks(self, preprocessing: Preprocessing) -> NDArray[np.float64]:
+        """Looks of the images, [b, 192] (:mod:`~cxrtext.models.familiar`)."""
+        if self.known_looks is not None:
+            return self.known_looks
+        return looks(np.stack(self.squares), preprocessing)
 
 
 def normalized(squares: Tensor, preprocessing: Preprocessing) -> Tensor:
@@ -110,6 +124,78 @@ def embed_files(
         numbered = enumerate(read)
         while current := list(islice(numbered, batch)):
             yield _embed(model, current)
+
+
+def embed_records(
+    model: ImageTextModel,
+    records: Sequence[ImageRecord],
+    *,
+    features: FeatureFolder | None = None,
+    cache: DecodedCache | None = None,
+) -> Iterator[EmbeddedBatch]:
+    """Embed the images of rows of a manifest, from features where such are given, else from files.
+
+    ``cache`` is where decoded images are kept.
+    """
+    if features is not None:
+        return embed_features(model, features, [record.name for record in records])
+    return embed_files(model, [record.path for record in records], cache=cache)
+
+
+def embed_features(
+    model: ImageTextModel, features: FeatureFolder, names: Sequence[str]
+) -> Iterator[EmbeddedBatch]:
+    """Embed images of a folder of features, by id; as :func:`embed_files`.
+
+    There are no squares; ``looks`` stand for them.
+
+    Raises:
+        CheckpointError: The features are not those of the model, or damaged.
+    """
+    require_features(model, features)
+    places = features.places(names)
+    for start in range(0, len(names), FEATURES_AT_ONCE):
+        own = places[start : start + FEATURES_AT_ONCE]
+        rows = [start + int(row) for row in np.flatnonzero(own >= 0)]
+        lost = [start + int(row) for row in np.flatnonzero(own < 0)]
+        failed = [(row, features.why_not(names[row])) for row in lost]
+        found = places[rows]
+        with torch.inference_mode():
+            kept = torch.from_numpy(features.of(found)).to(model.device).float()
+            regions = model.image_encoder.project(kept).flatten(1, 2).float()
+        sizes = [(int(height), int(width)) for height, width in features.sizes(found)]
+        yield EmbeddedBatch(rows, sizes, regions, [], failed, features.looks(found))
+
+
+def require_features(model: ImageTextModel, features: FeatureFolder) -> None:
+    """Refuse features that are not those that a model was trained on.
+
+    Raises:
+        CheckpointError: They are of another backbone, or were reduced otherwise.
+    """
+    own, given = model.spec.backbone, features.backbone
+    where = model.folder or "the model"
+    if own is None:
+        raise CheckpointError(
+            f"{features.folder}: are features of {given['name']}, and {where} has an image encoder "
+            "of its own; leave --features out"
+        )
+    if own["digest"] != given["digest"]:
+        raise CheckpointError(
+            f"{features.folder}: are features of {given['name']} ({given['digest'][:12]}), and "
+            f"{where} was trained on those of {own['name']} ({own['digest'][:12]}); encode the "
+            "images with that one"
+        )
+    encoder = model.image_encoder
+    assert isinstance(encoder, BackboneEncoder)  # noqa: S101 - its specification says so
+    theirs, ours = features.map.state_dict(), encoder.reduce.state_dict()
+    if own["reduce"] != features.map.note() or any(
+        not torch.equal(tensor, ours[name].cpu()) for name, tensor in theirs.items()
+    ):
+        raise CheckpointError(
+            f"{features.folder}: these features were reduced otherwise than those that {where} was "
+            "trained on; give the folder that it was trained on, or leave --features out"
+        )
 
 
 def read_squares(

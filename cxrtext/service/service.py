@@ -179,7 +179,7 @@ class Service:
         snapshots = [part.snapshot if look else part.seen for part in parts]
         return {
             "fingerprint": self.model.fingerprint,
-            "image_encoder": spec.image,
+            "image_encoder": spec.image_title,
             "text_encoder_layers": spec.text["num_hidden_layers"],
             "similarity": spec.aggregator,
             "dimension": spec.dimension,

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import find_table
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
+from cxrtext.models.features.folder import FEATURES, FeatureFolder, open_features
 from cxrtext.models.folders import POOLING
+from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.text.finding_words import read_words
 from cxrtext.training.data.hard_sentences import with_turned_forms
-from cxrtext.training.data.loader import Examples, collect
+from cxrtext.training.data.loader import Examples, Look, collect, decoded_images, stored_images
 from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
 from cxrtext.training.data.short_sentences import SECTION, short_sentences, study_words
 from cxrtext.training.initialization import (
@@ -105,12 +108,17 @@ def _train(
     check_sizes(config, processes)
     tables = read_tables(config)
     saved = _saved_state(config, resume, tables, listener, processes)
-    model = build_model(config)
-    if config.model.image_weights:
+    features = open_features(config.data.features) if config.data.features else None
+    model = build_model(config, features)
+    if config.model.image_weights and isinstance(model.image_encoder, ImageEncoder):
         listener.say(load_image_weights(model.image_encoder, config.model.image_weights))
     model.to(device)
     rejects = Rejects(config.data.max_rejected, name="data.max_rejected")
-    objective, train_set, val_set = _gather(config, tables, model, rejects, listener, processes)
+    look = look_of(config, model, features, listener)
+    gather = partial(gather_examples, config, tables, model, rejects, look)
+    objective, train_set, val_set = _gather(config, tables, model, gather, listener, processes)
+    if features:
+        train_set = replace(train_set, views=features.views)
     zero_shot = zero_shot_of(config, val_set, listener.say)
     check_best(config, val_set, zero_shot)
 
@@ -167,7 +175,7 @@ def _gather(
     config: Config,
     tables: "Tables",
     model: ImageTextModel,
-    rejects: Rejects,
+    gather: Callable[[], tuple[Examples, Examples]],
     listener: Listener,
     processes: Processes,
 ) -> tuple[Objective, Examples, Examples]:
@@ -176,9 +184,7 @@ def _gather(
     objective = build_objective(config.objective, extras.kinds)
     train_set, val_set = (
         replace(extras.attach(examples), relate=objective.relate)
-        for examples in processes.in_turn(
-            lambda: gather_examples(config, tables, model, rejects, listener.say, listener.decoding)
-        )
+        for examples in processes.in_turn(gather)
     )
     return objective, train_set, val_set
 
@@ -267,8 +273,23 @@ def read_tables(config: Config) -> Tables:
         *objective_files(config),
         *(path for path in vocabulary if path.is_file()),
         *(path for path in (config.training.prompts, config.data.words) if path),
+        *([config.data.features / FEATURES] if config.data.features else []),
     ]
     return Tables(records, readable, unknown, fingerprint(files))
+
+
+def look_of(
+    config: Config,
+    model: ImageTextModel,
+    features: FeatureFolder | None = None,
+    listener: Listener | None = None,
+) -> Look:
+    """How images are read: from features where such are given, else decoded into the cache."""
+    if features is not None:
+        return stored_images(features)
+    heard = listener or Listener()
+    cache = DecodedCache(config.data.cache or config.out / "cache", heard.say)
+    return decoded_images(cache, model.spec.preprocessing, progress=heard.decoding)
 
 
 def gather_examples(
@@ -276,28 +297,24 @@ def gather_examples(
     tables: Tables,
     model: ImageTextModel,
     rejects: Rejects,
-    say: Callable[[str], None],
-    decoding: Callable[[int, int], None],
+    look: Look,
 ) -> tuple[Examples, Examples]:
-    """Decode the images of both splits and join them with their sentences.
+    """Read the images of both splits and join them with their sentences.
 
     Raises:
         DataError: The tables do not meet, there are fewer images than a batch takes, or too many
-            cannot be decoded.
+            cannot be read.
     """
     tokenize = tokenizer(model)
-    cache = DecodedCache(config.data.cache or config.out / "cache", say)
 
     def of(split: str) -> Examples:
         return collect(
             [record for record in tables.records if record.split == split],
             tables.sentences,
-            cache,
-            model.spec.preprocessing,
+            look,
             tokenize,
             int(model.tokenizer.pad_token_id),
             rejects,
-            progress=decoding,
         )
 
     _check_enough(config, tables)  # before hours of decoding
@@ -358,7 +375,7 @@ def _locked(
         say=listener.say,
         progress=listener.embedding,
     )
-    if "image" in learner.locked:
+    if "image" in learner.locked and examples.features is None:
         features = lock_images(model, examples.pixels, examples.rows, keeping)
         examples = replace(examples, features=features)
     if "text" in learner.locked:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,42 +16,44 @@ from cxrtext.errors import ConfigError
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model, load_model
-from cxrtext.models.image_encoder import STRIDES
+from cxrtext.models.backbones import check_golden, find_backbone
+from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.models.image_encoder import STRIDES, BackboneEncoder, ImageEncoder
+from cxrtext.models.regions import require_features
 from cxrtext.models.text_encoder import family_name, longest_input
 from cxrtext.models.text_folder import load_text_encoder
+from cxrtext.training.data.batches import Batch
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.loop.device import choose_precision
 from cxrtext.training.loop.optimization import TrainingArguments, parameter_groups, set_training
 from cxrtext.training.step import frozen_statistics
 
-CONTINUED = ("image", "dimension", "text_head", "position", "pooling")
+CONTINUED = ("image", "dimension", "text_head", "position", "pooling", "alignment")
 """Of a model's specification, what must be as in the checkpoint that it starts from."""
 SAMPLE = 128
 """Images, and sentences, whose mean is taken."""
 
 
-def build_model(config: Config) -> ImageTextModel:
+def build_model(config: Config, features: FeatureFolder | None = None) -> ImageTextModel:
     """A model as the configuration has it, with the weights that it starts from.
 
     They are those of the checkpoint that ``model.init`` names; without it the text encoder starts
-    from the folder's of ``model.text``, and all else from random ones.
+    from the folder's of ``model.text``, and all else from random ones.  The backbone of
+    ``features``, those that ``data.features`` names, is the image encoder.
 
     Raises:
         ConfigError: The crop is no multiple of the image encoder's stride, so that regions would
             not tile it; or the configuration wants another model than the checkpoint's, another
             pooling than the text encoder's folder, or a masked-language-model loss of another
             family than BERT.
-        CheckpointError: The text encoder or the checkpoint is damaged.
+        CheckpointError: The text encoder or the checkpoint is damaged, or the backbone of the
+            features is not found, or computes something else than it did.
     """
-    stride = STRIDES[config.model.image]
-    if config.data.crop % stride:
-        raise ConfigError(
-            f"data.crop: {config.data.crop} is no multiple of {stride}, the stride of "
-            f"{config.model.image}; {max(1, round(config.data.crop / stride)) * stride} is"
-        )
+    if features is None:
+        _check_crop(config)
     torch.manual_seed(config.training.seed)
     if config.model.init is not None:
-        return _continued(config, load_model(config.model.init))
+        return _continued(config, load_model(config.model.init), features)
     start = load_text_encoder(config.model.text)
     _check_masking(config, start.config)
     wanted = config.model.pooling
@@ -62,9 +64,35 @@ def build_model(config: Config) -> ImageTextModel:
         )
     torch.manual_seed(config.training.seed)
     spec = _spec(config, start.config, wanted or start.pooling or "cls")
-    model = ImageTextModel(spec, start.tokenizer)
+    model = _new_model(spec, start.tokenizer, features)
     model.text_encoder.backbone.load_state_dict(start.state)
     return model
+
+
+def _check_crop(config: Config) -> None:
+    stride = STRIDES[config.model.image]
+    if config.data.crop % stride:
+        raise ConfigError(
+            f"data.crop: {config.data.crop} is no multiple of {stride}, the stride of "
+            f"{config.model.image}; {max(1, round(config.data.crop / stride)) * stride} is"
+        )
+
+
+def _new_model(spec: ModelSpec, tokenizer: Any, features: FeatureFolder | None) -> ImageTextModel:
+    if features is None:
+        return ImageTextModel(spec, tokenizer)
+    backbone = find_backbone(features.backbone, None)
+    check_golden(backbone, features.golden)
+    encoder = BackboneEncoder(
+        backbone,
+        features.map,
+        spec.dimension,
+        spec.position,
+        spec.alignment,
+        golden=features.golden,
+    )
+    spec = replace(spec, preprocessing=backbone.preprocessing, backbone=encoder.note())
+    return ImageTextModel(spec, tokenizer, encoder)
 
 
 def _check_masking(config: Config, text: Mapping[str, Any]) -> None:
@@ -91,17 +119,20 @@ def _spec(config: Config, text: Mapping[str, Any], pooling: str) -> ModelSpec:
         text_head=config.model.text_head,
         position=config.model.position,
         pooling=pooling,
+        alignment=config.model.alignment,
     )
 
 
-def _continued(config: Config, start: ImageTextModel) -> ImageTextModel:
+def _continued(
+    config: Config, start: ImageTextModel, features: FeatureFolder | None
+) -> ImageTextModel:
     """A model with the weights of another; its similarity may be another one.
 
     A query map or a position that the other has not starts as in a new model.
     """
     _check_masking(config, start.spec.text)
     pooling = config.model.pooling or start.spec.pooling
-    model = ImageTextModel(_spec(config, start.spec.text, pooling), start.tokenizer)
+    model = _new_model(_spec(config, start.spec.text, pooling), start.tokenizer, features)
     for name in CONTINUED:
         wanted, found = getattr(model.spec, name), getattr(start.spec, name)
         if wanted != found and (name, found) != ("position", "none"):
@@ -109,6 +140,8 @@ def _continued(config: Config, start: ImageTextModel) -> ImageTextModel:
                 f"model.init: {config.model.init} has {name} {found}, and model.{name} is "
                 f"{wanted}; set model.{name}={found}"
             )
+    if features is not None:
+        require_features(start, features)
     own = model.state_dict()
     same = start.spec.query == model.spec.query
     taken = {
@@ -176,25 +209,34 @@ def center_projections(
     generator = np.random.default_rng([seed, 5])
     rows = generator.permutation(len(examples))[:SAMPLE]
     batch = examples.batch(rows, generator).to(model.device)
-    images = center_crop(batch.images, model.spec.preprocessing.crop).float() / 255.0
     set_training(model, lock)  # batch statistics: the running ones say nothing yet
     own = [model.device] if model.device.type == "cuda" else []  # not the generators of all GPUs
     with torch.no_grad(), torch.random.fork_rng(own), frozen_statistics(model):
         torch.manual_seed(seed)
-        normalized = (images - model.spec.preprocessing.mean) / model.spec.preprocessing.std
-        features = model.image_encoder.backbone(normalized).last_hidden_state  # [B, C, h, w]
+        mean = _mean_region(model, batch)
         states = torch.cat(
             [
                 model.text_encoder.states(group.input_ids, group.attention_mask)
                 for group in batch.tokens
             ]
         )
-        _center(model.image_encoder.projection, features.mean(dim=(0, 2, 3)))
+        _center(model.image_encoder.projection, mean)
         projection = model.text_encoder.projection
         if isinstance(projection, nn.Sequential):
             *first, projection = projection
             states = nn.Sequential(*first)(states)
         _center(projection, states.mean(dim=0))
+
+
+def _mean_region(model: ImageTextModel, batch: Batch) -> Tensor:
+    """The mean [C] of what the image encoder's linear map is given of a batch."""
+    encoder = model.image_encoder
+    if batch.locked:
+        return encoder.align(batch.images.float()).mean(dim=(0, 1, 2))
+    preprocessing = model.spec.preprocessing
+    images = center_crop(batch.images, preprocessing.crop).float() / 255.0
+    features = encoder.features((images - preprocessing.mean) / preprocessing.std)
+    return encoder.align(features).permute(0, 3, 1, 2).contiguous().mean(dim=(0, 2, 3))
 
 
 def _center(projection: nn.Module, mean: Tensor) -> None:
@@ -208,7 +250,8 @@ def recompute_activations(model: ImageTextModel) -> None:
     The rest is computed again in the backward pass (gradient checkpointing), in training mode.
     Gradients stay what they are; batch norms learn from the first of both passes.
     """
-    stages = model.image_encoder.backbone.encoder.stages
+    encoder = model.image_encoder
+    stages = encoder.backbone.encoder.stages if isinstance(encoder, ImageEncoder) else ()
     layers = model.text_encoder.backbone.encoder.layer
     for part in (*stages, *layers):
         part.forward = _recomputed(part)

@@ -1,5 +1,6 @@
 """What a run leaves beside its models for their answers to be measured by."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from cxrtext.images import Preprocessing
@@ -11,9 +12,12 @@ from cxrtext.models.reference import (
     Reference,
     choose_reference,
     embed_reference,
+    reference_of,
     save_reference,
 )
+from cxrtext.models.regions import Square, embed_features
 from cxrtext.training.data.loader import Examples
+from cxrtext.training.data.locked_features import StoredFeatures
 
 
 def keep_references(out: Path, train: Examples, validation: Examples, device: str) -> None:
@@ -44,16 +48,23 @@ def _familiar(train: Examples, validation: Examples, preprocessing: Preprocessin
 
 def _split(examples: Examples, preprocessing: Preprocessing) -> Split:
     chosen = choose_images(examples.records)
-    squares = (examples.pixels[examples.rows[place]][None] for place in chosen)
+    if isinstance(examples.features, StoredFeatures):
+        found = examples.features.folder.looks(examples.features.places[chosen])
+    else:
+        found = looks_of(_squares(examples, chosen), preprocessing)
     said = sorted({int(i) for own in examples.sentences for i in own})
-    return Split(
-        looks_of(squares, preprocessing),
-        [(examples.texts[i].study_id, examples.texts[i].sentence) for i in said],
-    )
+    return Split(found, [(examples.texts[i].study_id, examples.texts[i].sentence) for i in said])
 
 
 def _reference(model: ImageTextModel, validation: Examples) -> Reference:
     records = validation.records
     chosen = choose_reference([r.name for r in records], [r.patient_id for r in records])
-    squares = (validation.pixels[validation.rows[place]][None] for place in chosen)
-    return embed_reference(model, squares)
+    if isinstance(validation.features, StoredFeatures):
+        names = [records[place].name for place in chosen]
+        embedded = embed_features(model, validation.features.folder, names)
+        return reference_of(part.regions for part in embedded)
+    return embed_reference(model, _squares(validation, chosen))
+
+
+def _squares(examples: Examples, chosen: list[int]) -> Iterator[Square]:
+    return (examples.pixels[examples.rows[place]][None] for place in chosen)

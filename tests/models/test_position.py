@@ -12,7 +12,7 @@ from cxrtext.errors import ConfigError
 from cxrtext.files import write_sums
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import save_checkpoint
-from cxrtext.models.image_encoder import ImageEncoder
+from cxrtext.models.image_encoder import ImageEncoder, RegionEncoder
 from cxrtext.models.position import POSITIONS, WAVES, waves
 from cxrtext.training.initialization import build_model
 
@@ -24,7 +24,7 @@ def encoder(position: str) -> ImageEncoder:
     return ImageEncoder("resnet-narrow", 8, position)
 
 
-def stir(made: ImageEncoder) -> None:
+def stir(made: RegionEncoder) -> None:
     assert made.position is not None
     for parameter in made.position.parameters():
         torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(1))

@@ -22,7 +22,7 @@ from cxrtext.models.regions import standardized
 from cxrtext.records import Rejects
 from cxrtext.training.data.hard_sentences import with_turned_forms
 from cxrtext.training.data.loader import Examples, Loader
-from cxrtext.training.image_text import Tables, gather_examples, read_tables, tokenizer
+from cxrtext.training.image_text import Tables, gather_examples, look_of, read_tables, tokenizer
 from cxrtext.training.initialization import (
     build_head,
     build_model,
@@ -50,9 +50,7 @@ def prepare(
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
         examples, _ = processes.in_turn(
-            lambda: gather_examples(
-                config, tables, model, Rejects(), lambda _: None, lambda _done, _total: None
-            )
+            lambda: gather_examples(config, tables, model, Rejects(), look_of(config, model))
         )
         made[key] = tables, model, examples
     tables, model, examples = made[key]

@@ -17,7 +17,7 @@ from cxrtext.training import train
 from cxrtext.training.data.batches import Pairs
 from cxrtext.training.data.hard_sentences import with_turned_forms
 from cxrtext.training.data.loader import Examples
-from cxrtext.training.image_text import gather_examples, read_tables, tokenizer
+from cxrtext.training.image_text import gather_examples, look_of, read_tables, tokenizer
 from cxrtext.training.initialization import build_model
 from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import with_turned
@@ -185,7 +185,7 @@ def test_forms_of_real_sentences_pass_through_the_whole_step(options: list[str])
     config = load_config(None, [*options, "training.hard_sentences=[mirrored,denied]"])
     model = build_model(config)
     given = config, read_tables(config), model, Rejects()
-    train_set, _ = gather_examples(*given, lambda _: None, lambda _done, _total: None)
+    train_set, _ = gather_examples(*given, look_of(config, model))
     hard = with_turned_forms(train_set, config.training.hard_sentences, tokenizer(model))
     assert hard.turned is not None
     assert len(hard.tokens) > len(train_set.tokens) == len(hard.turned)

@@ -17,7 +17,7 @@ from cxrtext.records import Rejects
 from cxrtext.training import Listener, train
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.data.locked_features import BATCH, Keeping, lock_images, lock_sentences
-from cxrtext.training.image_text import gather_examples, read_tables
+from cxrtext.training.image_text import gather_examples, look_of, read_tables
 from cxrtext.training.initialization import build_model
 from cxrtext.training.loop.optimization import TrainingArguments
 from tests.training.test_training_run import metrics, stop_at, weights
@@ -36,7 +36,7 @@ def model(config: Config) -> ImageTextModel:
 @pytest.fixture
 def examples(config: Config, model: ImageTextModel) -> Examples:
     given = config, read_tables(config), model, Rejects()
-    return gather_examples(*given, lambda _: None, lambda _done, _total: None)[0]
+    return gather_examples(*given, look_of(config, model))[0]
 
 
 def test_features_are_those_of_the_center_crop(
@@ -90,7 +90,7 @@ def test_what_is_kept_is_not_computed_again(
     assert np.array_equal(one.of(np.arange(half)), both.of(np.arange(half)))
     assert np.array_equal(both.places, again.places)
     with torch.no_grad():
-        next(model.image_encoder.backbone.parameters()).mul_(1.01)
+        next(model.image_encoder.trunk.parameters()).mul_(1.01)
     lock_images(model, examples.pixels, examples.rows[:2], keeping)
     assert computed[2:] == [2]  # other weights have files of their own
 

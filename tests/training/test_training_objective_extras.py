@@ -16,7 +16,7 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.records.tables import read_table, write_table
-from cxrtext.training.data.loader import Examples, collect
+from cxrtext.training.data.loader import Examples, collect, decoded_images
 from cxrtext.training.initialization import build_model
 from cxrtext.training.losses.loss_data import Extras, gather_extras, objective_files, text_vectors
 from cxrtext.training.losses.metadata import kernels_of, read_columns
@@ -102,12 +102,10 @@ def test_collect_keeps_what_the_extras_are_matched_by(
     made = collect(
         records,
         read_sentences(sentences_table),
-        DecodedCache(tmp_path),
-        Preprocessing(resize=40, crop=32),
+        decoded_images(DecodedCache(tmp_path), Preprocessing(resize=40, crop=32), processes=0),
         lambda texts: [[1, 2] for _ in texts],
         0,
         Rejects(),
-        processes=0,
     )
     assert [record.name for record in made.records] == [record.name for record in records]
     for own, record in zip(made.sentences, records, strict=True):

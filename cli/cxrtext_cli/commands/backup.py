@@ -29,6 +29,8 @@ def backup(
     Images that lie where their manifest lists them are not copied.
     """
     from cxrtext.index.backup import back_up
+    from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
+    from cxrtext.models.folders import backbone_elsewhere
 
     if keys is not None:
         from cxrtext_api.gate.keys import read_key_file
@@ -37,6 +39,11 @@ def backup(
     with Stages() as stages:
         made = back_up(folder, out, keys=keys, model=model, wait_s=wait, progress=stages.show)
     _show(made, out, as_json)
+    if model:
+        with Catalogue(folder / CATALOGUE) as catalogue:
+            checkpoint = Path(noted_checkpoint(folder, catalogue.meta()))
+        if line := backbone_elsewhere(checkpoint):
+            say(line)
 
 
 def restore(

@@ -13,6 +13,7 @@ from cxrtext_cli.options import (
     AsJson,
     Cache,
     Device,
+    Features,
     MaxRejected,
     PromptsFile,
     pick_device,
@@ -108,6 +109,7 @@ def evaluate(
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
     cache: Cache = None,
+    features: Features = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a checkpoint: zero-shot classification, grounding and retrieval."""
@@ -140,8 +142,10 @@ def evaluate(
     from cxrtext.evaluation import evaluate as run
     from cxrtext.evaluation.report import ReportOptions
     from cxrtext.images.cache import DecodedCache
+    from cxrtext.models.features import open_features
 
     decoded = DecodedCache(cache, say) if cache else None
+    kept = open_features(features) if features else None
 
     def measure(one: Path, rejects: Rejects) -> "Evaluation":
         with progress("embedding", "images") as update:
@@ -154,6 +158,7 @@ def evaluate(
                 allow_outside=allow_outside,
                 rejects=rejects,
                 cache=decoded,
+                features=kept,
                 progress=update,
                 settings=settings,
             )

@@ -25,6 +25,7 @@ from cxrtext_cli.options import (
     AsJson,
     Cache,
     Device,
+    Features,
     MaxRejected,
     Stages,
     pick_device,
@@ -123,6 +124,7 @@ def build(
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
     cache: Cache = None,
+    features: Features = None,
     as_json: AsJson = False,
 ) -> None:
     """Embed and index an archive for search; a run that was stopped resumes."""
@@ -130,7 +132,7 @@ def build(
     from cxrtext.evaluation import read_prompts
 
     _add(
-        manifest, model, out, cache, as_json, reports=reports, replace=replace,
+        manifest, model, out, cache, features, as_json, reports=reports, replace=replace,
         storage=storage.value, pool=pool, prompts=read_prompts(prompts) if prompts else None,
         kind=candidates.value, target=target_recall, wait_s=wait, device=pick_device(device),
         allow_outside=allow_outside, max_rejected=max_rejected,
@@ -152,25 +154,41 @@ def add(
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
     cache: Cache = None,
+    features: Features = None,
     as_json: AsJson = False,
 ) -> None:
     """Add the images and reports of a manifest to an index, which can be searched meanwhile."""
     _add(
-        manifest, model or _noted(folder), folder, cache, as_json, reports=reports,
+        manifest, model or _noted(folder), folder, cache, features, as_json, reports=reports,
         replace=replace, kind=candidates.value, target=target_recall, wait_s=wait,
         device=pick_device(device), allow_outside=allow_outside, max_rejected=max_rejected,
     )  # fmt: skip
 
 
 def _add(
-    manifest: Path, model: Path, out: Path, cache: Path | None, as_json: bool, **options: Any
+    manifest: Path,
+    model: Path,
+    out: Path,
+    cache: Path | None,
+    features: Path | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     from cxrtext.images.cache import DecodedCache
     from cxrtext.index import build_index
+    from cxrtext.models.features import open_features
 
     kept = DecodedCache(cache, say) if cache else None
     with progress("indexing", "images") as update:
-        summary = build_index(manifest, model, out, cache=kept, progress=update, **options)
+        summary = build_index(
+            manifest,
+            model,
+            out,
+            cache=kept,
+            features=open_features(features) if features else None,
+            progress=update,
+            **options,
+        )
     _show(out, summary, as_json)
 
 
@@ -377,12 +395,15 @@ def publish(
     """
     from cxrtext.files.storage import open_storage
     from cxrtext.index.publishing.publish import publish as publish_index
+    from cxrtext.models.folders import backbone_elsewhere
 
     with Stages() as stages:
         made = publish_index(
             folder, open_storage(target), keep=keep, grace_s=grace, wait_s=wait,
             progress=stages.show,
         )  # fmt: skip
+    if line := backbone_elsewhere(_noted(folder)):
+        say(line)
     if as_json:
         print_json(made.as_dict())
         return

@@ -1,5 +1,6 @@
 """``cxrtext train``."""
 
+import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from cxrtext_cli.given import (
     CHECKPOINT,
     DEVICE,
     FILE,
+    FOLDER,
     LANGUAGE_MODEL,
     NEW_FOLDER,
     PROMPTS,
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from cxrtext.config import Config
 
 DEFAULT_CONFIG = Path("cxrtext.yaml")
+FEATURES_IN_PLACE = ("data.resize=null", "data.crop=null", "model.image=backbone")
+"""What features bring along, whatever a configuration says of images."""
 
 
 def train(
@@ -36,6 +40,14 @@ def train(
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Resume the run in this folder.", metavar="DIR"), ANY_PATH
+    ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            help="Train on these features of a backbone (cxrtext encode), in place of images.",
+            metavar="DIR",
+        ),
+        ANY_PATH,
     ] = None,
     init: Annotated[bool, typer.Option("--init", help="Write a commented cxrtext.yaml.")] = False,
     as_json: AsJson = False,
@@ -57,7 +69,12 @@ def train(
         chosen: Path | None = config or resume / "config.yaml"
     else:
         chosen = config or (DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() or not overrides else None)
-    loaded = load_config(chosen, overrides or [])
+    given = (
+        [*FEATURES_IN_PLACE, f"data.features={json.dumps(str(features))}"]
+        if features is not None
+        else []
+    )
+    loaded = load_config(chosen, [*given, *(overrides or [])])
     if resume is not None:
         loaded = loaded.model_copy(update={"out": resume})
 
@@ -100,6 +117,7 @@ def _check(config: "Config", resume: bool) -> None:
             "data.manifest": (FILE, data.manifest),
             "data.sentences": (FILE, data.sentences),
             "data.words": (FILE, data.words),
+            "data.features": (FOLDER, data.features),
             "data.cache": (NEW_FOLDER, data.cache),
             "model.text": (LANGUAGE_MODEL, text),
             "model.image_weights": (FILE, model.image_weights),

@@ -9,12 +9,8 @@ import torch
 
 from cxrtext.errors import CheckpointError
 from cxrtext.models.backbones.backbone import Backbone, Precision, load_backbone, prepared_of
-from cxrtext.models.folders import CONFIG
+from cxrtext.models.folders import BACKBONE_FOLDER, BACKBONES_VARIABLE, CONFIG
 
-FOLDER = "backbone"
-"""Of a checkpoint: where its backbone may lie."""
-PLACES = "CXRTEXT_BACKBONES"
-"""Environment variable: folders of backbones, separated as in PATH."""
 _DIGITS = 12
 
 
@@ -56,23 +52,23 @@ def find_backbone(
             if backbone.digest == digest:
                 return backbone
             fault = f"its digest is {backbone.digest[:_DIGITS]}…: other weights or configuration"
-        if folder.name in (name, FOLDER):
+        if folder.name in (name, BACKBONE_FOLDER):
             refused.append(f"{folder} is another: {fault}")
-    home = f"copy its folder to {checkpoint / FOLDER}, or " if checkpoint else ""
+    home = f"copy its folder to {checkpoint / BACKBONE_FOLDER}, or " if checkpoint else ""
     where = "; ".join([*refused, f"looked in {', '.join(looked) or 'no folder'}"])
     raise CheckpointError(
         f"backbone '{name}' (digest {digest[:_DIGITS]}…) is not here; {where}; {home}name the "
-        f"folder that holds it in {PLACES}"
+        f"folder that holds it in {BACKBONES_VARIABLE}"
     )
 
 
 def _candidates(note: Mapping[str, Any], checkpoint: Path | None) -> Iterator[Path]:
     """Folders to look in; of those in a listed folder, the ones of the right name first."""
     if checkpoint is not None:
-        yield checkpoint / FOLDER
+        yield checkpoint / BACKBONE_FOLDER
     if isinstance(note.get("folder"), str) and note["folder"]:
         yield Path(note["folder"])
-    for listed in filter(None, os.environ.get(PLACES, "").split(os.pathsep)):
+    for listed in filter(None, os.environ.get(BACKBONES_VARIABLE, "").split(os.pathsep)):
         folder = Path(listed).expanduser()
         yield folder
         try:
@@ -88,6 +84,17 @@ def _unlike(folder: Path, note: Mapping[str, Any], size: int) -> str:
         prepared = prepared_of(folder, size)
     except CheckpointError as error:
         return str(error)
-    now = (prepared.preprocessing.to_dict(), list(prepared.mean), list(prepared.std))
-    noted = (note.get("preprocessing"), note.get("channel_mean"), note.get("channel_std"))
-    return "" if now == noted else f"it prepares images otherwise ({now}, noted {noted})"
+    now = {
+        **prepared.preprocessing.to_dict(),
+        "image_mean": list(prepared.mean),
+        "image_std": list(prepared.std),
+    }
+    noted = {
+        **(note.get("preprocessing") or {}),
+        "image_mean": note.get("channel_mean"),
+        "image_std": note.get("channel_std"),
+    }
+    for key, value in now.items():
+        if value != noted.get(key):
+            return f"its images are prepared with {key} {value}, and were with {noted.get(key)}"
+    return ""

@@ -34,7 +34,10 @@ COLUMNS: dict[str, Kind] = {  # of images.csv
     "height": "whole",
     "width": "whole",
 }
-REGIONS, SIZES = "regions", "sizes"  # arrays of a shard, [n, V, g, g, R] float16 and [n, 2] int32
+REGIONS, SIZES, LOOKS = "regions", "sizes", "looks"
+"""Arrays of a shard: [n, V, g, g, R] float16, [n, 2] int32, and [n, 192] float32, what the images
+look like to :mod:`cxrtext.models.familiar`, by their center crops."""
+LOOK = 192  # numbers of what an image looks like
 FORMAT = "cxrtext features"
 VERSION = 1
 
@@ -206,6 +209,11 @@ class FeatureFolder:
         with self._listed(REJECTED).open(encoding="utf-8", newline="") as handle:
             return {row["item"]: row["reason"] for row in csv.DictReader(handle)}
 
+    def why_not(self, name: str) -> str:
+        """Why an image has no features."""
+        missing = f"not in {self.folder}; encode the manifest that names it"
+        return self.rejected.get(name, missing)
+
     def rows(self) -> Iterator[FeatureRow]:
         """The images in the order of their places, read one at a time."""
         with self._listed(IMAGES).open(encoding="utf-8", newline="") as handle:
@@ -243,10 +251,17 @@ class FeatureFolder:
 
     def sizes(self, places: ArrayLike) -> NDArray[np.int32]:
         """Height and width [b, 2] of the originals of images, in pixels; raises as :meth:`of`."""
+        return self._rows(places, 1, 2).astype(np.int32)
+
+    def looks(self, places: ArrayLike) -> NDArray[np.float64]:
+        """What images look like, [b, 192] (:mod:`~cxrtext.models.familiar`); raises likewise."""
+        return self._rows(places, 2, LOOK).astype(np.float64)
+
+    def _rows(self, places: ArrayLike, array: int, width: int) -> NDArray[Any]:
         wanted = np.asarray(places, dtype=np.int64)
-        found = np.empty((len(wanted), 2), dtype=np.int32)
+        found = np.empty((len(wanted), width), dtype=np.float64)
         for number, chosen, rows in self._by_shard(wanted):
-            found[chosen] = self._mapped(number)[1][rows]
+            found[chosen] = self._mapped(number)[array][rows]
         return found
 
     def _by_shard(self, places: Places) -> Iterator[tuple[int, NDArray[np.intp], Places]]:
@@ -279,7 +294,7 @@ class FeatureFolder:
             elif not (self.folder / name).is_file():
                 raise self._wrong(name, "is missing")
 
-    def _map_shard(self, number: int) -> tuple[Half, NDArray[np.int32]]:
+    def _map_shard(self, number: int) -> tuple[Half, NDArray[np.int32], NDArray[np.float32]]:
         path = self._checked(number)
         with path.open("rb") as handle:
             length = int.from_bytes(handle.read(_LENGTH_BYTES), "little")
@@ -290,7 +305,7 @@ class FeatureFolder:
             start = _LENGTH_BYTES + length + about["data_offsets"][0]
             return np.memmap(path, kind, "r", offset=start, shape=tuple(about["shape"]))
 
-        return mapped(REGIONS, np.float16), mapped(SIZES, np.int32)
+        return mapped(REGIONS, np.float16), mapped(SIZES, np.int32), mapped(LOOKS, np.float32)
 
     def _checked(self, number: int) -> Path:
         shard = self.shards[number]

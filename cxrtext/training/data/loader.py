@@ -14,6 +14,7 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.augment import Views, draw_views
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
+from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.records import ImageRecord, Rejects, Sentence
 from cxrtext.training.data.batches import (
     GROUP,
@@ -26,7 +27,7 @@ from cxrtext.training.data.batches import (
     take,
     vocabulary_of,
 )
-from cxrtext.training.data.locked_features import LockedFeatures
+from cxrtext.training.data.locked_features import LockedFeatures, StoredFeatures
 from cxrtext.training.loop.optimization import TrainingArguments, seed_of
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -53,7 +54,9 @@ class Examples:
         vector_of: [sentences], the row of ``vectors`` of each.
         entailed: Of some sentences and some examples, which of these the sentence is true of.
         metadata: [rows, M].
-        features: What the locked image encoder makes of them; None where it is run.
+        features: What the locked image encoder makes of them, or a backbone made of them; None
+            where the encoder is run.
+        views: How many views of each image features are drawn from; 1 takes the center crops.
         states: What the locked text encoder makes of each of ``tokens``; None where it is run.
         turned: For each sentence, where its turned forms are in ``tokens``, if any: hard negatives,
             of which one sentence of each image of a batch gets one; None for none.
@@ -76,7 +79,8 @@ class Examples:
         default=None, repr=False
     )
     metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None
-    features: LockedFeatures | None = field(default=None, repr=False)
+    features: LockedFeatures | StoredFeatures | None = field(default=None, repr=False)
+    views: int = 1
     states: LockedFeatures | None = field(default=None, repr=False)
     turned: Sequence[Rows] | None = field(default=None, repr=False)
     relate: Callable[[Pairs], Pairs] = field(default=lambda pairs: pairs, repr=False)
@@ -106,7 +110,8 @@ class Examples:
         said = chosen + turned
         distinct = sorted({tuple(self.tokens[i]) for i in said}, key=lambda t: (len(t), t))
         place = {pieces: number for number, pieces in enumerate(distinct)}
-        own = examples[span(len(examples), *share)]
+        own = span(len(examples), *share)
+        views = generator.integers(self.views, size=len(examples)) if self.views > 1 else None
         pairs = Pairs(
             image_of=torch.tensor(image_of),
             eta=torch.from_numpy(self.eta[chosen]),
@@ -117,7 +122,7 @@ class Examples:
             turned=torch.tensor(anchors) if anchors else None,
         )
         return Batch(
-            images=self._images(own),
+            images=self._images(examples[own], None if views is None else views[own]),
             parts=(self._tokens(distinct[span(len(distinct), *share)], said),),
             text_of=torch.tensor([place[tuple(self.tokens[i])] for i in said]),
             pairs=self.relate(pairs),
@@ -137,7 +142,9 @@ class Examples:
         anchors = sorted(int(row) for row in drawn.values())
         return anchors, [int(generator.choice(forms[row])) for row in anchors]
 
-    def _images(self, examples: Rows) -> Tensor:
+    def _images(self, examples: Rows, views: Rows | None) -> Tensor:
+        if isinstance(self.features, StoredFeatures):
+            return torch.from_numpy(self.features.of(examples, views))
         if self.features is not None:
             return torch.from_numpy(self.features.of(examples))
         return torch.from_numpy(np.asarray(self.pixels[self.rows[examples]])[:, None])
@@ -245,32 +252,75 @@ class Loader:
         return batch, views[span(len(rows), *self._share)]
 
 
-def collect(
-    records: Sequence[ImageRecord],
-    sentences: Sequence[Sentence],
+Looked = tuple[Rows, dict[str, Any]]
+"""Which of some images can be read, and the fields of :class:`Examples` of these."""
+Look = Callable[[Sequence[ImageRecord], Rejects], Looked]
+"""Reads images; those that cannot be read are rejected."""
+
+
+def decoded_images(
     cache: DecodedCache,
     preprocessing: Preprocessing,
-    tokenize: Callable[[list[str]], list[list[int]]],
-    pad_id: int,
-    rejects: Rejects,
     *,
     processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+) -> Look:
+    """Decode images into a cache.
+
+    ``processes`` decode; None for one a core, 0 for this one.  ``progress`` is called with (done,
+    total).
+    """
+
+    def look(records: Sequence[ImageRecord], rejects: Rejects) -> Looked:
+        decoded = cache.fill(
+            [record.path for record in records],
+            preprocessing,
+            processes=processes,
+            reject=lambda row, reason: rejects.add(records[row].name, reason),
+            progress=progress,
+        )
+        usable = np.flatnonzero(decoded.slots >= 0)
+        return usable, {"pixels": decoded.pixels, "rows": decoded.slots[usable]}
+
+    return look
+
+
+def stored_images(folder: FeatureFolder) -> Look:
+    """Find images in a folder of features; none is decoded."""
+
+    def look(records: Sequence[ImageRecord], rejects: Rejects) -> Looked:
+        places = folder.places([record.name for record in records])
+        for row in np.flatnonzero(places < 0).tolist():
+            rejects.add(records[row].name, folder.why_not(records[row].name))
+        usable = np.flatnonzero(places >= 0)
+        return usable, {
+            "pixels": np.empty((0, 0, 0), dtype=np.uint8),
+            "rows": np.arange(len(usable)),
+            "features": StoredFeatures(folder, places[usable]),
+        }
+
+    return look
+
+
+def collect(
+    records: Sequence[ImageRecord],
+    sentences: Sequence[Sentence],
+    look: Look,
+    tokenize: Callable[[list[str]], list[list[int]]],
+    pad_id: int,
+    rejects: Rejects,
 ) -> Examples:
-    """Decode the images of a split and join them with the sentences of their studies.
+    """Join the images of a split with the sentences of their studies.
 
     Images without a sentence and sentences of other studies are left out.
 
     Args:
         records: The images of one split.
         sentences: Scored sentences.
-        cache: Where the decoded images are kept.
-        preprocessing: Gives the size of the decoded images.
+        look: Reads images: :func:`decoded_images` or :func:`stored_images`.
         tokenize: Word pieces of sentences, special tokens included.
         pad_id: The word piece of padding.
-        rejects: Takes the images that cannot be decoded; raises past its limit.
-        processes: Processes that decode; None for one a core, 0 to decode in this one.
-        progress: Called with (done, total) while decoding.
+        rejects: Takes the images that cannot be read; raises past its limit.
     """
     by_study: dict[str, list[int]] = defaultdict(list)
     studies = {record.study_id for record in records}
@@ -278,19 +328,11 @@ def collect(
     for i, sentence in enumerate(kept):
         by_study[sentence.study_id].append(i)
     with_text = [record for record in records if record.study_id in by_study]
-    decoded = cache.fill(
-        [record.path for record in with_text],
-        preprocessing,
-        processes=processes,
-        reject=lambda row, reason: rejects.add(with_text[row].name, reason),
-        progress=progress,
-    )
-    usable = np.flatnonzero(decoded.slots >= 0)
+    usable, images = look(with_text, rejects)
     distinct = list(dict.fromkeys(sentence.sentence for sentence in kept))
     pieces = dict(zip(distinct, tokenize(distinct) if distinct else [], strict=True))
     return Examples(
-        pixels=decoded.pixels,
-        rows=decoded.slots[usable],
+        **images,
         sentences=[np.asarray(by_study[with_text[row].study_id]) for row in usable],
         tokens=[pieces[sentence.sentence] for sentence in kept],
         eta=np.asarray([sentence.eta for sentence in kept], dtype=np.float32),

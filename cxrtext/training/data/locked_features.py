@@ -29,7 +29,8 @@ from cxrtext.errors import WorkError
 from cxrtext.files import only_one
 from cxrtext.images.cache_store import disk_errors
 from cxrtext.models import ImageTextModel
-from cxrtext.models.image_encoder import STRIDES
+from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.models.image_encoder import STRIDES, ImageEncoder
 from cxrtext.models.regions import normalized
 
 VERSION = 1
@@ -59,6 +60,23 @@ class LockedFeatures:
     def of(self, chosen: Rows | Sequence[int]) -> Half:
         """Features of some of them, [b, h, w, C] or [b, H], read into memory."""
         return np.ascontiguousarray(self.values[self.places[chosen]])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFeatures:
+    """Features of n images in a folder of a backbone's features, as :class:`LockedFeatures`.
+
+    Args:
+        folder: The folder.
+        places: [n], where each one's are.
+    """
+
+    folder: FeatureFolder
+    places: Rows
+
+    def of(self, chosen: Rows | Sequence[int], views: Rows | None = None) -> Half:
+        """Features of some of them, [b, g, g, R]; of their center crops, or of these views [b]."""
+        return self.folder.of(self.places[chosen], views)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +117,11 @@ def lock_images(
     """
     spec = model.spec
     side = math.ceil(spec.preprocessing.crop / STRIDES[spec.image])
-    shape = (side, side, model.image_encoder.projection.in_features)
+    encoder = model.image_encoder
+    assert isinstance(encoder, ImageEncoder)  # noqa: S101 - a backbone's are stored already
+    shape = (side, side, encoder.projection.in_features)
     what = f"{spec.image} {asdict(spec.preprocessing)}"
-    store = _Store(keeping, "regions", model.image_encoder.backbone, what, shape)
+    store = _Store(keeping, "regions", encoder.backbone, what, shape)
 
     def compute(images: Sequence[int]) -> Half:
         squares = torch.from_numpy(np.asarray(pixels[rows[_full(images)]])[:, None])

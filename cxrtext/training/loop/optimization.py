@@ -125,8 +125,7 @@ def set_training(model: ImageTextModel, lock: Iterable[str]) -> None:
 
 
 def _backbone(model: ImageTextModel, name: str) -> nn.Module:
-    encoder = model.image_encoder if name == "image" else model.text_encoder
-    return encoder.backbone
+    return model.image_encoder.trunk if name == "image" else model.text_encoder.backbone
 
 
 def parameter_groups(

@@ -62,7 +62,7 @@ def test_another_of_the_same_name_is_refused_by_name(tmp_path: Path, what: str) 
         said = "its digest is [0-9a-f]{12}…: other weights"
     elif what == "preprocessing":
         small_backbones.write(folder, "vit", processor=small_backbones.PROCESSOR)
-        said = "it prepares images otherwise"
+        said = "its images are prepared with resize 28, and were with 32"
     else:
         shutil.rmtree(folder)
         small_backbones.write(folder, "dinov2")
