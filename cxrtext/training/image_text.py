@@ -106,9 +106,9 @@ def _train(
     config: Config, resume: bool, listener: Listener, device: torch.device, processes: Processes
 ) -> TrainSummary:
     check_sizes(config, processes)
+    features = open_features(config.data.features) if config.data.features else None
     tables = read_tables(config)
     saved = _saved_state(config, resume, tables, listener, processes)
-    features = open_features(config.data.features) if config.data.features else None
     model = build_model(config, features)
     if config.model.image_weights and isinstance(model.image_encoder, ImageEncoder):
         listener.say(load_image_weights(model.image_encoder, config.model.image_weights))

@@ -26,6 +26,7 @@ from cxrtext.jobs.status import job_status
 from cxrtext.models.backbones import load_backbone
 from cxrtext.models.features import FeatureMap, open_features
 from cxrtext.models.features.encoder import BATCH, Encoder
+from cxrtext.models.features.folder import BESIDE_BYTES
 from cxrtext.models.regions import normalized
 from tests.jobs.here import start
 
@@ -213,7 +214,7 @@ def test_it_is_estimated_and_refused_where_the_disk_is_too_small(
     estimate = encoded.estimate
     assert estimate is not None
     side = min(4, load_backbone(tiny_backbone).grid[0])
-    assert estimate.bytes == 110 * 2 * side * side * 5 * 2
+    assert estimate.bytes == 110 * (2 * side * side * 5 * 2 + BESIDE_BYTES)
     assert estimate.image_seconds > 0
     assert said == [estimate.line()]
     monkeypatch.setattr(beginning, "free_bytes", lambda _: 1000)

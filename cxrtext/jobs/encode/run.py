@@ -26,7 +26,7 @@ from cxrtext.jobs.engines import Start, Task, open_engine, readers_for, readers_
 from cxrtext.jobs.plan import Plan, begun, plan_file
 from cxrtext.jobs.shards import committed
 from cxrtext.jobs.status import JobStatus
-from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.models.features.folder import BESIDE_BYTES, FeatureFolder
 from cxrtext.records import stream_manifest
 
 START_S, IMAGE_S = 300.0, 30.0
@@ -81,7 +81,7 @@ def encode_images(
         backbone, size=options.size, device=options.device, precision=options.precision
     )
     shape = shape_of(model, options)
-    image_bytes = 2 * options.views * math.prod(shape)
+    image_bytes = 2 * options.views * math.prod(shape) + BESIDE_BYTES
     storage = open_storage(folder)
     definition = definition_of(manifest, model, options, options.images_a_shard(image_bytes))
     plan, estimate = begun(storage, KIND, definition), None

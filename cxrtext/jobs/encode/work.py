@@ -22,7 +22,7 @@ from cxrtext.jobs.engines import Task, readers_here
 from cxrtext.jobs.plan import Plan, read_plan
 from cxrtext.jobs.shards import Shard, commit_shard
 from cxrtext.models.features.encoder import BATCH, Encoder, full_batches
-from cxrtext.models.features.folder import REGIONS, SIZES
+from cxrtext.models.features.folder import LOOKS, REGIONS, SIZES
 
 if TYPE_CHECKING:
     from cxrtext.errors import ImageError
@@ -60,6 +60,10 @@ class _Opened:
     reader: "Reader"
 
     def shard(self, task: Task) -> Shard:
+        from cxrtext.models.familiar import looks
+
+        preprocessing = self.encoder.backbone.preprocessing
+        seen: list[NDArray[np.float64]] = []
         places: list[int] = []
         rejected = dict(task.aside)
         features: list[NDArray[np.float16]] = []
@@ -72,11 +76,16 @@ class _Opened:
                     squares = [image.pixels for image in images]
                     named = [names[row] for row in rows]
                     features.append(self.encoder.features(squares, named, self.map))
+                    seen.append(looks(np.stack(squares), preprocessing))
                     places += [task.places[row] for row in rows]
                     sizes += [(image.height, image.width) for image in images]
         arrays: dict[str, NDArray[Any]] = {}
         if places:
-            arrays = {REGIONS: np.concatenate(features), SIZES: np.array(sizes, np.int32)}
+            arrays = {
+                REGIONS: np.concatenate(features),
+                SIZES: np.array(sizes, np.int32),
+                LOOKS: np.concatenate(seen).astype(np.float32),
+            }
         by_place = dict(zip(task.places, names, strict=True))
         about = {"images": digest_of_names(by_place[place] for place in places)}
         return Shard(task.number, places, rejected, about, arrays)

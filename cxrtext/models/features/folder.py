@@ -38,6 +38,7 @@ REGIONS, SIZES, LOOKS = "regions", "sizes", "looks"
 """Arrays of a shard: [n, V, g, g, R] float16, [n, 2] int32, and [n, 192] float32, what the images
 look like to :mod:`cxrtext.models.familiar`, by their center crops."""
 LOOK = 192  # numbers of what an image looks like
+BESIDE_BYTES = 4 * LOOK + 4 * 2  # of an image in a shard, beside its regions
 FORMAT = "cxrtext features"
 VERSION = 1
 

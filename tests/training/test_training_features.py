@@ -1,0 +1,297 @@
+"""Training over a backbone's features: no image is decoded, and the model works on images after."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cxrtext.config import load_config
+from cxrtext.errors import CheckpointError, ConfigError, DataError, NotFoundError
+from cxrtext.evaluation import evaluate
+from cxrtext.index import Query, build_index, open_index
+from cxrtext.jobs.encode.options import EncodeOptions
+from cxrtext.jobs.encode.run import encode_images
+from cxrtext.models import load_model
+from cxrtext.models.features import open_features
+from cxrtext.models.features.folder import FEATURES
+from cxrtext.models.image_encoder import BackboneEncoder
+from cxrtext.models.regions import embed_files
+from cxrtext.records import read_manifest
+from cxrtext.training import train
+from tests import small_backbones
+from tests.jobs.here import start
+from tests.training.test_training_run import metrics, stop_at, weights
+
+
+def encode(data: Path, backbone: Path, folder: Path, **changes: Any) -> Path:
+    options = EncodeOptions(**{**{"grid": 3, "reduce": 10, "views": 2, "shard": 32}, **changes})
+    encode_images(data / "manifest.csv", backbone, folder, options, start=start)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("features")
+
+
+@pytest.fixture(scope="module")
+def backbone(place: Path) -> Path:
+    return small_backbones.write(place / "tiny-vit", "dinov2")
+
+
+@pytest.fixture(scope="module")
+def features(data_folder: Path, backbone: Path, place: Path) -> Path:
+    """Two views of each image of the data folder; read-only by convention."""
+    return encode(data_folder, backbone, place / "features")
+
+
+@pytest.fixture(scope="module")
+def given(
+    features: Path, data_folder: Path, sentences_table: Path, language_model: Path
+) -> list[str]:
+    """``--set`` values of a run of seconds."""
+    return [
+        f"data.features={features}",
+        f"data.manifest={data_folder / 'manifest.csv'}",
+        f"data.sentences={sentences_table}",
+        f"model.text={language_model}",
+        "model.dimension=16",
+        "model.alignment=1",
+        "training.steps=40",
+        "training.batch=8",
+        "training.lr=3e-3",
+        "training.warmup=4",
+        "training.validate_every=20",
+        "training.device=cpu",
+    ]
+
+
+@pytest.fixture(scope="module")
+def run(given: list[str], place: Path) -> Path:
+    """The folder of a finished run; read-only by convention."""
+    train(load_config(None, [*given, f"out={place / 'run'}"]))
+    return place / "run"
+
+
+def test_a_run_learns_and_its_checkpoint_names_the_backbone(run: Path) -> None:
+    losses = [line["loss"] for line in metrics(run) if line["kind"] == "train"]
+    assert losses[-1] < losses[0]
+    checkpoint = run / "checkpoint"
+    noted = json.loads((checkpoint / "config.json").read_text())["backbone"]
+    assert noted["name"] == "tiny-vit"
+    assert "folder" not in noted
+    assert not any(name.startswith("image_encoder.backbone") for name in weights(run))
+    model = load_model(checkpoint)
+    assert isinstance(model.image_encoder, BackboneEncoder)
+    assert {"golden.safetensors", "familiar.safetensors", "reference.safetensors"} <= {
+        path.name for path in checkpoint.iterdir()
+    }
+    assert not (run / "cache").exists()  # no image was decoded
+
+
+def test_what_is_not_trained_stays_as_it_was(run: Path, features: Path, backbone: Path) -> None:
+    model = load_model(run / "checkpoint")
+    assert isinstance(model.image_encoder, BackboneEncoder)
+    for name, tensor in open_features(features).map.state_dict().items():
+        torch.testing.assert_close(model.image_encoder.reduce.state_dict()[name], tensor)
+    assert model.image_encoder.alignment is not None
+    assert model.state_dict()["image_encoder.alignment.layers.0.linear2.weight"].any()
+    assert not any(p.requires_grad for p in model.image_encoder.backbone.parameters())
+
+
+def test_images_get_the_regions_of_their_features(
+    run: Path, features: Path, data_folder: Path
+) -> None:
+    model, folder = load_model(run / "checkpoint"), open_features(features)
+    records = read_manifest(data_folder / "manifest.csv")[:5]
+    kept = folder.of(folder.places([record.name for record in records]))
+    with torch.inference_mode():
+        wanted = model.image_encoder.project(torch.from_numpy(kept).float()).flatten(1, 2)
+    (batch,) = embed_files(model, [record.path for record in records], processes=0)
+    torch.testing.assert_close(batch.regions, wanted, rtol=0, atol=3e-3)
+
+
+def test_evaluation_and_index_are_the_same_on_features(
+    run: Path, features: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    checkpoint, folder = run / "checkpoint", open_features(features)
+    live = evaluate(checkpoint, data_folder)
+    stored = evaluate(checkpoint, data_folder, features=folder)
+    assert live.classification.keys() == stored.classification.keys()
+    assert live.images == stored.images
+    for name, one in live.classification.items():
+        assert one.auc == pytest.approx(stored.classification[name].auc, abs=0.03)
+    found = []
+    for name, given in (("live", None), ("stored", folder)):
+        build_index(data_folder / "manifest.csv", checkpoint, tmp_path / name, features=given)
+        model = load_model(checkpoint)
+        with open_index(tmp_path / name, model) as index:
+            texts = model.embed_sentences(["Left pleural effusion."])
+            hits = index.search(Query(texts=texts), 48).hits
+            found.append({hit.image.image: (hit.score, hit.image.metadata) for hit in hits})
+    assert found[0].keys() == found[1].keys()
+    for name, (score, _) in found[0].items():
+        assert score == pytest.approx(found[1][name][0], abs=3e-3)
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["training.lock=[text]"]], ids=["text trained", "text locked"]
+)
+def test_a_stopped_run_ends_in_the_same_weights(
+    given: list[str], tmp_path: Path, more: list[str]
+) -> None:
+    chosen = [*given, *more, "training.steps=12", f"data.cache={tmp_path / 'cache'}"]
+    whole, broken = (
+        load_config(None, [*chosen, f"out={tmp_path / name}"]) for name in ("whole", "broken")
+    )
+    train(whole)
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, listener=stop_at(7))
+    train(broken, resume=True)
+    for name, tensor in weights(whole.out).items():
+        assert torch.equal(tensor, weights(broken.out)[name]), name
+
+
+def test_of_several_views_one_is_drawn_in_training_and_the_first_measured(
+    given: list[str], features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cxrtext.models.features.folder import FeatureFolder
+
+    asked: list[set[int]] = []
+    whole = FeatureFolder.of
+
+    def of(self: FeatureFolder, places: Any, views: Any = None) -> Any:
+        asked.append({-1} if views is None else set(np.asarray(views).tolist()))
+        return whole(self, places, views)
+
+    monkeypatch.setattr(FeatureFolder, "of", of)
+    train(load_config(None, [*given, "training.steps=6", f"out={tmp_path / 'run'}"]))
+    assert {0, 1} in asked
+    assert {-1} in asked
+
+
+def test_a_wrong_backbone_is_refused_by_name(
+    run: Path, backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = shutil.copytree(run / "checkpoint", tmp_path / "checkpoint")
+    other = small_backbones.write(tmp_path / "other" / "tiny-vit", "dinov2", seed=4)
+    away = tmp_path / "away"
+    backbone.rename(away)
+    try:
+        with pytest.raises(CheckpointError, match="backbone 'tiny-vit' .* is not here; looked in"):
+            load_model(checkpoint)
+        monkeypatch.setenv("CXRTEXT_BACKBONES", str(other.parent))
+        with pytest.raises(CheckpointError, match="tiny-vit is another: its digest is"):
+            load_model(checkpoint)
+        monkeypatch.setenv("CXRTEXT_BACKBONES", f"{other.parent}{os.pathsep}{tmp_path}")
+        assert load_model(checkpoint).fingerprint
+        monkeypatch.delenv("CXRTEXT_BACKBONES")
+        shutil.copytree(away, checkpoint / "backbone")
+        assert load_model(checkpoint).fingerprint
+    finally:
+        away.rename(backbone)
+
+
+def test_a_golden_image_that_comes_out_otherwise_is_refused(run: Path, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    from cxrtext.files import write_sums
+
+    checkpoint = shutil.copytree(run / "checkpoint", tmp_path / "checkpoint")
+    golden = load_file(checkpoint / "golden.safetensors")
+    golden["regions"] = np.roll(golden["regions"], 1, axis=1)
+    save_file(golden, checkpoint / "golden.safetensors")
+    write_sums(checkpoint)
+    with pytest.raises(CheckpointError, match="'tiny-vit': its vectors of the golden image"):
+        load_model(checkpoint)
+
+
+def test_features_of_another_backbone_or_map_are_refused(
+    run: Path, data_folder: Path, backbone: Path, tmp_path: Path
+) -> None:
+    other = small_backbones.write(tmp_path / "other-vit", "dinov2", seed=4)
+    of_other = encode(data_folder, other, tmp_path / "of-other")
+    with pytest.raises(
+        CheckpointError, match="features of other-vit .*trained on those of tiny-vit"
+    ):
+        evaluate(run / "checkpoint", data_folder, features=open_features(of_other))
+    coarser = encode(data_folder, backbone, tmp_path / "coarser", grid=2)
+    with pytest.raises(CheckpointError, match="reduced otherwise"):
+        evaluate(run / "checkpoint", data_folder, features=open_features(coarser))
+
+
+def test_features_for_a_model_with_its_own_encoder_are_refused(
+    checkpoint: Path, features: Path, data_folder: Path
+) -> None:
+    with pytest.raises(CheckpointError, match="has an image encoder of its own"):
+        evaluate(checkpoint, data_folder, features=open_features(features))
+
+
+def test_a_model_goes_on_from_a_model_of_the_same_backbone(
+    run: Path, given: list[str], tmp_path: Path, checkpoint: Path
+) -> None:
+    more = [*given, "training.steps=5", f"out={tmp_path / 'more'}"]
+    train(load_config(None, [*more, f"model.init={run / 'checkpoint'}"]))
+    assert (tmp_path / "more" / "checkpoint").is_dir()
+    with pytest.raises(ConfigError, match="has image resnet-narrow, and model.image is backbone"):
+        train(load_config(None, [*more, f"out={tmp_path / 'no'}", f"model.init={checkpoint}"]))
+
+
+def test_images_that_were_not_encoded_are_rejected_by_name(
+    given: list[str], data_folder: Path, backbone: Path, tmp_path: Path
+) -> None:
+    half = shutil.copytree(data_folder, tmp_path / "half")
+    lines = (half / "manifest.csv").read_text().splitlines(keepends=True)
+    (half / "manifest.csv").write_text("".join(lines[:31]))
+    folder = encode(half, backbone, tmp_path / "features")
+    chosen = [*given, f"data.features={folder}", "training.steps=3", f"out={tmp_path / 'run'}"]
+    rejected = train(load_config(None, chosen)).rejected
+    assert rejected is not None
+    assert "encode the manifest that names it" in rejected.read_text()
+    with pytest.raises(DataError, match="data.max_rejected"):
+        train(load_config(None, [*chosen, "data.max_rejected=2", f"out={tmp_path / 'no'}"]))
+
+
+def test_a_folder_without_features_is_refused(given: list[str], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    chosen = [*given, f"data.features={tmp_path / 'empty'}", f"out={tmp_path / 'run'}"]
+    with pytest.raises(NotFoundError, match="holds no features; make them with 'cxrtext encode"):
+        train(load_config(None, chosen))
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("data.crop=64", "data.crop: does not go with data.features"),
+        ("model.image=resnet18", "model.image: does not go with data.features"),
+        ("model.image_weights=x", "model.image_weights: does not go"),
+        ("training.unlock=3", "training.unlock: does not go"),
+        ("model.alignment=3", "model.alignment"),
+    ],
+)
+def test_keys_that_do_not_go_with_features_are_refused(
+    given: list[str], key: str, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load_config(None, [*given, key])
+
+
+def test_a_backbone_without_features_is_refused(given: list[str]) -> None:
+    with pytest.raises(ConfigError, match="name their folder in data.features"):
+        load_config(None, [*given, "data.features=null", "model.image=backbone"])
+
+
+def test_other_features_are_another_run(given: list[str], run: Path, features: Path) -> None:
+    moved = shutil.copytree(features, features.with_name("changed"))
+    about = json.loads((moved / FEATURES).read_text())
+    assert about["views"] == 2
+    path = moved / FEATURES
+    path.write_text(path.read_text() + "\n")
+    chosen = [*given, f"data.features={moved}", f"out={run}", "training.steps=41"]
+    with pytest.raises((ConfigError, CheckpointError)):
+        train(load_config(None, chosen), resume=True)
