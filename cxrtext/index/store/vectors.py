@@ -105,20 +105,23 @@ def fetch(rows: NDArray[Any], places: NDArray[np.int64]) -> None:
     """
     if not isinstance(rows, np.memmap) or not len(places):
         return
-    size, mapped = rows.strides[0], _map_of(rows)
+    mapped = _map_of(rows)
+    size, end = rows.strides[0], len(mapped)
     first, last = int(places[0]), int(places[-1])
     if last - first == len(places) - 1:
-        first = first * size // mmap.PAGESIZE * mmap.PAGESIZE
-        mapped.madvise(mmap.MADV_WILLNEED, first, min((last + 1) * size, len(mapped)) - first)
+        begin = first * size // mmap.PAGESIZE * mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_WILLNEED, begin, min((last + 1) * size, end) - begin)
         return
-    begin = places * size // mmap.PAGESIZE
-    end = -(-(places + 1) * size // mmap.PAGESIZE)
+    pages = places * size // mmap.PAGESIZE
+    behind = -(-(places + 1) * size // mmap.PAGESIZE)
     # Where a row begins on the page on which the one before it ends, or the next, they are one.
-    cut = np.flatnonzero(begin[1:] > end[:-1])
-    firsts = np.concatenate([begin[:1], begin[1:][cut]]) * mmap.PAGESIZE
-    lasts = np.concatenate([end[:-1][cut], end[-1:]]) * mmap.PAGESIZE
-    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-        mapped.madvise(mmap.MADV_WILLNEED, first, min(last, len(mapped)) - first)
+    cut = np.flatnonzero(pages[1:] > behind[:-1])
+    firsts = np.concatenate([pages[:1], pages[1:][cut]]) * mmap.PAGESIZE
+    lasts = np.concatenate([behind[:-1][cut], behind[-1:]]) * mmap.PAGESIZE
+    lengths = np.minimum(lasts, end) - firsts
+    advise, soon = mapped.madvise, mmap.MADV_WILLNEED
+    for begin, length in zip(firsts.tolist(), lengths.tolist(), strict=True):
+        advise(soon, begin, length)
 
 
 def rows_of(rows: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
