@@ -20,12 +20,12 @@ from cxrtext.images import read_image
 from cxrtext.images.cache import DecodedCache
 from cxrtext.jobs.driver import Part, Running
 from cxrtext.jobs.encode import begin as beginning
+from cxrtext.jobs.encode.encoder import BATCH, Encoder
 from cxrtext.jobs.encode.options import EncodeOptions
 from cxrtext.jobs.encode.run import Encoded, encode_images
 from cxrtext.jobs.status import job_status
 from cxrtext.models.backbones import load_backbone
 from cxrtext.models.features import FeatureMap, open_features
-from cxrtext.models.features.encoder import BATCH, Encoder
 from cxrtext.models.features.folder import BESIDE_BYTES
 from cxrtext.models.regions import normalized
 from tests.jobs.here import start

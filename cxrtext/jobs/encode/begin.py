@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files.digests import DIGITS
 from cxrtext.files.storage import Storage
+from cxrtext.jobs.encode.encoder import BATCH, Encoder, full_batches
 from cxrtext.jobs.encode.options import KIND, EncodeOptions, command_of
 from cxrtext.jobs.encode.work import Reader
 from cxrtext.jobs.plan import Definition, Plan, begin
-from cxrtext.models.features.encoder import BATCH, Encoder, full_batches
 from cxrtext.records import ImageRecord, checked_manifest
 
 if TYPE_CHECKING:

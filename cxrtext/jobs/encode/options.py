@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cxrtext.errors import ConfigError
 from cxrtext.images.cache_store import READER_VERSION
+from cxrtext.jobs.encode.encoder import BATCH
 from cxrtext.jobs.plan import Definition, digest_of_table
-from cxrtext.models.features.encoder import BATCH
 
 if TYPE_CHECKING:
     from cxrtext.models.backbones import Backbone

@@ -17,11 +17,11 @@ from cxrtext.files.digests import DIGITS
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReaderPool
+from cxrtext.jobs.encode.encoder import BATCH, Encoder, full_batches
 from cxrtext.jobs.encode.options import KIND
 from cxrtext.jobs.engines import Task, readers_here
 from cxrtext.jobs.plan import Plan, read_plan
 from cxrtext.jobs.shards import Shard, commit_shard
-from cxrtext.models.features.encoder import BATCH, Encoder, full_batches
 from cxrtext.models.features.folder import LOOKS, REGIONS, SIZES
 
 if TYPE_CHECKING:
