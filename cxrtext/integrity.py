@@ -135,6 +135,8 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
     name, suffix = path.name, path.suffix.lower()
     if name.endswith(".meta.json"):
         return "scored sentences", _scored_sentences
+    if name == "features.json":
+        return "features", _features
     if suffix == ".json":
         return "notes", _sealed if _is_sealed(path) else None
     if suffix == ".pt" and path.stem.startswith(("step-", "state-")):
@@ -165,6 +167,12 @@ def _scored_sentences(path: Path) -> None:
 
 def _is_sealed(path: Path) -> bool:
     return path.stat().st_size <= MAX_JSON and f'"{SEAL}"'.encode() in path.read_bytes()
+
+
+def _features(path: Path) -> None:
+    from cxrtext.models.features import open_features
+
+    open_features(path.parent, check=True)
 
 
 def _sealed(path: Path) -> None:

@@ -133,6 +133,29 @@ def _checkpoint(folder: Path) -> None:
         raise CheckpointError(f"{folder}: has no {WEIGHTS}; copy the checkpoint again")
 
 
+def _backbone(folder: Path) -> None:
+    from cxrtext.models.folders import CONFIG
+
+    _folder(folder)
+    if not (folder / CONFIG).is_file():
+        raise CheckpointError(
+            f"{folder}: has no {CONFIG}; give a vision model's folder, as transformers saves it"
+        )
+
+
+def _features(folder: Path) -> None:
+    from cxrtext.models.features.folder import open_features
+
+    _folder(folder)
+    open_features(folder)
+
+
+def _export(path: Path) -> None:
+    if path.suffix.lower() not in (".parquet", ".npz"):
+        raise DataError(f"{path}: embeddings are written to a file in .parquet or .npz")
+    _new_file(path)
+
+
 def _index(folder: Path) -> None:
     from cxrtext.index.store.catalogue import check_index_folder
 
@@ -189,6 +212,11 @@ REPORT = Kind(_report)
 SOURCE = Kind(_source)
 """What text is read from: a table, a file, a folder, or "-" for standard input."""
 CHECKPOINT = Kind(_checkpoint)
+BACKBONE = Kind(_backbone)
+"""A folder of a vision model; its weights are not looked at."""
+FEATURES = Kind(_features)
+EXPORT = Kind(_export)
+"""A file of embeddings."""
 INDEX = Kind(_index)
 LANGUAGE_MODEL = Kind(_language_model)
 """A folder, or a hub id; the hub is not asked."""

@@ -27,6 +27,7 @@ from cxrtext_cli.commands.keys import keys
 from cxrtext_cli.commands.phantom import phantom
 from cxrtext_cli.commands.pretrain_image import pretrain_image
 from cxrtext_cli.commands.pretrain_text import pretrain_text
+from cxrtext_cli.commands.probe import probe
 from cxrtext_cli.commands.score_text import score_text
 from cxrtext_cli.commands.search import search
 from cxrtext_cli.commands.serve import serve
@@ -58,6 +59,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     pretrain_image: "Train an image encoder to start a training from.",
     score_text: "Split reports into sentences; score their likelihood.",
     encode: "Compute a backbone's features of images once.",
+    probe: "Measure what a backbone's features hold of findings.",
     train: "Train an image-text model.",
     evaluate: "Measure a checkpoint: zero-shot labels, retrieval.",
     search: "Find images by a sentence or an image.",

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from cxrtext.errors import DataError
+from cxrtext.records.rows import TableRows
 from cxrtext.records.tables import read_table
 
 CHEX5 = ("Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax")
@@ -14,6 +15,9 @@ CHEXPERT = (
     *("Pleural Other", "Fracture", "Support Devices"),
 )
 """The 14 columns of CheXpert and MIMIC-CXR, in their order."""
+
+NO_FINDINGS = ("study_id", "patient_id", "subject_id", "split", "No Finding")
+"""Columns of a table of labels that are no findings."""
 
 VALUES = {"1": 1, "0": 0, "-1": -1, "1.0": 1, "0.0": 0, "-1.0": -1, "": None}
 
@@ -56,3 +60,17 @@ def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict
                 f"{number}; keep one row for each study"
             )
     return labels
+
+
+def finding_columns(path: Path) -> tuple[str, ...]:
+    """The findings of a table of labels: its columns of CheXpert, else all columns but ids.
+
+    Raises:
+        DataError: The table is wrong, or has none.
+    """
+    columns = TableRows(path).columns
+    names = [name for name in columns if name in CHEXPERT and name not in NO_FINDINGS]
+    names = names or [name for name in columns if name not in NO_FINDINGS]
+    if not names:
+        raise DataError(f"{path}: no column of a finding; give a table of study_id and findings")
+    return tuple(names)

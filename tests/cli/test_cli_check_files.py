@@ -11,6 +11,7 @@ from cxrtext.errors import DataError
 from cxrtext.files import write_sealed, write_sums
 from cxrtext.records import read_table
 from cxrtext_cli.main import app
+from tests.models.feature_folders import drawn_regions, write_feature_folder
 
 
 def check(*arguments: object) -> tuple[int, str]:
@@ -95,3 +96,14 @@ def test_folders_without_digests_and_notes_on_their_own(tmp_path: Path) -> None:
     assert (code, "holds nothing that carries a digest" in said) == (0, True)
     write_sealed(tmp_path / "note.json", {"images": 3})
     assert "1 notes" in check(tmp_path)[1]
+
+
+def test_a_damaged_shard_of_features_is_found(tmp_path: Path) -> None:
+    write_feature_folder(tmp_path / "F", drawn_regions(6, 1, 2, 3), "abcdef")
+    code, said = check(tmp_path)
+    assert (code, "1 features" in said) == (0, True), said
+    shard = tmp_path / "F/shards/000001.safetensors"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    code, said = check(tmp_path)
+    assert code == 1
+    assert f"{shard}: is damaged; make it again with 'cxrtext encode" in said

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cxrtext_cli.main import COMMANDS, NAMES
+from tests.models.feature_folders import drawn_regions, write_feature_folder
 
 WRONG = """
 phantom out --size 7
@@ -59,6 +60,27 @@ pretrain-image MANIFEST --out new --image vit
 pretrain-image MANIFEST --out new --words GONE
 pretrain-image MANIFEST --out new --resume
 pretrain-image MANIFEST --out new --device tpu
+encode GONE --backbone DATA --out new
+encode DATA --backbone DATA --out new
+encode MANIFEST --backbone GONE --out new
+encode MANIFEST --backbone DATA --out new
+encode MANIFEST --backbone LM
+encode MANIFEST --backbone LM --out FILE
+encode MANIFEST --backbone LM --out new --grid 0
+encode MANIFEST --backbone LM --out new --precision int8
+encode MANIFEST --backbone LM --out new --part 3/2
+encode MANIFEST --backbone LM --out new --cache FILE
+encode MANIFEST --backbone LM --out new --device tpu
+probe GONE --data DATA
+probe DATA --data DATA
+probe FEATURES
+probe FEATURES --data GONE
+probe FEATURES --data EMPTY
+probe FEATURES --data DATA --labels GONE
+probe FEATURES --data DATA --out FILE
+probe FEATURES --data DATA --export new.csv
+probe FEATURES --data DATA --export EMPTY
+probe FEATURES --data DATA --uncertain none
 score-text GONE
 score-text FILE.xlsx
 score-text REPORTS --model GONE/GONE/GONE
@@ -225,6 +247,7 @@ def came(
         "CONFIG": "config.yaml", "DATA": data_folder, "MANIFEST": data_folder / "manifest.csv",
         "REPORTS": data_folder / "reports.csv", "IMAGE": data_folder / "images/s01.png",
         "LM": language_model, "CHECKPOINT": checkpoint, "INDEX": index_folder, "RUN": run_folder,
+        "FEATURES": write_feature_folder(here / "features", drawn_regions(4, 1, 2, 3), "abcd"),
     }  # fmt: skip
 
     def filled(word: str) -> str:

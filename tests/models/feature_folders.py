@@ -15,6 +15,9 @@ from cxrtext.files import sha256
 from cxrtext.models.features.feature_map import FeatureMap
 from cxrtext.models.features.folder import FeatureShard, write_features
 
+PLANTED = {"model_type": "vit", "name": "planted", "digest": "0" * 64, "licence": ""}
+"""What there is of a note of a backbone."""
+
 
 def write_feature_folder(
     folder: Path,
@@ -51,7 +54,7 @@ def write_feature_folder(
     _write(folder / "rejected.csv", ("item", "reason"), list((rejected or {}).items()))
     write_features(
         folder,
-        backbone=backbone or {"model_type": "vit", "digest": "0" * 64, "channels": made.channels},
+        backbone=backbone or {**PLANTED, "channels": made.channels},
         feature_map=made.note(),
         views=views,
         shape=(shape[0], shape[1], shape[2]),

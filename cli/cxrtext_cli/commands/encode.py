@@ -18,7 +18,7 @@ from cxrtext_cli.commands.job import (
     chosen_part,
     show_status,
 )
-from cxrtext_cli.given import FOLDER, NEW_FOLDER
+from cxrtext_cli.given import BACKBONE, NEW_FOLDER
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -46,7 +46,7 @@ class Arithmetic(StrEnum):
 def encode(
     manifest: Manifest,
     backbone: Annotated[
-        Path, typer.Option(help="Folder of the backbone, as transformers writes it."), FOLDER
+        Path, typer.Option(help="Folder of the backbone, as transformers saves it."), BACKBONE
     ],
     out: Annotated[Path, typer.Option(help="Folder of features to write."), NEW_FOLDER],
     size: Annotated[

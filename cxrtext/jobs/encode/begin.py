@@ -72,7 +72,10 @@ def _size(count: int) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds / 3600:.2g} hours" if seconds >= 3600 else f"{seconds / 60:.2g} minutes"
+    for unit, size in (("hours", 3600), ("minutes", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{seconds:.2g} s"
 
 
 def survey_of(manifest: Path, options: EncodeOptions) -> Survey:

@@ -9,8 +9,8 @@ import numpy as np
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.data import reports_of, sentences_beside
-from cxrtext.records import ImageRecord, read_labels, read_table, require_match
-from cxrtext.records.labels import CHEXPERT
+from cxrtext.records import ImageRecord, read_labels, require_match
+from cxrtext.records.labels import finding_columns
 from cxrtext.text.finding_words import (
     FindingWord,
     StudyWords,
@@ -21,8 +21,6 @@ from cxrtext.text.finding_words import (
 )
 from cxrtext.training.image_pretraining.settings import Method
 
-NO_FINDINGS = ("study_id", "patient_id", "subject_id", "split", "No Finding")
-"""Columns of a table of labels that are no findings."""
 FEWEST = 5
 """Training studies that a label must be present in, and absent from."""
 
@@ -109,12 +107,8 @@ def targets_of_labels(path: Path, manifest: Path, records: Sequence[ImageRecord]
     Raises:
         DataError: The table is wrong, is of other studies, or no finding is left.
     """
-    columns = read_table(path, required=["study_id"]).columns
-    names = [name for name in columns if name in CHEXPERT and name not in NO_FINDINGS]
-    names = names or [name for name in columns if name not in NO_FINDINGS]
-    if not names:
-        raise DataError(f"{path}: no column of a finding; give a table of study_id and findings")
-    labels = read_labels(path, tuple(names))
+    names = finding_columns(path)
+    labels = read_labels(path, names)
     studies = {record.study_id: record.split for record in records}
     require_match(path, "labels", set(labels), set(studies), "study_id", manifest)
     known = [study for study in studies if study in labels]

@@ -1,0 +1,203 @@
+"""What a backbone's features hold of findings: linear probes, few labels, neighbors, a picture.
+
+An image's features are the mean of its regions.  Training images fit, validation images choose, and
+test images are measured; images without features are left out and counted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.errors import DataError
+from cxrtext.evaluation.classification import Labels, label_rows
+from cxrtext.evaluation.data import find_table, manifest_of
+from cxrtext.evaluation.linear_probe import Features, measure_probes
+from cxrtext.evaluation.neighbors import measure_neighbors
+from cxrtext.evaluation.report.tsne import MOST, embed_neighbors
+from cxrtext.evaluation.settings import Settings
+from cxrtext.evaluation.vector_export import export_vectors
+from cxrtext.files import replacing, write_sealed
+from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.page import COLORS, draw_svg
+from cxrtext.records import ImageRecord, read_labels, read_manifest, require_match
+from cxrtext.records.labels import finding_columns
+from cxrtext.records.manifest import SPLITS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+RESULT, PICTURE = "probe.json", "tsne.svg"
+MOST_PANELS = 8
+FEWEST = 20
+"""Test images below which a picture shows nothing."""
+_AT_ONCE = 256
+
+
+@dataclass(slots=True)
+class FeatureProbe:
+    """What was measured.
+
+    Args:
+        images: By split, those that have features.
+        missing: Images of the manifest without features.
+        linear: By finding, as :func:`~cxrtext.evaluation.linear_probe.measure_probes` gives it.
+        neighbors: By finding, as :func:`~cxrtext.evaluation.neighbors.measure_neighbors` gives it.
+        left_out: What was not measured, and why, a line each.
+    """
+
+    images: dict[str, int]
+    missing: int
+    linear: dict[str, Any] = field(default_factory=dict)
+    neighbors: dict[str, Any] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return asdict(self)
+
+
+def probe_features(
+    features: FeatureFolder,
+    data: Path,
+    settings: Settings | None = None,
+    *,
+    labels: Path | None = None,
+    out: Path | None = None,
+    export: Path | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> FeatureProbe:
+    """Probe the features of a data folder's images.
+
+    Args:
+        features: Of the images, among others.
+        data: A data folder: ``manifest.csv``, and ``labels.csv`` with a column a finding.
+        settings: Which labels count, resamples and seed.
+        labels: A table of labels in place of the folder's.
+        out: Folder for ``probe.json`` and ``tsne.svg``.
+        export: File for the mean features of all images, see
+            :func:`~cxrtext.evaluation.vector_export.export_vectors`.
+        progress: Called with (done, total) images whose features are read.
+
+    Raises:
+        DataError: A table is wrong, or no image has features.
+        CheckpointError: The features are damaged.
+    """
+    settings = settings or Settings()
+    manifest = manifest_of(data)
+    everyone = read_manifest(manifest, allow_outside=True)  # no image is opened
+    places = features.places([record.name for record in everyone])
+    records = [everyone[i] for i in np.flatnonzero(places >= 0)]
+    if not records:
+        raise DataError(
+            f"{features.folder}: has features of none of the images of {manifest}; encode these, "
+            "or give the data folder whose manifest was encoded"
+        )
+    vectors = mean_regions(features, places[places >= 0], progress)
+    if export is not None:
+        about = {"backbone": features.backbone["digest"], "name": features.backbone["name"]}
+        export_vectors(export, records, vectors, about)
+    counted = Counter(record.split for record in records)
+    found = FeatureProbe({split: counted[split] for split in SPLITS}, len(everyone) - len(records))
+    table = labels or find_table(data, "labels")
+    if table is None:
+        found.left_out.append("probes: the data have no labels.csv; give a table with --labels")
+    else:
+        _measure(found, records, vectors, table, manifest, settings, out)
+    if out is not None:
+        about = {"features": str(features.folder.absolute()), "backbone": dict(features.backbone)}
+        write_sealed(out / RESULT, {**about, **found.as_dict()})
+    return found
+
+
+def mean_regions(
+    features: FeatureFolder,
+    places: NDArray[np.int64],
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> NDArray[np.float32]:
+    """The mean region [n, R] of the center crop of images."""
+    found = np.empty((len(places), features.shape[-1]), dtype=np.float32)
+    order = np.argsort(places, kind="stable")  # shard after shard
+    for start in range(0, len(order), _AT_ONCE):
+        rows = order[start : start + _AT_ONCE]
+        found[rows] = features.of(places[rows]).mean(axis=(1, 2), dtype=np.float32)
+        progress(start + len(rows), len(order))
+    return found
+
+
+def _measure(
+    found: FeatureProbe,
+    records: Sequence[ImageRecord],
+    vectors: NDArray[np.float32],
+    table: Path,
+    manifest: Path,
+    settings: Settings,
+    out: Path | None,
+) -> None:
+    findings = finding_columns(table)
+    labels = read_labels(table, findings)
+    studies = {record.study_id for record in records}
+    require_match(table, "labels", labels, studies, "study_id", manifest)
+    missing = [split for split in SPLITS if not found.images[split]]
+    if missing:
+        found.left_out.append(
+            f"probes: no image of {' and '.join(missing)} has features; probes are fitted to "
+            "train, chosen on val and measured on test"
+        )
+        return
+    rows = {split: [i for i, one in enumerate(records) if one.split == split] for split in SPLITS}
+
+    def of(split: str) -> Features:
+        studies = [records[i].study_id for i in rows[split]]
+        return Features(vectors[rows[split]].astype(np.float64), studies)
+
+    train, validation, test = map(of, SPLITS)
+    patients = [records[i].patient_id for i in rows["test"]]
+    linear, lines = measure_probes(train, validation, test, labels, findings, patients, settings)
+    found.linear.update(linear)
+    found.left_out.extend(lines)
+    found.neighbors.update(measure_neighbors(train, test, labels, findings, patients, settings))
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        picture = draw_neighbors(test, labels, list(found.neighbors), settings)
+        if picture is None:
+            found.left_out.append(f"{PICTURE}: wants {FEWEST} test images and a finding")
+        else:
+            with replacing(out / PICTURE) as temporary:
+                temporary.write_bytes(picture)
+
+
+def draw_neighbors(
+    features: Features, labels: Labels, findings: Sequence[str], settings: Settings
+) -> bytes | None:
+    """t-SNE of images (SVG), a panel a finding; None where there are few images or no finding.
+
+    Of more than 600 images as many are drawn at random, by the seed.
+    """
+    shown = list(findings)[:MOST_PANELS]
+    if len(features.studies) < FEWEST or not shown:
+        return None
+    rows = np.arange(len(features.studies))
+    if len(rows) > MOST:
+        rows = np.random.default_rng([settings.seed, 8]).choice(rows, MOST, replace=False)
+    places = embed_neighbors(features.vectors[rows])
+    studies = [features.studies[row] for row in rows]
+    across = min(4, len(shown))
+    down = -(-len(shown) // across)
+
+    def draw(drawing: "Drawing") -> None:
+        for number, finding in enumerate(shown, 1):
+            axes = drawing.add_subplot(down, across, number, title=finding, xticks=[], yticks=[])
+            known, truth = label_rows(labels, studies, finding, settings)
+            axes.scatter(places[:, 0], places[:, 1], 6, color="#d9dee3", label="not known")
+            for there, name, color in ((0, "absent", "#8a949e"), (1, "present", COLORS[1])):
+                x, y = places[known[truth == there]].T
+                axes.scatter(x, y, 9, color=color, edgecolor="w", linewidth=0.3, label=name)
+        handles, names = axes.get_legend_handles_labels()
+        drawing.legend(handles, names, loc="outside lower center", ncols=3)
+
+    return draw_svg(40 + 240 * across, 60 + 240 * down, draw)

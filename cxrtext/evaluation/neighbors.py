@@ -1,0 +1,91 @@
+"""Findings of an image by those of the training images that it is most alike."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cxrtext.evaluation.bootstrap import draw, interval_of
+from cxrtext.evaluation.classification import Labels, label_rows
+from cxrtext.evaluation.linear_probe import Features
+from cxrtext.evaluation.metrics import Floats, area_under_curve
+from cxrtext.evaluation.settings import Settings
+
+NEIGHBORS = 20
+TEMPERATURE = 0.07
+_AT_ONCE = 256  # images whose similarities to all training images are held
+
+
+def neighbor_scores(
+    train: ArrayLike, labels: ArrayLike, test: ArrayLike, neighbors: int = NEIGHBORS
+) -> Floats:
+    """The weighted share of an image's nearest training images that have a finding.
+
+    Features [n, D] and [m, D] are centered by the training mean and compared by their cosine; each
+    neighbor has the weight exp(cosine / 0.07).
+
+    Args:
+        train: [n, D].
+        labels: [n], 1 or 0.
+        test: [m, D].
+        neighbors: How many count; all where there are fewer.
+
+    Returns:
+        [m], in [0, 1].
+
+    Source: Wu et al. 2018, section 3.4.
+    """
+    known, truth = np.asarray(train, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    if known.ndim != 2 or truth.shape != known.shape[:1] or not len(known):
+        raise ValueError(f"features must be [n, D] and labels [n], got {known.shape}")
+    if neighbors < 1:
+        raise ValueError(f"neighbors must be at least 1, got {neighbors}")
+    center = known.mean(axis=0)
+    known, asked = _unit(known - center), _unit(np.asarray(test, dtype=np.float64) - center)
+    count = min(neighbors, len(known))
+    parts = []
+    for start in range(0, len(asked), _AT_ONCE):
+        cosines = asked[start : start + _AT_ONCE] @ known.T
+        nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
+        weights = np.exp((np.take_along_axis(cosines, nearest, axis=1) - 1) / TEMPERATURE)
+        parts.append((weights * truth[nearest]).sum(axis=1) / weights.sum(axis=1))
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _unit(features: NDArray[Any]) -> Floats:
+    lengths = np.linalg.norm(features, axis=1, keepdims=True)
+    unit: Floats = features / np.maximum(lengths, 1e-12)
+    return unit
+
+
+def measure_neighbors(
+    train: Features,
+    test: Features,
+    labels: Labels,
+    findings: Sequence[str],
+    patients: Sequence[str],
+    settings: Settings,
+) -> dict[str, Any]:
+    """Measure the neighbors' findings; ``patients`` are of the test images.
+
+    Returns:
+        By finding ``auc``, ``interval``, ``accuracy`` (a share above 0.5 says that it is there)
+        and ``train``; without those that lack a class in the training or the test images.
+    """
+    found: dict[str, Any] = {}
+    for finding in findings:
+        rows, truth = label_rows(labels, train.studies, finding, settings)
+        asked, wanted = label_rows(labels, test.studies, finding, settings)
+        if len(set(truth.tolist())) < 2 or len(set(wanted.tolist())) < 2:
+            continue
+        scores = neighbor_scores(train.vectors[rows], truth, test.vectors[asked])
+        counts = draw([patients[row] for row in asked], settings.resamples, (settings.seed, 6))
+        right = wanted.astype(np.int64)
+        found[finding] = {
+            "auc": area_under_curve(scores, right),
+            "interval": interval_of(area_under_curve(scores, right, counts)),
+            "accuracy": float(((scores > 0.5) == right).mean()),
+            "train": len(rows),
+        }
+    return found

@@ -1,0 +1,54 @@
+"""``cxrtext encode`` and ``cxrtext probe`` as a user starts them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import small_backbones
+from tests.cli.test_cli_commands import refused, run
+
+
+@pytest.fixture(scope="module")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = small_backbones.write(tmp_path_factory.mktemp("backbone") / "tiny", "dinov2")
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n# a model\n")
+    return folder
+
+
+def test_images_are_encoded_probed_and_exported(
+    backbone: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    manifest, out = data_folder / "manifest.csv", tmp_path / "features"
+    how = ("--workers", "1", "--device", "cpu", "--grid", "2", "--reduce", "6")
+    given = ("encode", manifest, "--backbone", backbone, "--out", out, *how)
+    estimate = run(*given, "--estimate")
+    assert estimate.returncode == 0, estimate.stderr
+    assert "48 images take 0.0023 MB (48 bytes an image; " in estimate.stderr
+    assert not out.exists()
+    refused(run("probe", out, "--data", data_folder), 2, "no such folder")
+    parted = run(*given, "--part", "2/2")  # of one shard
+    assert parted.returncode == 0, parted.stderr
+    assert "0 of 48 images (0 of 1 shards done" in parted.stdout
+    refused(
+        run("probe", out, "--data", data_folder), 2,
+        f"{out}: the features are not finished; go on with 'cxrtext encode {manifest}",
+    )  # fmt: skip
+    done = run(*given)
+    assert done.returncode == 0, done.stderr
+    assert "48 images of 48, 1 view of 2 x 2 regions with 6 numbers each, " in done.stdout
+    assert "backbone: tiny (dinov2), " in done.stdout
+    assert "its licence: mit" in done.stdout
+    status = json.loads(run("job", "status", out, "--json").stdout)
+    assert (status["kind"], status["rows_done"]) == ("encode", 48)
+    refused(run("job", "finish", out, "--out", tmp_path / "x"), 2, "run it again: cxrtext encode")
+    refused(run(*given, "--views", "2"), 2, "begun with another --views (1, now 2)")
+    probed = run(
+        "probe", out, "--data", data_folder, "--out", tmp_path / "probe",
+        "--export", tmp_path / "v.npz", "--resamples", "20",
+    )  # fmt: skip
+    assert probed.returncode == 0, probed.stderr
+    assert "Pneumothorax" in probed.stdout
+    assert "images: 28 train, 8 val, 12 test" in probed.stdout
+    assert (tmp_path / "probe/probe.json").is_file()
+    assert (tmp_path / "v.npz").is_file()
