@@ -42,6 +42,49 @@ TEXTS = "models/test_text_encoder.py"
 TWO = "training/test_training_distributed.py::test_two_processes_have_the_gradients_of_one"
 
 MUTANTS = (
+    # models/backbones
+    Mutant(
+        "registers that are not counted",
+        "models/backbones/table.py",
+        "return 1 + int(config.num_register_tokens)",
+        "return 1",
+        ("models/backbones/test_backbone_grids.py",),
+    ),
+    Mutant(
+        "a grid read by columns",
+        "models/backbones/backbone.py",
+        "regions = state.permute(0, 2, 3, 1)",
+        "regions = state.permute(0, 3, 2, 1)",
+        ("models/backbones/test_backbone_grids.py",),
+    ),
+    Mutant(
+        "positions that are interpolated by nobody",
+        "models/backbones/table.py",
+        'return {"interpolate_pos_encoding": size != config.image_size}',
+        "return {}",
+        ("models/backbones/test_backbone_grids.py",),
+    ),
+    Mutant(
+        "std and mean in the wrong order",
+        "models/backbones/backbone.py",
+        "(images.float() - self.mean) / self.std",
+        "images.float() / self.std - self.mean",
+        ("models/backbones/test_backbone_grids.py",),
+    ),
+    Mutant(
+        "two roundings of a center crop",
+        "images/preprocessing.py",
+        'return (self.resize - self.crop) % 2 if self.fit == "center" else 0',
+        "return 0",
+        ("models/backbones/test_backbone_preprocessing.py",),
+    ),
+    Mutant(
+        "ConvNeXT's crop at any size",
+        "models/backbones/processor.py",
+        "if size >= _UNDISTORTED:",
+        "if size > 2 * _UNDISTORTED:",
+        ("models/backbones/test_backbone_preprocessing.py",),
+    ),
     # evaluation/verdicts
     Mutant(
         "a conformal quantile of n instead of n + 1 images",

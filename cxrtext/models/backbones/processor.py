@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from cxrtext.errors import CheckpointError
+from cxrtext.files import check_listed
 from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing, Resample
 
 FILE, NESTED = "preprocessor_config.json", "processor_config.json"
@@ -133,6 +134,7 @@ def _read(folder: Path) -> tuple[Path, Mapping[str, Any]]:
         path = folder / name
         if not path.is_file():
             continue
+        check_listed(path, CheckpointError)
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError, line_of
+from cxrtext.files import check_listed
 from cxrtext.models.backbones.table import BACKBONES, Kind
 from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS
 from cxrtext.models.weight_files import keep_copy, read_state
@@ -130,6 +131,8 @@ def load_network(folder: Path) -> Network:
     described = describe(folder)
     kind, config = described.kind, described.config
     _check_one_file(folder)
+    for name in (CONFIG, SAFE_WEIGHTS, PICKLED_WEIGHTS):  # where SHA256SUMS lists them
+        check_listed(folder / name, CheckpointError)
     source, state = read_state(folder)
     kept, ignored = _own(source, state, kind)
     _, model_class = kind.classes()

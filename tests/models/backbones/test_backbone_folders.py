@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cxrtext.errors import CheckpointError, ConfigError
+from cxrtext.files import write_sums
 from cxrtext.models.backbones import backbone as backbones
 from cxrtext.models.backbones import load_backbone
 from cxrtext.models.precision import has_bfloat16
@@ -295,6 +296,20 @@ def test_a_missing_file_is_named(folder: Path, lacking: str) -> None:
         load_backbone(folder)
     (folder / lacking).write_text("{")
     with pytest.raises(CheckpointError, match="not readable|not a readable"):
+        load_backbone(folder)
+
+
+def test_a_file_that_is_not_what_its_folder_lists_is_refused(folder: Path) -> None:
+    write_sums(folder)
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n")  # which anybody may write
+    assert load_backbone(folder).licence == "mit"
+    rewrite(folder, put("layernorm.bias", torch.ones(24)))
+    with pytest.raises(CheckpointError, match="model.safetensors: is not what SHA256SUMS"):
+        load_backbone(folder)
+    write_sums(folder)
+    path = folder / "preprocessor_config.json"
+    path.write_text(path.read_text().replace("0.53", "0.5"))
+    with pytest.raises(CheckpointError, match="preprocessor_config.json: is not what SHA256SUMS"):
         load_backbone(folder)
 
 
