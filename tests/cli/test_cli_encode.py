@@ -24,7 +24,7 @@ def test_images_are_encoded_probed_and_exported(
     given = ("encode", manifest, "--backbone", backbone, "--out", out, *how)
     estimate = run(*given, "--estimate")
     assert estimate.returncode == 0, estimate.stderr
-    assert "48 images take 0.0023 MB (48 bytes an image; " in estimate.stderr
+    assert "48 images take 0.0396 MB (824 bytes an image; " in estimate.stderr
     assert not out.exists()
     refused(run("probe", out, "--data", data_folder), 2, "no such folder")
     parted = run(*given, "--part", "2/2")  # of one shard

@@ -13,7 +13,14 @@ from safetensors.torch import save_file as save_tensors
 
 from cxrtext.files import sha256
 from cxrtext.models.features.feature_map import FeatureMap
-from cxrtext.models.features.folder import FeatureShard, write_features
+from cxrtext.models.features.folder import (
+    LOOK,
+    LOOKS,
+    REGIONS,
+    SIZES,
+    FeatureShard,
+    write_features,
+)
 
 PLANTED = {"model_type": "vit", "name": "planted", "digest": "0" * 64, "licence": ""}
 """What there is of a note of a backbone."""
@@ -44,7 +51,8 @@ def write_feature_folder(
         part = np.ascontiguousarray(regions[start : start + rows], dtype=np.float16)
         sizes = np.array([[100 + start + i, 80] for i in range(len(part))], np.int32)
         path = folder / f"shards/{number:06d}.safetensors"
-        save_file({"regions": part, "sizes": sizes}, path)
+        looks = np.full((len(part), LOOK), start, np.float32)
+        save_file({REGIONS: part, SIZES: sizes, LOOKS: looks}, path)
         shards.append(FeatureShard(f"shards/{path.name}", len(part), sha256(path)[:16]))
         images += [
             (names[start + i], number, i, int(sizes[i, 0]), int(sizes[i, 1]))

@@ -37,6 +37,7 @@ def test_features_are_found_by_name_and_read_by_place(
     assert np.array_equal(found.of(order), REGIONS[order, 0])
     assert found.of([]).shape == (0, 3, 3, 8)
     assert found.sizes([0, 22]).tolist() == [[100, 80], [122, 80]]
+    assert found.looks([7, 3])[:, 0].tolist() == [5, 0]  # the first place of each shard
     assert found._mapped.cache_info().currsize <= 2  # mapped shards
     assert dict(found.rejected) == {"bad.png": "no image"}
     assert [row.place for row in found.rows()] == list(range(23))
