@@ -187,7 +187,7 @@ def _bytes_of_tokenizer_json(path: Path) -> BytePairs:
     content = _json(path)
     model, cut = _part(content, "model"), _part(content, "pre_tokenizer")
     vocabulary, merges = model.get("vocab"), model.get("merges")
-    if model.get("type") != "BPE" or not (
+    if model.get("type", "BPE") != "BPE" or not (
         isinstance(vocabulary, dict) and isinstance(merges, list)
     ):
         raise CheckpointError(f"{path}: not a BPE tokenizer; a RoBERTa tokenizer is needed")

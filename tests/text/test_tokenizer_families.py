@@ -59,6 +59,12 @@ def test_ids_are_those_of_transformers_from_either_files(
             wanted = theirs(given, truncation=True, max_length=64)["input_ids"]
             for ours in (plain, fast):
                 assert ours(given, truncation=True, max_length=64)["input_ids"] == wanted
+    if family == "roberta":  # files of the first years, as roberta-base's
+        fast_json(lambda c: (c["model"].pop("type"), c["model"].update(merges_as_text(c))))(
+            tmp_path / "fast"
+        )
+        old = load_tokenizer_of(tmp_path / "fast", family)
+        assert old(sentences)["input_ids"] == plain(sentences)["input_ids"]
     assert plain("")["input_ids"] == [plain.cls_token_id, plain.sep_token_id]
     assert type(plain) is OWN[family]
 
@@ -95,6 +101,10 @@ def test_a_space_before_the_first_word_is_read_as_the_folder_says(
     (tmp_path / "fast/tokenizer_config.json").write_text('{"add_prefix_space": false}')
     with pytest.raises(CheckpointError, match="add_prefix_space is not what tokenizer.json says"):
         load_tokenizer_of(tmp_path / "fast", "roberta")
+
+
+def merges_as_text(content: dict[str, Any]) -> dict[str, list[str]]:
+    return {"merges": [" ".join(pair) for pair in content["model"]["merges"]]}
 
 
 def fast_json(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
