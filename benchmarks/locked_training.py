@@ -68,7 +68,7 @@ def measure(kind: str, settings: list[str], steps: int) -> dict[str, float]:
     """Seconds a step, of computing the features, and the peak of memory in MB."""
     from cxrtext.config import load_config
     from cxrtext.records import Rejects
-    from cxrtext.training.image_text import gather_examples, read_tables
+    from cxrtext.training.image_text import gather_examples, look_of, read_tables
     from cxrtext.training.initialization import build_model, build_optimizer, training_arguments
     from cxrtext.training.loop.device import choose_device
 
@@ -76,8 +76,8 @@ def measure(kind: str, settings: list[str], steps: int) -> dict[str, float]:
     device = choose_device("auto")
     model = build_model(config).to(device)
     arguments = training_arguments(config, device)
-    quiet: Any = (lambda _: None, lambda _done, _total: None)
-    examples, _ = gather_examples(config, read_tables(config), model, Rejects(), *quiet)
+    look = look_of(config, model)
+    examples, _ = gather_examples(config, read_tables(config), model, Rejects(), look)
     features, begun = _features(model, examples, config, arguments), time.perf_counter()
     taken: Any
     if kind == "plain":

@@ -81,7 +81,7 @@ def ours(config: Any, steps: int) -> dict[str, float]:
     from torch.utils.flop_counter import FlopCounterMode
 
     from cxrtext.records import Rejects
-    from cxrtext.training.image_text import gather_examples, read_tables
+    from cxrtext.training.image_text import gather_examples, look_of, read_tables
     from cxrtext.training.initialization import build_model, build_optimizer, training_arguments
     from cxrtext.training.loop.device import choose_device
     from cxrtext.training.loop.distributed import Processes
@@ -92,9 +92,7 @@ def ours(config: Any, steps: int) -> dict[str, float]:
     device = choose_device("auto")
     tables, model = read_tables(config), build_model(config)
     begun = time.perf_counter()
-    examples, _ = gather_examples(
-        config, tables, model, Rejects(), lambda _: None, lambda _done, _total: None
-    )
+    examples, _ = gather_examples(config, tables, model, Rejects(), look_of(config, model))
     decoding = time.perf_counter() - begun
     arguments = training_arguments(config, device)
     model.to(device)
