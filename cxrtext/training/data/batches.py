@@ -45,7 +45,7 @@ class Tokens:
 
     @property
     def attention(self) -> Tensor | None:
-        """The mask [n, 1, T, T] that a BERT applies as it is, or None where nothing is padded.
+        """The mask [n, 1, T, T] that an encoder takes as it is, or None where nothing is padded.
 
         Given [n, T], it would ask the device whether there is padding.
         """
