@@ -8,13 +8,16 @@ if TYPE_CHECKING:
     from cxrtext.models.checkpoint import load_model, save_checkpoint
     from cxrtext.models.image_text import ImageTextModel, ModelSpec
     from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
+    from cxrtext.models.text_folder import PretrainedText, load_text_encoder
 
 __all__ = [
     "ImageTextModel",
     "MaskedLanguageModel",
     "ModelSpec",
+    "PretrainedText",
     "load_masked_language_model",
     "load_model",
+    "load_text_encoder",
     "save_checkpoint",
 ]
 

@@ -156,8 +156,11 @@ def read_encoder_config(path: Path, families: Iterable[str]) -> tuple[str, Encod
     given = values.get("model_type") if isinstance(values, dict) else None
     known = [name for name, family in MODEL_TYPES.items() if family in families]
     if given is not None and given not in known:
+        anything = set(families) == set(FAMILIES)
+        scored = "" if anything else "; sentences are scored by a BERT with its head"
         raise CheckpointError(
-            f"{path}: model_type: {str(given)[:40]!r} is not read here, only {', '.join(known)}"
+            f"{path}: model_type: {str(given)[:40]!r} is not read here, only "
+            f"{', '.join(known)}{scored}"
         )
     family = MODEL_TYPES[given or known[0]]
     try:

@@ -142,7 +142,9 @@ def test_a_bert_without_a_head_is_an_encoder_and_no_language_model(
     assert load_text_encoder(folders["bert"]).config["hidden_size"] == 32
     with pytest.raises(CheckpointError, match="without the masked-language-model head"):
         load_masked_language_model(folders["bert"])
-    with pytest.raises(CheckpointError, match="'roberta' is not read here, only cxr-bert, bert"):
+    with pytest.raises(
+        CheckpointError, match="only cxr-bert, bert; sentences are scored by a BERT"
+    ):
         load_masked_language_model(folders["roberta"])
 
 
