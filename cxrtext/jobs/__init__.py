@@ -2,7 +2,7 @@
 
 ``plan``: what a job is; ``shards``: a shard as a file; ``engines``: what runs the shards;
 ``driver``: from the shards that are missing to those that are there; ``status``: how far a job is;
-``embed``, ``score``, ``decode``: the three kinds, each with how it is finished.
+``embed``, ``score``, ``decode``, ``encode``: the kinds, each with how it is finished.
 """
 
 from typing import TYPE_CHECKING

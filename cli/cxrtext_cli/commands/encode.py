@@ -69,7 +69,7 @@ def encode(
         bool, typer.Option("--estimate", help="Say what it takes, from ten images, and stop.")
     ] = False,
     shard: Annotated[
-        int | None, typer.Option(min=1, help="Images a shard; as many as make 64 MiB, at most 512.")
+        int | None, typer.Option(min=1, help="Images a shard; as many as make 64 MiB, at most 128.")
     ] = None,
     engine: Engine = EngineName.LOCAL,
     address: Cluster = None,
@@ -104,7 +104,7 @@ def encode(
         )
         encoded = encode_images(
             manifest, backbone, out, options, running, only_estimate=only_estimate,
-            finishing=lambda done, total: stages.show("listing", done, total, "images"),
+            stage=lambda what, done, total: stages.show(what, done, total, "images"),
         )  # fmt: skip
     if as_json:
         print_json(_plain(out, encoded))

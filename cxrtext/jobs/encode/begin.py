@@ -9,7 +9,7 @@ import heapq
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files.digests import DIGITS
 from cxrtext.files.storage import Storage
-from cxrtext.jobs.encode.encoder import BATCH, Encoder, full_batches
+from cxrtext.jobs.encode.encoder import Encoder, full_batches
 from cxrtext.jobs.encode.options import KIND, EncodeOptions, command_of
 from cxrtext.jobs.encode.work import Reader
 from cxrtext.jobs.plan import Definition, Plan, begin
@@ -131,12 +131,14 @@ def estimate_of(
         for rows, images, _ in batches:
             if images:
                 begun = time.perf_counter()
-                for _ in encoder.regions([i.pixels for i in images], [names[r] for r in rows]):
+                squares, named = [image.pixels for image in images], [names[row] for row in rows]
+                for _ in encoder.regions(squares, named, fill=False):
                     pass
-                seconds += (time.perf_counter() - begun) / BATCH
+                seconds += (time.perf_counter() - begun) / len(images)
     finally:
         torch.set_num_threads(threads)
-    workers = None if options.cluster else options.workers or os.cpu_count() or 1
+    shards = -(-survey.rows // options.images_a_shard(image_bytes))
+    workers = None if options.cluster else min(options.workers or os.cpu_count() or 1, shards)
     return Estimate(
         images=survey.rows,
         image_bytes=image_bytes,
@@ -167,7 +169,11 @@ def require_room(folder: Path, images: int, image_bytes: int) -> None:
 
 
 def fitted_map(
-    survey: Survey, backbone: "Backbone", reader: Reader, options: EncodeOptions
+    survey: Survey,
+    backbone: "Backbone",
+    reader: Reader,
+    options: EncodeOptions,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> "FeatureMap":
     """Fit the map of features to the sample.
 
@@ -181,7 +187,10 @@ def fitted_map(
     def regions() -> "Iterator[Tensor]":
         names = [record.name for record in survey.sample]
         with closing(reader.squares([record.path for record in survey.sample])) as read:
-            for rows, images, _ in full_batches(read):
+            done = 0
+            for rows, images, failed in full_batches(read):
+                done += len(images) + len(failed)
+                progress(done, len(names))
                 if not images:
                     continue
                 squares = [image.pixels for image in images]

@@ -44,21 +44,22 @@ class Encoder:
         self._device = next(iter(backbone.parameters())).device
 
     def regions(
-        self, squares: Sequence[NDArray[np.uint8]], names: Sequence[str]
+        self, squares: Sequence[NDArray[np.uint8]], names: Sequence[str], *, fill: bool = True
     ) -> Iterator[Tensor]:
         """What the backbone makes of each view of up to a batch of squares.
 
         Args:
             squares: n of [1, R, R], of the backbone's preprocessing.
             names: n, of the images.
+            fill: Whether the batch is filled with the first image; without it last bits may differ.
 
         Yields:
-            V of [BATCH, h, w, C] in float32; rows after the n-th repeat the first.
+            V of [BATCH, h, w, C] in float32, or [n, h, w, C] where it is not filled.
 
         Raises:
             CheckpointError: Some of it are no numbers.
         """
-        filled = [*range(len(squares)), *[0] * (BATCH - len(squares))]
+        filled = [*range(len(squares)), *[0] * (BATCH - len(squares) if fill else 0)]
         stack = torch.from_numpy(np.stack([squares[i] for i in filled])).to(self._device)
         shape = self.backbone.preprocessing
         with torch.inference_mode():

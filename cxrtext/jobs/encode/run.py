@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def encode_images(
     running: Running | None = None,
     *,
     only_estimate: bool = False,
-    finishing: Callable[[int, int], None] = lambda _done, _total: None,
+    stage: Callable[[str, int, int], None] = lambda _what, _done, _total: None,
     start: Start | None = None,
 ) -> Encoded:
     """Encode the images of a manifest by a backbone; one that was stopped goes on.
@@ -62,7 +63,8 @@ def encode_images(
         options: What comes out, and who does it.
         running: Which of the shards, and whom to tell.
         only_estimate: Whether to stop after the estimate.
-        finishing: Called with (done, total) images while the list of images is written.
+        stage: Called with what is done before and after the shards, "fitting" the map or "listing"
+            the images, and with (done, total) images.
         start: Starts the engine with the work; by default the one that the options name.
 
     Raises:
@@ -95,15 +97,16 @@ def encode_images(
             if only_estimate:
                 return Encoded(estimate, None, None)
             require_room(folder, survey.rows, image_bytes)
-            running.say(f"fitting the map of features to {len(survey.sample)} training images")
-            made = fitted_map(survey, model, reader, options)
+            made = fitted_map(survey, model, reader, options, partial(stage, "fitting"))
         plan = begin_job(storage, manifest, model, made, golden, definition, survey, options)
     left = plan.rows - sum(file.rows + file.rejected for file in committed(storage).values())
     require_room(folder, left, image_bytes)
     status = _shards(storage, folder, manifest, backbone, plan, options, running, start)
     features = None
     if status.is_done:
-        features = finish_encode(storage, folder, plan, manifest, options.max_rejected, finishing)
+        features = finish_encode(
+            storage, folder, plan, manifest, options.max_rejected, partial(stage, "listing")
+        )
     return Encoded(estimate, status, features)
 
 
