@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 KIND = "encode"
 SHARD_BYTES = 2**26
 SHARD_ROWS = 128
-"""A shard is of so many bytes or of so many images, whichever are fewer, but of a batch at least: of
-a large backbone, one image takes seconds, and a worker that is killed loses its shard."""
+"""A shard is of so many bytes or of so many images, whichever are fewer, but of a batch at least.
+
+An image takes seconds in a large backbone, and a worker that is killed loses its shard.
+"""
 
 
 @dataclass(frozen=True, slots=True)
