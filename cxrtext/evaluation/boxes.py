@@ -89,15 +89,13 @@ def region_boxes(boxes: ArrayLike, geometry: Geometry, grid: tuple[int, int]) ->
     Args:
         boxes: [n, 4], in original pixels.
         geometry: Where the crop lies in the original.
-        grid: (h, w) of the region grid, which covers the crop evenly.
+        grid: (h, w) of the region grid.
 
     Returns:
-        float64 [n, 4], COCO boxes in cells, clipped to the grid; a box that lies wholly outside
+        float64 [n, 4], COCO boxes in cells, clipped to the crop; a box that lies wholly outside
         the crop has no area, and is for the caller to leave out and count.
     """
-    inside = geometry.boxes_to_crop(boxes, clip=True)
-    height, width = (cells / geometry.preprocessing.crop for cells in grid)
-    return torch.from_numpy(inside * np.array([width, height, width, height]))
+    return torch.from_numpy(geometry.boxes_to_cells(boxes, grid))
 
 
 def region_of_interest_align(

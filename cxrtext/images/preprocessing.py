@@ -24,6 +24,15 @@ Resample = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"
 Fit = Literal["crop", "center", "stretch"]
 
 
+def strided_offset(stride: int) -> float:
+    """How far left of and above the middle of its cell a strided network's region is centered.
+
+    In pixels, of padded convolutions and poolings with odd kernels, as in a ResNet: region i of
+    stride s is centered on pixel i · s, and the middle of its cell is (s − 1) / 2 further.
+    """
+    return (stride - 1) / 2
+
+
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
     """How an image is prepared: shorter side to ``resize``, center crop, normalization.
@@ -51,6 +60,9 @@ class Preprocessing:
     std: float = 0.25  # gray values are divided by this.  BioViL wants mean 0 and std 1
     resample: Resample = "bilinear"  # the filter
     fit: Fit = "crop"
+    # how far left of and above the middle of its cell a region's own center lies, in pixels of the
+    # crop: it follows from the encoder, not from a file; see `ImageTextModel`.
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
         if not (
@@ -144,6 +156,7 @@ class Preprocessing:
     def to_dict(self) -> dict[str, Any]:
         """Give the parameters as JSON holds them; a default filter and fit are left out."""
         values = asdict(self)
+        del values["offset"]
         for field in fields(self):
             if field.name in ("resample", "fit") and values[field.name] == field.default:
                 del values[field.name]
@@ -157,8 +170,9 @@ class Preprocessing:
             ValueError: When a key is missing, of the wrong type or out of range.
         """
         old = {"resample": "bilinear", "fit": "crop"}  # what files without these keys mean
+        names = [name for name in cls.__slots__ if name != "offset"]
         try:
-            return cls(**{name: (old | values)[name] for name in cls.__slots__})
+            return cls(**{name: (old | values)[name] for name in names})
         except KeyError as error:
             raise ValueError(f"preprocessing lacks {error.args[0]!r}") from None
         except TypeError:
@@ -223,7 +237,17 @@ class Geometry:
         """(left, top, right, bottom) of the crop in the original."""
         return self._place(self.crop_origin, self.preprocessing.crop)
 
-    def _place(self, origin: tuple[int, int], size: int) -> tuple[float, float, float, float]:
+    @property
+    def grid_box(self) -> tuple[float, float, float, float]:
+        """(left, top, right, bottom) of the region grid in the original.
+
+        It is as large as the crop, and lies ``offset`` further left and up, so that each cell is
+        around what its region is centered on.
+        """
+        (x, y), offset = self.crop_origin, self.preprocessing.offset
+        return self._place((x - offset, y - offset), self.preprocessing.crop)
+
+    def _place(self, origin: tuple[float, float], size: int) -> tuple[float, float, float, float]:
         height, width = self.resized
         (x, y), (w, h) = origin, (self.width, self.height)
         # One rounding each, so that the box cannot stick out of the image.
@@ -256,8 +280,32 @@ class Geometry:
             [self.points_to_original(box[..., :2]), box[..., 2:] / np.asarray(self.scale)], axis=-1
         )
 
+    def boxes_to_cells(
+        self, boxes: npt.ArrayLike, grid: tuple[int, int]
+    ) -> npt.NDArray[np.float64]:
+        """Map boxes of the original to cells of a grid (h, w) over the crop, [..., 4] -> [..., 4].
+
+        What lies outside the crop is cut off; a box wholly outside gets no area.
+        """
+        box = self.boxes_to_crop(boxes, clip=True)
+        box[..., :2] += self.preprocessing.offset
+        height, width = (cells / self.preprocessing.crop for cells in grid)
+        found: npt.NDArray[np.float64] = box * np.array([width, height, width, height])
+        return found
+
+    def boxes_of_cells(
+        self, boxes: npt.ArrayLike, grid: tuple[int, int]
+    ) -> npt.NDArray[np.float64]:
+        """Map boxes in cells of a grid (h, w) to the original, cut to the crop."""
+        height, width = (self.preprocessing.crop / cells for cells in grid)
+        box = np.asarray(boxes, dtype=np.float64) * np.array([width, height, width, height])
+        first = box[..., :2] - self.preprocessing.offset
+        last = np.clip(first + box[..., 2:], 0, self.preprocessing.crop)
+        first = np.clip(first, 0, self.preprocessing.crop)
+        return self.boxes_to_original(np.concatenate([first, last - first], axis=-1))
+
     def map_to_original(self, grid: npt.NDArray[np.floating[Any]]) -> Floats:
-        """Enlarge a region grid, [h, w] over the crop, onto the crop's place in the original.
+        """Enlarge a region grid, [h, w], onto the crop's place in the original.
 
         Bilinear between the centers of regions (``align_corners=False``), constant beyond the
         outermost centers.
@@ -278,7 +326,8 @@ class Geometry:
         crop = self.preprocessing.crop
         centers = (np.arange(extent) + 0.5) * self.scale[axis] - self.crop_origin[axis]
         pixels = np.flatnonzero((centers >= 0) & (centers < crop))
-        at = np.clip(centers[pixels] * cells / crop - 0.5, 0, cells - 1)
+        within = centers[pixels] + self.preprocessing.offset
+        at = np.clip(within * cells / crop - 0.5, 0, cells - 1)
         before = at.astype(np.int64)
         share = (at - before).astype(np.float32)
         return _Axis(pixels, before, np.minimum(before + 1, cells - 1), share)

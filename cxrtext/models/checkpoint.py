@@ -44,7 +44,7 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
     from safetensors.numpy import save_file as save_arrays
     from safetensors.torch import save_file
 
-    spec = asdict(model.spec)
+    spec = {**asdict(model.spec), "preprocessing": model.spec.preprocessing.to_dict()}
     with replacing_folder(folder) as temporary:
         write_json(temporary / CONFIG, {"format": FORMAT, "version": VERSION, **spec})
         tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cxrtext.images.preprocessing import strided_offset
 from cxrtext.models.alignment import build_alignment
 from cxrtext.models.position import build_position
 
@@ -70,6 +71,11 @@ class RegionEncoder(nn.Module):
         """What makes the features, and can be held still."""
         raise NotImplementedError
 
+    @property
+    def offset(self) -> float:
+        """How far left of and above its cell's middle a region is centered, in pixels."""
+        raise NotImplementedError
+
     def features(self, images: Tensor) -> Tensor:
         """Features [B, h, w, C] of images [B, 1, H, W]."""
         raise NotImplementedError
@@ -114,6 +120,7 @@ class ImageEncoder(RegionEncoder):
 
         shape = _SHAPES[architecture]
         super().__init__()
+        self.architecture = architecture
         self.backbone = ResNetModel(ResNetConfig(num_channels=1, **shape))
         if architecture == "resnet-narrow":
             # The first stage halves the size instead, by a learned convolution: at 128 pixels a
@@ -125,6 +132,11 @@ class ImageEncoder(RegionEncoder):
     def trunk(self) -> nn.Module:
         """The ResNet."""
         return self.backbone
+
+    @property
+    def offset(self) -> float:
+        """Each strided convolution, of an odd kernel and padded, is centered on its first pixel."""
+        return strided_offset(STRIDES[self.architecture])
 
     def features(self, images: Tensor) -> Tensor:
         """What the ResNet makes of images [B, 1, H, W]: [B, h, w, C]."""
@@ -166,6 +178,11 @@ class BackboneEncoder(RegionEncoder):
     def trunk(self) -> nn.Module:
         """The backbone, which is always held still."""
         return self.backbone
+
+    @property
+    def offset(self) -> float:
+        """The backbone's."""
+        return self.backbone.preprocessing.offset
 
     def note(self) -> dict[str, Any]:
         """What a checkpoint says of the backbone, and of how its regions are reduced.

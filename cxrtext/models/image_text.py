@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +93,14 @@ class ImageTextModel(nn.Module):
             raise ValueError(f"no text head '{spec.text_head}'; there are {', '.join(TEXT_HEADS)}")
         if spec.pooling not in POOLINGS:
             raise ValueError(f"no pooling '{spec.pooling}'; there are {', '.join(POOLINGS)}")
-        self.spec = spec
         self.tokenizer = tokenizer
         self.fingerprint = ""
         self.folder: Path | None = None
         self.image_encoder: RegionEncoder = image_encoder or ImageEncoder(
             spec.image, spec.dimension, spec.position, spec.alignment
         )
+        prepared = replace(spec.preprocessing, offset=self.image_encoder.offset)
+        self.spec = replace(spec, preprocessing=prepared)
         self.text_encoder = TextEncoder(spec.text, spec.dimension, spec.text_head, spec.pooling)
         self.query: nn.Module | None = None
         if spec.aggregator in ("nl", "lse+nl"):

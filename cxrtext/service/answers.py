@@ -153,15 +153,9 @@ def on_scale(
 def _box(
     cells: list[tuple[int, int]], shape: tuple[int, ...], geometry: Geometry
 ) -> tuple[float, float, float, float]:
-    """The box around cells (row, column) of a grid that covers the crop, in original pixels."""
+    """The box around cells (row, column) of a grid, in original pixels, cut to the crop."""
     rows, columns = zip(*cells, strict=True)
-    height, width = (geometry.preprocessing.crop / cells_along for cells_along in shape)
-    x, y, w, h = geometry.boxes_to_original(
-        (
-            min(columns) * width,
-            min(rows) * height,
-            (max(columns) - min(columns) + 1) * width,
-            (max(rows) - min(rows) + 1) * height,
-        )
-    ).tolist()
+    left, top = min(columns), min(rows)
+    cell_box = left, top, max(columns) - left + 1, max(rows) - top + 1
+    x, y, w, h = geometry.boxes_of_cells(cell_box, (shape[0], shape[1])).tolist()
     return x, y, w, h

@@ -126,7 +126,7 @@ def _limits(found: "Grounding") -> tuple[float, float] | None:
 
 
 def _region(geometry: Geometry) -> models.Quad:
-    left, top, right, bottom = geometry.crop_box
+    left, top, right, bottom = geometry.grid_box
     return quad((left, top, right - left, bottom - top))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -12,7 +13,7 @@ import yaml
 from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError, ConfigError
-from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing
+from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing, strided_offset
 from cxrtext.models.backbones.processor import Prepared, read_processor
 from cxrtext.models.backbones.weights import Network, describe, load_network
 from cxrtext.models.precision import has_bfloat16
@@ -37,10 +38,12 @@ class Backbone(nn.Module):
         self.folder = folder
         self.licence = licence_of(folder)  # a line, "" where the folder says nothing
         self.ignored = network.ignored  # tensors of the file that are not used, by name
-        self.preprocessing: Preprocessing = prepared.preprocessing  # mean 0 and std 1
         self.precision: Precision = "float32"
         size, kind = prepared.preprocessing.crop, network.kind
-        cells = size // kind.stride(network.config)
+        stride = kind.stride(network.config)
+        offset = strided_offset(stride) if kind.padded else 0.0
+        self.preprocessing: Preprocessing = replace(prepared.preprocessing, offset=offset)
+        cells = size // stride
         self.grid = (cells, cells)  # h, w
         self.digest = _digest(network, prepared)
         self._maps, self._prefix = kind.maps, kind.prefix(network.config)

@@ -166,6 +166,7 @@ class Kind:
     stride: Callable[[Any], int] = _patch  # pixels a region along each axis, from a configuration
     prefix: Callable[[Any], int] = _class_token  # tokens before the first region's
     maps: bool = False  # [B, C, h, w] instead of tokens [B, prefix + h w, C]
+    padded: bool = False  # strided by padded convolutions, each centered on its first pixel
     # keywords of the call, from a configuration and the side of the input
     call: Callable[[Any, int], dict[str, Any]] = _nothing
     tower: str = ""  # prefix of the vision tower where the folder holds a text tower too
@@ -210,6 +211,7 @@ BACKBONES: dict[str, Kind] = {
         _ResNet,
         "embedder.embedder.convolution.weight",
         stride=_strided,
+        padded=True,
         prefix=_none,
         maps=True,
         attention="eager",
