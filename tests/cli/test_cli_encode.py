@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from cxrtext.models import load_model
+from cxrtext.models.regions import embed_files
 from tests import small_backbones
 from tests.cli.test_cli_commands import refused, run
 
@@ -52,3 +55,23 @@ def test_images_are_encoded_probed_and_exported(
     assert "images: 28 train, 8 val, 12 test" in probed.stdout
     assert (tmp_path / "probe/probe.json").is_file()
     assert (tmp_path / "v.npz").is_file()
+
+
+def test_embeddings_of_a_checkpoint_are_exported(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "v.npz"
+    done = run(
+        "evaluate", checkpoint, "--data", data_folder, "--split", "val", "--resamples", "0",
+        "--device", "cpu", "--export", out,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert str(out) in done.stdout
+    model = load_model(checkpoint)
+    with np.load(out, allow_pickle=False) as held:
+        assert held["split"].tolist() == ["val"] * 8
+        assert json.loads(str(held["about"]))["model"] == model.fingerprint
+        path = data_folder / str(held["image"][3])
+        (batch,) = embed_files(model, [path], processes=0)
+        expected = batch.regions[0].mean(dim=0).numpy()
+        assert np.allclose(held["vector"][3], expected, atol=1e-3)

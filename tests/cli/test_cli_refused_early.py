@@ -125,6 +125,8 @@ evaluate CHECKPOINT --data DATA --split none
 evaluate CHECKPOINT --data DATA --device tpu
 evaluate CHECKPOINT --data DATA --out FILE
 evaluate CHECKPOINT --data DATA --cache FILE
+evaluate CHECKPOINT --data DATA --export new.csv
+evaluate CHECKPOINT CHECKPOINT --data DATA --compare --export new.npz
 evaluate CHECKPOINT --data DATA --compare
 evaluate CHECKPOINT CHECKPOINT --data DATA
 evaluate CHECKPOINT CHECKPOINT --data DATA --compare --calibrate

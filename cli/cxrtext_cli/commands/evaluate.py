@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, FILE, NEW_FOLDER, SPLIT
+from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, EXPORT, FILE, NEW_FOLDER, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -95,6 +95,11 @@ def evaluate(
             "it does not say yet, what its training images and sentences are like.",
         ),
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="File for the mean region of each image measured, .parquet or .npz."),
+        EXPORT,
+    ] = None,
     examples: Annotated[
         int, typer.Option(min=0, help="Pictures of each kind of example in report.html.")
     ] = 3,
@@ -137,6 +142,8 @@ def evaluate(
     )
     if compare and (calibrate or keep_reference):
         raise ConfigError("--calibrate and --keep-reference want one checkpoint, without --compare")
+    if compare and export:
+        raise ConfigError("--export wants one checkpoint, without --compare")
     known = read_prompts(prompts) if prompts else None
 
     from cxrtext.evaluation import evaluate as run
@@ -170,6 +177,8 @@ def evaluate(
     rejects = Rejects(max_rejected)
     result = measure(checkpoint[0], rejects)
     written = _write(out, result, options, rejects)
+    if export is not None:
+        written.append(_export(export, result))
     if calibrate:
         written += _keep_calibration(checkpoint[0], result, decoded)
     if keep_reference:
@@ -193,6 +202,18 @@ def _write(out: Path | None, result: "Evaluation", options: Any, rejects: "Rejec
     written = write_report(out, result, options)
     rejects.write(out / "images")
     return written
+
+
+def _export(path: Path, result: "Evaluation") -> Path:
+    """Write the mean region of each image, in the space of the sentences."""
+    from cxrtext.evaluation.linear_probe import features_of
+    from cxrtext.evaluation.vector_export import export_vectors
+
+    assert result.details is not None  # noqa: S101 - of an evaluation that was just made
+    cohort = result.details.cohort
+    about = {"model": result.fingerprint}
+    export_vectors(path, cohort.records, features_of(cohort).vectors, about)
+    return path
 
 
 def _keep_calibration(
