@@ -42,6 +42,37 @@ TEXTS = "models/test_text_encoder.py"
 TWO = "training/test_training_distributed.py::test_two_processes_have_the_gradients_of_one"
 
 MUTANTS = (
+    # models/features, jobs/encode
+    Mutant(
+        "regions pooled by whole cells instead of the area that they share",
+        "models/features/feature_map.py",
+        "(ends - starts).clamp_min(0) / size",
+        "((ends - starts) > 0).double() / ((ends - starts) > 0).sum(1, keepdim=True)",
+        ("models/test_feature_map.py",),
+    ),
+    Mutant(
+        "components of regions from which no mean was taken",
+        "models/features/feature_map.py",
+        "covariance = products / count - torch.outer(mean, mean)",
+        "covariance = products / count",
+        ("models/test_feature_map.py",),
+    ),
+    Mutant(
+        "a map of features that is fitted to held-out images, too",
+        "jobs/encode/begin.py",
+        'if record.split != "train":',
+        'if record.split == "none":',
+        ("jobs/test_job_encode.py::test_the_map_is_fitted_to_training_images_alone",),
+    ),
+    Mutant(
+        "views of an image that are drawn by its place in the batch",
+        "jobs/encode/encoder.py",
+        "    for name in names:\n        digest",
+        "    for name in map(str, range(len(names))):\n        digest",
+        (
+            "jobs/test_job_encode.py::test_views_follow_from_the_name_of_an_image_and_not_from_its_company",
+        ),
+    ),
     # models/backbones
     Mutant(
         "registers that are not counted",
