@@ -47,7 +47,7 @@ class Recipe:
 
 
 _RESNET = Recipe(epochs=12, lr=2e-3, warmup=30, weight_decay=0.01)
-_VIT = Recipe(epochs=12, lr=1e-3, warmup=60, weight_decay=0.05)
+_VIT = Recipe(epochs=16, lr=5e-4, warmup=100, weight_decay=0.05)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
