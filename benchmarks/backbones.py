@@ -1,11 +1,11 @@
 """Images a second a core through backbones of several kinds and sizes, and what features take.
 
-    python benchmarks/backbones.py [--images 3] [--only dinov2-base-518,resnet-50-480] [--json FILE]
+    python benchmarks/backbones.py [--images 3] [--batch 1] [--only NAME,NAME] [--json FILE]
 
 Networks have the configurations of the published ones and random weights, which cost the same; each
 is written as a folder, loaded by `load_backbone`, and runs in a process of its own with one thread.
-Time is processor time, so that what else the machine does counts little; the best of the images is
-taken.  An image is prepared from a drawn one of 2,500 x 2,048 pixels in 8 bits, already decoded.
+Time is processor time, so that what else the machine does counts little; the best of some batches
+is taken.  An image is prepared from a drawn one of 2,500 x 2,048 pixels in 8 bits, already decoded.
 The last columns multiply: they are not measured.
 """
 
@@ -68,7 +68,7 @@ def write_folder(folder: Path, model_type: str, size: int, values: dict[str, Any
 
 
 def best(work: Callable[[], object], images: int) -> float:
-    """Seconds of the processor that the fastest of some calls took; one more comes before."""
+    """Seconds of the processor that the fastest of ``images`` calls took; one more comes before."""
     taken = []
     for _ in range(images + 1):
         before = time.process_time()
@@ -77,7 +77,7 @@ def best(work: Callable[[], object], images: int) -> float:
     return min(taken[1:])
 
 
-def measure(name: str, images: int) -> dict[str, Any]:
+def measure(name: str, images: int, batch: int) -> dict[str, Any]:
     """What one backbone costs, an image."""
     from cxrtext.models.backbones import load_backbone
     from cxrtext.models.backbones.golden import draw
@@ -90,7 +90,7 @@ def measure(name: str, images: int) -> dict[str, Any]:
         backbone = load_backbone(Path(temporary))
     picture = torch.from_numpy(draw()).float()[None]
     large = torch.nn.functional.interpolate(picture, (2500, 2048)).byte()[0].numpy()
-    pixels = torch.from_numpy(backbone.preprocessing.prepare(large))[None]
+    pixels = torch.from_numpy(backbone.preprocessing.prepare(large)).repeat(batch, 1, 1, 1)
     h, w = backbone.grid
     found: dict[str, Any] = {
         "name": name,
@@ -100,9 +100,9 @@ def measure(name: str, images: int) -> dict[str, Any]:
         "prepare": best(lambda: backbone.preprocessing.prepare(large), 5),
     }
     with torch.inference_mode():
-        found["float32"] = best(lambda: backbone(pixels), images)
+        found["float32"] = best(lambda: backbone(pixels), images) / batch
         if has_bfloat16(pixels.device):
-            found["bfloat16"] = best(lambda: backbone(pixels, precision="bfloat16"), images)
+            found["bfloat16"] = best(lambda: backbone(pixels, precision="bfloat16"), images) / batch
     found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return found
 
@@ -130,12 +130,13 @@ def main() -> None:
     """Measure each in its own process and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--only", default=",".join(NETWORKS))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(measure(options.one, options.images)))
+        print(json.dumps(measure(options.one, options.images, options.batch)))
         return
     print(
         "| backbone | parameters | grid | prepare, ms | images/s float32 | bfloat16 | GB memory "
@@ -144,7 +145,8 @@ def main() -> None:
     )
     found = []
     for name in options.only.split(","):
-        command = [sys.executable, __file__, "--one", name, "--images", str(options.images)]
+        command = [sys.executable, __file__, "--one", name]
+        command += ["--images", str(options.images), "--batch", str(options.batch)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(done.stderr)
