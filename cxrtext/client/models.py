@@ -17,6 +17,13 @@ Count = Annotated[int, Field(ge=0)]
 Fingerprint = Annotated[str, Field(description="The model that answered.")]
 Quad = tuple[Finite, Finite, Finite, Finite]
 Peak = Annotated[tuple[Finite, Finite], Field(description="x and y of the best region's center.")]
+Shift = Annotated[
+    Finite,
+    Field(
+        description="The grid is as large as the region, and lies this share of its side further "
+        "left and up: regions of a ResNet are centered there."
+    ),
+]
 Threshold = Annotated[Score, Field(description="From this on a region counts for the boxes.")]
 Grid = Annotated[list[list[Score]], Field(description="Region scores, rows from the top.")]
 PUBLICATION: dict[str, str] = {
@@ -510,7 +517,10 @@ class Grounded(Answer):
     model: Fingerprint
     score: Score
     grid: Grid
-    region: Quad = Field(description="x, y, width, height of the grid, in original pixels.")
+    region: Quad = Field(
+        description="x, y, width, height of what the model looks at, in original pixels."
+    )
+    shift: Shift = 0.0
     width: int
     height: int
     peak: Peak
@@ -603,7 +613,10 @@ class Verified(Answer):
     model: Fingerprint
     width: int
     height: int
-    region: Quad = Field(description="x, y, width, height of the grids, in original pixels.")
+    region: Quad = Field(
+        description="x, y, width, height of what the model looks at, in original pixels."
+    )
+    shift: Shift = 0.0
     reference: Reference
     sentences: list[SupportedSentence]
     unlike: UnlikeImage = None

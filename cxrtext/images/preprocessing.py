@@ -238,16 +238,15 @@ class Geometry:
         return self._place(self.crop_origin, self.preprocessing.crop)
 
     @property
-    def grid_box(self) -> tuple[float, float, float, float]:
-        """(left, top, right, bottom) of the region grid in the original.
+    def grid_shift(self) -> float:
+        """How far left of and above the crop the region grid lies, as a share of the crop's side.
 
-        It is as large as the crop, and lies ``offset`` further left and up, so that each cell is
-        around what its region is centered on.
+        The grid is as large as the crop, and moved so that each cell is around what its region is
+        centered on.
         """
-        (x, y), offset = self.crop_origin, self.preprocessing.offset
-        return self._place((x - offset, y - offset), self.preprocessing.crop)
+        return self.preprocessing.offset / self.preprocessing.crop
 
-    def _place(self, origin: tuple[float, float], size: int) -> tuple[float, float, float, float]:
+    def _place(self, origin: tuple[int, int], size: int) -> tuple[float, float, float, float]:
         height, width = self.resized
         (x, y), (w, h) = origin, (self.width, self.height)
         # One rounding each, so that the box cannot stick out of the image.
@@ -296,13 +295,22 @@ class Geometry:
     def boxes_of_cells(
         self, boxes: npt.ArrayLike, grid: tuple[int, int]
     ) -> npt.NDArray[np.float64]:
-        """Map boxes in cells of a grid (h, w) to the original, cut to the crop."""
-        height, width = (self.preprocessing.crop / cells for cells in grid)
-        box = np.asarray(boxes, dtype=np.float64) * np.array([width, height, width, height])
-        first = box[..., :2] - self.preprocessing.offset
-        last = np.clip(first + box[..., 2:], 0, self.preprocessing.crop)
-        first = np.clip(first, 0, self.preprocessing.crop)
+        """Map boxes in cells of a grid (h, w) to the original, [..., 4] -> [..., 4].
+
+        They are cut to the crop; the outermost cells reach to its border.
+        """
+        box, crop = np.asarray(boxes, dtype=np.float64), self.preprocessing.crop
+        ends, size = box[..., :2] + box[..., 2:], np.array([crop / grid[1], crop / grid[0]])
+        first = np.maximum(box[..., :2] * size - self.preprocessing.offset, 0)
+        last = np.where(ends >= grid[::-1], crop, ends * size - self.preprocessing.offset)
         return self.boxes_to_original(np.concatenate([first, last - first], axis=-1))
+
+    def center_of_cell(self, row: int, column: int, grid: tuple[int, int]) -> tuple[float, float]:
+        """What a cell of a grid (h, w) is centered on, (x, y) in the original."""
+        crop, offset = self.preprocessing.crop, self.preprocessing.offset
+        place = ((column + 0.5) * crop / grid[1] - offset, (row + 0.5) * crop / grid[0] - offset)
+        x, y = self.points_to_original(place).tolist()
+        return x, y
 
     def map_to_original(self, grid: npt.NDArray[np.floating[Any]]) -> Floats:
         """Enlarge a region grid, [h, w], onto the crop's place in the original.

@@ -127,14 +127,14 @@ def ground_grid(
     The threshold is by default halfway between the mean and the maximum of the grid.
     """
     cut = float((grid.mean() + grid.max()) / 2) if threshold is None else threshold
-    peak = tuple(int(i) for i in np.unravel_index(int(grid.argmax()), grid.shape))
-    x, y, w, h = _box([(peak[0], peak[1])], grid.shape, geometry)
+    row, column = (int(i) for i in np.unravel_index(int(grid.argmax()), grid.shape))
+    peak = geometry.center_of_cell(row, column, (grid.shape[0], grid.shape[1]))
     boxes = [
         GroundedBox(_box(group, grid.shape, geometry), max(float(grid[cell]) for cell in group))
         for group in connected_regions(grid >= cut)
     ]
     boxes.sort(key=lambda box: -box.score)
-    return Grounding(score, grid, geometry, (x + w / 2, y + h / 2), cut, boxes)
+    return Grounding(score, grid, geometry, peak, cut, boxes)
 
 
 def on_scale(

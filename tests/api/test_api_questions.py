@@ -167,7 +167,10 @@ def test_ground_places_the_grid_in_the_original(
     grid = np.array(body["grid"])
     assert grid.shape == (4, 4)
     row, column = np.unravel_index(grid.argmax(), grid.shape)
-    peak = (x + (column + 0.5) * w / 4, y + (row + 0.5) * h / 4)
+    # Stride 16: a region is centered 7.5 pixels of 64 left of and above its cell's middle.
+    assert body["shift"] == pytest.approx(7.5 / 64, abs=1e-6)
+    moved = 7.5 / 64
+    peak = (x + ((column + 0.5) / 4 - moved) * w, y + ((row + 0.5) / 4 - moved) * h)
     assert body["peak"] == pytest.approx(peak, abs=1e-4)
     assert body["threshold"] == body["limits"][0]
     assert bool(body["boxes"]) == body["stands_out"]

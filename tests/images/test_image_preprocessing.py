@@ -296,3 +296,20 @@ def test_kinds_and_their_keys() -> None:
         Preprocessing(resample="cubic")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'pad' is none of crop, center, stretch"):
         Preprocessing.from_dict(plain.to_dict() | {"fit": "pad"})
+
+
+def test_cells_and_boxes_of_a_grid_that_lies_further_left_and_up() -> None:
+    geometry = Preprocessing(64, 64, offset=7.5).geometry(64, 64)
+    assert geometry.grid_shift == 7.5 / 64
+    assert geometry.center_of_cell(0, 2, (4, 4)) == (32.5, 0.5)
+    inner, whole, corner = geometry.boxes_of_cells(
+        [[1, 1, 1, 2], [0, 0, 4, 4], [3, 0, 1, 1]], (4, 4)
+    )
+    assert inner.tolist() == [8.5, 8.5, 16, 32]
+    assert whole.tolist() == [0, 0, 64, 64]
+    assert corner.tolist() == [40.5, 0, 23.5, 8.5]
+    assert geometry.boxes_to_cells(inner, (4, 4)).tolist() == [1, 1, 1, 2]
+    lit = np.zeros((4, 4))
+    lit[1, 2] = 1
+    full = geometry.map_to_original(lit)
+    assert divmod(int(full.argmax()), 64) == (16, 32)

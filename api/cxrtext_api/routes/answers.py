@@ -126,7 +126,7 @@ def _limits(found: "Grounding") -> tuple[float, float] | None:
 
 
 def _region(geometry: Geometry) -> models.Quad:
-    left, top, right, bottom = geometry.grid_box
+    left, top, right, bottom = geometry.crop_box
     return quad((left, top, right - left, bottom - top))
 
 
@@ -152,6 +152,7 @@ def grounded_of(
         score=rounded(found.score),
         grid=grid_rows(found.grid),
         region=_region(found.geometry),
+        shift=rounded(found.geometry.grid_shift),
         width=found.geometry.width,
         height=found.geometry.height,
         peak=(rounded(found.peak[0]), rounded(found.peak[1])),
@@ -185,6 +186,7 @@ def verified_of(
         width=image.width,
         height=image.height,
         region=_region(geometry),
+        shift=rounded(geometry.grid_shift),
         reference=models.Reference(source=found.reference.source, images=found.reference.images),
         sentences=[_supported(service, sentence) for sentence in found.sentences],
         unlike=unlike_of(image.unlike),

@@ -57,9 +57,9 @@ export function sample(grid, x, y) {
   return upper * (1 - down) + lower * down;
 }
 
-/** The grid of a grounding as a smooth picture whose transparency falls with heat. */
+/** The map of a grounding over its region, a smooth picture whose transparency falls with heat. */
 export function paint(found, { side = 256, map = DEFAULT_MAP } = {}) {
-  const { grid } = found;
+  const { grid, shift = 0 } = found; // the grid lies that much further left and up
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = side;
   const context = canvas.getContext("2d");
@@ -68,7 +68,8 @@ export function paint(found, { side = 256, map = DEFAULT_MAP } = {}) {
   const span = high > low ? high - low : Infinity;
   for (let row = 0; row < side; row += 1) {
     for (let column = 0; column < side; column += 1) {
-      const level = (sample(grid, (column + 0.5) / side, (row + 0.5) / side) - low) / span;
+      const [x, y] = [(column + 0.5) / side + shift, (row + 0.5) / side + shift];
+      const level = (sample(grid, x, y) - low) / span;
       const [red, green, blue] = color(level, map);
       const at = 4 * (row * side + column);
       pixels.data.set([red, green, blue, Math.round(255 * coverage(level))], at);

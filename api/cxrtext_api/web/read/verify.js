@@ -92,8 +92,8 @@ function sentenceRow(answer, one) {
     for (const other of document.querySelectorAll("#verified .checked")) {
       other.setAttribute("aria-current", String(other === shown));
     }
-    const { region, width, height } = answer;
-    session.show(one.sentence, { ...one, region, width, height });
+    const { region, shift, width, height } = answer;
+    session.show(one.sentence, { ...one, region, shift, width, height });
   });
   return element("li", {}, shown);
 }

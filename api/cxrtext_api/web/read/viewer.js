@@ -164,19 +164,12 @@ export class Viewer {
     const scale = frame.w / found.width;
     const place = ([x, y, w, h]) => [frame.x + x * scale, frame.y + y * scale, w * scale, h * scale];
     if (overlay.heat) {
-      context.save();
-      context.beginPath();
-      context.rect(frame.x, frame.y, frame.w, frame.h);
-      context.clip(); // the grid may reach half a region beyond the image
       context.globalAlpha = overlay.opacity;
       context.drawImage(this.heat, ...place(found.region));
-      context.restore();
+      context.globalAlpha = 1;
     }
     if (!overlay.boxes) return;
-    const [left, top, wide, high] = place(found.region);
-    const from = [Math.max(left, frame.x), Math.max(top, frame.y)];
-    const to = [Math.min(left + wide, frame.x + frame.w), Math.min(top + high, frame.y + frame.h)];
-    this.drawFrame(context, [...from, to[0] - from[0], to[1] - from[1]]);
+    this.drawFrame(context, place(found.region));
     // A best region there always is; where nothing stands out it says nothing.
     if (found.stands_out === false) return;
     for (const [style, width] of [[SHADOW, 4], [BOX, 1.75]]) {
