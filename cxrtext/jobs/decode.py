@@ -3,7 +3,6 @@
 Training and indexing then read the cache and decode nothing.
 """
 
-import atexit
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines import Start, Task, open_engine, readers_for
 from cxrtext.jobs.finishing import every_shard, require_ready, require_same
+from cxrtext.jobs.kept import Kept
 from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan, slices
 from cxrtext.jobs.shards import Shard, commit_shard
 from cxrtext.jobs.status import JobStatus
@@ -60,23 +60,12 @@ class DecodeWork:
             commit_shard(storage, plan.digest, shard)
 
 
-_kept: dict[DecodeWork, tuple[Storage, Plan, ReaderPool]] = {}
-"""What this process works with: one job at a time."""
+def _open(work: DecodeWork) -> tuple[Storage, Plan, ReaderPool]:
+    storage = open_storage(work.address)
+    return storage, read_plan(storage, KIND), ReaderPool(work.readers)
 
 
-@atexit.register
-def _close() -> None:
-    for *_, pool in _kept.values():
-        pool.close()
-    _kept.clear()
-
-
-def _opened(work: DecodeWork) -> tuple[Storage, Plan, ReaderPool]:
-    if work not in _kept:
-        _close()
-        storage = open_storage(work.address)
-        _kept[work] = storage, read_plan(storage, KIND), ReaderPool(work.readers)
-    return _kept[work]
+_opened = Kept(_open, lambda opened: opened[2].close())
 
 
 def _looked_at(path: Path) -> tuple[Stamp | None, bytes | None]:

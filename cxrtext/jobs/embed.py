@@ -5,7 +5,6 @@ model sees the images in the company in which ``cxrtext index build`` shows them
 index made of the shards has the very same vectors.
 """
 
-import atexit
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,8 +41,9 @@ from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines import Start, Task, open_engine, readers_for, readers_here
 from cxrtext.jobs.finishing import every_shard, require_ready, require_same
+from cxrtext.jobs.kept import Kept
 from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan, slices
-from cxrtext.jobs.shards import Shard, ShardFile, commit_shard
+from cxrtext.jobs.shards import Shard, ShardFile, commit_shard, digest_of_names
 from cxrtext.jobs.status import JobStatus
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
@@ -148,30 +148,8 @@ def _shard_of(task: Task, parts: Sequence[EmbeddedImages]) -> Shard:
         columns = [np.stack([part.labels[name] for name in labels], axis=1) for part in some]
         arrays["labels"] = np.concatenate(columns)
     names = dict(zip(task.places, (name for _, name in task.rows), strict=True))
-    about = {"labels": labels, "images": _digest_of([names[place] for place in places])}
+    about = {"labels": labels, "images": digest_of_names([names[place] for place in places])}
     return Shard(task.number, places, rejected, about, arrays)
-
-
-def _digest_of(names: Sequence[str]) -> str:
-    return hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
-
-
-_kept: dict["EmbedWork", _Opened] = {}
-"""What this process works with: one job at a time."""
-
-
-@atexit.register
-def _close() -> None:
-    for opened in _kept.values():
-        opened.readers.close()
-    _kept.clear()
-
-
-def _opened(work: EmbedWork) -> _Opened:
-    if work not in _kept:
-        _close()
-        _kept[work] = _open(work)
-    return _kept[work]
 
 
 def _open(work: EmbedWork) -> _Opened:
@@ -187,6 +165,9 @@ def _open(work: EmbedWork) -> _Opened:
     torch.set_num_threads(plan.definition["threads"])
     model = load_model(Path(work.model), work.device)
     return _Opened(storage, plan, model, ReaderPool(readers_here(work.readers)))
+
+
+_opened = Kept(_open, lambda opened: opened.readers.close())
 
 
 def _model_digest(folder: Path) -> str:
@@ -438,7 +419,7 @@ def _add_shards(
     for shard in every_shard(storage, plan, done, [end - begin_ for begin_, end in bounds]):
         start, end = bounds[shard.number]
         of_shard = [records[start + place] for place in shard.places]
-        if _digest_of([record.name for record in of_shard]) != shard.about["images"]:
+        if digest_of_names([record.name for record in of_shard]) != shard.about["images"]:
             raise CheckpointError(
                 f"{storage.address}: shard {shard.number} is of other images; remove it, and start "
                 "the job again"

@@ -21,6 +21,7 @@ from cxrtext.files.storage import Storage, open_storage
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines import Start, Task, open_engine
 from cxrtext.jobs.finishing import every_shard, require_ready, require_same
+from cxrtext.jobs.kept import Kept
 from cxrtext.jobs.plan import Plan, begin, begun, plan_file, read_plan
 from cxrtext.jobs.shards import Shard, ShardFile, commit_shard
 from cxrtext.jobs.status import JobStatus
@@ -100,29 +101,25 @@ class ScoreWork:
             commit_shard(storage, plan.digest, shard)
 
 
-_kept: dict[ScoreWork, tuple[Storage, Plan, Scorer]] = {}
-"""What this process works with: one job at a time."""
-
-
-def _opened(work: ScoreWork) -> tuple[Storage, Plan, Scorer]:
+def _open(work: ScoreWork) -> tuple[Storage, Plan, Scorer]:
     import torch
 
-    if work not in _kept:
-        _kept.clear()
-        storage = open_storage(work.address)
-        plan = read_plan(storage, KIND)
-        torch.set_num_threads(plan.definition["threads"])
-        keep_memory()
-        language = open_model(work.model, work.device, offline=True)
-        shared = plan.shared
-        scorer = Scorer(language, shared["precision"], shared["variant"], shared["batch_tokens"])
-        if scorer.identity != plan.definition["language model"]:
-            raise CheckpointError(
-                f"{work.model}: is another model here than the one that the job was begun with; "
-                "copy that one to every machine"
-            )
-        _kept[work] = storage, plan, scorer
-    return _kept[work]
+    storage = open_storage(work.address)
+    plan = read_plan(storage, KIND)
+    torch.set_num_threads(plan.definition["threads"])
+    keep_memory()
+    language = open_model(work.model, work.device, offline=True)
+    shared = plan.shared
+    scorer = Scorer(language, shared["precision"], shared["variant"], shared["batch_tokens"])
+    if scorer.identity != plan.definition["language model"]:
+        raise CheckpointError(
+            f"{work.model}: is another model here than the one that the job was begun with; "
+            "copy that one to every machine"
+        )
+    return storage, plan, scorer
+
+
+_opened = Kept(_open)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ shard that is not what was written is known when it is read.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,11 @@ class Shard:
     rejected: dict[int, str]  # the other places, and why
     about: Mapping[str, Any]  # what the kind of job notes beside
     arrays: Mapping[str, NDArray[Any]]
+
+
+def digest_of_names(names: Iterable[str]) -> str:
+    """A digest of the names of some images, in order."""
+    return hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
 
 
 def committed(storage: Storage) -> dict[int, ShardFile]:

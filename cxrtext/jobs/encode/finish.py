@@ -8,10 +8,9 @@ from pathlib import Path
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
 from cxrtext.files.storage import Storage
 from cxrtext.images.cache_store import READER_VERSION
-from cxrtext.jobs.encode.work import digest_of_names
 from cxrtext.jobs.finishing import every_shard, require_ready
 from cxrtext.jobs.plan import Plan
-from cxrtext.jobs.shards import Shard, ShardFile, read_shard
+from cxrtext.jobs.shards import Shard, ShardFile, digest_of_names, read_shard
 from cxrtext.models.features.folder import (
     COLUMNS,
     IMAGES,

@@ -1,8 +1,6 @@
 """What a worker does: the images of a shard, encoded and committed."""
 
-import atexit
 import hashlib
-import json
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,8 +18,9 @@ from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.jobs.encode.encoder import BATCH, Encoder, full_batches
 from cxrtext.jobs.encode.options import KIND
 from cxrtext.jobs.engines import Task, readers_here
+from cxrtext.jobs.kept import Kept
 from cxrtext.jobs.plan import Plan, read_plan
-from cxrtext.jobs.shards import Shard, commit_shard
+from cxrtext.jobs.shards import Shard, commit_shard, digest_of_names
 from cxrtext.models.features.folder import LOOKS, REGIONS, SIZES
 
 if TYPE_CHECKING:
@@ -91,11 +90,6 @@ class _Opened:
         return Shard(task.number, places, rejected, about, arrays)
 
 
-def digest_of_names(names: Iterable[str]) -> str:
-    """A digest of the names of some images, in order."""
-    return hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
-
-
 class Reader:
     """Gives squares of image files, decoded in other processes or found in a cache.
 
@@ -126,24 +120,6 @@ class Reader:
         self._pool.close()
 
 
-_kept: dict[EncodeWork, _Opened] = {}
-"""What this process works with: one job at a time."""
-
-
-@atexit.register
-def _close() -> None:
-    for opened in _kept.values():
-        opened.reader.close()
-    _kept.clear()
-
-
-def _opened(work: EncodeWork) -> _Opened:
-    if work not in _kept:
-        _close()
-        _kept[work] = _open(work)
-    return _kept[work]
-
-
 def _open(work: EncodeWork) -> _Opened:
     import torch
     from safetensors.numpy import load as load_arrays
@@ -172,6 +148,9 @@ def _open(work: EncodeWork) -> _Opened:
         backbone.preprocessing, readers_here(work.readers), Path(work.cache) if work.cache else None
     )
     return _Opened(storage, plan, encoder, _map_of(storage, shared, work.device), reader)
+
+
+_opened = Kept(_open, lambda opened: opened.reader.close())
 
 
 def _map_of(storage: Storage, shared: Mapping[str, Any], device: str) -> "FeatureMap":

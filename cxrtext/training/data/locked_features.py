@@ -16,7 +16,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def lock_images(
     encoder = model.image_encoder
     assert isinstance(encoder, ImageEncoder)  # noqa: S101 - a backbone's are stored already
     shape = (side, side, encoder.projection.in_features)
-    what = f"{spec.image} {asdict(spec.preprocessing)}"
+    what = f"{spec.image} {spec.preprocessing.to_dict()}"
     store = _Store(keeping, "regions", encoder.backbone, what, shape)
 
     def compute(images: Sequence[int]) -> Half:
