@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cxrtext.evaluation.classification import prompt_embeddings, score_differences
+from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS
+from cxrtext.evaluation.classification.zero_shot import prompt_embeddings, score_differences
 from cxrtext.evaluation.metrics import area_under_curve
-from cxrtext.evaluation.prompts import CHEX5_PROMPTS
 from cxrtext.models import load_model
 from cxrtext.models.regions import embed_files
 from cxrtext.models.similarity import region_scores

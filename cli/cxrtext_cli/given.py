@@ -175,7 +175,7 @@ def _data_folder(folder: Path) -> None:
 
 
 def _prompts(path: Path) -> None:
-    from cxrtext.evaluation.prompts import read_prompts
+    from cxrtext.evaluation.classification.prompts import read_prompts
 
     read_prompts(path)
 

@@ -5,17 +5,7 @@ from typing import TYPE_CHECKING
 from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
-    from cxrtext.evaluation.bootstrap import (
-        Comparison,
-        compare,
-        interval,
-        paired_difference,
-        resample_covering,
-        resample_patients,
-    )
-    from cxrtext.evaluation.box_retrieval import mean_median_rank, mean_recall
-    from cxrtext.evaluation.boxes import box_mask, region_boxes, region_of_interest_align
-    from cxrtext.evaluation.calibration import (
+    from cxrtext.evaluation.classification.calibration import (
         Calibration,
         brier_score,
         expected_calibration_error,
@@ -24,9 +14,12 @@ if TYPE_CHECKING:
         log_loss,
         reliability_bins,
     )
-    from cxrtext.evaluation.classification import prompt_embeddings, score_differences
+    from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts, read_prompts
+    from cxrtext.evaluation.classification.subgroups import age_bands, slice_aucs
+    from cxrtext.evaluation.classification.zero_shot import prompt_embeddings, score_differences
     from cxrtext.evaluation.evaluate import Evaluation, evaluate
-    from cxrtext.evaluation.grounding import (
+    from cxrtext.evaluation.grounding.boxes import box_mask, region_boxes, region_of_interest_align
+    from cxrtext.evaluation.grounding.phrases import (
         COMMON_THRESHOLDS,
         PAPER_THRESHOLDS,
         contrast_to_noise,
@@ -36,7 +29,14 @@ if TYPE_CHECKING:
         pointing_game,
         smooth_grid,
     )
-    from cxrtext.evaluation.linear_probe import few_label_aucs, fit_probe, linear_probe
+    from cxrtext.evaluation.intervals.bootstrap import (
+        Comparison,
+        compare,
+        interval,
+        paired_difference,
+        resample_covering,
+        resample_patients,
+    )
     from cxrtext.evaluation.metrics import (
         accuracy,
         area_under_curve,
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
         weighted_median,
         youden_threshold,
     )
-    from cxrtext.evaluation.prompts import CHEX5_PROMPTS, Prompts, read_prompts
-    from cxrtext.evaluation.retrieval import (
+    from cxrtext.evaluation.probes.linear_probe import few_label_aucs, fit_probe, linear_probe
+    from cxrtext.evaluation.retrieval.boxes import mean_median_rank, mean_recall
+    from cxrtext.evaluation.retrieval.sentences import (
         embedding_ranks,
         positive_ranks,
         rank_metrics,
         retrieval_metrics,
     )
     from cxrtext.evaluation.settings import Settings
-    from cxrtext.evaluation.subgroups import age_bands, slice_aucs
 
 __all__ = [
     "CHEX5_PROMPTS",

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.evaluation.bootstrap import Interval, Resampled
-from cxrtext.evaluation.box_retrieval import measure_box_retrieval
-from cxrtext.evaluation.boxes import place_boxes
-from cxrtext.evaluation.calibration import FindingCalibration, KeptCalibration, prompts_digest
-from cxrtext.evaluation.classification import (
+from cxrtext.evaluation.classification.calibration import (
+    FindingCalibration,
+    KeptCalibration,
+    prompts_digest,
+)
+from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts
+from cxrtext.evaluation.classification.subgroups import measure_slices
+from cxrtext.evaluation.classification.zero_shot import (
     FindingResult,
     Labels,
     ZeroShot,
@@ -24,12 +27,18 @@ from cxrtext.evaluation.classification import (
 )
 from cxrtext.evaluation.cohort import Cohort, Embedder
 from cxrtext.evaluation.data import DataFolder, read_data_folder
-from cxrtext.evaluation.grounding import Grounded, measure_grounding
-from cxrtext.evaluation.linear_probe import Features, features_of, mean_features, measure_probes
-from cxrtext.evaluation.prompts import CHEX5_PROMPTS, Prompts
-from cxrtext.evaluation.retrieval import Retrieved, measure_retrieval
+from cxrtext.evaluation.grounding.boxes import place_boxes
+from cxrtext.evaluation.grounding.phrases import Grounded, measure_grounding
+from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled
+from cxrtext.evaluation.probes.linear_probe import (
+    Features,
+    features_of,
+    mean_features,
+    measure_probes,
+)
+from cxrtext.evaluation.retrieval.boxes import measure_box_retrieval
+from cxrtext.evaluation.retrieval.sentences import Retrieved, measure_retrieval
 from cxrtext.evaluation.settings import Settings
-from cxrtext.evaluation.subgroups import measure_slices
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.features.folder import FeatureFolder

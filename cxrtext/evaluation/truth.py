@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cxrtext.evaluation.bootstrap import Resampled, draw
 from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
 from cxrtext.evaluation.metrics import Floats
-from cxrtext.evaluation.retrieval import score_matrix
+from cxrtext.evaluation.retrieval.sentences import score_matrix
 from cxrtext.evaluation.settings import TRUTH, TRUTH_BINS, Settings
 from cxrtext.models import ImageTextModel
 from cxrtext.phantom.claims import Claim, rho

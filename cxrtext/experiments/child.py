@@ -20,10 +20,10 @@ import torch
 from cxrtext.config import Clustered, Config, load_config, read_objective
 from cxrtext.errors import CxrTextError
 from cxrtext.evaluation import Evaluation, Settings, area_under_curve, evaluate
-from cxrtext.evaluation.bootstrap import Resampled, draw
-from cxrtext.evaluation.classification import measure_zero_shot, scorer
+from cxrtext.evaluation.classification.zero_shot import measure_zero_shot, scorer
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.evaluate import Details
+from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
 from cxrtext.evaluation.truth import measure_truth
 from cxrtext.experiments.data.images import Floats, ImageSet, read_set
 from cxrtext.experiments.measures import (

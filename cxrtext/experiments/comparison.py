@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from cxrtext.evaluation.bootstrap import BETTER, WORSE, Resampled, difference_of, interval_of
+from cxrtext.evaluation.intervals.bootstrap import (
+    BETTER,
+    WORSE,
+    Resampled,
+    difference_of,
+    interval_of,
+)
 from cxrtext.experiments.experiment import Claim, Measure
 from cxrtext.experiments.measures import Measures, mean_of_seeds, paired
 

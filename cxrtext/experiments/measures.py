@@ -10,7 +10,7 @@ import numpy as np
 
 from cxrtext import __version__
 from cxrtext.errors import DataError
-from cxrtext.evaluation.bootstrap import Resampled
+from cxrtext.evaluation.intervals.bootstrap import Resampled
 from cxrtext.files import DAMAGED_ARCHIVE, replacing
 
 JOB, METRICS, RESAMPLED = "job.json", "metrics.json", "resampled.npz"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cxrtext.evaluation.bootstrap import BETTER, WORSE
+from cxrtext.evaluation.intervals.bootstrap import BETTER, WORSE
 from cxrtext.experiments.comparison import interval_text
 from cxrtext.experiments.experiment import Measure
 from cxrtext.experiments.papers.table1 import (

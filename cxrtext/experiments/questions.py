@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cxrtext.evaluation.bootstrap import BETTER, TIED, WORSE
+from cxrtext.evaluation.intervals.bootstrap import BETTER, TIED, WORSE
 from cxrtext.experiments.comparison import UNKNOWN, Trainings, compare_rows, interval_text
 from cxrtext.experiments.papers.table1 import BASELINE, MEASURES, PROPOSED, TABLE1
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cxrtext.evaluation.bootstrap import BETTER, WORSE
+from cxrtext.evaluation.intervals.bootstrap import BETTER, WORSE
 from cxrtext.evaluation.settings import TRUTH, TRUTH_BINS
 from cxrtext.experiments.comparison import UNKNOWN, Trainings, compare_rows, interval_text
 from cxrtext.experiments.papers.table1 import (

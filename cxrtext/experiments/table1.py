@@ -8,8 +8,8 @@ from typing import Any
 
 from cxrtext.config import first_difference, load_config, write_config
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.evaluation.bootstrap import estimate_of
 from cxrtext.evaluation.data import find_table
+from cxrtext.evaluation.intervals.bootstrap import estimate_of
 from cxrtext.experiments.comparison import Trainings, compare_rows, order_of
 from cxrtext.experiments.experiment import (
     ExperimentListener,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
-from cxrtext.evaluation.calibration import calibrations_of
+from cxrtext.evaluation.classification.calibration import calibrations_of
 from cxrtext.evaluation.data import sentences_beside
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReaderPool

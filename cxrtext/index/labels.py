@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.evaluation import Prompts, prompt_embeddings
-from cxrtext.evaluation.calibration import Calibration, calibrations_of
+from cxrtext.evaluation.classification.calibration import Calibration, calibrations_of
 from cxrtext.index.changes import set_attributes
 from cxrtext.index.features.scoring import exact_scores, images_a_piece
 from cxrtext.index.search.archive import Archive

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.evaluation.calibration import calibrations_of
+from cxrtext.evaluation.classification.calibration import calibrations_of
 from cxrtext.files import sync
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index.build import start_index

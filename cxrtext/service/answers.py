@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.evaluation import Prompts
-from cxrtext.evaluation.calibration import KeptCalibration
+from cxrtext.evaluation.classification.calibration import KeptCalibration
 from cxrtext.images import Geometry
 from cxrtext.images.placement import Placement
 from cxrtext.models.familiar import Unlike

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cxrtext.errors import DataError, InputError, NotFoundError, UnavailableError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, score_differences
-from cxrtext.evaluation.calibration import calibration_beside
+from cxrtext.evaluation.classification.calibration import calibration_beside
 from cxrtext.evaluation.verdicts.judge import Judge
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts, verdicts_beside
 from cxrtext.images import Geometry, ReaderPool

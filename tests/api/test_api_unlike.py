@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from cxrtext.evaluation.calibration import FindingCalibration, KeptCalibration, prompts_digest
+from cxrtext.evaluation.classification.calibration import (
+    FindingCalibration,
+    KeptCalibration,
+    prompts_digest,
+)
 from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cxrtext.evaluation.calibration import (
+from cxrtext.evaluation.classification.calibration import (
     FindingCalibration,
     KeptCalibration,
     prompts_digest,

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cxrtext.evaluation.calibration import FindingCalibration, KeptCalibration, prompts_digest
+from cxrtext.evaluation.classification.calibration import (
+    FindingCalibration,
+    KeptCalibration,
+    prompts_digest,
+)
 from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
 

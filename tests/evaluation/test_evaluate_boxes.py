@@ -20,14 +20,14 @@ from cxrtext.evaluation import (
     pointing_game,
     retrieval_metrics,
 )
-from cxrtext.evaluation.box_retrieval import box_features
-from cxrtext.evaluation.boxes import (
+from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.grounding.boxes import (
     NO_PIXEL,
     NO_SENTENCE,
     NOT_ONE_SIZE,
     place_boxes,
 )
-from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.retrieval.boxes import box_features
 from cxrtext.images import Preprocessing
 from cxrtext.models import load_model
 from cxrtext.records import Box, ImageRecord, write_boxes
@@ -190,7 +190,7 @@ def test_large_images_are_measured_on_a_smaller_copy(
 ) -> None:
     folder = boxed_folder(data_folder, tmp_path / "set")
     whole = evaluate(checkpoint, folder, settings=QUICK).grounding["mean"]
-    monkeypatch.setattr("cxrtext.evaluation.grounding.LONGEST_SIDE", 60)
+    monkeypatch.setattr("cxrtext.evaluation.grounding.phrases.LONGEST_SIDE", 60)
     small = evaluate(checkpoint, folder, settings=QUICK).grounding["mean"]
     assert small["CNR"] == pytest.approx(whole["CNR"], rel=0.05)
     assert small["mIoU"] == pytest.approx(whole["mIoU"], rel=0.05)

@@ -16,9 +16,9 @@ from cxrtext.evaluation import (
     evaluate,
     retrieval_metrics,
 )
-from cxrtext.evaluation.bootstrap import Resampled, draw, interval_of
-from cxrtext.evaluation.classification import fit_validation, label_rows, measure_finding
-from cxrtext.evaluation.retrieval import gather_wording, score_matrix
+from cxrtext.evaluation.classification.zero_shot import fit_validation, label_rows, measure_finding
+from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
+from cxrtext.evaluation.retrieval.sentences import gather_wording, score_matrix
 from cxrtext.models import load_model
 from cxrtext.text import study_sentences
 
@@ -32,9 +32,9 @@ PROMPTS = {
 def test_retrieval_is_that_of_the_whole_matrix(
     checkpoint: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrtext.evaluation.retrieval.ON_DISK", 1)
-    monkeypatch.setattr("cxrtext.evaluation.retrieval.ROWS_AT_ONCE", 2)
-    monkeypatch.setattr("cxrtext.evaluation.retrieval.IMAGES_AT_ONCE", 5)
+    monkeypatch.setattr("cxrtext.evaluation.retrieval.sentences.ON_DISK", 1)
+    monkeypatch.setattr("cxrtext.evaluation.retrieval.sentences.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("cxrtext.evaluation.retrieval.sentences.IMAGES_AT_ONCE", 5)
     monkeypatch.setattr("cxrtext.evaluation.cohort.IMAGES_AT_ONCE", 5)
     result = evaluate(checkpoint, data_folder, settings=QUICK)
     assert result.details is not None
@@ -189,7 +189,7 @@ def test_probes_and_groups(checkpoint: Path, data_folder: Path) -> None:
 def test_groups_are_measured_where_they_are_large(
     checkpoint: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrtext.evaluation.subgroups.MINIMUM", 4)
+    monkeypatch.setattr("cxrtext.evaluation.classification.subgroups.MINIMUM", 4)
     settings = Settings(resamples=50, slices=("age",))
     result = evaluate(checkpoint, data_folder, split="all", prompts=PROMPTS, settings=settings)
     report = result.slices["age"]["Pleural Effusion"]
@@ -265,7 +265,7 @@ def test_labels_of_other_findings_are_left_out(
 def test_resamples_do_not_depend_on_their_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     patients = ["a", "a", "b", "c"]
     whole = draw(patients, 30, (1, 2))
-    monkeypatch.setattr("cxrtext.evaluation.bootstrap.RESAMPLES_AT_ONCE", 7)
+    monkeypatch.setattr("cxrtext.evaluation.intervals.bootstrap.RESAMPLES_AT_ONCE", 7)
     assert np.array_equal(draw(patients, 30, (1, 2)), whole)
     assert (whole[:, 0] == whole[:, 1]).all()
     assert (whole[:, [0, 2, 3]].sum(axis=1) == 3).all()

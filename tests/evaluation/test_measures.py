@@ -3,7 +3,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cxrtext.evaluation import accuracy, area_under_curve, retrieval_metrics
-from cxrtext.evaluation.retrieval import positive_ranks
+from cxrtext.evaluation.retrieval.sentences import positive_ranks
 
 
 def test_area_by_hand() -> None:

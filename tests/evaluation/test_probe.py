@@ -11,7 +11,7 @@ from cxrtext.evaluation import (
     fit_probe,
     linear_probe,
 )
-from cxrtext.evaluation.linear_probe import few_label_rows
+from cxrtext.evaluation.probes.linear_probe import few_label_rows
 
 Floats = NDArray[np.float64]
 

@@ -51,7 +51,7 @@ def test_blocks_of_rows_equal_the_loop(seed: int, monkeypatch: pytest.MonkeyPatc
     ]
     assert positive_ranks(scores, right, apart).tolist() == expected
     diagonal = positive_ranks(scores)
-    monkeypatch.setattr("cxrtext.evaluation.retrieval.SCORES_AT_ONCE", 120)  # three rows
+    monkeypatch.setattr("cxrtext.evaluation.retrieval.sentences.SCORES_AT_ONCE", 120)  # three rows
     assert positive_ranks(scores, right, apart).tolist() == expected
     assert positive_ranks(scores).tolist() == diagonal.tolist()
     assert positive_ranks(scores.astype(np.float32)).tolist() == diagonal.tolist()
@@ -65,7 +65,7 @@ def test_ranks_of_embeddings_equal_those_of_their_scores(
     generator = np.random.default_rng(seed)
     queries, candidates = generator.integers(-2, 3, (2, 40, 3)).astype(np.float64)
     scores = queries @ candidates.T
-    monkeypatch.setattr("cxrtext.evaluation.retrieval.SCORES_AT_ONCE", 280)
+    monkeypatch.setattr("cxrtext.evaluation.retrieval.sentences.SCORES_AT_ONCE", 280)
     assert embedding_ranks(queries, candidates).tolist() == positive_ranks(scores).tolist()
     found = embedding_ranks(
         queries,

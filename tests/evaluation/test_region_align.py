@@ -120,7 +120,7 @@ def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     boxes = torch.rand(9, 4, generator=generator) * 3 + 0.1
     whole = region_of_interest_align(features, boxes, 2)
     assert (whole.dtype, whole.shape) == (torch.float32, (9, 3, 2, 2))
-    monkeypatch.setattr("cxrtext.evaluation.boxes.BOXES_AT_ONCE", 2)
+    monkeypatch.setattr("cxrtext.evaluation.grounding.boxes.BOXES_AT_ONCE", 2)
     torch.testing.assert_close(region_of_interest_align(features, boxes, 2), whole)
     assert region_of_interest_align(features, boxes[:0], (2, 3)).shape == (0, 3, 2, 3)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from cxrtext.evaluation import Evaluation, Prompts, Settings, evaluate
+from cxrtext.evaluation.probes.tsne import affinities, embed_neighbors
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.report.figures import forest, frequency_names, histogram
-from cxrtext.evaluation.report.tsne import affinities, embed_neighbors
 from cxrtext.evaluation.report.write import DEFINITIONS
 from cxrtext.records import Box, write_boxes
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from cxrtext.evaluation import area_under_curve
-from cxrtext.evaluation.bootstrap import draw
 from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.intervals.bootstrap import draw
 from cxrtext.evaluation.settings import TRUTH, Settings
 from cxrtext.evaluation.truth import ClaimScores, areas, measure_truth
 from cxrtext.images import Preprocessing

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.evaluation.bootstrap import Resampled
+from cxrtext.evaluation.intervals.bootstrap import Resampled
 from cxrtext.experiments.experiment import choose
 from cxrtext.experiments.measures import Measures, read_measures, write_measures
 from cxrtext.experiments.page import table1_head, table1_sections

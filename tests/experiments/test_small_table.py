@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import WorkError
-from cxrtext.evaluation.bootstrap import Resampled
+from cxrtext.evaluation.intervals.bootstrap import Resampled
 from cxrtext.experiments import page as pages
 from cxrtext.experiments.experiment import Experiment, Group, Measure, Scale, Trial
 from cxrtext.experiments.figures import draw_figures

@@ -14,7 +14,7 @@ from PIL import Image
 
 from cxrtext.errors import DataError, NotFoundError, WorkError
 from cxrtext.evaluation import Prompts
-from cxrtext.evaluation.calibration import (
+from cxrtext.evaluation.classification.calibration import (
     FindingCalibration,
     KeptCalibration,
     prompts_digest,

@@ -135,7 +135,7 @@ def test_familiar(checkpoint: Path, tmp_path: Path, chance: random.Random) -> No
 
 @pytest.mark.slow
 def test_calibration(checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
-    from cxrtext.evaluation.calibration import (
+    from cxrtext.evaluation.classification.calibration import (
         FindingCalibration,
         KeptCalibration,
         load_calibration,
@@ -457,7 +457,7 @@ def test_cache_of_check_data(data_folder: Path, tmp_path: Path, chance: random.R
 
 @pytest.mark.slow
 def test_notes_of_experiments(tmp_path: Path, chance: random.Random) -> None:
-    from cxrtext.evaluation.bootstrap import Resampled
+    from cxrtext.evaluation.intervals.bootstrap import Resampled
     from cxrtext.experiments.measures import read_measures, write_measures
     from cxrtext.experiments.stages import claim, read_json, stage
 

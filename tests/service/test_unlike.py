@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.evaluation.calibration import (
+from cxrtext.evaluation.classification.calibration import (
     FindingCalibration,
     KeptCalibration,
     prompts_digest,

@@ -8,7 +8,7 @@ import pytest
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.evaluation import Calibration, Evaluation, Prompts, Settings, evaluate
-from cxrtext.evaluation.calibration import (
+from cxrtext.evaluation.classification.calibration import (
     CALIBRATION,
     FindingCalibration,
     KeptCalibration,
@@ -17,7 +17,7 @@ from cxrtext.evaluation.calibration import (
     prompts_digest,
     save_calibration,
 )
-from cxrtext.evaluation.classification import FindingScores
+from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.evaluate import calibration_of
 from cxrtext.files import SEAL, write_sealed
 from cxrtext.models import load_model

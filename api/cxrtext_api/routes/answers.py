@@ -14,7 +14,7 @@ from cxrtext.shards.coverage import Coverage
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
-    from cxrtext.evaluation.calibration import FindingCalibration
+    from cxrtext.evaluation.classification.calibration import FindingCalibration
     from cxrtext.images.placement import Placement
     from cxrtext.index import ImageHit, IndexedImage, SentenceHit
     from cxrtext.language import SentenceScores

@@ -37,7 +37,7 @@ from cxrtext_api.routes.fields import (
 )
 
 if TYPE_CHECKING:
-    from cxrtext.evaluation.calibration import FindingCalibration
+    from cxrtext.evaluation.classification.calibration import FindingCalibration
     from cxrtext.pausing import Pausing
     from cxrtext.service import EmbeddedImage, Service
     from cxrtext.service.verify.sentences import ReportSentence

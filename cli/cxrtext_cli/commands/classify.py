@@ -151,7 +151,7 @@ def _classify_index(
     keep: bool,
     as_json: bool,
 ) -> None:
-    from cxrtext.evaluation.calibration import calibrations_of
+    from cxrtext.evaluation.classification.calibration import calibrations_of
     from cxrtext.index import keep_labels, label_archive, open_index
     from cxrtext.models import load_model
     from cxrtext.records import write_table

@@ -206,8 +206,8 @@ def _write(out: Path | None, result: "Evaluation", options: Any, rejects: "Rejec
 
 def _export(path: Path, result: "Evaluation") -> Path:
     """Write the mean region of each image, in the space of the sentences."""
-    from cxrtext.evaluation.linear_probe import features_of
-    from cxrtext.evaluation.vector_export import export_vectors
+    from cxrtext.evaluation.probes.linear_probe import features_of
+    from cxrtext.evaluation.probes.vector_export import export_vectors
 
     assert result.details is not None  # noqa: S101 - of an evaluation that was just made
     cohort = result.details.cohort
@@ -221,7 +221,7 @@ def _keep_calibration(
 ) -> list[Path]:
     """Keep calibrated probabilities and verdicts, or one of them where the data lack the other."""
     from cxrtext.errors import DataError
-    from cxrtext.evaluation.calibration import save_calibration
+    from cxrtext.evaluation.classification.calibration import save_calibration
     from cxrtext.evaluation.evaluate import calibration_of
     from cxrtext.evaluation.verdicts.keep import verdicts_of
     from cxrtext.evaluation.verdicts.kept import save_verdicts

@@ -11,7 +11,7 @@ from cxrtext_cli.options import AsJson, print_json, print_table, progress
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cxrtext.evaluation.feature_probe import FeatureProbe
+    from cxrtext.evaluation.probes.feature_probe import FeatureProbe
 
 
 def probe(
@@ -49,7 +49,7 @@ def probe(
         resamples=resamples,
         seed=seed,
     )
-    from cxrtext.evaluation.feature_probe import probe_features
+    from cxrtext.evaluation.probes.feature_probe import probe_features
     from cxrtext.models.features import open_features
 
     opened = open_features(features)

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cxrtext.evaluation.calibration import reliability_bins
-from cxrtext.evaluation.classification import UNSCALED, FindingScores
+from cxrtext.evaluation.classification.calibration import reliability_bins
+from cxrtext.evaluation.classification.prompts import Prompts
+from cxrtext.evaluation.classification.zero_shot import UNSCALED, FindingScores
 from cxrtext.evaluation.evaluate import Evaluation
-from cxrtext.evaluation.grounding import CNR, SIGNED
+from cxrtext.evaluation.grounding.phrases import CNR, SIGNED
 from cxrtext.evaluation.metrics import Floats, precision_recall_curve, roc_curve
-from cxrtext.evaluation.prompts import Prompts
-from cxrtext.evaluation.report.tsne import MOST, embed_neighbors
-from cxrtext.evaluation.retrieval import Wording
+from cxrtext.evaluation.probes.tsne import MOST, embed_neighbors
+from cxrtext.evaluation.retrieval.sentences import Wording
 from cxrtext.models import ImageTextModel
 from cxrtext.page import COLORS, Figure, draw_svg
 

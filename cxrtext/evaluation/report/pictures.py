@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cxrtext.errors import ImageError
-from cxrtext.evaluation.boxes import BoxRow, Phrase
 from cxrtext.evaluation.evaluate import Details
-from cxrtext.evaluation.grounding import CNR, MIOU, SIGNED, Grounded, heat_map, phrase_grid
-from cxrtext.evaluation.retrieval import Retrieved
+from cxrtext.evaluation.grounding.boxes import BoxRow, Phrase
+from cxrtext.evaluation.grounding.phrases import CNR, MIOU, SIGNED, Grounded, heat_map, phrase_grid
+from cxrtext.evaluation.retrieval.sentences import Retrieved
 from cxrtext.images import Geometry
 from cxrtext.images.overlay import encode_png, render_overlay
 from cxrtext.images.reader_pool import ReaderPool

@@ -5,11 +5,11 @@ Rows are lists of cells, the first the header.
 
 from collections.abc import Mapping
 
-from cxrtext.evaluation.bootstrap import SMALLER_IS_BETTER, Comparison
-from cxrtext.evaluation.box_retrieval import DIRECTIONS
-from cxrtext.evaluation.classification import MEASURES, FindingResult
+from cxrtext.evaluation.classification.subgroups import UNKNOWN
+from cxrtext.evaluation.classification.zero_shot import MEASURES, FindingResult
 from cxrtext.evaluation.evaluate import Evaluation
-from cxrtext.evaluation.grounding import CNR, COMMON, MIOU, POINTING, SIGNED
+from cxrtext.evaluation.grounding.phrases import CNR, COMMON, MIOU, POINTING, SIGNED
+from cxrtext.evaluation.intervals.bootstrap import SMALLER_IS_BETTER, Comparison
 from cxrtext.evaluation.paper import (
     TABLE1,
     TABLE1_COLUMNS,
@@ -19,8 +19,8 @@ from cxrtext.evaluation.paper import (
     TABLE5,
     TABLE5_COLUMNS,
 )
-from cxrtext.evaluation.retrieval import CUTOFFS
-from cxrtext.evaluation.subgroups import UNKNOWN
+from cxrtext.evaluation.retrieval.boxes import DIRECTIONS
+from cxrtext.evaluation.retrieval.sentences import CUTOFFS
 from cxrtext.page import EMPTY, Table, number, with_interval
 
 Rows = list[list[str]]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from cxrtext.evaluation.bootstrap import Comparison
-from cxrtext.evaluation.classification import MEASURES
+from cxrtext.evaluation.classification.zero_shot import MEASURES
 from cxrtext.evaluation.evaluate import Details, Evaluation
+from cxrtext.evaluation.intervals.bootstrap import Comparison
 from cxrtext.evaluation.report import tables
 from cxrtext.evaluation.report.figures import (
     classification_figures,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cxrtext.evaluation import paper
-from cxrtext.evaluation.prompts import Prompts
+from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.settings import TRUTH, TRUTH_BINS
 from cxrtext.experiments.experiment import Measure, Settings, Trial
 from cxrtext.models.folders import DEFAULT_MODEL

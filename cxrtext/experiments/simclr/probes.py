@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.evaluation.bootstrap import Resampled, draw
-from cxrtext.evaluation.linear_probe import fit_probe
+from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
 from cxrtext.evaluation.metrics import Floats, area_under_curve, weighted_mean
+from cxrtext.evaluation.probes.linear_probe import fit_probe
 from cxrtext.experiments.data.cifar import THINNED
 from cxrtext.experiments.data.images import ImageSet, Part
 from cxrtext.experiments.measures import Measures

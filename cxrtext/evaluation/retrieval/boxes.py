@@ -9,16 +9,21 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from cxrtext.evaluation.bootstrap import Resampled, draw, intervals_of
-from cxrtext.evaluation.boxes import (
+from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.grounding.boxes import (
     BOXES_AT_ONCE,
     PlacedBox,
     region_boxes,
     region_of_interest_align,
 )
-from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, intervals_of
 from cxrtext.evaluation.metrics import weighted_mean, weighted_median
-from cxrtext.evaluation.retrieval import CUTOFFS, PAPER_CUTOFFS, embedding_ranks, rank_metrics
+from cxrtext.evaluation.retrieval.sentences import (
+    CUTOFFS,
+    PAPER_CUTOFFS,
+    embedding_ranks,
+    rank_metrics,
+)
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 

@@ -14,14 +14,15 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cxrtext.evaluation.bootstrap import Interval, Resampled, draw, intervals_of
-from cxrtext.evaluation.calibration import (
+from cxrtext.evaluation.classification.calibration import (
     Calibration,
     brier_score,
     expected_calibration_error,
     fit_platt,
     fit_temperature,
 )
+from cxrtext.evaluation.classification.prompts import Prompts
+from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled, draw, intervals_of
 from cxrtext.evaluation.metrics import (
     Floats,
     Truth,
@@ -33,7 +34,6 @@ from cxrtext.evaluation.metrics import (
     weighted_mean,
     youden_threshold,
 )
-from cxrtext.evaluation.prompts import Prompts
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 

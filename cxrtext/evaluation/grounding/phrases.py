@@ -15,9 +15,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from cxrtext.evaluation.bootstrap import Resampled, draw, intervals_of
-from cxrtext.evaluation.boxes import Map, Phrase, box_mask, map_and_boxes
 from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.grounding.boxes import Map, Phrase, box_mask, map_and_boxes
+from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, intervals_of
 from cxrtext.evaluation.metrics import Floats, weighted_mean
 from cxrtext.evaluation.settings import Settings
 from cxrtext.images import Geometry

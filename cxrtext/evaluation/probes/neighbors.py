@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.evaluation.bootstrap import draw, interval_of
-from cxrtext.evaluation.classification import Labels, label_rows
-from cxrtext.evaluation.linear_probe import Features
+from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
+from cxrtext.evaluation.intervals.bootstrap import draw, interval_of
 from cxrtext.evaluation.metrics import Floats, area_under_curve
+from cxrtext.evaluation.probes.linear_probe import Features
 from cxrtext.evaluation.settings import Settings
 
 NEIGHBORS = 20

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.evaluation.bootstrap import Resampled, draw, intervals_of
 from cxrtext.evaluation.cohort import IMAGES_AT_ONCE, Cohort
+from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, intervals_of
 from cxrtext.evaluation.metrics import weighted_mean, weighted_median
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel

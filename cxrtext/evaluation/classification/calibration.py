@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.kept import load_kept
 from cxrtext.evaluation.metrics import Floats, Truth, scores_and_truth
-from cxrtext.evaluation.prompts import Prompts
 from cxrtext.files import write_sealed
 from cxrtext.models import ImageTextModel
 

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation.classification import Labels, label_rows
+from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
 from cxrtext.evaluation.data import find_table, manifest_of
-from cxrtext.evaluation.linear_probe import Features, measure_probes
-from cxrtext.evaluation.neighbors import measure_neighbors
-from cxrtext.evaluation.report.tsne import MOST, embed_neighbors
+from cxrtext.evaluation.probes.linear_probe import Features, measure_probes
+from cxrtext.evaluation.probes.neighbors import measure_neighbors
+from cxrtext.evaluation.probes.tsne import MOST, embed_neighbors
+from cxrtext.evaluation.probes.vector_export import export_vectors
 from cxrtext.evaluation.settings import Settings
-from cxrtext.evaluation.vector_export import export_vectors
 from cxrtext.files import replacing, write_sealed
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.page import COLORS, draw_svg
@@ -45,8 +45,8 @@ class FeatureProbe:
     Args:
         images: By split, those that have features.
         missing: Images of the manifest without features.
-        linear: By finding, as :func:`~cxrtext.evaluation.linear_probe.measure_probes` gives it.
-        neighbors: By finding, as :func:`~cxrtext.evaluation.neighbors.measure_neighbors` gives it.
+        linear: By finding, as :func:`.linear_probe.measure_probes` gives it.
+        neighbors: By finding, as :func:`.neighbors.measure_neighbors` gives it.
         left_out: What was not measured, and why, a line each.
     """
 
@@ -80,7 +80,7 @@ def probe_features(
         labels: A table of labels in place of the folder's.
         out: Folder for ``probe.json`` and ``tsne.svg``.
         export: File for the mean features of all images, see
-            :func:`~cxrtext.evaluation.vector_export.export_vectors`.
+            :func:`~cxrtext.evaluation.probes.vector_export.export_vectors`.
         progress: Called with (done, total) images whose features are read.
 
     Raises:

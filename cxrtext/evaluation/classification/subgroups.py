@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.evaluation.bootstrap import interval, resample_covering
-from cxrtext.evaluation.classification import FindingScores
+from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.intervals.bootstrap import interval, resample_covering
 from cxrtext.evaluation.metrics import Floats, Truth, area_under_curve, scores_and_truth
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.evaluation.bootstrap import draw, interval_of
-from cxrtext.evaluation.calibration import log_loss
-from cxrtext.evaluation.classification import Labels, label_rows
+from cxrtext.evaluation.classification.calibration import log_loss
+from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
 from cxrtext.evaluation.cohort import Cohort, Embedder
+from cxrtext.evaluation.intervals.bootstrap import draw, interval_of
 from cxrtext.evaluation.metrics import Floats, area_under_curve
 from cxrtext.evaluation.settings import Settings
 from cxrtext.records import ImageRecord

@@ -1,0 +1,1 @@
+"""Grounding: boxes, and how well maps of scores agree with them."""

@@ -1,0 +1,1 @@
+"""Intervals and differences: how sure a figure is."""

@@ -1,0 +1,1 @@
+"""What frozen features hold: probes, neighbors, and their export."""

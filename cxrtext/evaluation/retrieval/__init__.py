@@ -1,0 +1,1 @@
+"""Retrieval: ranks of sentences, images and boxes."""
