@@ -332,7 +332,9 @@ def evaluate(folders: Sequence[str]) -> None:
     counts: dict[str, Counter[str]] = {}
     seconds = []
     for entry in folders:
-        kind, _, folder = entry.partition("=")
+        kind, equals, folder = entry.partition("=")
+        if not equals or not Path(folder).is_dir():
+            raise SystemExit(f"{entry}: give what a folder holds and the folder: frontal=DIR")
         for path in sorted(one for one in Path(folder).rglob("*") if one.is_file()):
             try:
                 pixels = read_image(path, frame=0)[0]
