@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts, read_prompts
     from cxrtext.evaluation.classification.subgroups import age_bands, slice_aucs
     from cxrtext.evaluation.classification.zero_shot import prompt_embeddings, score_differences
-    from cxrtext.evaluation.evaluate import Evaluation, evaluate
+    from cxrtext.evaluation.evaluate import evaluate
     from cxrtext.evaluation.grounding.boxes import box_mask, region_boxes, region_of_interest_align
     from cxrtext.evaluation.grounding.phrases import (
         COMMON_THRESHOLDS,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         resample_covering,
         resample_patients,
     )
+    from cxrtext.evaluation.measure import measure, measure_file
     from cxrtext.evaluation.metrics import (
         accuracy,
         area_under_curve,
@@ -49,7 +50,9 @@ if TYPE_CHECKING:
         weighted_median,
         youden_threshold,
     )
+    from cxrtext.evaluation.predictions.file import Predictions, write_predictions
     from cxrtext.evaluation.probes.linear_probe import few_label_aucs, fit_probe, linear_probe
+    from cxrtext.evaluation.result import Evaluation
     from cxrtext.evaluation.retrieval.boxes import mean_median_rank, mean_recall
     from cxrtext.evaluation.retrieval.sentences import (
         embedding_ranks,
@@ -66,6 +69,7 @@ __all__ = [
     "Calibration",
     "Comparison",
     "Evaluation",
+    "Predictions",
     "Prompts",
     "Settings",
     "accuracy",
@@ -91,6 +95,8 @@ __all__ = [
     "mean_iou",
     "mean_median_rank",
     "mean_recall",
+    "measure",
+    "measure_file",
     "overlap_by_threshold",
     "paired_difference",
     "pointing_game",
@@ -112,6 +118,7 @@ __all__ = [
     "smooth_grid",
     "weighted_mean",
     "weighted_median",
+    "write_predictions",
     "youden_threshold",
 ]
 

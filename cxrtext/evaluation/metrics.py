@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Truth = NDArray[np.bool_]
 Uncertain = Literal["ignore", "positive", "negative"]
+UNKNOWN_LABEL = -2
+"""What a label that is not known is written as in an array of labels."""
 WEIGHTS_AT_ONCE = 1 << 21
 """Weights looked at at the same time; bounds memory."""
 
@@ -35,15 +37,24 @@ def known_labels(
 
     Source: Irvin et al. 2019 (U-Ignore, U-Ones, U-Zeros).
     """
-    if uncertain not in get_args(Uncertain):
-        raise ValueError(f"uncertain must be one of {get_args(Uncertain)}, not {uncertain!r}")
     for row, label in enumerate(labels):
         if label not in (1, 0, -1, None):
             raise ValueError(f"label {row} is {label!r}; a label is 1, 0, -1 or None")
-    counted = (0, 1) if uncertain == "ignore" else (0, 1, -1)
-    positive = (1, -1) if uncertain == "positive" else (1,)
-    known = np.asarray([label in counted for label in labels], dtype=np.bool_)
-    return known, np.asarray([label in positive for label in labels], dtype=np.bool_)
+    codes = [UNKNOWN_LABEL if label is None else label for label in labels]
+    return settled(np.array(codes, dtype=np.int8), uncertain)
+
+
+def settled(labels: NDArray[np.int8], uncertain: Uncertain) -> tuple[Truth, Truth]:
+    """:func:`known_labels` of codes [n], where unknown is :data:`UNKNOWN_LABEL`."""
+    if uncertain not in get_args(Uncertain):
+        raise ValueError(f"uncertain must be one of {get_args(Uncertain)}, not {uncertain!r}")
+    known = (labels == 1) | (labels == 0)
+    truth = labels == 1
+    if uncertain != "ignore":
+        known |= labels == -1
+    if uncertain == "positive":
+        truth |= labels == -1
+    return known, truth
 
 
 def scores_and_truth(

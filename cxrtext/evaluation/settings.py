@@ -1,8 +1,9 @@
 """How an evaluation is done, apart from what it is done on."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from cxrtext.errors import ConfigError
 from cxrtext.evaluation.metrics import Uncertain
@@ -66,3 +67,17 @@ class Settings:
             raise ConfigError(f"--resamples: {self.resamples} is below 0; give 0 for no intervals")
         if not self.sigma >= 0:
             raise ConfigError(f"--sigma: {self.sigma} is not 0 or more")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {**asdict(self), "boxes": str(self.boxes) if self.boxes else None}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """From what :meth:`to_dict` gave.
+
+        Raises:
+            TypeError: It has something else.
+        """
+        boxes = Path(values["boxes"]) if values["boxes"] else None
+        return cls(**{**values, "boxes": boxes, "slices": tuple(values["slices"])})

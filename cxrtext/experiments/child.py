@@ -20,10 +20,10 @@ import torch
 from cxrtext.config import Clustered, Config, load_config, read_objective
 from cxrtext.errors import CxrTextError
 from cxrtext.evaluation import Evaluation, Settings, area_under_curve, evaluate
-from cxrtext.evaluation.classification.zero_shot import measure_zero_shot, scorer
+from cxrtext.evaluation.classification.zero_shot import classify, measure_zero_shot
 from cxrtext.evaluation.data import read_data_folder
-from cxrtext.evaluation.evaluate import Details
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
+from cxrtext.evaluation.result import Details
 from cxrtext.evaluation.truth import measure_truth
 from cxrtext.experiments.data.images import Floats, ImageSet, read_set
 from cxrtext.experiments.measures import (
@@ -119,17 +119,20 @@ def _train_pairs(folder: Path, config: Config) -> None:
 
 def _measures_of(evaluation: Evaluation) -> Measures:
     """The measures of table 1 that an evaluation has, and the AUC of each finding."""
-    details = evaluation.details
-    held = details.resampled if details else {}
-    found: Measures = {name: held[name] for name in MEASURES if name in held}
+    details, measured = evaluation.details, evaluation.measured
+    found: Measures = {
+        name: measured.resampled[name] for name in MEASURES if name in measured.resampled
+    }
     if details is not None:
         found |= _beyond(details, Path(evaluation.data))
-    if details is None or details.zero_shot is None:
+        first = measured.resampled.get("sentence to image R@10")
+        found |= {TOP10: first} if first is not None else {}
+    if details is None or measured.zero_shot is None:
         return found
     # On the resamples that the mean is measured on.
     cohort, settings = details.cohort, details.settings
     counts = draw(cohort.patients, settings.resamples, (settings.seed, 0))
-    for name, one in details.zero_shot.scores.items():
+    for name, one in measured.zero_shot.scores.items():
         area = evaluation.classification[name].auc
         if area is not None:
             values = area_under_curve(one.scores, one.truth, counts[:, one.rows])
@@ -144,13 +147,9 @@ def _beyond(details: Details, data: Path) -> Measures:
     model, cohort, settings = details.model, details.cohort, details.settings
     labels = read_data_folder(data).labels
     if labels is not None:
-        score = scorer(model, PROMPTS, settings)
-        scores = np.concatenate([score(part) for part in cohort.chunks(model)], axis=1)
-        given = (scores, cohort.studies, cohort.patients, labels, list(PROMPTS), None, settings)
-        several = measure_zero_shot(*given).resampled
+        given = classify(model, cohort, PROMPTS, labels, settings)
+        several = measure_zero_shot(given, settings).resampled
         found |= {MORE_PROMPTS: several["AUC"]} if "AUC" in several else {}
-    first = details.resampled.get("sentence to image R@10")
-    found |= {TOP10: first} if first is not None else {}
     known = read_truth(data)
     if known is not None:
         found |= measure_truth(model, cohort, known, settings)

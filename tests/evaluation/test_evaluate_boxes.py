@@ -65,10 +65,10 @@ def test_grounding_is_that_of_the_measures(
     result = evaluate(checkpoint, folder, settings=QUICK)
     details = result.details
     assert details is not None
-    assert details.grounded is not None
+    assert result.measured.grounded is not None
     expected = []
     model = load_model(checkpoint, "cpu")
-    for phrase in details.grounded.phrases:
+    for phrase in result.measured.grounded.phrases:
         vector = model.embed_sentences([phrase.text])[0]
         with torch.inference_mode():
             grid = (details.cohort.grid(phrase.row) @ vector).numpy()

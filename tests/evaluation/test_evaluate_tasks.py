@@ -16,8 +16,16 @@ from cxrtext.evaluation import (
     evaluate,
     retrieval_metrics,
 )
-from cxrtext.evaluation.classification.zero_shot import fit_validation, label_rows, measure_finding
+from cxrtext.evaluation.classification.zero_shot import (
+    UNFITTED,
+    Case,
+    ValidationFit,
+    fit_validation,
+    label_rows,
+    measure_finding,
+)
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
+from cxrtext.evaluation.metrics import Truth
 from cxrtext.evaluation.retrieval.sentences import gather_wording, score_matrix
 from cxrtext.models import load_model
 from cxrtext.text import study_sentences
@@ -38,8 +46,8 @@ def test_retrieval_is_that_of_the_whole_matrix(
     monkeypatch.setattr("cxrtext.evaluation.cohort.IMAGES_AT_ONCE", 5)
     result = evaluate(checkpoint, data_folder, settings=QUICK)
     assert result.details is not None
-    assert result.details.retrieved is not None
-    cohort, wording = result.details.cohort, result.details.retrieved.wording
+    assert result.details.wording is not None
+    cohort, wording = result.details.cohort, result.details.wording
     model = load_model(checkpoint, "cpu")
     with torch.inference_mode():
         vectors = model.embed_sentences(wording.texts)
@@ -99,8 +107,8 @@ def test_scores_and_embeddings_are_averaged_differently(
         settings = Settings(average=average, resamples=0)  # type: ignore[arg-type]
         result = evaluate(checkpoint, data_folder, prompts=prompts, settings=settings)
         assert result.details is not None
-        assert result.details.zero_shot is not None
-        return result.details.zero_shot.scores["Pleural Effusion"].scores
+        assert result.measured.zero_shot is not None
+        return result.measured.zero_shot.scores["Pleural Effusion"].scores
 
     assert np.allclose(scores(single, "scores"), scores(single, "embeddings"), atol=1e-5)
     other = {"x": Prompts(("Right pneumothorax.",), ("The lungs are clear.",))}
@@ -147,14 +155,19 @@ def test_uncertain_labels_count_as_asked() -> None:
         assert found[1].tolist() == truth
 
 
+def _case(scores: list[float], truth: Truth, fit: ValidationFit = UNFITTED) -> Case:
+    """Of scores that are those of the positive prompt alone."""
+    return Case(np.array(scores), np.zeros(len(scores)), truth, fit)
+
+
 def test_a_finding_without_a_class_has_no_curve() -> None:
     truth = np.array([True, True])
     assert fit_validation(np.array([1.0, 2.0]), truth) is None
     counts = np.ones((5, 2), dtype=np.uint16)
-    result, resampled = measure_finding(np.array([1.0, -2.0]), truth, 3, None, counts)
+    result, resampled = measure_finding(_case([1.0, -2.0], truth), 3, counts)
     assert (result.auc, result.accuracy, result.left_out) == (None, 0.5, 3)
     assert "auc" not in resampled
-    empty, _ = measure_finding(np.empty(0), np.empty(0, dtype=bool), 2, None, counts[:, :0])
+    empty, _ = measure_finding(_case([], truth[:0]), 2, counts[:, :0])
     assert (empty.accuracy, empty.positives, empty.negatives) == (None, 0, 0)
 
 
@@ -162,9 +175,10 @@ def test_a_resample_of_each_image_once_changes_nothing() -> None:
     fit = fit_validation(np.array([0.0, 2.0]), np.array([False, True]))
     assert fit is not None
     assert fit.threshold == 1.0
-    scores = np.array([3.0, 1.0, 1.0, -1.0, 0.5])  # a score at the threshold says absent
+    scores = [3.0, 1.0, 1.0, -1.0, 0.5]  # a score at the threshold says absent
     truth = np.array([True, True, False, False, False])
-    result, resampled = measure_finding(scores, truth, 0, fit, np.ones((2, 5), dtype=np.uint16))
+    case = _case(scores, truth, fit)
+    result, resampled = measure_finding(case, 0, np.ones((2, 5), dtype=np.uint16))
     assert (result.sensitivity, result.specificity) == (0.5, 1.0)
     assert resampled.keys() >= {"auc", "sensitivity", "specificity"}
     for name, values in resampled.items():
@@ -209,7 +223,7 @@ def test_groups_are_measured_where_they_are_large(
 def test_a_model_is_no_better_than_itself(checkpoint: Path, data_folder: Path) -> None:
     result = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=QUICK)
     assert result.details is not None
-    measures = result.details.resampled
+    measures = result.measured.resampled
     assert {"AUC", "ACC", "sentence to image MRR"} <= set(measures)
     found = compare({"a": measures, "b": measures})
     assert {one.estimate for one in found.differences} == {0.0}

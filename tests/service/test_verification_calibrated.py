@@ -103,8 +103,8 @@ def evaluation(checkpoint: Path, data_folder: Path) -> Evaluation:
 
 def _scores(evaluation: Evaluation) -> dict[str, FindingScores]:
     assert evaluation.details is not None
-    assert evaluation.details.zero_shot is not None
-    return evaluation.details.zero_shot.scores
+    assert evaluation.measured.zero_shot is not None
+    return evaluation.measured.zero_shot.scores
 
 
 def test_an_evaluation_gives_a_calibration(
@@ -129,7 +129,7 @@ def test_an_evaluation_gives_a_calibration(
 def test_what_cannot_be_calibrated(evaluation: Evaluation) -> None:
     details = evaluation.details
     assert details is not None
-    without = replace(evaluation, details=replace(details, zero_shot=None))
+    without = replace(evaluation, measured=replace(evaluation.measured, zero_shot=None))
     with pytest.raises(DataError, match="no finding can be calibrated"):
         calibration_of(without)
     averaged = replace(details, settings=replace(details.settings, average="scores"))

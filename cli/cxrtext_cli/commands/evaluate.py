@@ -331,7 +331,7 @@ def _compare(
         rejects = Rejects(max_rejected)
         result = measure(checkpoint, rejects)
         _write(out / name if out else None, result, options, rejects)
-        measures[name] = result.details.resampled if result.details else {}
+        measures[name] = result.measured.resampled
         lines[name] = summary_line(result)
         result = replace(result, details=None)  # a model and its images go before the next come
     comparison = compare(measures)

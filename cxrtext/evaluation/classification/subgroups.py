@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.evaluation.classification.zero_shot import FindingScores
-from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.intervals.bootstrap import interval, resample_covering
 from cxrtext.evaluation.metrics import Floats, Truth, area_under_curve, scores_and_truth
+from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 
 UNKNOWN = "unknown"
@@ -150,9 +150,9 @@ def _slice(
 
 
 def measure_slices(
-    cohort: Cohort, scores: dict[str, FindingScores], settings: Settings
+    images: Images, scores: dict[str, FindingScores], settings: Settings
 ) -> tuple[dict[str, Any], list[str]]:
-    """AUC by column and finding.
+    """AUC by column and finding, of the images measured.
 
     Returns:
         ``column -> finding -> slices, too_small, gap, gap_low, gap_high``, and a line for each
@@ -161,7 +161,7 @@ def measure_slices(
     found: dict[str, Any] = {}
     lines: list[str] = []
     for number, column in enumerate(settings.slices):
-        groups = _groups(cohort, column)
+        groups = _groups(images, column)
         problem = _problem(groups)
         if problem == NOT_SAID and settings.slices == SLICE_COLUMNS:
             continue  # not asked for by name
@@ -170,7 +170,7 @@ def measure_slices(
             continue
         measured = {}
         for finding, one in scores.items():
-            report = _finding(cohort, groups, one, settings, number)
+            report = _finding(images, groups, one, settings, number)
             if report is not None:
                 measured[finding] = report
         if measured:
@@ -183,8 +183,8 @@ def measure_slices(
     return found, lines
 
 
-def _groups(cohort: Cohort, column: str) -> list[str]:
-    cells = [str(record.metadata.get(column, "")).strip() for record in cohort.records]
+def _groups(images: Images, column: str) -> list[str]:
+    cells = images.metadata.get(column) or [""] * len(images)
     if column == "age" and any(cells):
         return age_bands(cells)
     return [cell or UNKNOWN for cell in cells]
@@ -200,7 +200,7 @@ def _problem(groups: Sequence[str]) -> str:
 
 
 def _finding(
-    cohort: Cohort, groups: Sequence[str], one: FindingScores, settings: Settings, number: int
+    images: Images, groups: Sequence[str], one: FindingScores, settings: Settings, number: int
 ) -> dict[str, Any] | None:
     if not len(one.rows):
         return None
@@ -210,7 +210,7 @@ def _finding(
             one.scores,
             one.truth,
             [groups[row] for row in one.rows],
-            [cohort.patients[row] for row in one.rows],
+            [images.patients[row] for row in one.rows],
             generator,
             resamples=max(settings.resamples, 1),
             minimum=MINIMUM,

@@ -21,7 +21,9 @@ from cxrtext.evaluation.classification.calibration import (
     fit_platt,
     fit_temperature,
 )
+from cxrtext.evaluation.classification.classified import Classified, label_codes
 from cxrtext.evaluation.classification.prompts import Prompts
+from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled, draw, intervals_of
 from cxrtext.evaluation.metrics import (
     Floats,
@@ -29,12 +31,13 @@ from cxrtext.evaluation.metrics import (
     accuracy,
     area_under_curve,
     average_precision,
-    known_labels,
     sensitivity_and_specificity,
+    settled,
     weighted_mean,
     youden_threshold,
 )
-from cxrtext.evaluation.settings import Settings
+from cxrtext.evaluation.predictions.columns import images_of
+from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 from cxrtext.models import ImageTextModel
 
 Labels = Mapping[str, Mapping[str, int | None]]
@@ -67,37 +70,27 @@ def score_differences(model: ImageTextModel, regions: Tensor, prompts: Tensor) -
     return difference
 
 
-def phrasing_scores(
-    model: ImageTextModel, regions: Tensor, phrasings: Sequence[tuple[Tensor, Tensor]]
-) -> Tensor:
-    """:func:`score_differences` where the scores of several phrasings are averaged.
-
-    Of F findings the vectors of the positive and of the negative phrasings, [k, D] each.
-    """
-    sides = [side for pair in phrasings for side in pair]
-    scores = model.scores(regions, torch.cat(sides)).split([len(side) for side in sides])
-    means = torch.stack([part.mean(dim=0) for part in scores]).view(len(phrasings), 2, -1)
-    difference: Tensor = model.gamma_sq * (means[:, 0] - means[:, 1])
-    return difference
-
-
 def scorer(
     model: ImageTextModel, prompts: Mapping[str, Prompts], settings: Settings
 ) -> Callable[[Tensor], Floats]:
-    """A function from regions [B, N, D] to score differences [F, B], the prompts embedded once."""
-    sides = [
-        (model.embed_sentences(one.positive), model.embed_sentences(one.negative))
-        for one in prompts.values()
-    ]
-    vectors = prompt_embeddings(model, prompts)
+    """A function from regions [B, N, D] to scores [2, F, B], the prompts embedded once.
+
+    Scores of the positive and of the negative prompts, times γ².  Of several phrasings of a side
+    either the vectors are averaged or the scores.
+    """
+    sides = [side for one in prompts.values() for side in (one.positive, one.negative)]
+    sizes = [len(side) for side in sides]
+    if settings.average == "embeddings":
+        vectors, sizes = prompt_embeddings(model, prompts).flatten(0, 1), [1] * len(sides)
+    else:
+        vectors = model.embed_sentences([phrase for side in sides for phrase in side])
 
     @torch.inference_mode()
     def score(regions: Tensor) -> Floats:
-        if settings.average == "embeddings":
-            scores = score_differences(model, regions, vectors)
-        else:
-            scores = phrasing_scores(model, regions, sides)
-        numbers: Floats = scores.double().cpu().numpy()
+        parts = model.scores(regions, vectors).double().split(sizes)
+        means = torch.stack([part.mean(dim=0) for part in parts])  # [2F, B]
+        scaled = model.gamma_sq * means.view(len(prompts), 2, -1).transpose(0, 1)
+        numbers: Floats = scaled.cpu().numpy()
         return numbers
 
     return score
@@ -106,6 +99,9 @@ def scorer(
 @dataclass(frozen=True, slots=True)
 class FindingResult:
     """Zero-shot classification of one finding; None where a class or a validation image lacks.
+
+    ``auc`` is of the score difference, ``auc_positive`` and ``auc_negative`` of each prompt alone;
+    the negative prompt counts for absence, so that 0.5 is chance for all three.
 
     ``left_out`` counts images with an unknown label, or an uncertain one that is ignored.  The
     accuracy is at 0; threshold (Youden) and temperature are chosen on validation images, and the
@@ -116,6 +112,8 @@ class FindingResult:
     """
 
     auc: float | None = None
+    auc_positive: float | None = None
+    auc_negative: float | None = None
     accuracy: float | None = None
     positives: int = 0
     negatives: int = 0
@@ -156,12 +154,18 @@ Counts = NDArray[np.uint16]
 class Case:
     """What a measure of a finding is taken of: scores and labels of [n] images, and the fit.
 
+    ``positive`` and ``negative`` are the scores of each prompt, ``scores`` their difference.
     With the counts [R, n] of resamples a measure gives [R].
     """
 
-    scores: Floats
+    positive: Floats
+    negative: Floats
     truth: Truth
     fit: ValidationFit = UNFITTED
+    scores: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", self.positive - self.negative)
 
     def error(self, calibration: Calibration) -> float:
         """Expected calibration error with a calibration."""
@@ -206,10 +210,12 @@ class FindingMeasure:
     resampled: bool = True
 
 
-def _of(measure: Callable[..., Any]) -> Measured:
+def _of(
+    measure: Callable[..., Any], scores: Callable[[Case], Floats] = lambda case: case.scores
+) -> Measured:
     """A measure of scores and labels alone."""
     return lambda case, counts: measure(
-        case.scores, case.truth, **({} if counts is None else {"weights": counts})
+        scores(case), case.truth, **({} if counts is None else {"weights": counts})
     )
 
 
@@ -217,6 +223,17 @@ MEASURES = (
     FindingMeasure(
         "auc", _of(area_under_curve), "AUC",
         "the chance that an image with the finding scores above one without; a tie is one half.",
+        both=True,
+    ),
+    FindingMeasure(
+        "auc_positive", _of(area_under_curve, lambda case: case.positive), "AUC, positive prompt",
+        "the AUC of the score of the prompt that says that the finding is there, alone.",
+        both=True,
+    ),
+    FindingMeasure(
+        "auc_negative", _of(area_under_curve, lambda case: -case.negative), "AUC, negative prompt",
+        "the AUC of the score of the prompt that says that it is not, alone, counted for absence: "
+        "below 0.5 the prompt ranks images the wrong way round.",
         both=True,
     ),
     FindingMeasure(
@@ -262,28 +279,24 @@ def fit_validation(scores: Floats, truth: Truth) -> ValidationFit | None:
 
 
 def measure_finding(
-    scores: Floats,
-    truth: Truth,
-    left_out: int,
-    fit: ValidationFit | None,
-    counts: Counts,
+    case: Case, left_out: int, counts: Counts
 ) -> tuple[FindingResult, dict[str, Floats]]:
     """Measure one finding, and each measure on every resample, [R].
 
-    Of the [n] images whose label is known; ``left_out`` counts the others, ``fit`` is what
-    validation images chose, ``counts`` [R, n] are resamples.
+    Of the [n] images whose label is known; ``left_out`` counts the others, ``counts`` [R, n] are
+    resamples.
     """
+    truth, fit = case.truth, case.fit
     positives = int(truth.sum())
     negatives = len(truth) - positives
     result = FindingResult(positives=positives, negatives=negatives, left_out=left_out)
     if not len(truth):
         return result, {}
-    case = Case(scores, truth, fit or UNFITTED)
-    both = positives and negatives
-    known = [one for one in MEASURES if (both or not one.both) and (fit or not one.fitted)]
+    both, fitted = positives and negatives, fit is not UNFITTED
+    known = [one for one in MEASURES if (both or not one.both) and (fitted or not one.fitted)]
     resampled = {one.field: one.of(case, counts) for one in known if one.resampled}
     found: dict[str, Any] = {one.field: one.of(case, None) for one in known}
-    if fit is not None:
+    if fitted:
         found |= {"threshold": fit.threshold, "temperature": fit.calibration.temperature}
     return replace(result, intervals=intervals_of(resampled), **found), resampled
 
@@ -301,7 +314,12 @@ class FindingScores:
     fit: ValidationFit | None
 
 
-MEANS = {"AUC": "auc", "ACC": "accuracy"}
+MEANS = {
+    "AUC": "auc",
+    "AUC, positive prompt": "auc_positive",
+    "AUC, negative prompt": "auc_negative",
+    "ACC": "accuracy",
+}
 """Measures whose means over findings are compared among models."""
 
 
@@ -309,8 +327,8 @@ MEANS = {"AUC": "auc", "ACC": "accuracy"}
 class ZeroShot:
     """Zero-shot classification of a cohort: results and scores by finding.
 
-    ``intervals`` are of the means "mean_auc" and "mean_accuracy", ``resampled`` those means ("AUC"
-    and "ACC") where they are defined.
+    ``intervals`` are of the means of :data:`MEANS` ("mean_auc" and the like), ``resampled`` those
+    means by their names, where they are defined.
     """
 
     findings: dict[str, FindingResult]
@@ -323,46 +341,56 @@ def label_rows(
     labels: Labels, studies: Sequence[str], finding: str, settings: Settings
 ) -> tuple[NDArray[np.intp], Truth]:
     """Places of the studies whose label is known, and what it says."""
-    known, truth = known_labels(
-        [labels.get(study, {}).get(finding) for study in studies], settings.uncertain
-    )
+    known, truth = settled(label_codes(labels, studies, [finding])[0], settings.uncertain)
     return np.flatnonzero(known), truth[known]
 
 
-def measure_zero_shot(
-    differences: Floats,
-    studies: Sequence[str],
-    patients: Sequence[str],
+def classify(
+    model: ImageTextModel,
+    cohort: Cohort,
+    prompts: Mapping[str, Prompts],
     labels: Labels,
-    findings: Sequence[str],
-    validation: tuple[Floats, Sequence[str]] | None,
     settings: Settings,
-) -> ZeroShot:
-    """Measure every finding by its score differences, [F, B].
+) -> Classified:
+    """Score every finding in every image of a cohort, beside the labels; without thresholds."""
+    score = scorer(model, prompts, settings)
+    positive, negative = np.concatenate([score(part) for part in cohort.chunks(model)], axis=2)
+    return Classified(
+        tuple(prompts),
+        images_of(cohort.records, (*SLICE_COLUMNS, *settings.slices)),
+        positive,
+        negative,
+        label_codes(labels, cohort.studies, list(prompts)),
+        np.ones(len(cohort.records), dtype=np.bool_),
+    )
 
-    ``studies`` and ``patients`` are of the [B] images; ``validation`` has the differences [F, V]
-    and studies [V] of the validation images.
-    """
+
+def measure_zero_shot(given: Classified, settings: Settings) -> ZeroShot:
+    """Measure every finding, with thresholds and calibration by the validation images."""
+    places = np.flatnonzero(given.measured)
+    patients = [given.images.patients[place] for place in places]
+    studies = [given.images.studies[place] for place in places]
     counts = draw(patients, settings.resamples, (settings.seed, 0))
+    differences = given.scores
     results: dict[str, FindingResult] = {}
     scores: dict[str, FindingScores] = {}
     resampled: list[dict[str, Floats]] = []
-    for place, finding in enumerate(findings):
-        rows, truth = label_rows(labels, studies, finding, settings)
-        fit = None
-        if validation is not None:
-            seen, said = label_rows(labels, validation[1], finding, settings)
-            fit = fit_validation(validation[0][place][seen], said)
-        one = scores[finding] = FindingScores(differences[place][rows], truth, rows, fit)
-        results[finding], values = measure_finding(
-            one.scores, truth, len(studies) - len(rows), fit, counts[:, rows]
-        )
+    for number, finding in enumerate(given.findings):
+        seen, said = given.rows(number, settings.uncertain, measured=False)
+        fit = fit_validation(differences[number][seen], said) if len(seen) else None
+        own, truth = given.rows(number, settings.uncertain)
+        positive, negative = given.positive[number][own], given.negative[number][own]
+        case = Case(positive, negative, truth, fit or UNFITTED)
+        rows = np.searchsorted(places, own)
+        scores[finding] = FindingScores(case.scores, truth, rows, fit)
+        found, values = measure_finding(case, len(places) - len(rows), counts[:, rows])
+        results[finding] = found
         resampled.append(values)
     means: dict[str, Resampled] = {}
     for name, key in MEANS.items():
         if all(key in values for values in resampled):
             estimate = float(np.mean([getattr(one, key) for one in results.values()]))
             mean = np.mean([values[key] for values in resampled], axis=0)
-            means[name] = Resampled(estimate, mean, (*studies, *findings))
+            means[name] = Resampled(estimate, mean, (*studies, *given.findings))
     ends = intervals_of({f"mean_{MEANS[name]}": one.values for name, one in means.items()})
     return ZeroShot(results, ends, scores, means)

@@ -8,7 +8,7 @@ union.  A map or box of another form, and a box that covers no pixel, is a Value
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
@@ -19,9 +19,22 @@ from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.grounding.boxes import Map, Phrase, box_mask, map_and_boxes
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, intervals_of
 from cxrtext.evaluation.metrics import Floats, weighted_mean
+from cxrtext.evaluation.predictions.columns import (
+    Images,
+    as_table,
+    floats,
+    images_of,
+    lists,
+    matrix,
+    texts,
+    words,
+)
 from cxrtext.evaluation.settings import Settings
 from cxrtext.images import Geometry
 from cxrtext.models import ImageTextModel
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LONGEST_SIDE = 640
 """Larger images are measured on maps of this longest side, their boxes scaled alike: more than 40
@@ -31,6 +44,9 @@ of the time."""
 MEASURES = CNR, SIGNED, MIOU, COMMON, POINTING = (
     "CNR", "signed CNR", "mIoU", "mIoU 0.1-0.5", "pointing game",
 )  # fmt: skip
+
+COLUMNS = ("cnr", "cnr_signed", "miou", "miou_common", "pointing")
+"""What :data:`MEASURES` are called in a table."""
 
 PAPER_THRESHOLDS: tuple[float, ...] = tuple(k / 20 for k in range(-20, 21))
 """−1, −0.95, …, 1, as the paper has them."""
@@ -185,6 +201,60 @@ def heat_map(grid: ArrayLike, geometry: Geometry, sigma: float = 0.0) -> NDArray
 
 
 @dataclass(frozen=True, slots=True)
+class PhraseValues:
+    """Part "grounding": the measures of n sentences, each with its boxes in one image.
+
+    ``phrases`` name their images by place in ``images``.  ``values`` [n, 5] are :data:`MEASURES`,
+    NaN where one is not defined; ``overlap`` [n, 41] is the overlap at :data:`PAPER_THRESHOLDS`;
+    ``peaks`` [n, 2] are x and y of the highest pixel, in original pixels.
+    """
+
+    images: Images
+    phrases: list[Phrase]
+    values: Floats
+    overlap: Floats
+    peaks: Floats
+
+    def to_table(self) -> "pa.Table":
+        """A row a sentence; ``boxes`` are COCO's, ``iou`` has a number a threshold."""
+        import pyarrow as pa
+
+        places = np.array([phrase.row for phrase in self.phrases], dtype=np.intp)
+        columns = {
+            **self.images.to_columns(places),
+            "finding": words([phrase.finding for phrase in self.phrases]),
+            "sentence": words([phrase.text for phrase in self.phrases]),
+            "boxes": pa.array(
+                [list(map(list, phrase.boxes)) for phrase in self.phrases],
+                pa.list_(pa.list_(pa.float64())),
+            ),
+        }
+        columns |= dict(zip(COLUMNS, self.values.T, strict=True))
+        return as_table(
+            {
+                **columns,
+                "iou": lists(self.overlap),
+                "peak_x": self.peaks[:, 0],
+                "peak_y": self.peaks[:, 1],
+            }
+        )
+
+    @classmethod
+    def from_table(cls, table: "pa.Table") -> Self:
+        """Of such rows, in any order."""
+        images, places = Images.from_columns(table)
+        findings, sentences = texts(table, "finding"), texts(table, "sentence")
+        boxes = table["boxes"].to_pylist()
+        phrases = [
+            Phrase(int(place), finding, text, tuple((x, y, w, h) for x, y, w, h in some))
+            for place, finding, text, some in zip(places, findings, sentences, boxes, strict=True)
+        ]
+        values = np.stack([floats(table, name) for name in COLUMNS], axis=1)
+        peaks = np.stack([floats(table, name) for name in ("peak_x", "peak_y")], axis=1)
+        return cls(images, phrases, values, matrix(table, "iou"), peaks)
+
+
+@dataclass(frozen=True, slots=True)
 class Grounded:
     """Grounding of a cohort's phrases, [n].
 
@@ -218,48 +288,58 @@ def _measuring(geometry: Geometry, boxes: Floats) -> tuple[Geometry, Floats]:
     return Geometry(height, width, geometry.preprocessing), boxes * [across, down, across, down]
 
 
-def _measure(grid: NDArray[np.float32], phrase: Phrase, geometry: Geometry, sigma: float) -> Floats:
-    """The five measures of one sentence, [5]; NaN where the boxes vanish in a smaller copy."""
+def _measure(
+    grid: NDArray[np.float32], phrase: Phrase, geometry: Geometry, sigma: float
+) -> tuple[Floats, Floats, Floats]:
+    """The five measures of one sentence, the overlaps, and its peak, x and y.
+
+    NaN where the boxes vanish in a smaller copy.
+    """
     place, boxes = _measuring(geometry, np.asarray(phrase.boxes, dtype=np.float64))
     heat = heat_map(grid, place, sigma)
+    row, column = np.unravel_index(int(np.nanargmax(heat)), heat.shape)
+    scale = np.array([geometry.width / place.width, geometry.height / place.height])
+    peak = (np.array([column, row]) + 0.5) * scale
     try:
         signed = contrast_to_noise(heat, boxes, signed=True)
     except ValueError:
-        return np.full(len(MEASURES), np.nan)
+        return np.full(len(MEASURES), np.nan), np.full(len(PAPER_THRESHOLDS), np.nan), peak
     overlap = overlap_by_threshold(heat, boxes)
     common = overlap[[PAPER_THRESHOLDS.index(cut) for cut in COMMON_THRESHOLDS]]
     numbers = [abs(signed), signed, overlap.mean(), common.mean(), pointing_game(heat, boxes)]
     values = np.array(numbers, dtype=np.float64)
     values[np.isinf(values)] = np.nan  # one value inside and another outside: no noise to compare
-    return values
+    return values, overlap, peak
 
 
-def measure_grounding(
-    model: ImageTextModel,
-    cohort: Cohort,
-    phrases: Sequence[Phrase],
-    settings: Settings,
-) -> Grounded:
+def ground_phrases(
+    model: ImageTextModel, cohort: Cohort, phrases: Sequence[Phrase], settings: Settings
+) -> PhraseValues:
     """Measure every sentence that has boxes, at least one."""
-    texts = list(dict.fromkeys(phrase.text for phrase in phrases))
-    vectors = model.embed_sentences(texts).cpu()
-    place = {text: row for row, text in enumerate(texts)}
-    rows = []
-    for phrase in phrases:
-        grid = phrase_grid(cohort, phrase, vectors[place[phrase.text]])
-        rows.append(_measure(grid, phrase, cohort.geometry(phrase.row), settings.sigma))
-    values = dict(zip(MEASURES, np.stack(rows, axis=1), strict=True))
-    return _summary(list(phrases), values, cohort.patients, settings)
+    distinct = list(dict.fromkeys(phrase.text for phrase in phrases))
+    vectors = model.embed_sentences(distinct).cpu()
+    number = {text: row for row, text in enumerate(distinct)}
+    parts = [
+        _measure(
+            phrase_grid(cohort, phrase, vectors[number[phrase.text]]),
+            phrase,
+            cohort.geometry(phrase.row),
+            settings.sigma,
+        )
+        for phrase in phrases
+    ]
+    values, overlap, peaks = map(np.stack, zip(*parts, strict=True))
+    return PhraseValues(images_of(cohort.records), list(phrases), values, overlap, peaks)
 
 
-def _summary(
-    phrases: list[Phrase], values: dict[str, Floats], patients: Sequence[str], settings: Settings
-) -> Grounded:
+def measure_grounding(given: PhraseValues, settings: Settings) -> Grounded:
     """Means and intervals, of all sentences and by finding."""
-    own = [patients[phrase.row] for phrase in phrases]
+    phrases = given.phrases
+    values = dict(zip(MEASURES, given.values.T, strict=True))
+    own = [given.images.patients[phrase.row] for phrase in phrases]
     everyone = np.arange(len(phrases))
     counts = draw(own, settings.resamples, (settings.seed, 1))
-    keys = tuple((phrase.row, phrase.text) for phrase in phrases)
+    keys = tuple((given.images.names[phrase.row], phrase.text) for phrase in phrases)
     mean, resampled = _block(phrases, values, everyone, counts)
     names: dict[str, list[int]] = {}
     for number, phrase in enumerate(phrases):

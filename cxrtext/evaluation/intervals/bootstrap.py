@@ -245,7 +245,7 @@ def compare(models: Mapping[str, Measures]) -> Comparison:
 
     Args:
         models: By name, the measures of :func:`~cxrtext.evaluation.evaluate`
-            (``evaluation.details.resampled``); at least two.
+            (``evaluation.measured.resampled``); at least two.
 
     Returns:
         The comparison; a measure that two models do not have on equal rows is left out, and said.

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
 from cxrtext.evaluation.data import find_table, manifest_of
-from cxrtext.evaluation.probes.linear_probe import Features, measure_probes
+from cxrtext.evaluation.predictions.columns import images_of
+from cxrtext.evaluation.probes.linear_probe import Features, fit_probes, measure_probes
 from cxrtext.evaluation.probes.neighbors import measure_neighbors
 from cxrtext.evaluation.probes.tsne import MOST, embed_neighbors
 from cxrtext.evaluation.probes.vector_export import export_vectors
@@ -157,8 +158,9 @@ def _measure(
 
     train, validation, test = map(of, SPLITS)
     patients = [records[i].patient_id for i in rows["test"]]
-    linear, lines = measure_probes(train, validation, test, labels, findings, patients, settings)
-    found.linear.update(linear)
+    images = images_of([records[i] for i in rows["test"]])
+    probed, lines = fit_probes(train, validation, test, labels, findings, images, settings)
+    found.linear.update(measure_probes(probed, settings) if probed else {})
     found.left_out.extend(lines)
     found.neighbors.update(measure_neighbors(train, test, labels, findings, patients, settings))
     if out is not None:

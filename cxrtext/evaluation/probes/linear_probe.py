@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -10,14 +10,30 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.evaluation.classification.calibration import log_loss
+from cxrtext.evaluation.classification.classified import Codes, label_codes
 from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
 from cxrtext.evaluation.cohort import Cohort, Embedder
 from cxrtext.evaluation.intervals.bootstrap import draw, interval_of
-from cxrtext.evaluation.metrics import Floats, area_under_curve
+from cxrtext.evaluation.metrics import UNKNOWN_LABEL, Floats, area_under_curve, settled
+from cxrtext.evaluation.predictions.columns import (
+    Images,
+    Pivot,
+    as_table,
+    codes,
+    floats,
+    lists,
+    matrix,
+    whole,
+    words,
+)
 from cxrtext.evaluation.settings import Settings
 from cxrtext.records import ImageRecord
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SHOTS = (1, 5, 10, 100)
+SEEDS = range(5)
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
@@ -158,7 +174,7 @@ def few_label_aucs(
     test: tuple[ArrayLike, ArrayLike],
     *,
     shots: Sequence[int] = SHOTS,
-    seeds: Sequence[int] = range(5),
+    seeds: Sequence[int] = SEEDS,
 ) -> dict[int, list[float]]:
     """AUC on test images of probes fitted with a few labels.
 
@@ -169,16 +185,32 @@ def few_label_aucs(
         By number of positives, one AUC a seed; a number that the training images cannot fill is
         an empty list.
     """
+    logits = few_label_logits(train, validation, test[0], shots=shots, seeds=seeds)
+    return {
+        positives: [area_under_curve(one, test[1]) for one in some]
+        for positives, some in logits.items()
+    }
+
+
+def few_label_logits(
+    train: tuple[ArrayLike, ArrayLike],
+    validation: tuple[ArrayLike, ArrayLike],
+    test: ArrayLike,
+    *,
+    shots: Sequence[int] = SHOTS,
+    seeds: Sequence[int] = SEEDS,
+) -> dict[int, list[Floats]]:
+    """Logits of test images, [n] a seed, by number of positives; see :func:`few_label_aucs`."""
     features, labels = np.asarray(train[0], dtype=np.float64), np.asarray(train[1])
     fewest = min(int((labels == 1).sum()), int((labels == 0).sum()))
-    found: dict[int, list[float]] = {}
+    found: dict[int, list[Floats]] = {}
     for positives in shots:
         found[positives] = []
         for seed in seeds if positives <= fewest else ():
             rows = few_label_rows(labels, positives, np.random.default_rng([seed, positives]))
             some = features[rows], labels[rows]
             probe = linear_probe(*some, *validation, reference=features)
-            found[positives].append(area_under_curve(probe.logits(test[0]), test[1]))
+            found[positives].append(probe.logits(test))
     return found
 
 
@@ -206,45 +238,122 @@ def features_of(cohort: Cohort) -> Features:
     return Features(np.concatenate(parts), cohort.studies)
 
 
-def measure_probes(
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """Part "probe": logits of probes of F findings on B images.
+
+    ``logits`` [F, B] are with all labels; ``few`` [F, B, K] with few, K being :data:`SHOTS` times
+    :data:`SEEDS`, NaN where the training images could not fill them.  ``labels`` [F, B] as in
+    :class:`Classified`; ``ridges`` and ``train`` [F] say how each was fitted, to how many images.
+    """
+
+    findings: tuple[str, ...]
+    images: Images
+    logits: Floats
+    few: Floats
+    labels: Codes
+    ridges: Floats
+    train: NDArray[np.int64]
+
+    def to_table(self) -> "pa.Table":
+        """A row a finding and image."""
+        import pyarrow as pa
+
+        F, B = self.labels.shape
+        labels = self.labels.ravel()
+        return as_table(
+            {
+                **self.images.to_columns(np.tile(np.arange(B), F)),
+                "finding": words(self.findings, np.repeat(np.arange(F), B)),
+                "probe": self.logits.ravel(),
+                "probe_few": lists(self.few.reshape(F * B, -1)),
+                "label": pa.array(labels, mask=labels == UNKNOWN_LABEL),
+                "probe_ridge": np.repeat(self.ridges, B),
+                "probe_train": np.repeat(self.train, B),
+            }
+        )
+
+    @classmethod
+    def from_table(cls, table: "pa.Table") -> Self:
+        """Of such rows in any order."""
+        pivot = Pivot.of(table)
+        few = matrix(table, "probe_few")
+        first = pivot.first
+        return cls(
+            pivot.findings,
+            pivot.images,
+            pivot.placed(floats(table, "probe")),
+            pivot.placed(few),
+            pivot.placed(codes(table)),
+            floats(table, "probe_ridge")[first],
+            whole(table, "probe_train")[first],
+        )
+
+
+def fit_probes(
     train: Features,
     validation: Features,
     test: Features,
     labels: Labels,
     findings: Sequence[str],
-    patients: Sequence[str],
+    images: Images,
     settings: Settings,
-) -> tuple[dict[str, Any], list[str]]:
-    """Fit and measure a probe a finding.
+) -> tuple[Probed | None, list[str]]:
+    """Fit a probe a finding, and apply it to the test images.
 
     Returns:
-        By finding ``auc``, ``interval``, ``ridge``, ``train`` and ``few_labels``; and a line for
-        each finding that lacks a class in the training, validation or test images.
+        The logits, None where no finding can be probed; and a line for each finding that lacks a
+        class in the training, validation or test images.
     """
-    found: dict[str, Any] = {}
+    fits: dict[str, tuple[Floats, Floats, float, int]] = {}
     lines: list[str] = []
     for finding in findings:
         parts = []
         for features in (train, validation, test):
             rows, truth = label_rows(labels, features.studies, finding, settings)
-            parts.append((features.vectors[rows], truth.astype(np.int64), rows))
-        if any(len(set(truth.tolist())) < 2 for _, truth, _ in parts):
+            parts.append((features.vectors[rows], truth.astype(np.int64)))
+        if any(len(set(truth.tolist())) < 2 for _, truth in parts):
             lines.append(f"probe: {finding}: training, validation or test images lack a class")
             continue
-        found[finding] = _probe(parts, patients, settings)
-    return found, lines
+        probe = linear_probe(*parts[0], *parts[1])
+        few = few_label_logits(parts[0], parts[1], test.vectors)
+        nothing = [np.full(len(test.studies), np.nan)] * len(SEEDS)
+        columns = [one for shots in SHOTS for one in few[shots] or nothing]
+        logits = probe.logits(test.vectors)
+        fits[finding] = logits, np.stack(columns, axis=1), probe.ridge, len(parts[0][1])
+    if not fits:
+        return None, lines
+    probed = Probed(
+        tuple(fits),
+        images,
+        np.stack([one[0] for one in fits.values()]),
+        np.stack([one[1] for one in fits.values()]),
+        label_codes(labels, test.studies, list(fits)),
+        np.array([one[2] for one in fits.values()]),
+        np.array([one[3] for one in fits.values()]),
+    )
+    return probed, lines
 
 
-def _probe(parts: Sequence[Any], patients: Sequence[str], settings: Settings) -> dict[str, Any]:
-    (x, y, _), (seen, said, _), (test, truth, rows) = parts
-    probe = linear_probe(x, y, seen, said)
-    logits = probe.logits(test)
-    counts = draw([patients[row] for row in rows], settings.resamples, (settings.seed, 6))
-    few = few_label_aucs((x, y), (seen, said), (test, truth))
-    return {
-        "auc": area_under_curve(logits, truth),
-        "interval": interval_of(area_under_curve(logits, truth, counts)),
-        "ridge": probe.ridge,
-        "train": len(y),
-        "few_labels": {str(shots): areas for shots, areas in few.items() if areas},
-    }
+def measure_probes(given: Probed, settings: Settings) -> dict[str, Any]:
+    """By finding ``auc``, ``interval``, ``ridge``, ``train`` and ``few_labels``."""
+    found: dict[str, Any] = {}
+    for number, finding in enumerate(given.findings):
+        known, truth = settled(given.labels[number], settings.uncertain)
+        rows = np.flatnonzero(known)
+        logits = given.logits[number][rows]
+        patients = [given.images.patients[row] for row in rows]
+        counts = draw(patients, settings.resamples, (settings.seed, 6))
+        few = given.few[number][rows].T.reshape(len(SHOTS), len(SEEDS), len(rows))
+        found[finding] = {
+            "auc": area_under_curve(logits, truth[rows]),
+            "interval": interval_of(area_under_curve(logits, truth[rows], counts)),
+            "ridge": float(given.ridges[number]),
+            "train": int(given.train[number]),
+            "few_labels": {
+                str(shots): [area_under_curve(one, truth[rows]) for one in some]
+                for shots, some in zip(SHOTS, few, strict=True)
+                if not np.isnan(some).any()
+            },
+        }
+    return found

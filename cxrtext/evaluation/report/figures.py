@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from cxrtext.evaluation.classification.calibration import reliability_bins
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.classification.zero_shot import UNSCALED, FindingScores
-from cxrtext.evaluation.evaluate import Evaluation
 from cxrtext.evaluation.grounding.phrases import CNR, SIGNED
 from cxrtext.evaluation.metrics import Floats, precision_recall_curve, roc_curve
 from cxrtext.evaluation.probes.tsne import MOST, embed_neighbors
+from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.retrieval.sentences import Wording
 from cxrtext.models import ImageTextModel
 from cxrtext.page import COLORS, Figure, draw_svg
@@ -40,7 +40,7 @@ def _unit(axes: "Axes", x_label: str, y_label: str, ticks: Sequence[float]) -> N
 
 def classification_figures(result: Evaluation) -> list[Figure]:
     """ROC, precision and reliability of findings with both classes, as many as there are colors."""
-    found = result.details.zero_shot.scores if result.details and result.details.zero_shot else {}
+    found = result.measured.zero_shot.scores if result.measured.zero_shot else {}
     both = [name for name, one in found.items() if one.truth.any() and not one.truth.all()]
     scores = {name: found[name] for name in both[: len(COLORS)]}
     if not scores:
@@ -124,7 +124,7 @@ def _reliability(scores: Scores) -> bytes:
 def grounding_figures(result: Evaluation) -> list[Figure]:
     """The distribution of CNR, and its means by finding."""
     drawings = []
-    grounded = result.details.grounded if result.details else None
+    grounded = result.measured.grounded
     if grounded is not None:
         signed = grounded.values[SIGNED]
         known = signed[~np.isnan(signed)]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cxrtext.errors import ImageError
-from cxrtext.evaluation.evaluate import Details
 from cxrtext.evaluation.grounding.boxes import BoxRow, Phrase
 from cxrtext.evaluation.grounding.phrases import CNR, MIOU, SIGNED, Grounded, heat_map, phrase_grid
-from cxrtext.evaluation.retrieval.sentences import Retrieved
+from cxrtext.evaluation.result import Details
+from cxrtext.evaluation.retrieval.sentences import Ranks, Wording
 from cxrtext.images import Geometry
 from cxrtext.images.overlay import encode_png, render_overlay
 from cxrtext.images.reader_pool import ReaderPool
@@ -111,13 +111,17 @@ def _placed(
 
 
 @torch.inference_mode()
-def retrieval_galleries(details: Details, retrieved: Retrieved, most: int) -> list[Gallery]:
-    """For sentences from the best found to the worst, the images that come first."""
-    ranks = retrieved.ranks["sentence to image"]
+def retrieval_galleries(
+    details: Details, wording: Wording, ranks: Ranks, most: int
+) -> list[Gallery]:
+    """For sentences from the best found to the worst, the images that come first.
+
+    ``ranks`` [S] are those of the sentences' first right images.
+    """
     order = np.argsort(ranks, kind="stable")
     steps = np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int)
     rows = [int(order[step]) for step in steps]
-    wording, model = retrieved.wording, details.model
+    model = details.model
     vectors = model.embed_sentences([wording.texts[row] for row in rows])
     scores = torch.cat([model.scores(part, vectors) for part in details.cohort.chunks(model)], 1)
     first = scores.topk(min(ANSWERS, scores.shape[1]), dim=1).indices.tolist()

@@ -6,8 +6,7 @@ Rows are lists of cells, the first the header.
 from collections.abc import Mapping
 
 from cxrtext.evaluation.classification.subgroups import UNKNOWN
-from cxrtext.evaluation.classification.zero_shot import MEASURES, FindingResult
-from cxrtext.evaluation.evaluate import Evaluation
+from cxrtext.evaluation.classification.zero_shot import MEANS, MEASURES, FindingResult
 from cxrtext.evaluation.grounding.phrases import CNR, COMMON, MIOU, POINTING, SIGNED
 from cxrtext.evaluation.intervals.bootstrap import SMALLER_IS_BETTER, Comparison
 from cxrtext.evaluation.paper import (
@@ -19,6 +18,7 @@ from cxrtext.evaluation.paper import (
     TABLE5,
     TABLE5_COLUMNS,
 )
+from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.retrieval.boxes import DIRECTIONS
 from cxrtext.evaluation.retrieval.sentences import CUTOFFS
 from cxrtext.page import EMPTY, Table, number, with_interval
@@ -45,7 +45,7 @@ def classification_rows(result: Evaluation) -> Rows:
         counts = (one.positives, one.negatives, one.left_out)
         rows.append([finding, *cells, *map(str, counts)])
     ends = result.classification_intervals
-    means = {"auc": result.mean_auc, "accuracy": result.mean_accuracy}
+    means = {name: result.mean_of(name) for name in MEANS.values()}
     cells = [
         with_interval(means[one.field], ends.get(f"mean_{one.field}")) if one.field in means else ""
         for one in columns

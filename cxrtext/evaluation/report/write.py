@@ -6,7 +6,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cxrtext.evaluation.classification.zero_shot import MEASURES
-from cxrtext.evaluation.evaluate import Details, Evaluation
 from cxrtext.evaluation.intervals.bootstrap import Comparison
 from cxrtext.evaluation.report import tables
 from cxrtext.evaluation.report.figures import (
@@ -16,6 +15,8 @@ from cxrtext.evaluation.report.figures import (
     sentence_map,
 )
 from cxrtext.evaluation.report.pictures import grounding_galleries, retrieval_galleries
+from cxrtext.evaluation.result import Details, Evaluation
+from cxrtext.evaluation.retrieval.sentences import DIRECTIONS, SentenceRanks
 from cxrtext.files import write_json, write_text
 from cxrtext.page import (
     EMPTY,
@@ -197,24 +198,30 @@ def _last_strong(rows: list[list[str]]) -> Table:
     return Table(rows, strong=frozenset({len(rows) - 1}))
 
 
-def _pictures(details: Details, options: ReportOptions) -> dict[str, list[Gallery]]:
+def _pictures(
+    result: Evaluation, details: Details, options: ReportOptions
+) -> dict[str, list[Gallery]]:
     """Galleries by the title of their section."""
     most = options.examples if options.pictures else 0
     found: dict[str, list[Gallery]] = {}
-    if details.grounded is not None and most:
-        found["Grounding"] = grounding_galleries(details, details.grounded, most)
-    if details.retrieved is not None and most:
-        found[RETRIEVAL] = retrieval_galleries(details, details.retrieved, most)
+    if not most:
+        return found
+    if result.measured.grounded is not None:
+        found["Grounding"] = grounding_galleries(details, result.measured.grounded, most)
+    ranked = result.predictions and result.predictions.parts.get("retrieval")
+    if isinstance(ranked, SentenceRanks) and details.wording is not None:
+        ranks = ranked.queries[DIRECTIONS[0]].ranks
+        found[RETRIEVAL] = retrieval_galleries(details, details.wording, ranks, most)
     return found
 
 
-def _wording(details: Details) -> list[Block]:
+def _wording(result: Evaluation, details: Details) -> list[Block]:
     """Drawings of the embeddings of sentences and prompts."""
     found: list[Block] = []
-    if details.retrieved is not None:
-        drawn = sentence_map(details.model, details.retrieved.wording, details.settings.seed)
+    if details.wording is not None:
+        drawn = sentence_map(details.model, details.wording, details.settings.seed)
         found += [drawn] if drawn else []
-    if details.zero_shot is not None:
+    if result.measured.zero_shot is not None:
         found.append(prompt_matrix(details.model, details.prompts))
     return found
 
@@ -227,10 +234,10 @@ def _sections(result: Evaluation, options: ReportOptions) -> list[Section]:
         if getattr(result, part)
     ]
     if result.details is not None:
-        pictures = _pictures(result.details, options)
+        pictures = _pictures(result, result.details, options)
         for section in found:
             section.blocks += pictures.get(section.title, [])
-        wording = _wording(result.details)
+        wording = _wording(result, result.details)
         found += [Section("Sentences and prompts", wording)] if wording else []
     rows = [["measure", "definition"], *([name, text] for name, text in DEFINITIONS.items())]
     found.append(Section("Definitions", [Table(rows, words=True)]))

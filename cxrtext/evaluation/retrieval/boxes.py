@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -12,12 +12,25 @@ from numpy.typing import NDArray
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.grounding.boxes import (
     BOXES_AT_ONCE,
+    BoxRow,
     PlacedBox,
     region_boxes,
     region_of_interest_align,
 )
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, intervals_of
 from cxrtext.evaluation.metrics import weighted_mean, weighted_median
+from cxrtext.evaluation.predictions.columns import (
+    Images,
+    Places,
+    as_table,
+    column_of,
+    images_of,
+    lists,
+    matrix,
+    texts,
+    whole,
+    words,
+)
 from cxrtext.evaluation.retrieval.sentences import (
     CUTOFFS,
     PAPER_CUTOFFS,
@@ -26,6 +39,9 @@ from cxrtext.evaluation.retrieval.sentences import (
 )
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BINS = 7
 """Bins along each side of a box; their mean is the feature of the box."""
@@ -54,16 +70,60 @@ def _mean(directions: Mapping[str, Mapping[str, float]], names: Sequence[str]) -
     return float(np.mean([metrics[name] for metrics in directions.values() for name in names]))
 
 
+EQUAL = "equal_"
+"""What columns of the variant begin with in which equal sentences are right."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRanks:
+    """Part "box retrieval": the ranks of n pairs of a box and its sentence.
+
+    ``places`` [n] are of the pairs in ``images``; ``ranks`` by direction, [n], and ``equal`` those
+    of the variant in which equal sentences are right.
+    """
+
+    images: Images
+    places: Places
+    findings: list[str]
+    sentences: list[str]
+    boxes: list[BoxRow]
+    ranks: dict[str, Ranks]
+    equal: dict[str, Ranks]
+
+    def to_table(self) -> "pa.Table":
+        """A row a pair."""
+        columns = {
+            **self.images.to_columns(self.places),
+            "finding": words(self.findings),
+            "sentence": words(self.sentences),
+            "box": lists(np.array(self.boxes, dtype=np.float64)),
+        }
+        for name in DIRECTIONS:
+            columns[column_of(name)] = self.ranks[name]
+            columns[EQUAL + column_of(name)] = self.equal[name]
+        return as_table(columns)
+
+    @classmethod
+    def from_table(cls, table: "pa.Table") -> Self:
+        """Of such rows."""
+        images, places = Images.from_columns(table)
+        boxes = [(x, y, w, h) for x, y, w, h in matrix(table, "box").tolist()]
+        sets = [
+            {name: whole(table, prefix + column_of(name)) for name in DIRECTIONS}
+            for prefix in ("", EQUAL)
+        ]
+        return cls(images, places, texts(table, "finding"), texts(table, "sentence"), boxes, *sets)
+
+
 @dataclass(frozen=True, slots=True)
 class BoxRetrieval:
-    """Retrieval between boxes and sentences; ``outside`` counts boxes that lie outside the crop.
+    """Retrieval between boxes and sentences.
 
     ``summary`` has "Recall", "MedR", each direction, and the variant in which equal sentences are
     right; with intervals and counts.  ``resampled`` has "Recall" and "MedR".
     """
 
     summary: dict[str, Any]
-    outside: int
     resampled: dict[str, Resampled] = field(default_factory=dict)
 
 
@@ -131,30 +191,46 @@ def _summary(
     return summary, resampled
 
 
-def measure_box_retrieval(
+def rank_boxes(
     model: ImageTextModel, cohort: Cohort, boxes: Sequence[PlacedBox], settings: Settings
-) -> BoxRetrieval | None:
-    """Measure retrieval where box i and its sentence are the one right pair.
+) -> tuple[BoxRanks | None, int]:
+    """Rank where box i and its sentence are the one right pair.
 
-    None where no box lies in a crop.
+    Returns:
+        The ranks, None where no box lies in a crop; and how many boxes lie outside it.
     """
     features, kept = box_features(cohort, boxes)
     if not kept:
-        return None
+        return None, len(boxes)
     own = [boxes[number] for number in kept]
-    texts = [box.text for box in own]
-    distinct = list(dict.fromkeys(texts))
+    sentences = [box.text for box in own]
+    distinct = list(dict.fromkeys(sentences))
     place = {text: row for row, text in enumerate(distinct)}
     vectors = model.embed_sentences(distinct).double().cpu().numpy()
-    sentences = vectors[[place[text] for text in texts]]
-    patients = [cohort.patients[box.row] for box in own]
-    groups = patients if settings.exclude_same_patient else None
-    counts = draw(patients, settings.resamples, (settings.seed, 3))
-    summary, resampled = _summary(_ranks(sentences, features, None, groups), counts)
-    summary["pairs"] = len(own)
-    summary["equal sentences right"], _ = _summary(
-        _ranks(sentences, features, texts, groups), counts
+    vectors = vectors[[place[text] for text in sentences]]
+    groups = None
+    if settings.exclude_same_patient:
+        groups = [cohort.patients[box.row] for box in own]
+    ranks = BoxRanks(
+        images_of(cohort.records),
+        np.array([box.row for box in own], dtype=np.intp),
+        [box.finding for box in own],
+        sentences,
+        [box.bbox for box in own],
+        _ranks(vectors, features, None, groups),
+        _ranks(vectors, features, sentences, groups),
     )
-    keys = tuple((box.row, box.text, box.bbox) for box in own)
+    return ranks, len(boxes) - len(kept)
+
+
+def measure_box_retrieval(given: BoxRanks, settings: Settings) -> BoxRetrieval:
+    """Recall, median ranks and their intervals."""
+    patients = [given.images.patients[place] for place in given.places]
+    counts = draw(patients, settings.resamples, (settings.seed, 3))
+    summary, resampled = _summary(given.ranks, counts)
+    summary["pairs"] = len(given.places)
+    summary["equal sentences right"], _ = _summary(given.equal, counts)
+    names = [given.images.names[place] for place in given.places]
+    keys = tuple(zip(names, given.sentences, given.boxes, strict=True))
     measured = {name: Resampled(summary[name], values, keys) for name, values in resampled.items()}
-    return BoxRetrieval(summary, len(boxes) - len(kept), measured)
+    return BoxRetrieval(summary, measured)

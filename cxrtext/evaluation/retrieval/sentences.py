@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -19,9 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 from cxrtext.evaluation.cohort import IMAGES_AT_ONCE, Cohort
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, intervals_of
 from cxrtext.evaluation.metrics import weighted_mean, weighted_median
+from cxrtext.evaluation.predictions.columns import (
+    as_table,
+    images_of,
+    numbered,
+    texts,
+    whole,
+    words,
+)
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Sentence
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CUTOFFS = (1, 5, 10, 50, 100)
 Codes = NDArray[np.int64]
@@ -236,14 +247,71 @@ def transposed(answers: Answers) -> Answers:
     return found
 
 
+DIRECTIONS = ("sentence to image", "image to sentence")
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """Ranks of the queries of one direction, [Q], among so many candidates, and their patients.
+
+    ``names`` [Q] are the sentences or the images that ask.
+    """
+
+    names: list[str]
+    patients: list[str]
+    ranks: Ranks
+    candidates: int
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceRanks:
+    """Part "retrieval": the ranks of sentences and images, by direction."""
+
+    queries: dict[str, Queries]
+
+    def to_table(self) -> "pa.Table":
+        """A row a query: ``direction``, ``query``, its patient, ``rank`` and ``candidates``."""
+        parts = list(self.queries.items())
+        sizes = [len(one.ranks) for _, one in parts]
+        own = np.repeat(np.arange(len(parts)), sizes)
+        return as_table(
+            {
+                "direction": words([name for name, _ in parts], own),
+                "query": words([name for _, one in parts for name in one.names]),
+                "patient_id": words([name for _, one in parts for name in one.patients]),
+                "rank": np.concatenate([one.ranks for _, one in parts]),
+                "candidates": np.repeat([one.candidates for _, one in parts], sizes),
+            }
+        )
+
+    @classmethod
+    def from_table(cls, table: "pa.Table") -> Self:
+        """Of such rows."""
+        names, which = numbered(table["direction"])
+        if set(names) != set(DIRECTIONS):
+            raise ValueError(f"directions are {' and '.join(DIRECTIONS)}")
+        queries, patients = texts(table, "query"), texts(table, "patient_id")
+        ranks, candidates = whole(table, "rank"), whole(table, "candidates")
+        found = {}
+        for number, name in enumerate(names):
+            at = np.flatnonzero(which == number)
+            if len(set(candidates[at].tolist())) != 1:
+                raise ValueError("candidates differ within a direction")
+            found[name] = Queries(
+                [queries[row] for row in at],
+                [patients[row] for row in at],
+                ranks[at],
+                int(candidates[at[0]]),
+            )
+        return cls(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Metrics, intervals and ranks by direction; ``resampled`` has their "R@10", MedR and MRR."""
+    """Metrics and intervals by direction; ``resampled`` has their "R@10", MedR and MRR."""
 
     metrics: dict[str, dict[str, float]]
     intervals: dict[str, dict[str, tuple[float, float]]]
-    wording: Wording
-    ranks: dict[str, Ranks]
     resampled: dict[str, Resampled] = field(default_factory=dict)
 
 
@@ -287,45 +355,52 @@ def _ranks_of(
     return np.concatenate(parts)
 
 
-def measure_retrieval(
-    model: ImageTextModel, cohort: Cohort, sentences: Sequence[Sentence], settings: Settings
-) -> Retrieved:
-    """Measure retrieval of images and the sentences of their reports, at least one, both ways.
+def rank_sentences(
+    model: ImageTextModel, cohort: Cohort, wording: Wording, settings: Settings
+) -> SentenceRanks:
+    """Rank images for sentences of their reports, at least one, and the other way round.
 
     Equal sentences are one, right for every study.
     """
-    wording = gather_wording(cohort, sentences)
     scores = score_matrix(model, cohort, wording.texts)
     right, spoken = transposed(wording.images), sorted(transposed(wording.images))
     apart = (
         (wording.related, transposed(wording.related)) if settings.exclude_same_patient else None
     )
     S, B = scores.shape
-    ranks = {
-        "sentence to image": _ranks_of(
-            lambda rows: scores[rows], range(S), B, wording.images, apart and apart[0]
-        ),
-        "image to sentence": _ranks_of(
-            lambda rows: scores[:, rows].T, spoken, S, right, apart and apart[1]
-        ),
-    }
-    of_queries = {
-        "sentence to image": (wording.patients, B),
-        "image to sentence": ([cohort.patients[row] for row in spoken], S),
-    }
+    ranks = (
+        _ranks_of(lambda rows: scores[rows], range(S), B, wording.images, apart and apart[0]),
+        _ranks_of(lambda rows: scores[:, rows].T, spoken, S, right, apart and apart[1]),
+    )
+    images = images_of([cohort.records[row] for row in spoken])
+    first = Queries(wording.texts, wording.patients, ranks[0], B)
+    return SentenceRanks(
+        dict(
+            zip(
+                DIRECTIONS,
+                (first, Queries(images.names, images.patients, ranks[1], S)),
+                strict=True,
+            )
+        )
+    )
+
+
+def measure_retrieval(given: SentenceRanks, settings: Settings) -> Retrieved:
+    """Metrics of both directions, with intervals."""
     metrics, intervals = {}, {}
     resampled: dict[str, Resampled] = {}
-    for direction, (patients, candidates) in of_queries.items():
-        metrics[direction], values = _direction(ranks[direction], patients, candidates, settings)
+    images = given.queries[DIRECTIONS[1]].names
+    for direction, one in given.queries.items():
+        metrics[direction], values = _direction(one.ranks, one.patients, one.candidates, settings)
         intervals[direction] = intervals_of(values)
         # The patients of the queries alone, so that no sentence is kept for a comparison.
-        keys = (*patients, *cohort.studies)
+        keys = (*one.patients, *images)
         resampled |= {
             f"{direction} {name}": Resampled(metrics[direction][name], values[name], keys)
             for name in ("R@10", "MedR", "MRR")
             if name in values
         }
-    return Retrieved(metrics, intervals, wording, ranks, resampled)
+    return Retrieved(metrics, intervals, resampled)
 
 
 def _direction(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.cohort import Embedder
-from cxrtext.evaluation.evaluate import Evaluation
+from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.verdicts.fit import fit_verdicts
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts
 from cxrtext.images.cache import DecodedCache

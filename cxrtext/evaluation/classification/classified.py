@@ -1,0 +1,102 @@
+"""What a model said of each image and finding: the scores of both prompts, beside the labels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.evaluation.metrics import UNKNOWN_LABEL, Floats, Truth, Uncertain, settled
+from cxrtext.evaluation.predictions.columns import Images, Pivot, as_table, codes, floats, words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Codes = NDArray[np.int8]
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """Part "classification": F findings of B images.
+
+    ``positive`` and ``negative``, [F, B], are the scores of the prompts that say that the finding
+    is there, and that it is not, times γ²; their difference is the score of the finding.
+    ``labels`` [F, B] are 1, 0, −1 (uncertain) or −2 (unknown).  ``measured`` [B]: whether an image
+    is of the split measured; the others are validation images, which choose thresholds and
+    calibration.
+    """
+
+    findings: tuple[str, ...]
+    images: Images
+    positive: Floats
+    negative: Floats
+    labels: Codes
+    measured: Truth
+
+    @property
+    def scores(self) -> Floats:
+        """Scores of the positive prompt less those of the negative one, [F, B]."""
+        difference: Floats = self.positive - self.negative
+        return difference
+
+    @property
+    def labeled(self) -> bool:
+        """Whether any label is known."""
+        return bool((self.labels != UNKNOWN_LABEL).any())
+
+    def rows(
+        self, finding: int, uncertain: Uncertain, *, measured: bool = True
+    ) -> tuple[Places, Truth]:
+        """Places of the images whose label is known, and what it says.
+
+        Of the images measured, or of the validation images.
+        """
+        known, truth = settled(self.labels[finding], uncertain)
+        places = np.flatnonzero(known & (self.measured == measured))
+        return places, truth[places]
+
+    def to_table(self) -> "pa.Table":
+        """A row a finding and image: its images' columns, ``finding``, scores and ``label``."""
+        import pyarrow as pa
+
+        F, B = self.labels.shape
+        places = np.tile(np.arange(B), F)
+        labels = self.labels.ravel()
+        columns: dict[str, Any] = self.images.to_columns(places)
+        columns["finding"] = words(self.findings, np.repeat(np.arange(F), B))
+        columns["measured"] = np.tile(self.measured, F)
+        columns["score_positive"] = self.positive.ravel()
+        columns["score_negative"] = self.negative.ravel()
+        columns["score"] = self.scores.ravel()
+        columns["label"] = pa.array(labels, mask=labels == UNKNOWN_LABEL)
+        return as_table(columns)
+
+    @classmethod
+    def from_table(cls, table: "pa.Table") -> Self:
+        """Of rows in any order, one for every image and finding."""
+        pivot = Pivot.of(table)
+        positive, negative = (
+            pivot.placed(floats(table, f"score_{side}")) for side in ("positive", "negative")
+        )
+        if not (np.isfinite(positive).all() and np.isfinite(negative).all()):
+            raise ValueError("a score is missing or not finite")
+        measured = pivot.placed(table["measured"].to_numpy().astype(np.bool_))
+        if (measured != measured[0]).any():
+            raise ValueError("an image is measured for some findings only")
+        labels = pivot.placed(codes(table))
+        return cls(pivot.findings, pivot.images, positive, negative, labels, measured[0])
+
+
+def label_codes(
+    labels: Mapping[str, Mapping[str, int | None]], studies: Sequence[str], findings: Sequence[str]
+) -> Codes:
+    """The labels of images by their studies, [F, B], −2 where unknown."""
+    codes = np.full((len(findings), len(studies)), UNKNOWN_LABEL, dtype=np.int8)
+    for place, study in enumerate(studies):
+        for row, finding in enumerate(findings):
+            label = labels.get(study, {}).get(finding)
+            if label is not None:
+                codes[row, place] = label
+    return codes

@@ -1,0 +1,124 @@
+"""From predictions to figures: no model, no image and no text is read here."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cxrtext.errors import DataError
+from cxrtext.evaluation.classification.classified import Classified
+from cxrtext.evaluation.classification.subgroups import measure_slices
+from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
+from cxrtext.evaluation.grounding.phrases import PhraseValues, measure_grounding
+from cxrtext.evaluation.predictions.file import AGAIN, Part, Predictions, read_predictions
+from cxrtext.evaluation.probes.linear_probe import Probed, measure_probes
+from cxrtext.evaluation.result import Evaluation
+from cxrtext.evaluation.retrieval.boxes import BoxRanks, measure_box_retrieval
+from cxrtext.evaluation.retrieval.sentences import SentenceRanks, measure_retrieval
+from cxrtext.evaluation.settings import Settings
+
+Measure = Callable[[Evaluation, Any, Settings], None]
+
+
+def measure(predictions: Predictions, settings: Settings | None = None) -> Evaluation:
+    """Compute every figure from predictions.
+
+    Args:
+        predictions: Of :func:`~cxrtext.evaluation.evaluate`, or read from its file.
+        settings: In place of those that the predictions were made with; what decides about the
+            predictions themselves (how prompts are averaged, σ, the boxes) is theirs in any case.
+    """
+    about = predictions.about
+    made = Settings.from_dict(about["settings"])
+    how = replace(settings, **{name: getattr(made, name) for name in MADE}) if settings else made
+    result = Evaluation(
+        **{name: about[name] for name in ("checkpoint", "fingerprint", "data", "split")},
+        images=about["images"],
+        patients=about["patients"],
+        settings=how.to_dict(),
+        predictions=predictions,
+    )
+    for name, (_, compute) in PARTS.items():
+        result.left_out.extend(about["left_out"].get(name, ()))
+        if name in predictions.parts:
+            compute(result, predictions.parts[name], how)
+    return result
+
+
+MADE = ("average", "boxes", "sigma", "exclude_same_patient", "probe", "calibrate")
+"""Settings that predictions are made with, and figures cannot change."""
+
+
+def measure_file(path: Path, settings: Settings | None = None) -> Evaluation:
+    """:func:`measure` of a file, ``predictions.parquet``.
+
+    Raises:
+        DataError: The file is unreadable, or holds no predictions.
+    """
+    predictions = read_predictions(path, {name: kind for name, (kind, _) in PARTS.items()})
+    try:
+        return measure(predictions, settings)
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{path}: its description lacks {error}; {AGAIN}") from None
+
+
+def _classify(result: Evaluation, given: Classified, settings: Settings) -> None:
+    if not result.predictions or not result.predictions.about["labeled"]:
+        return
+    validated = not given.measured.all()
+    if settings.calibrate and not validated:
+        result.left_out.append(
+            "thresholds and temperatures: they are chosen on validation images, of which there "
+            "are none beside the images measured"
+        )
+    zero_shot = measure_zero_shot(given, settings)
+    if validated:
+        result.left_out.extend(
+            f"thresholds and temperatures: {name}: validation images lack a class"
+            for name, one in zero_shot.scores.items()
+            if one.fit is None and len(one.rows)
+        )
+    result.measured.zero_shot = zero_shot
+    result.measured.resampled |= zero_shot.resampled
+    result.classification.update(zero_shot.findings)
+    result.classification_intervals.update(zero_shot.intervals)
+    own = given.images.take(np.flatnonzero(given.measured))
+    slices, lines = measure_slices(own, zero_shot.scores, settings)
+    result.slices.update(slices)
+    result.left_out.extend(lines)
+
+
+def _probe(result: Evaluation, given: Probed, settings: Settings) -> None:
+    result.probe.update(measure_probes(given, settings))
+
+
+def _ground(result: Evaluation, given: PhraseValues, settings: Settings) -> None:
+    grounded = measure_grounding(given, settings)
+    result.measured.grounded = grounded
+    result.measured.resampled |= grounded.resampled
+    result.grounding.update(grounded.summary)
+
+
+def _retrieve_boxes(result: Evaluation, given: BoxRanks, settings: Settings) -> None:
+    boxes = measure_box_retrieval(given, settings)
+    result.box_retrieval.update(boxes.summary)
+    result.measured.resampled |= boxes.resampled
+
+
+def _retrieve(result: Evaluation, given: SentenceRanks, settings: Settings) -> None:
+    retrieved = measure_retrieval(given, settings)
+    result.measured.resampled |= retrieved.resampled
+    result.retrieval.update(retrieved.metrics)
+    result.retrieval_intervals.update(retrieved.intervals)
+
+
+PARTS: dict[str, tuple[type[Part], Measure]] = {
+    "classification": (Classified, _classify),
+    "probe": (Probed, _probe),
+    "grounding": (PhraseValues, _ground),
+    "box retrieval": (BoxRanks, _retrieve_boxes),
+    "retrieval": (SentenceRanks, _retrieve),
+}
+"""By name of the part its kind, and what is computed from it, in this order."""

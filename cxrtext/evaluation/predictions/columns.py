@@ -1,0 +1,222 @@
+"""Columns of a part: from lists and arrays to Arrow and back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.evaluation.metrics import UNKNOWN_LABEL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cxrtext.records import ImageRecord
+
+Places = NDArray[np.intp]
+MANIFEST = "manifest."
+"""What names of columns begin with that come from the manifest, such as ``manifest.sex``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images that rows belong to, [B]; ``metadata`` has columns of the manifest."""
+
+    names: list[str]
+    studies: list[str]
+    patients: list[str]
+    splits: list[str]
+    metadata: dict[str, list[str]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def take(self, places: Sequence[int] | Places) -> "Images":
+        """Some of the images."""
+
+        def some(values: Sequence[str]) -> list[str]:
+            return [values[place] for place in places]
+
+        return Images(
+            some(self.names),
+            some(self.studies),
+            some(self.patients),
+            some(self.splits),
+            {name: some(values) for name, values in self.metadata.items()},
+        )
+
+    def to_columns(self, places: Places) -> dict[str, Any]:
+        """The columns of rows that belong to the images at some places, [n]."""
+        columns = {
+            "image": self.names,
+            "study_id": self.studies,
+            "patient_id": self.patients,
+            "split": self.splits,
+            **{MANIFEST + name: values for name, values in self.metadata.items()},
+        }
+        return {name: words(values, places) for name, values in columns.items()}
+
+    @classmethod
+    def from_columns(cls, table: "pa.Table") -> tuple["Images", Places]:
+        """The images in the order in which they come first, and the place of each row's, [n]."""
+        names, places = numbered(table["image"])
+        first = np.full(len(names), -1, dtype=np.intp)
+        first[places[::-1]] = np.arange(len(places))[::-1]
+
+        def of_first(column: str) -> list[str]:
+            import pyarrow as pa
+
+            rows: list[str | None] = table[column].take(pa.array(first)).to_pylist()
+            return [row or "" for row in rows]
+
+        metadata = {
+            name.removeprefix(MANIFEST): of_first(name)
+            for name in table.column_names
+            if name.startswith(MANIFEST) and table[name].null_count < len(table)
+        }
+        studies, patients, splits = map(of_first, ("study_id", "patient_id", "split"))
+        return cls(names, studies, patients, splits, metadata), places
+
+
+def images_of(records: "Sequence[ImageRecord]", columns: Sequence[str] = ()) -> Images:
+    """The images of records, with columns of the manifest as far as any of them fills them."""
+    metadata = {
+        name: [str(record.metadata.get(name, "")).strip() for record in records] for name in columns
+    }
+    return Images(
+        [record.name for record in records],
+        [record.study_id for record in records],
+        [record.patient_id for record in records],
+        [record.split for record in records],
+        {name: values for name, values in metadata.items() if any(values)},
+    )
+
+
+def words(values: Sequence[str], places: Places | None = None) -> "pa.DictionaryArray":
+    """Texts, each kept once; with ``places`` [n] the texts there."""
+    import pyarrow as pa
+
+    if places is None:
+        return pa.array(values, pa.string()).dictionary_encode()
+    numbers = pa.array(np.asarray(places, dtype=np.int32))
+    return pa.DictionaryArray.from_arrays(numbers, pa.array(values, pa.string()))
+
+
+def texts(table: "pa.Table", column: str) -> list[str]:
+    """A column of texts; "" where it is empty."""
+    return [value or "" for value in table[column].to_pylist()]
+
+
+def numbered(column: "pa.ChunkedArray") -> tuple[list[str], Places]:
+    """The distinct texts of a column in the order in which they come first, and each row's place.
+
+    Raises:
+        ValueError: A row is empty.
+    """
+    import pyarrow as pa
+
+    plain = column.cast(pa.string()).combine_chunks()
+    if plain.null_count:
+        raise ValueError("a row lacks an image or a finding")
+    encoded = plain.dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(
+        np.intp
+    )
+
+
+def floats(table: "pa.Table", column: str) -> NDArray[np.float64]:
+    """A column of numbers, float64 [n]; NaN where it is empty."""
+    values: NDArray[np.float64] = table[column].to_numpy().astype(np.float64)
+    return values
+
+
+def whole(table: "pa.Table", column: str) -> NDArray[np.int64]:
+    """A column of whole numbers from 1, int64 [n].
+
+    Raises:
+        ValueError: A row is empty, or below 1.
+    """
+    if table[column].null_count:
+        raise ValueError(f"column '{column}' has empty rows")
+    values: NDArray[np.int64] = table[column].to_numpy().astype(np.int64)
+    if (values < 1).any():
+        raise ValueError(f"column '{column}' has numbers below 1")
+    return values
+
+
+def column_of(name: str) -> str:
+    """What a direction or measure is called in a table."""
+    return name.replace(" ", "_")
+
+
+def lists(values: NDArray[Any]) -> "pa.Array":
+    """Rows of equal length, [n, k]."""
+    import pyarrow as pa
+
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
+
+
+def matrix(table: "pa.Table", column: str) -> NDArray[np.float64]:
+    """A column of lists of equal length, float64 [n, k]."""
+    rows = table[column].combine_chunks()
+    flat: NDArray[np.float64] = rows.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+    if not len(rows) or len(flat) % len(rows):
+        raise ValueError(f"column '{column}' has lists of several lengths")
+    return flat.reshape(len(rows), -1)
+
+
+def as_table(columns: Mapping[str, Any]) -> "pa.Table":
+    """A table of columns."""
+    import pyarrow as pa
+
+    return pa.table(dict(columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Pivot:
+    """Rows in any order, one for every finding and image, brought to [F, B]."""
+
+    findings: tuple[str, ...]
+    images: Images
+    which: Places
+    rows: Places
+
+    @classmethod
+    def of(cls, table: "pa.Table") -> "Pivot":
+        """By the columns ``finding`` and ``image``.
+
+        Raises:
+            ValueError: An image lacks a finding, or has one twice.
+        """
+        images, rows = Images.from_columns(table)
+        findings, which = numbered(table["finding"])
+        cells = len(findings) * len(images)
+        if len(table) != cells or len(np.unique(which * len(images) + rows)) != cells:
+            raise ValueError("an image lacks a finding, or has one twice")
+        return cls(tuple(findings), images, which, rows)
+
+    @property
+    def first(self) -> Places:
+        """A row of each finding, [F]."""
+        found: Places = np.unique(self.which, return_index=True)[1].astype(np.intp)
+        return found
+
+    def placed(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of the rows, [F · B, ...] -> [F, B, ...]."""
+        shape = len(self.findings), len(self.images)
+        found = np.empty((*shape, *values.shape[1:]), dtype=values.dtype)
+        found[self.which, self.rows] = values
+        return found
+
+
+def codes(table: "pa.Table") -> NDArray[np.int8]:
+    """The column ``label``: 1, 0, −1 or, where empty, :data:`UNKNOWN_LABEL`.
+
+    Raises:
+        ValueError: Another number stands there.
+    """
+    labels: NDArray[Any] = table["label"].fill_null(UNKNOWN_LABEL).to_numpy()
+    if not np.isin(labels, (1, 0, -1, UNKNOWN_LABEL)).all():
+        raise ValueError("a label is not 1, 0, -1 or empty")
+    return labels.astype(np.int8)

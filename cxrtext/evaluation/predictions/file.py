@@ -1,0 +1,112 @@
+"""``predictions.parquet``: the parts of an evaluation in one long table.
+
+Column ``part`` says which kind of measurement a row belongs to; columns that a part has no use for
+are empty there.  What was measured on what stands as JSON in the schema's metadata, under
+"cxrtext".
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from cxrtext.errors import DataError
+from cxrtext.files import replacing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME = "predictions.parquet"
+KIND, VERSION = "cxrtext predictions", 1
+AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --out DIR'"
+KEY = b"cxrtext"
+
+
+class Part(Protocol):
+    """The rows of one kind of measurement; their columns are those of the table."""
+
+    def to_table(self) -> "pa.Table":
+        """The rows as they stand in the file."""
+
+    @classmethod
+    def from_table(cls, table: "pa.Table") -> Self:
+        """The rows of such a table; a KeyError or a ValueError where it is not one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Everything that figures are computed from.
+
+    ``about``: what was measured on what, with which settings and prompts, as JSON holds it.
+    ``parts``: by name the part, as far as the data had what it needs.
+    """
+
+    about: dict[str, Any]
+    parts: dict[str, Part]
+
+
+def write_predictions(path: Path, predictions: Predictions) -> None:
+    """Write all parts to a Parquet file, whole or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = {name: part.to_table() for name, part in predictions.parts.items()}
+    names = pa.field("part", pa.dictionary(pa.int32(), pa.string()))
+    schema = pa.unify_schemas([pa.schema([names]), *(one.schema for one in tables.values())])
+    about = {"format": KIND, "version": VERSION, **predictions.about}
+    schema = schema.with_metadata({KEY: json.dumps(about, ensure_ascii=False)})
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+        for name, table in tables.items():
+            rows = len(table)
+            same = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), [name])
+            columns = [
+                same
+                if field.name == "part"
+                else table[field.name]
+                if field.name in table.column_names
+                else pa.nulls(rows, field.type)
+                for field in schema
+            ]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+
+
+def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions:
+    """Read a file of :func:`write_predictions`.
+
+    Args:
+        kinds: By name the parts that are wanted; others in the file are passed over.
+
+    Raises:
+        DataError: The file is unreadable, is none of these, or a part of it was changed into
+            something that it cannot be.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or "not a Parquet file, or a damaged one"
+        raise DataError(f"{path}: {reason}") from None
+    try:
+        about = json.loads((table.schema.metadata or {})[KEY])
+    except (KeyError, ValueError):
+        about = {}
+    ours = isinstance(about, dict) and about.get("format") == KIND
+    if not ours or "part" not in table.column_names:
+        raise DataError(f"{path}: not a file of predictions; {AGAIN}")
+    if about.get("version") != VERSION:
+        raise DataError(f"{path}: of another version of cxrtext; {AGAIN}")
+    parts: dict[str, Part] = {}
+    for name, kind in kinds.items():
+        rows = table.filter(pc.equal(pc.cast(table["part"], pa.string()), name))
+        if not len(rows):
+            continue
+        try:
+            parts[name] = kind.from_table(rows)
+        except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
+            said = str(error).strip("'\"").splitlines()[0]
+            raise DataError(f"{path}: part '{name}': {said}; {AGAIN}") from None
+    return Predictions(about, parts)
