@@ -111,7 +111,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write mappings of equal keys as CSV, with texts that a spreadsheet would run made plain."""
     from cxrtext.records import write_table
-    from cxrtext.service.tables import plain
+    from cxrtext.records.tables import plain
 
     columns = list(rows[0]) if rows else ["score"]
     write_table(path, columns, [{k: plain(v) for k, v in row.items()} for row in rows])

@@ -12,6 +12,15 @@ from cxrtext.files import replacing
 from cxrtext.records.rows import TableRows
 from cxrtext.records.study import Rejected
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""First characters that make a spreadsheet take a text for a formula."""
+
+
+def plain(value: Any) -> Any:
+    """A cell that no spreadsheet runs."""
+    formula = isinstance(value, str) and value.lstrip(" ").startswith(FORMULA)
+    return f"'{value}" if formula else value
+
 
 @dataclass(frozen=True, slots=True)
 class Table:

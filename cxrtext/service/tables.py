@@ -5,20 +5,13 @@ from collections.abc import Iterable, Mapping
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from cxrtext.records.tables import plain
+
 if TYPE_CHECKING:
     from cxrtext.index import ImageHit
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters that make a spreadsheet take a text for a formula."""
-
 HIT_COLUMNS = ("score", "image", "study_id", "patient_id", "split")
 """The first columns of every table of hits."""
-
-
-def plain(value: Any) -> Any:
-    """A cell that no spreadsheet runs."""
-    formula = isinstance(value, str) and value.lstrip(" ").startswith(FORMULA)
-    return f"'{value}" if formula else value
 
 
 def hit_row(hit: "ImageHit", *, labels: bool = True) -> dict[str, Any]:

@@ -37,7 +37,8 @@ def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path
     assert "left out: grounding: the data have no boxes.json" in out
     assert f"written: {tmp_path / 'out/metrics.json'}" in out
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["metrics.json", "report.html"]
+    assert names == ["metrics.json", "report.html", "tables"]
+    assert "AUC low" in (tmp_path / "out/tables/zero-shot-classification.csv").read_text()
 
 
 def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
@@ -59,6 +60,7 @@ def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path
     found = json.loads((tmp_path / "out/comparison.json").read_text())
     assert found["models"] == [first, second]
     assert (tmp_path / "out" / second / "report.html").is_file()
+    assert (tmp_path / "out/tables/differences.tex").is_file()
     text = (tmp_path / "out/comparison.html").read_text()
     assert "<h1>Comparison</h1>" in text
     assert f'<th scope="col">{first}</th><th scope="col">{second}</th>' in text

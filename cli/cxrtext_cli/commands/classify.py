@@ -155,7 +155,7 @@ def _classify_index(
     from cxrtext.index import keep_labels, label_archive, open_index
     from cxrtext.models import load_model
     from cxrtext.records import write_table
-    from cxrtext.service.tables import plain
+    from cxrtext.records.tables import plain
 
     model = load_model(checkpoint, device) if checkpoint else None
     with open_index(folder, model) as archive:

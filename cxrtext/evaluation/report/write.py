@@ -8,6 +8,7 @@ from pathlib import Path
 from cxrtext.evaluation.classification.zero_shot import MEASURES
 from cxrtext.evaluation.intervals.bootstrap import Comparison
 from cxrtext.evaluation.report import tables
+from cxrtext.evaluation.report.export import export_tables
 from cxrtext.evaluation.report.figures import (
     classification_figures,
     grounding_figures,
@@ -182,6 +183,8 @@ def _probe(result: Evaluation) -> list[Block]:
     return [Text(note), Table(tables.probe_rows(result))]
 
 
+TABLES = "tables"
+"""The folder, beside a page, of its tables as CSV and LaTeX."""
 RETRIEVAL = "Retrieval of sentences and images"
 SECTIONS: Mapping[str, tuple[str, Callable[[Evaluation], list[Block]]]] = {
     "Zero-shot classification": ("classification", _classification),
@@ -249,7 +252,7 @@ def _sections(result: Evaluation, options: ReportOptions) -> list[Section]:
 def write_report(
     folder: Path, result: Evaluation, options: ReportOptions | None = None
 ) -> list[Path]:
-    """Write ``metrics.json`` and ``report.html`` into a folder; returns the files."""
+    """Write ``metrics.json``, ``report.html`` and ``tables/`` into a folder; returns them."""
     files = [folder / "metrics.json", folder / "report.html"]
     write_json(files[0], result.to_dict())
     sections = _sections(result, options or ReportOptions())
@@ -266,7 +269,8 @@ def write_report(
         footer=f"{RESEARCH} cxrtext {version('cxrtext')}.",
     )  # fmt: skip
     write_text(files[1], page)
-    return files
+    export_tables(folder / TABLES, sections)
+    return [*files, folder / TABLES]
 
 
 def model_names(checkpoints: Sequence[Path]) -> list[str]:
@@ -283,7 +287,10 @@ def model_names(checkpoints: Sequence[Path]) -> list[str]:
 def write_comparison(
     folder: Path, comparison: Comparison, evaluated: Mapping[str, str]
 ) -> list[Path]:
-    """Write ``comparison.html`` and ``comparison.json``, with what each model was evaluated on."""
+    """Write ``comparison.html``, ``comparison.json`` and ``tables/``; returns them.
+
+    ``evaluated`` says for each model what it was evaluated on.
+    """
     count = len(comparison.differences)
     measures = (
         "Brackets: 95 % intervals over resamples of the patients. CNR, mIoU and the pointing game "
@@ -304,4 +311,5 @@ def write_comparison(
     files = [folder / "comparison.html", folder / "comparison.json"]
     write_text(files[0], html_page("Comparison", sections, head=head))
     write_json(files[1], comparison.to_dict())
-    return files
+    export_tables(folder / TABLES, sections)
+    return [*files, folder / TABLES]

@@ -1,0 +1,181 @@
+"""The tables of a report for a paper and for other programs: each as CSV and as LaTeX.
+
+In CSV a figure and its interval stand in three columns, ``AUC``, ``AUC low`` and ``AUC high``; in
+LaTeX they stand in one cell, as on the page.  LaTeX wants the package ``booktabs``.
+"""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+
+from cxrtext.files import remove_file, write_sums, write_text
+from cxrtext.files.digests import read_sums
+from cxrtext.page import DENSE, EMPTY, Block, Cell, Columns, Section, Table
+from cxrtext.records.tables import plain
+
+LONGEST = 80
+"""Characters of a file's name, without its ending."""
+_FIGURE = re.compile(r"(.*\S) \[([^\[\],]+), ([^\[\],]+)\]")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{one: f"\\{one}" for one in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "|": r"$|$",
+    "−": r"$-$",
+    "–": "--",
+    "—": "---",
+    "…": r"\ldots{}",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "±": r"$\pm$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "≠": r"$\neq$",
+    "→": r"$\rightarrow$",
+    "√": r"$\surd$",
+    "²": r"$^2$",
+    "½": r"$\frac{1}{2}$",
+    "α": r"$\alpha$",
+    "γ": r"$\gamma$",
+    "η": r"$\eta$",
+    "ρ": r"$\rho$",
+    "σ": r"$\sigma$",
+    "\u2003": r"\quad ",
+}
+"""What LaTeX would take for a command, or its fonts lack."""
+
+
+def export_tables(folder: Path, sections: Iterable[Section]) -> list[Path]:
+    """Write every table of a page as ``SECTION-CAPTION.csv`` and ``.tex``; returns the files.
+
+    Tables in columns count too; of equal names the second ends in ``-2``.  What the folder's list
+    of digests names, the tables of an earlier report, is removed first.
+    """
+    for name in _listed(folder):
+        remove_file(folder / name)
+    written: list[Path] = []
+    met = Counter[str]()
+    for section in sections:
+        for table in _tables(section.blocks):
+            stem = _slug(f"{section.title} {table.caption}")
+            met[stem] += 1
+            again = f"-{met[stem]}" if met[stem] > 1 else ""
+            written += write_exported(folder, stem + again, table)
+    write_sums(folder, [path.name for path in written])
+    return written
+
+
+def _listed(folder: Path) -> list[str]:
+    """The files that an earlier export lists; none where the list is damaged."""
+    try:
+        return [name for name in read_sums(folder) or {} if name == Path(name).name]
+    except ValueError:
+        return []
+
+
+def write_exported(folder: Path, stem: str, table: Table) -> list[Path]:
+    """Write one table as ``STEM.csv`` and ``STEM.tex``; returns both."""
+    paths = [folder / f"{stem}.csv", folder / f"{stem}.tex"]
+    write_text(paths[0], to_csv(table))
+    write_text(paths[1], to_latex(table, stem))
+    return paths
+
+
+def _tables(blocks: Iterable[Block]) -> Iterator[Table]:
+    for block in blocks:
+        if isinstance(block, Table):
+            yield block
+        elif isinstance(block, Columns):
+            yield from _tables(block.blocks)
+
+
+def _slug(text: str) -> str:
+    words = re.findall(r"[^\W_]+", text.lower())
+    return "-".join(words)[:LONGEST].rstrip("-")
+
+
+def _text(cell: str | Cell) -> str:
+    return cell if isinstance(cell, str) else " ".join((cell.text, *cell.lines))
+
+
+def to_csv(table: Table) -> str:
+    """A table as CSV, numbers with an ASCII minus, and a dash as nothing."""
+    header, *rows = [[_text(cell) for cell in row] for row in table.rows]
+    wide = [
+        any(_FIGURE.fullmatch(row[place]) for row in rows if place < len(row))
+        for place in range(len(header))
+    ]
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    ends = ("", " low", " high")
+    names = [
+        [name + end for end in ends] if w else [name] for name, w in zip(header, wide, strict=True)
+    ]
+    writer.writerow([plain(name) for some in names for name in some])
+    for row in rows:
+        cells = [_figures(cell) if w else [cell] for cell, w in zip(row, wide, strict=True)]
+        writer.writerow([_value(cell) for some in cells for cell in some])
+    return text.getvalue()
+
+
+def _figures(cell: str) -> Sequence[str]:
+    """A figure and the ends of its interval; the ends are empty where it has none."""
+    found = _FIGURE.fullmatch(cell)
+    return found.groups() if found else (cell, "", "")
+
+
+def _value(cell: str) -> str:
+    number = cell.replace("−", "-")
+    if _NUMBER.fullmatch(number):
+        return number
+    return "" if cell == EMPTY else str(plain(cell.strip()))
+
+
+def to_latex(table: Table, label: str) -> str:
+    """A table as a floating LaTeX table, with rules of ``booktabs``."""
+    header, *rows = [[_text(cell) for cell in row] for row in table.rows]
+    if table.words:
+        width = f"{0.9 / len(header):.2f}"
+        columns = f"p{{{width}\\linewidth}}" * len(header)
+    else:
+        columns = "l" + "r" * (len(header) - 1)
+    lines = [
+        r"% wants \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        *([r"\footnotesize"] if table.words or len(header) >= DENSE else []),
+        *([rf"\caption{{{latex_text(table.caption)}}}"] if table.caption else []),
+        rf"\label{{tab:{label}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        _latex_row(header),
+        r"\midrule",
+        *(_latex_row(row, number in table.strong) for number, row in enumerate(rows, 1)),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_row(row: Sequence[str], strong: bool = False) -> str:
+    cells = [latex_text(cell) for cell in row]
+    if strong:
+        cells = [rf"\textbf{{{cell}}}" for cell in cells]
+    # After a rule and at the end of a row LaTeX takes "[" and "*" for an option.
+    if cells[0].startswith(("[", "*")):
+        cells[0] = f"{{{cells[0]}}}"
+    return " & ".join(cells) + r" \\"
+
+
+def latex_text(text: str) -> str:
+    """A text without anything that LaTeX would take for a command."""
+    one_line = " ".join(text.replace("\u2003", "\ue000").split()).replace("\ue000", "\u2003")
+    return "".join(_LATEX.get(letter, letter) for letter in one_line)
