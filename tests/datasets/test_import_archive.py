@@ -36,6 +36,7 @@ def test_nothing_of_an_archive_is_lost_silently(archive: ModuleType, tmp_path: P
     tables = found.tables()
     assert len(tables["manifest"].rows) == found.images
     assert len(tables["import.rejected"].rows) == sum(found.set_aside.values())
+    assert {row["of"] for row in tables["import.rejected"].rows} <= {"image", "report"}
     assert len(tables["reports"].rows) == found.reports
     report = check_data(tmp_path / "data")
     assert len(report.image_table().rows) == found.images

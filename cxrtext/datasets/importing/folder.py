@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cxrtext.datasets.admission.ids import Ids, digest
 from cxrtext.datasets.importing.reading import (
@@ -279,6 +279,8 @@ def _check_note(note: Path, parameters: dict[str, Any]) -> None:
 DAMAGED = "damaged or wrong"
 """What files and rows are counted under that should have been read but could not be."""
 
+Of = Literal["image", "report", "labels", "box"]
+"""What an item that is left out would have been part of."""
 _ROW = re.compile(r"(?:[\w.-]+ )?(?:row|line|annotation) \d+")
 
 
@@ -294,7 +296,8 @@ class LeftOut:
         self.counts: Counter[str] = Counter()
         self.path = out / WRITTEN[-1]
         self._ids, self._limit = ids, limit
-        self._writer = RowWriter(self.path, {"item": "text", "kind": "text", "reason": "text"})
+        columns = ("item", "kind", "reason", "of")
+        self._writer = RowWriter(self.path, dict.fromkeys(columns, "text"))
 
     def __enter__(self) -> "LeftOut":
         self._writer.__enter__()
@@ -311,17 +314,17 @@ class LeftOut:
             return item
         return f"file {self._ids.of('file', item)}"
 
-    def add(self, entry: Skipped | Rejected) -> None:
+    def add(self, entry: Skipped | Rejected, of: Of = "image") -> None:
         """List one item."""
         item = self._shown(entry.item)
         if isinstance(entry, Skipped):
             self.counts[entry.kind] += 1
             because = entry.because or (self._shown(entry.other) if entry.other else "")
             reason = f"{entry.kind}: {because}" if because else entry.kind
-            self._writer.write({"item": item, "kind": "left out", "reason": reason})
+            self._writer.write({"item": item, "kind": "left out", "reason": reason, "of": of})
             return
         self.counts[DAMAGED] += 1
-        self._writer.write({"item": item, "kind": "damaged", "reason": entry.reason})
+        self._writer.write({"item": item, "kind": "damaged", "reason": entry.reason, "of": of})
         if self.counts[DAMAGED] > self._limit:
             raise DataError(
                 f"{self.counts[DAMAGED]} bad items, more than --max-rejected {self._limit}; the "

@@ -204,7 +204,7 @@ class Import:
                 manifest.write(row)
             for entry in self.reading.label_rows or ():
                 if isinstance(entry, Rejected):
-                    left_out.add(entry)
+                    left_out.add(entry, of="labels")
                 elif self.labels is not None:
                     self.labels.add(entry)
 

@@ -84,7 +84,7 @@ class Reports:
         """Take what a source gives."""
         for entry in entries:
             if isinstance(entry, Rejected):
-                left_out.add(Rejected(f"reports {entry.item}", entry.reason))
+                left_out.add(Rejected(f"reports {entry.item}", entry.reason), of="report")
             else:
                 self.add(of_study(entry) if isinstance(entry, Study) else entry)
 
@@ -146,7 +146,8 @@ class Reports:
                 }
             )
             if why == UNDECIDED:
-                left_out.add(Rejected(version.item, f"{why}; give a status or a time, or keep one"))
+                reason = f"{why}; give a status or a time, or keep one"
+                left_out.add(Rejected(version.item, reason), of="report")
 
     def _joined(
         self, studies: Studies | None, merged: Merged, left_out: LeftOut
@@ -166,7 +167,7 @@ class Reports:
                     continue
                 if not studies.is_of(named, merged.of(version.patient)):
                     self.counts.other_patient += 1
-                    left_out.add(Skipped(version.item, OTHER_PATIENT))
+                    left_out.add(Skipped(version.item, OTHER_PATIENT), of="report")
                     continue
                 study = named
             found.setdefault(digest(study), []).append(number)
@@ -211,7 +212,7 @@ class Boxes:
         self._waiting: dict[str, list[Box]] = {}
         for box in boxes:
             if isinstance(box, Rejected):
-                left_out.add(box)
+                left_out.add(box, of="box")
             else:
                 self._waiting.setdefault(_key(box.image), []).append(box)
                 self.count += 1
