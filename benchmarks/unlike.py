@@ -14,7 +14,6 @@ import argparse
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from cxrtext.errors import CxrTextError
 from cxrtext.evaluation.data import sentences_beside
 from cxrtext.evaluation.familiar import familiar_of
+from cxrtext.evaluation.intervals.proportions import proportion_interval
 from cxrtext.images.read import read_image
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, familiar_beside
@@ -63,17 +63,9 @@ def _listed(text: str) -> list[str]:
     return [" ".join(one.split()) for one in text.split(";") if one.split()]
 
 
-def _interval(count: int, of: int) -> tuple[float, float]:
-    """The 95 % interval of a share.  Source: Wilson 1927."""
-    share, z = count / of, 1.959964
-    middle = share + z**2 / (2 * of)
-    half = z * sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
-    return max(0.0, (middle - half) / (1 + z**2 / of)), min(1.0, (middle + half) / (1 + z**2 / of))
-
-
 def _row(name: str, flags: Iterable[bool]) -> None:
     given = list(flags)
-    low, high = _interval(sum(given), len(given))
+    low, high = proportion_interval(given)
     print(f"| {name} | {len(given)} | {np.mean(given):.3f} ({low:.3f}–{high:.3f}) |")
 
 

@@ -1,0 +1,141 @@
+"""Intervals of shares, where the rows of one patient are alike.
+
+A share is the mean of values in [0, 1], mostly right or wrong: sensitivity, accuracy, recall at K,
+the pointing game.  Rows of one patient count as fewer than they are: the share keeps its value,
+and Wilson's interval gets the effective number of rows, their number over the design effect.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cxrtext.evaluation.intervals.bootstrap import Interval
+from cxrtext.evaluation.intervals.quantiles import quantile
+from cxrtext.evaluation.metrics import Floats
+
+PRIOR = 2.0
+"""Weight of a full correlation within patients, against the square of the patients seen."""
+
+
+def wilson_interval(share: float, rows: float, level: float = 0.95) -> Interval:
+    """The interval of a share of so many independent rows; it stays in [0, 1].
+
+    >>> low, high = wilson_interval(0.5, 10)
+    >>> round(low, 4), round(high, 4)
+    (0.2366, 0.7634)
+
+    Source: Wilson 1927.
+    """
+    return _wilson(share, rows, quantile(level))
+
+
+def _wilson(share: float, rows: float, z: float) -> Interval:
+    if not 0 <= share <= 1:
+        raise ValueError(f"a share lies in [0, 1], not at {share}")
+    if not rows > 0:
+        raise ValueError(f"a share wants more than {rows} rows")
+    square = z**2 / rows
+    middle = (share + square / 2) / (1 + square)
+    half = z * sqrt(share * (1 - share) / rows + square / (4 * rows)) / (1 + square)
+    # At 0 and 1 the end is the share itself, which rounding may miss.
+    low = 0.0 if share == 0 else max(0.0, middle - half)
+    high = 1.0 if share == 1 else min(1.0, middle + half)
+    return low, high
+
+
+def cluster_codes(clusters: Sequence[Hashable]) -> NDArray[np.intp]:
+    """Number clusters in the order in which they first occur, [n]."""
+    numbers: dict[Hashable, int] = {}
+    codes = (numbers.setdefault(cluster, len(numbers)) for cluster in clusters)
+    return np.fromiter(codes, dtype=np.intp, count=len(clusters))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share, how many independent rows it is worth, and the patients and rows behind it.
+
+    ``design_effect`` is how many times the variance is that of independent rows; ``degrees`` are
+    those of Student's t, infinite where no patient has two rows.
+    """
+
+    value: float
+    rows: int
+    patients: int
+    design_effect: float
+    degrees: float
+
+    @property
+    def effective_rows(self) -> float:
+        """Rows over the design effect."""
+        return self.rows / self.design_effect
+
+    def interval(self, level: float = 0.95) -> Interval | None:
+        """Wilson's interval with the effective number of rows; None of a single patient's rows."""
+        if self.patients < 2 <= self.rows:
+            return None
+        return _wilson(self.value, self.effective_rows, quantile(level, self.degrees))
+
+
+def proportion(right: ArrayLike, clusters: Sequence[Hashable] | None = None) -> Share:
+    """The share of rows that are right, and its design effect.
+
+    The variance is that of a ratio of sums over patients.  It says little where only few patients
+    have a row that is right, or one that is wrong: with k of them, the design effect of the data
+    gets the weight k² against 2 for that of a full correlation, Σ rows of a patient² / rows.
+
+    Args:
+        right: [n], booleans or values in [0, 1].
+        clusters: [n], the patient of each row; without them every row is its own.
+
+    Raises:
+        ValueError: There is no row, a value lies outside [0, 1], or the lengths differ.
+
+    Source: Rao and Scott 1992; Korn and Graubard 1998 (effective rows, Student's t with one
+        degree fewer than patients); Kish 1965 (the design effect of full correlation).  The
+        weight is ours: docs/decisions/0022-intervals.md.
+    """
+    values = np.asarray(right, dtype=np.float64)
+    if values.ndim != 1 or not values.size:
+        raise ValueError("a share wants a list of at least one row")
+    if not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("the rows of a share must be true or false, or lie in [0, 1]")
+    if clusters is not None and len(clusters) != len(values):
+        raise ValueError(f"{len(values)} rows and {len(clusters)} clusters must be equally many")
+    codes = np.arange(len(values)) if clusters is None else cluster_codes(clusters)
+    return _share(values, codes)
+
+
+def _share(values: Floats, codes: NDArray[np.intp]) -> Share:
+    n, mean = len(values), float(values.mean())
+    sizes = np.bincount(codes).astype(np.float64)
+    patients = len(sizes)
+    alone = patients == n
+    if n == 1 or (alone and np.isin(values, (0, 1)).all()):
+        return Share(mean, n, patients, 1.0, float("inf"))
+    sums = np.bincount(codes, values)
+    full = float((sizes**2).sum()) / n
+    few = min(int((sums > 0).sum()), int((sums < sizes).sum()))
+    found = full
+    if 0 < mean < 1 and patients > 1:
+        variance = patients / (patients - 1) * float(((sums - sizes * mean) ** 2).sum()) / n**2
+        found = variance / (mean * (1 - mean) / (n - 1))
+    weight = float(few) ** 2
+    effect = (weight * found + PRIOR * full) / (weight + PRIOR)
+    return Share(mean, n, patients, effect, float("inf") if alone else max(patients - 1, 1))
+
+
+def proportion_interval(
+    right: ArrayLike, clusters: Sequence[Hashable] | None = None, level: float = 0.95
+) -> Interval:
+    """The interval of a share, clustered by patient: see :func:`proportion`.
+
+    >>> low, high = proportion_interval([True] * 5 + [False] * 5)
+    >>> round(low, 4), round(high, 4)
+    (0.2366, 0.7634)
+
+    Rows of one single patient tell nothing of others: then it is (0, 1).
+    """
+    return proportion(right, clusters).interval(level) or (0.0, 1.0)
