@@ -6,6 +6,7 @@ from pathlib import Path
 from cxrtext.errors import DataError
 from cxrtext.records import (
     CHEX5,
+    Absent,
     Box,
     ImageRecord,
     Rejected,
@@ -27,8 +28,9 @@ TABLE_ENDINGS, BOX_ENDINGS = (".csv", ".parquet"), (".json", ".csv", ".parquet")
 class DataFolder:
     """What a data folder holds; None where it has no reports, labels of the findings, or boxes.
 
-    ``records`` are all images of the manifest, ``labels`` are by study and finding, ``bad_boxes``
-    what was rejected among the boxes: where it stands, and why.
+    ``records`` are all images of the manifest, ``labels`` are by study and finding, ``absent`` the
+    phrases of the box file that have no box, ``bad_boxes`` what was rejected in it: where it
+    stands, and why.
     """
 
     path: Path
@@ -36,7 +38,12 @@ class DataFolder:
     sentences: list[Sentence] | None
     labels: dict[str, dict[str, int | None]] | None
     boxes: list[Box] | None = None
+    absent: tuple[Absent, ...] = ()
     bad_boxes: tuple[Rejected, ...] = ()
+
+
+Drawn = tuple[list[Box] | None, list[Absent], list[Rejected]]
+"""What a box file holds: boxes, phrases without one, and what was rejected."""
 
 
 def find_table(folder: Path, stem: str) -> Path | None:
@@ -87,20 +94,18 @@ def _labels(folder: Path, findings: tuple[str, ...]) -> dict[str, dict[str, int 
     return read_labels(path, findings)
 
 
-def _boxes(folder: Path, boxes: Path | None) -> tuple[list[Box] | None, tuple[Rejected, ...]]:
+def _boxes(folder: Path, boxes: Path | None) -> Drawn:
     path = boxes or find_table(folder, "boxes")
     if path is None:
-        return None, ()
+        return None, [], []
     if not path.is_file():
         raise DataError(f"{path}: no such file; give a box file with --boxes")
-    good: list[Box] = []
-    bad: list[Rejected] = []
-    for entry in iter_boxes(path):
-        if isinstance(entry, Box):
-            good.append(entry)
-        else:
-            bad.append(entry)
-    return good, tuple(bad)
+    found = list(iter_boxes(path, absent=True))
+    return (
+        [entry for entry in found if isinstance(entry, Box)],
+        [entry for entry in found if isinstance(entry, Absent)],
+        [entry for entry in found if isinstance(entry, Rejected)],
+    )
 
 
 def read_data_folder(
@@ -120,7 +125,7 @@ def read_data_folder(
         DataError: There is no manifest, or a table is wrong.
     """
     manifest = manifest_of(folder)
-    good, bad = _boxes(folder, boxes)
+    good, absent, bad = _boxes(folder, boxes)
     records = read_manifest(manifest, allow_outside=allow_outside)
     sentences, labels = sentences_beside(manifest), _labels(folder, findings)
     studies = {record.study_id for record in records}
@@ -130,7 +135,7 @@ def read_data_folder(
     table = find_table(folder, "labels") or folder
     require_match(table, "labels", labels or {}, studies, "study_id", manifest)
     images = {record.name for record in records}
-    drawn = {box.image for box in good or ()}
+    drawn = {box.image for box in (*(good or ()), *absent)}
     file = boxes or find_table(folder, "boxes") or folder
     require_match(file, "boxes", drawn, images, "image", manifest)
     return DataFolder(
@@ -139,5 +144,6 @@ def read_data_folder(
         sentences=sentences,
         labels=labels,
         boxes=good,
-        bad_boxes=bad,
+        absent=tuple(absent),
+        bad_boxes=tuple(bad),
     )

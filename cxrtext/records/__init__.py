@@ -1,6 +1,6 @@
 """Studies, sentences, images, labels and boxes, and the files they are kept in."""
 
-from cxrtext.records.boxes import Box, iter_boxes, read_boxes, write_boxes
+from cxrtext.records.boxes import Absent, Box, iter_boxes, read_boxes, write_boxes
 from cxrtext.records.labels import CHEX5, read_labels
 from cxrtext.records.manifest import checked_manifest, read_manifest, stream_manifest
 from cxrtext.records.report_sources import open_reports, open_source, read_reports
@@ -13,6 +13,7 @@ from cxrtext.records.text_source import SECTION_COLUMNS, TextSource
 __all__ = [
     "CHEX5",
     "SECTION_COLUMNS",
+    "Absent",
     "Box",
     "ImageRecord",
     "Rejected",

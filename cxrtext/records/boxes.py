@@ -1,18 +1,25 @@
-"""Boxes with the sentence each one illustrates: COCO JSON as MS-CXR lays it out, and tables."""
+"""Boxes and masks with the sentence each one illustrates, and sentences that have none.
+
+COCO JSON as MS-CXR lays it out, and tables.
+"""
 
 import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from cxrtext.errors import DataError
 from cxrtext.files import check_listed, write_json
+from cxrtext.records.masks import Runs, box_of_mask, mask_of_runs, read_segmentation
 from cxrtext.records.rows import TableRows
 from cxrtext.records.study import Rejected
 
 FILE_LIMIT = 2**28  # largest box file that is read, in bytes: JSON is read whole
+
+Corners = tuple[float, float, float, float]
+"""x, y, w, h in pixels, from the top left."""
 
 _IMAGE = ("image", "dicom_id", "path")
 _TEXT = ("label_text", "phrase")
@@ -28,7 +35,20 @@ class Box:
     height: int
     finding: str  # the category, such as "Pneumonia"
     label_text: str  # the sentence that the box illustrates
-    bbox: tuple[float, float, float, float]  # x, y, w, h in original pixels, from the top left
+    bbox: Corners  # in original pixels
+    # the mask, as runs over height x width (see `masks`); None where there is but a box.
+    segmentation: Runs | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A sentence that was looked for in an image and has no box there: what it says is absent."""
+
+    image: str  # the ``image`` cell of the manifest
+    width: int  # of the image, in original pixels; 0 where a table does not say
+    height: int
+    finding: str  # the category, such as "Pneumonia"
+    label_text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +61,14 @@ class RawBox:
     finding: str | None  # None where the table has no column of it
     label_text: str
     bbox: list[Any] | None  # x, y, w, h
+    segmentation: Any = None  # as COCO has it
+    absent: bool = False  # it says that there is no box
 
 
-def write_boxes(path: Path, boxes: Iterable[Box]) -> None:
+def write_boxes(path: Path, boxes: Iterable[Box | Absent]) -> None:
     """Write boxes as COCO JSON with ``label_text``, whole or not at all.
+
+    A sentence without a box has a ``bbox`` of null.
 
     Raises:
         DataError: Two boxes give one image different sizes.
@@ -63,14 +87,26 @@ def write_boxes(path: Path, boxes: Iterable[Box]) -> None:
                 "image_id": entry["id"],
                 "category_id": categories.setdefault(box.finding, len(categories) + 1),
                 "label_text": box.label_text,
-                "bbox": list(box.bbox),
-                "area": box.bbox[2] * box.bbox[3],
+                **_drawn(box),
                 "iscrowd": 0,
             }
         )
     kinds = [{"id": number, "name": name} for name, number in categories.items()]
     content = {"images": list(images.values()), "annotations": annotations, "categories": kinds}
     write_json(path, content)
+
+
+def _drawn(box: Box | Absent) -> dict[str, object]:
+    if isinstance(box, Absent):
+        return {"bbox": None, "area": 0}
+    if box.segmentation is None:
+        return {"bbox": list(box.bbox), "area": box.bbox[2] * box.bbox[3]}
+    counts, size = list(box.segmentation), [box.height, box.width]
+    return {
+        "bbox": list(box.bbox),
+        "area": sum(counts[1::2]),
+        "segmentation": {"size": size, "counts": counts},
+    }
 
 
 def _load_coco(path: Path) -> dict[str, list[Any]]:
@@ -121,6 +157,8 @@ def _coco_boxes(path: Path) -> Iterator[RawBox]:
             finding=_text(category.get("name")),
             label_text=_text(found.get("label_text")),
             bbox=bbox if isinstance(bbox, list) else None,
+            segmentation=found.get("segmentation"),
+            absent="bbox" in found and bbox is None,
         )
 
 
@@ -134,7 +172,7 @@ def _table_boxes(path: Path, need_text: bool) -> Iterator[RawBox | Rejected]:
     if not image or (need_text and not text):
         raise DataError(
             f"{path}: no boxes: columns are image, label_text, x, y, w, h, and if wanted finding, "
-            f"width, height (columns found: {', '.join(table.columns)})"
+            f"width, height, segmentation (columns found: {', '.join(table.columns)})"
         )
     for entry in table:
         if isinstance(entry, Rejected):
@@ -142,14 +180,25 @@ def _table_boxes(path: Path, need_text: bool) -> Iterator[RawBox | Rejected]:
             continue
         number, row = entry
         width, height = (row.get(n) or row.get(f"image_{n}") for n in ("width", "height"))
+        absent = not any(row[name].strip() for name in "xywh")
         yield RawBox(
             where=f"row {number}",
             image=row[image],
             size=(width, height),
             finding=row.get(finding),
             label_text=row.get(text, ""),
-            bbox=[row[name] for name in "xywh"],
+            bbox=None if absent else [row[name] for name in "xywh"],
+            segmentation=_segmentation(row.get("segmentation", "")),
+            absent=absent,
         )
+
+
+def _segmentation(cell: str) -> Any:
+    """COCO's segmentation, out of a cell of a table; text that is no JSON stays as it is."""
+    try:
+        return json.loads(cell) if cell.strip() else None
+    except (ValueError, RecursionError):
+        return cell
 
 
 def raw_boxes(path: Path, *, need_text: bool = True) -> Iterator[RawBox | Rejected]:
@@ -164,42 +213,74 @@ def raw_boxes(path: Path, *, need_text: bool = True) -> Iterator[RawBox | Reject
     return _coco_boxes(path)
 
 
-def _checked(raw: RawBox | Rejected) -> Box | Rejected:
+def _checked(raw: RawBox | Rejected) -> Box | Absent | Rejected:
     if isinstance(raw, Rejected):
         return raw
-    if raw.bbox is None:
+    if raw.bbox is None and not raw.absent:
         return Rejected(raw.where, "it has no bbox; fix or remove it")
     if raw.image is None:
         return Rejected(raw.where, "its image_id is that of no image; fix or remove it")
-    image = raw.image.strip()
+    if not (image := raw.image.strip()):
+        return Rejected(raw.where, "the image is not named; name it")
     try:
-        x, y, w, h = (float(value) for value in raw.bbox)
         width, height = (int(float(value or 0)) for value in raw.size)
     except (ValueError, TypeError, OverflowError):
-        return Rejected(raw.where, "x, y, w, h or the size of the image must be numbers; fix them")
-    if not all(map(math.isfinite, (x, y, w, h))) or w <= 0 or h <= 0 or width < 0 or height < 0:
-        return Rejected(raw.where, "a box has a width and a height above 0; fix them")
+        return Rejected(raw.where, "the size of the image must be numbers; fix it")
+    if width < 0 or height < 0:
+        return Rejected(raw.where, "the size of the image must be above 0; fix it")
+    try:
+        mask = read_segmentation(raw.segmentation, height, width)
+    except ValueError as error:
+        return Rejected(raw.where, str(error))
+    runs, height, width = mask or (None, height, width)
+    finding = raw.label_text if raw.finding is None else raw.finding
+    if raw.bbox is not None:
+        bbox: Corners | Rejected = _bbox(raw.where, raw.bbox, height, width)
+    elif runs is not None:
+        bbox = box_of_mask(mask_of_runs(runs, height, width))
+    else:
+        return Absent(image, width, height, finding, raw.label_text)
+    if isinstance(bbox, Rejected):
+        return bbox
+    return Box(image, width, height, finding, raw.label_text, bbox, runs)
+
+
+def _bbox(where: str, values: list[Any], height: int, width: int) -> Corners | Rejected:
+    try:
+        x, y, w, h = (float(value) for value in values)
+    except (ValueError, TypeError, OverflowError):
+        return Rejected(where, "x, y, w, h must be numbers; fix them")
+    if not all(map(math.isfinite, (x, y, w, h))) or w <= 0 or h <= 0:
+        return Rejected(where, "a box has a width and a height above 0; fix them")
     # Boxes drawn by hand may stand a pixel over the edge, and those of a resized image more.
     if x + w <= 0 or y + h <= 0 or (width and x >= width) or (height and y >= height):
-        return Rejected(raw.where, "the box lies outside its image; fix it")
-    if not image:
-        return Rejected(raw.where, "the image is not named; name it")
-    finding = raw.label_text if raw.finding is None else raw.finding
-    return Box(image, width, height, finding, raw.label_text, (x, y, w, h))
+        return Rejected(where, "the box lies outside its image; fix it")
+    return x, y, w, h
 
 
-def iter_boxes(path: Path) -> Iterator[Box | Rejected]:
+@overload
+def iter_boxes(path: Path, *, absent: Literal[False] = False) -> Iterator[Box | Rejected]: ...
+@overload
+def iter_boxes(path: Path, *, absent: Literal[True]) -> Iterator[Box | Absent | Rejected]: ...
+
+
+def iter_boxes(path: Path, *, absent: bool = False) -> Iterator[Box | Absent | Rejected]:
     """Give the boxes of a file, and what was rejected among them.
 
     Args:
-        path: COCO JSON (``.json``), whose annotations have ``bbox`` and ``label_text``; or a table
-            (``.csv``, ``.parquet``) with ``image``, ``label_text``, ``x``, ``y``, ``w``, ``h`` and
-            if wanted ``finding``, ``width``, ``height``.  MS-CXR's own columns are taken too.
+        path: COCO JSON (``.json``), whose annotations have ``bbox`` and ``label_text``, and if
+            wanted ``segmentation``; or a table (``.csv``, ``.parquet``) with ``image``,
+            ``label_text``, ``x``, ``y``, ``w``, ``h`` and if wanted ``finding``, ``width``,
+            ``height`` and ``segmentation`` (COCO's, as JSON).  MS-CXR's own columns are taken too.
+        absent: Whether to give sentences that have no box: those whose ``bbox`` is null, or whose
+            ``x``, ``y``, ``w`` and ``h`` are empty.  Where such a one has a segmentation, the box
+            is the smallest around that.
 
     Raises:
         DataError: The file cannot be read as either.
     """
-    return map(_checked, raw_boxes(path))
+    found = map(_checked, raw_boxes(path))
+    return found if absent else (entry for entry in found if not isinstance(entry, Absent))
 
 
 def read_boxes(path: Path) -> list[Box]:

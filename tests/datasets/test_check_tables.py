@@ -175,3 +175,18 @@ def test_histogram_counts_every_value() -> None:
     report = CheckReport("data")
     report.add_histograms({"nothing": []})
     assert report.histograms == []
+
+
+def test_masks_and_phrases_without_a_box(tmp_path: Path) -> None:
+    rows = (
+        "image,label_text,x,y,w,h,width,height,segmentation",
+        'images/a.png,Haze.,1,1,4,4,60,60,"[[1, 1, 5, 1, 5, 5]]"',
+        'images/a.png,Mass.,1,1,4,4,60,60,"[[1, 1, 5]]"',
+        "images/b.png,Haze.,,,,,60,60,",
+    )
+    report, problems = check(write_folder(tmp_path / "set", boxes_csv="\n".join(rows)))
+    (said,) = problems["mask-unreadable"]
+    assert said.startswith("row 2 (images/a.png): a segmentation is a list of polygons")
+    assert "box-unreadable" not in problems
+    assert report.summary["boxes"] == report.summary["masks"] == 2
+    assert report.summary["phrases without a box"] == 1

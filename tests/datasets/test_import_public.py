@@ -14,7 +14,7 @@ from PIL import Image
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import read_data_folder
-from cxrtext.records import Box, read_boxes, read_labels
+from cxrtext.records import Absent, Box, iter_boxes, read_boxes, read_labels
 
 
 def load_table(path: Path) -> list[dict[str, str]]:
@@ -139,6 +139,23 @@ def test_ms_cxr_boxes_are_joined_by_dicom_id(tmp_path: Path) -> None:
     assert (summary.boxes, summary.boxes_without_image, summary.damaged) == (1, 1, 1)
     assert read_boxes(tmp_path / "out/boxes.json") == [
         Box(rows[0]["image"], 3056, 2544, "Edema", "A.", (1, 2, 30, 40))
+    ]
+
+
+def test_masks_and_phrases_without_a_box_are_kept(tmp_path: Path) -> None:
+    root = mimic(tmp_path / "set")
+    table = tmp_path / "boxes.csv"
+    mask = '{""size"": [2, 3], ""counts"": [1, 2, 3]}'
+    table.write_text(
+        "image,label_text,finding,x,y,w,h,segmentation\n"
+        f'aa-1.jpg,A.,Edema,0,0,2,2,"{mask}"\naa-1.jpg,B.,Edema,,,,,\nzz-9.jpg,C.,Edema,,,,,\n'
+    )
+    summary = import_folder(root, tmp_path / "out", ImportOptions(boxes=table))
+    assert (summary.boxes, summary.absent, summary.boxes_without_image) == (1, 1, 1)
+    name = load_table(tmp_path / "out/manifest.csv")[0]["image"]
+    assert list(iter_boxes(tmp_path / "out/boxes.json", absent=True)) == [
+        Box(name, 3, 2, "Edema", "A.", (0, 0, 2, 2), (1, 2, 3)),
+        Absent(name, 3, 2, "Edema", "B."),
     ]
 
 

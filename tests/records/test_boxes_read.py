@@ -64,7 +64,7 @@ def test_a_table_may_leave_size_and_finding_out(tmp_path: Path) -> None:
         ({"bbox": [1, 2, 0, 4]}, "above 0"),
         ({"bbox": [1, 2, float("nan"), 4]}, "above 0"),
         ({"bbox": [500, 2, 3, 4]}, "outside its image"),
-        ({"bbox": None}, "no bbox"),
+        ({"bbox": "here"}, "no bbox"),
         ({"image_id": 9}, "that of no image"),
         ({"image_id": [1]}, "that of no image"),
     ],

@@ -51,6 +51,7 @@ def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
         rows += [(f"  {name}", count) for name, count in summary.findings.items()]
     if summary.boxes is not None:
         rows.append(("boxes", summary.boxes))
+        rows += [("  phrases without a box", summary.absent)] if summary.absent else []
         rows.append(("  boxes without an image", summary.boxes_without_image))
     rows += sorted(summary.notes.items())
     rows += [(f"kept, but looks {what}", count) for what, count in summary.looks.items()]

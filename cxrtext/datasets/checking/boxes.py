@@ -1,4 +1,4 @@
-"""What is wrong with boxes, from COCO JSON or a table."""
+"""What is wrong with boxes and masks, from COCO JSON or a table."""
 
 import math
 from collections import Counter
@@ -12,6 +12,7 @@ from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
 from cxrtext.records import Rejected
 from cxrtext.records.boxes import RawBox, raw_boxes
+from cxrtext.records.masks import read_segmentation
 
 _TOLERANCE = 1.0
 _MAX_FINDINGS = 40
@@ -46,10 +47,11 @@ def check_boxes(
     findings: Counter[str] = Counter()
     phrases: set[int] = set()
     boxed: set[str] = set()
-    total = 0
+    total = absent = masks = 0
     try:
         for box in raw_boxes(path, need_text=False):
-            total += 1
+            no_box = not isinstance(box, Rejected) and box.absent and not box.segmentation
+            total, absent = total + (not no_box), absent + no_box
             if isinstance(box, Rejected):
                 problems.add("box-unreadable", f"{box.item}: {box.reason}")
                 continue
@@ -58,14 +60,19 @@ def check_boxes(
                 phrases.add(hash(" ".join(box.label_text.lower().split())))
             else:
                 problems.add("box-without-phrase", box.where)
+            masks += bool(box.segmentation)
             name = _note(box, known, problems)
-            if name is not None:
+            if name is not None and not no_box:
                 boxed.add(name)
     except DataError as error:
         problems.add("boxes-unusable", str(error))
         return None
     rows = [(name, str(count)) for name, count in findings.most_common(_MAX_FINDINGS)]
     counts = {"boxes": total, "images with boxes": len(boxed), "different phrases": len(phrases)}
+    if masks:
+        counts["masks"] = masks
+    if absent:
+        counts["phrases without a box"] = absent
     return FactTable("Boxes", ("finding", "boxes"), rows), counts
 
 
@@ -77,6 +84,16 @@ def _note(box: RawBox, known: _Images, problems: Problems) -> str | None:
     where = f"{box.where} ({name})" if name else box.where
     if image is None:
         problems.add("box-without-image", f"{box.where}: {named or 'names none'}")
+    declared = _numbers(box.size, 2)
+    if box.segmentation:
+        width, height = (max(0, int(side)) for side in declared or (0, 0))
+        try:
+            read_segmentation(box.segmentation, height, width)
+        except ValueError as error:
+            problems.add("mask-unreadable", f"{where}: {error}")
+            return name
+    if box.absent:
+        return name
     bbox = _numbers(box.bbox, 4)
     if bbox is None:
         problems.add("box-unreadable", where)
@@ -85,7 +102,7 @@ def _note(box: RawBox, known: _Images, problems: Problems) -> str | None:
     if w <= 0 or h <= 0:
         problems.add("box-size", where)
         return name
-    facts, declared = image and image.read, _numbers(box.size, 2)
+    facts = image and image.read
     # Boxes are drawn on the pixels as the file stores them.
     actual = [facts.stored_width, facts.stored_height] if facts else None
     if actual and declared and actual != declared:

@@ -156,6 +156,8 @@ _KINDS = (
     Kind("boxes-unusable", ERROR, "files of boxes that cannot be read", "do what the reason says"),
     Kind("box-unreadable", ERROR, "boxes whose x, y, w, h are not four numbers",
          "correct or remove them"),
+    Kind("mask-unreadable", ERROR, "masks (segmentation) that cannot be read",
+         "do what the reason says"),
     Kind("box-size", ERROR, "boxes whose width or height is not positive",
          "correct or remove them; a box is x, y, width, height, not two corners"),
     Kind("box-outside", ERROR, "boxes that reach outside their image",

@@ -47,7 +47,7 @@ from cxrtext.datasets.importing.values import NO_VIEW
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import DataError
 from cxrtext.files import SUMS, only_one, write_sums
-from cxrtext.records import Rejected, RowWriter, TableRows, iter_boxes, write_boxes
+from cxrtext.records import Absent, Rejected, RowWriter, TableRows, iter_boxes, write_boxes
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.tables import Kind, Table, read_table
 
@@ -85,6 +85,7 @@ class ImportSummary:
     labelled: int | None = None
     findings: dict[str, int] = field(default_factory=dict)  # studies in which each is present
     boxes: int | None = None
+    absent: int = 0  # phrases that say of themselves that they have no box
     boxes_without_image: int = 0
     left_out: tuple[str, ...] = ()  # metadata that the set has and the manifest has not
     hashed: bool = False  # whether ids were replaced
@@ -131,7 +132,7 @@ class Import:
         # Opened before anything is written.
         given = options.reports, options.boxes
         open_texts = partial(as_reports, given[0]) if given[0] else reading.reports
-        open_boxes = partial(iter_boxes, given[1]) if given[1] else reading.boxes
+        open_boxes = partial(iter_boxes, given[1], absent=True) if given[1] else reading.boxes
         self._texts, self._boxes = open_texts and open_texts(), open_boxes and open_boxes()
 
     def run(self, left_out: LeftOut) -> ImportSummary:
@@ -150,11 +151,13 @@ class Import:
                 raise DataError(self._nothing_kept(left_out))
         self._write_reports(left_out, reports_only)
         if self.boxes is not None:
-            done.boxes = len(self.boxes.joined)
-            done.boxes_without_image = self.boxes.count - done.boxes
+            joined = self.boxes.joined
+            done.absent = sum(isinstance(box, Absent) for box in joined)
+            done.boxes = len(joined) - done.absent
+            done.boxes_without_image = self.boxes.count - len(joined)
             if options.boxes is not None:
-                self._require_some(options.boxes, "boxes", done.boxes, done.boxes_without_image)
-            write_boxes(self.out / "boxes.json", self.boxes.joined)
+                self._require_some(options.boxes, "boxes", len(joined), done.boxes_without_image)
+            write_boxes(self.out / "boxes.json", joined)
         if self.labels is not None:
             done.labelled = self.labels.studies
             done.findings = dict(self.labels.findings.most_common())

@@ -26,7 +26,7 @@ from cxrtext.datasets.importing.versions import (
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import text_of
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
-from cxrtext.records import Box, Rejected, RowWriter, Study
+from cxrtext.records import Absent, Box, Rejected, RowWriter, Study
 from cxrtext.records.tables import Kind
 
 Tell = Callable[[str, int, int], None]
@@ -204,12 +204,12 @@ class LabelTable:
 
 
 class Boxes:
-    """The boxes of a set, held until their images come."""
+    """The boxes of a set, and the phrases without one, held until their images come."""
 
-    def __init__(self, boxes: Iterable[Box | Rejected], left_out: LeftOut) -> None:
-        self.joined: list[Box] = []
+    def __init__(self, boxes: Iterable[Box | Absent | Rejected], left_out: LeftOut) -> None:
+        self.joined: list[Box | Absent] = []
         self.count = 0
-        self._waiting: dict[str, list[Box]] = {}
+        self._waiting: dict[str, list[Box | Absent]] = {}
         for box in boxes:
             if isinstance(box, Rejected):
                 left_out.add(box, of="box")
@@ -222,7 +222,10 @@ class Boxes:
         for key in (_key(image.name), _key(image.box_key)):
             found = self._waiting.pop(key, None) if key else None
             if found is not None:
-                width, height = found[0].width, found[0].height
+                # A mask knows its own size; a table may leave out that of boxes.
+                masks = (b for b in found if isinstance(b, Box) and b.segmentation is not None)
+                first = next(masks, found[0])
+                width, height = first.width, first.height
                 if not (width and height):
                     width, height = image_size(image.path)
                 self.joined += [replace(b, image=name, width=width, height=height) for b in found]

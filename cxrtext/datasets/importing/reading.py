@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.records import Box, Rejected, Study, TableRows
+from cxrtext.records import Absent, Box, Rejected, Study, TableRows
 from cxrtext.records.parquet_tables import ParquetTable
 
 SameImages = Literal["keep", "one-split", "leave-out"]
@@ -117,7 +117,7 @@ class Reading:
     label_rows: Iterable[LabelRow | Rejected] | None = None
     # open the reports and boxes of the set, where it has some.
     reports: Callable[[], Iterable[Study | ReportVersion | Rejected]] | None = None
-    boxes: Callable[[], Iterable[Box | Rejected]] | None = None
+    boxes: Callable[[], Iterable[Box | Absent | Rejected]] | None = None
 
 
 def columns_kept(keep: Columns, offered: Columns, layout: str) -> tuple[Columns, Columns]:

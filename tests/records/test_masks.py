@@ -1,0 +1,156 @@
+"""Masks of box files, and phrases without a box: runs, polygons, and how they are written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cxrtext.records import Absent, Box, Rejected, iter_boxes, read_boxes, write_boxes
+from cxrtext.records.masks import (
+    box_of_mask,
+    mask_of_polygons,
+    mask_of_runs,
+    read_segmentation,
+    runs_of_mask,
+)
+
+IMAGE = {"id": 1, "file_name": "a.png", "width": 4, "height": 3}
+ANNOTATION = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 0, 2, 2], "label_text": "Haze."}
+RUNS = (3, 2, 1, 2, 4)  # of 3 x 4: the upper two pixels of the columns 1 and 2
+SQUARE = [[False, True, True, False], [False, True, True, False], [False] * 4]
+
+
+def coco(path: Path, **changes: Any) -> Path:
+    annotations = [{**ANNOTATION, **changes}]
+    kinds = [{"id": 1, "name": "Edema"}]
+    path.write_text(
+        json.dumps({"images": [IMAGE], "annotations": annotations, "categories": kinds})
+    )
+    return path
+
+
+def test_runs_go_down_the_columns() -> None:
+    assert runs_of_mask(SQUARE) == RUNS
+    assert mask_of_runs(RUNS, 3, 4).tolist() == SQUARE
+    assert box_of_mask(np.array(SQUARE)) == (1, 0, 2, 2)
+    assert runs_of_mask([[True, False]]) == (0, 1, 1)
+    with pytest.raises(ValueError, match="not those of 3 x 5"):
+        mask_of_runs(RUNS, 3, 5)
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=6))
+def test_what_is_folded_unfolds(mask: list[list[bool]]) -> None:
+    assert mask_of_runs(runs_of_mask(mask), len(mask), 5).tolist() == mask
+
+
+def test_polygons_cover_the_pixels_whose_centers_they_hold() -> None:
+    assert mask_of_polygons([[1, 0, 3, 0, 3, 2, 1, 2]], 3, 4).tolist() == SQUARE
+    # Below the diagonal from the lower left to the upper right: centers (x, y) with x + y > 3.
+    triangle = mask_of_polygons([[3.1, 0, 3.1, 3.1, 0, 3.1]], 3, 3)
+    assert triangle.tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 1]]
+    two = mask_of_polygons([[0, 0, 1, 0, 1, 1, 0, 1], [-5, 2, 9, 2, 9, 9, -5, 9]], 3, 4)
+    assert two.tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]]
+
+
+def test_polygons_equal_matplotlib() -> None:
+    from matplotlib.path import Path as Outline
+
+    angles = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    radius = 60 + 25 * np.sin(5 * angles)
+    corners = np.stack([90 + radius * np.cos(angles), 70 + radius * np.sin(angles)], axis=1)
+    ours = mask_of_polygons([corners.ravel().tolist()], 120, 150)  # it leaves the image below
+    x, y = np.meshgrid(np.arange(150) + 0.5, np.arange(120) + 0.5)
+    inside = Outline(corners).contains_points(np.stack([x.ravel(), y.ravel()], axis=1))
+    assert (ours == inside.reshape(120, 150)).all()
+    assert 8_000 < ours.sum() < 12_000
+
+
+@pytest.mark.parametrize(
+    "segmentation",
+    [
+        {"size": [3, 4], "counts": list(RUNS)},
+        {"size": [3, 4], "counts": [3, 1, 0, 1, 1, 2, 4]},
+        {"size": [3, 4], "counts": "32103"},
+        [[1, 0, 3, 0, 3, 2, 1, 2]],
+        [1, 0, 3, 0, 3, 2, 1, 2],
+    ],
+)
+def test_every_form_of_a_segmentation(tmp_path: Path, segmentation: Any) -> None:
+    (box,) = read_boxes(coco(tmp_path / "b.json", segmentation=segmentation))
+    assert box == Box("a.png", 4, 3, "Edema", "Haze.", (1, 0, 2, 2), RUNS)
+    (tmp_path / "b.csv").write_text(
+        "image,label_text,finding,x,y,w,h,width,height,segmentation\n"
+        'a.png,Haze.,Edema,,,,,4,3,"' + json.dumps(segmentation).replace('"', '""') + '"\n'
+    )
+    assert read_boxes(tmp_path / "b.csv") == [box]
+
+
+@pytest.mark.parametrize(
+    ("segmentation", "says"),
+    [
+        ({"size": [3, 5], "counts": [15]}, "of 5 x 3 pixels, its image of 4 x 3"),
+        ({"size": [3, 4], "counts": [5, 5]}, "add up to 10, not to the 12"),
+        ({"size": [3, 4], "counts": [12]}, "covers no pixel"),
+        ({"size": [3, 4], "counts": [-1, 13]}, "list of polygons"),
+        ({"size": [3, 4], "counts": "é"}, "list of polygons"),
+        ({"size": [3], "counts": [3]}, "list of polygons"),
+        ([[1, 2, 3, 4]], "list of polygons"),
+        ([[1, 2, 3, 4, 5, "6"]], "list of polygons"),
+        ([[1, 2, 3, 4, 5, float("nan")]], "list of polygons"),
+        ("drawn", "list of polygons"),
+        (7, "list of polygons"),
+    ],
+)
+def test_a_wrong_mask_is_rejected(tmp_path: Path, segmentation: Any, says: str) -> None:
+    (bad,) = iter_boxes(coco(tmp_path / "b.json", segmentation=segmentation))
+    assert isinstance(bad, Rejected)
+    assert says in bad.reason
+
+
+def test_a_mask_that_is_too_large_is_never_unfolded() -> None:
+    with pytest.raises(ValueError, match="too large to be right"):
+        read_segmentation({"size": [10**6, 10**6], "counts": [1, 10**12 - 1]}, 0, 0)
+    with pytest.raises(ValueError, match="polygons want the width and height"):
+        read_segmentation([[1, 0, 3, 0, 3, 2, 1, 2]], 0, 0)
+    assert read_segmentation({"size": [3, 4], "counts": list(RUNS)}, 0, 0) == (RUNS, 3, 4)
+    assert read_segmentation([], 0, 0) is None
+
+
+def test_compressed_counts() -> None:
+    # As rleToString of pycocotools' maskApi.c writes 1000, 300, 5, 70000, 3.
+    found = read_segmentation({"size": [71308, 1], "counts": "Xo0\\95TRT2N"}, 0, 0)
+    assert found == ((1000, 300, 5, 70000, 3), 71308, 1)
+
+
+def test_a_phrase_without_a_box(tmp_path: Path) -> None:
+    path = coco(tmp_path / "b.json", bbox=None)
+    absent = Absent("a.png", 4, 3, "Edema", "Haze.")
+    assert list(iter_boxes(path, absent=True)) == [absent]
+    assert list(iter_boxes(path)) == read_boxes(path) == []
+    (tmp_path / "b.csv").write_text(
+        "image,label_text,finding,x,y,w,h,width,height\na.png,Haze.,Edema,,,,,4,3\n"
+    )
+    assert list(iter_boxes(tmp_path / "b.csv", absent=True)) == [absent]
+
+
+def test_a_mask_without_a_box_has_the_smallest(tmp_path: Path) -> None:
+    path = coco(tmp_path / "b.json", bbox=None, segmentation={"size": [3, 4], "counts": RUNS})
+    assert read_boxes(path)[0].bbox == (1, 0, 2, 2)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    boxes: list[Box | Absent] = [
+        Box("a.png", 4, 3, "Edema", "Haze.", (1, 0, 2, 2), RUNS),
+        Absent("a.png", 4, 3, "Pneumonia", "No opacity."),
+        Box("a.png", 4, 3, "Edema", "Haze.", (0, 0, 2, 2)),
+    ]
+    write_boxes(tmp_path / "b.json", boxes)
+    assert list(iter_boxes(tmp_path / "b.json", absent=True)) == boxes
+    annotations = json.loads((tmp_path / "b.json").read_text())["annotations"]
+    assert [one["area"] for one in annotations] == [4, 0, 4]
+    assert [one["bbox"] for one in annotations] == [[1, 0, 2, 2], None, [0, 0, 2, 2]]
+    assert annotations[0]["segmentation"] == {"size": [3, 4], "counts": list(RUNS)}
