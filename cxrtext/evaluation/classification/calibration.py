@@ -39,10 +39,11 @@ class Calibration:
 
     def probabilities(self, logits: ArrayLike) -> Floats:
         """Probabilities of logits, of the same shape."""
-        return _logistic(self.scale * np.asarray(logits, dtype=np.float64) + self.shift)
+        return logistic(self.scale * np.asarray(logits, dtype=np.float64) + self.shift)
 
 
-def _logistic(z: Floats) -> Floats:
+def logistic(z: Floats) -> Floats:
+    """``1 / (1 + exp(−z))``, which does not overflow."""
     small = np.exp(-np.abs(z))
     return np.where(z >= 0, 1 / (1 + small), small / (1 + small))
 
@@ -81,7 +82,7 @@ def fit_temperature(
     low, high = 1 / limits[1], 1 / limits[0]
 
     def slopes(scale: float) -> tuple[float, float]:
-        p = _logistic(scale * values)
+        p = logistic(scale * values)
         return float(((p - truth) * values).mean()), float((p * (1 - p) * values**2).mean())
 
     if slopes(low)[0] >= 0:
@@ -120,7 +121,7 @@ def fit_platt(logits: ArrayLike, labels: ArrayLike) -> Calibration:
     best = np.array([0.0, np.log((positives + 1) / (negatives + 1))])
     loss = _loss(best @ design, target)
     for _ in range(100):
-        p = _logistic(best @ design)
+        p = logistic(best @ design)
         slope = design @ (p - target) / len(x)
         if np.abs(slope).max() < 1e-12:
             break

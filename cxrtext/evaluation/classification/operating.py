@@ -1,0 +1,283 @@
+"""What a threshold does: counts, shares, predictive values.
+
+Scores are [n], labels [n] are 1 or 0, ``clusters`` [n] are patients; above a threshold means
+present.  What does not fit is a ValueError.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, nan, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cxrtext.evaluation.intervals.bootstrap import RESAMPLES_AT_ONCE, resample_patients
+from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion_interval
+from cxrtext.evaluation.metrics import Floats, scores_and_truth
+
+Clusters = Sequence[Hashable] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """The four counts of a threshold."""
+
+    true_positives: int
+    false_positives: int
+    false_negatives: int
+    true_negatives: int
+
+
+def confusion(scores: ArrayLike, labels: ArrayLike, threshold: float) -> Confusion:
+    """Count the rows above a threshold and not above it, with and without the finding.
+
+    >>> confusion([0.9, 0.8, 0.2, 0.1], [1, 0, 1, 0], 0.5)
+    Confusion(true_positives=1, false_positives=1, false_negatives=1, true_negatives=1)
+    """
+    values, truth = scores_and_truth(scores, labels, positive=False, negative=False)
+    above = values > threshold
+    true, found, present = int((above & truth).sum()), int(above.sum()), int(truth.sum())
+    return Confusion(true, found - true, present - true, len(truth) - found - present + true)
+
+
+def sensitivity_threshold(scores: ArrayLike, labels: ArrayLike, sensitivity: float) -> float:
+    """The highest threshold that at least a share of the positives of validation images exceeds.
+
+    Halfway between two scores, as :func:`~cxrtext.evaluation.youden_threshold`; above it says
+    present.
+    """
+    values, truth = scores_and_truth(scores, labels, negative=False)
+    if not 0 < sensitivity <= 1:
+        raise ValueError(f"sensitivity must lie above 0 and be at most 1, not {sensitivity}")
+    positives = np.sort(values[truth])[::-1]
+    # Rounding must not want one positive more: 0.95 of 20 are 19.
+    wanted = int(np.ceil(sensitivity * len(positives) - 1e-9))
+    high = float(positives[max(wanted, 1) - 1])
+    below = values[values < high]
+    if not below.size:
+        return float(np.nextafter(high, -np.inf))
+    low = float(below.max())
+    middle = low / 2 + high / 2
+    return middle if low <= middle < high else low
+
+
+def f1_score(counts: ArrayLike) -> Floats:
+    """F1 of true positives, false positives, false negatives and true negatives, [..., 4] -> [...].
+
+    NaN where there is neither a positive nor one that was called so.
+
+    Source: van Rijsbergen 1979; Dice 1945.
+    """
+    true, false, missed, _ = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
+    whole = 2 * true + false + missed
+    score: Floats = np.divide(2 * true, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
+    return score
+
+
+def matthews(counts: ArrayLike) -> Floats:
+    """Matthews' correlation of the four counts, [..., 4] -> [...], in [−1, 1].
+
+    0 where all are called alike, or there is one class alone, as scikit-learn has it.
+
+    Source: Matthews 1975.
+    """
+    true, false, missed, left = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
+    whole = (true + false) * (true + missed) * (left + false) * (left + missed)
+    top = true * left - false * missed
+    score: Floats = np.divide(top, np.sqrt(whole), out=np.zeros(whole.shape), where=whole > 0)
+    return score
+
+
+def resampled_sums(
+    values: ArrayLike, clusters: Sequence[Hashable], resamples: int, seed: Sequence[int]
+) -> Floats:
+    """Sums of rows [n, k] on resamples of the patients, [R, k].
+
+    Each patient's rows are added up first, so that memory does not grow with n times R.
+    """
+    rows = np.asarray(values, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) != len(clusters):
+        raise ValueError(f"values {rows.shape} and {len(clusters)} clusters must be equally long")
+    codes = cluster_codes(clusters)
+    sums = np.stack([np.bincount(codes, column) for column in rows.T], axis=1)
+    generator = np.random.default_rng(list(seed))
+    parts = [np.zeros((0, rows.shape[1]))]
+    for start in range(0, resamples, RESAMPLES_AT_ONCE):
+        some = min(RESAMPLES_AT_ONCE, resamples - start)
+        parts.append(resample_patients(range(len(sums)), some, generator) @ sums)
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its 95 % interval; None where it is not defined, not finite, or has none."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+Ends = tuple[float, float, float]
+"""A value, and the low and the high end of its interval."""
+
+
+def share_of(right: ArrayLike, clusters: Clusters = None) -> Estimate:
+    """A share of rows [n] with Wilson's interval, clustered by patient; of no rows it has none."""
+    values = np.asarray(right)
+    if not values.size:
+        return Estimate()
+    return Estimate(float(values.mean()), *proportion_interval(values, clusters))
+
+
+def ratio_of(one: Ends, other: Ends) -> Ends:
+    """The ratio of two shares with its interval, from theirs; NaN for 0 / 0, and may be infinite.
+
+    Those of independent shares (positives and negatives); where both come from the same patients
+    their errors go along, and the interval is rather too wide than too narrow.
+
+    Source: Donner and Zou 2012 (method of variance estimates recovery).
+    """
+    (first, l1, u1), (second, l2, u2) = one, other
+    if not second:
+        # All of the interval's low end is known of: what the share above it can be at its least.
+        low = sqrt(l1 * (2 * first - l1)) / u2
+        return (inf if first else nan), low, inf
+    middle = first * second
+    top, bottom = l1 * (2 * first - l1), u2 * (2 * second - u2)
+    low = top / (middle + sqrt(max(middle**2 - top * bottom, 0.0))) if top > 0 else 0.0
+    top, bottom = u1 * (2 * first - u1), l2 * (2 * second - l2)
+    high = (middle + sqrt(max(middle**2 - top * bottom, 0.0))) / bottom if bottom > 0 else inf
+    return first / second, low, high
+
+
+def likelihood_ratios(sensitivity: Ends, specificity: Ends) -> tuple[Ends, Ends]:
+    """The likelihood ratios of a positive and of a negative, from both shares.
+
+    sensitivity / (1 − specificity) and (1 − sensitivity) / specificity; see :func:`ratio_of`.
+
+    Source: Simel, Samsa and Matchar 1991.
+    """
+    (se, se_low, se_high), (sp, sp_low, sp_high) = sensitivity, specificity
+    positive = ratio_of(sensitivity, (1 - sp, 1 - sp_high, 1 - sp_low))
+    return positive, ratio_of((1 - se, 1 - se_high, 1 - se_low), specificity)
+
+
+def positive_value(ratio: float, prevalence: float) -> float:
+    """The chance that a positive is true, from the positive likelihood ratio.  Source: Bayes."""
+    odds = ratio * prevalence / (1 - prevalence)
+    return 1.0 if odds == inf else odds / (1 + odds)
+
+
+def negative_value(ratio: float, prevalence: float) -> float:
+    """The chance that a negative is true, from the negative likelihood ratio.  Source: Bayes."""
+    return 1 / (1 + ratio * prevalence / (1 - prevalence))
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """What a threshold does on the images measured.
+
+    ``chosen``: how validation images chose it.  PPV and NPV are those of the data, and their
+    ``at_prevalence`` forms those of another prevalence, by Bayes; the ratios are likelihood ratios,
+    whose high end is None where it is infinite.
+    """
+
+    chosen: str
+    threshold: float
+    counts: Confusion
+    prevalence: float
+    sensitivity: Estimate
+    specificity: Estimate
+    ppv: Estimate
+    npv: Estimate
+    ratio_positive: Estimate
+    ratio_negative: Estimate
+    f1: Estimate
+    mcc: Estimate
+    at_prevalence: dict[str, Estimate | float]
+
+
+def _some(clusters: Clusters, rows: ArrayLike) -> Clusters:
+    return None if clusters is None else [clusters[row] for row in np.flatnonzero(rows)]
+
+
+def operating_point(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    threshold: float,
+    *,
+    chosen: str = "",
+    clusters: Clusters = None,
+    prevalence: float | None = None,
+    resamples: int = 0,
+    seed: Sequence[int] = (0,),
+) -> OperatingPoint:
+    """Measure a threshold that was chosen on other rows; both classes must occur.
+
+    Shares have Wilson's interval, clustered by patient; likelihood ratios, and the predictive
+    values of a given prevalence, follow from those of sensitivity and specificity; F1 and MCC have
+    percentiles over resamples of the patients.
+
+    ``prevalence``: for PPV and NPV of other people than those of the data.
+
+    Source: Altman and Bland 1994 (predictive values); Zou, Donner 2012 (:func:`ratio_interval`).
+    """
+    values, truth = scores_and_truth(scores, labels)
+    if clusters is not None and len(clusters) != len(values):
+        raise ValueError(f"{len(values)} scores and {len(clusters)} clusters must be equally many")
+    if prevalence is not None and not 0 < prevalence < 1:
+        raise ValueError(f"prevalence must lie between 0 and 1, not {prevalence}")
+    above = values > threshold
+    shares = {
+        "sensitivity": (above[truth], truth),
+        "specificity": (~above[~truth], ~truth),
+        "ppv": (truth[above], above),
+        "npv": (~truth[~above], ~above),
+    }
+    found = {name: share_of(right, _some(clusters, at)) for name, (right, at) in shares.items()}
+    sensitivity, specificity = found["sensitivity"], found["specificity"]
+    ratios = likelihood_ratios(_ends(sensitivity), _ends(specificity))
+    counts = confusion(values, truth, threshold)
+    four = np.stack([above & truth, above & ~truth, ~above & truth, ~above & ~truth], axis=1)
+    rows = clusters if clusters is not None else range(len(values))
+    resampled = resampled_sums(four, rows, resamples, seed)
+    totals = four.sum(axis=0)
+    return OperatingPoint(
+        chosen=chosen,
+        threshold=threshold,
+        counts=counts,
+        prevalence=float(truth.mean()),
+        ratio_positive=_finite(ratios[0]),
+        ratio_negative=_finite(ratios[1]),
+        f1=_percentiles(f1_score(totals), f1_score(resampled)),
+        mcc=_percentiles(matthews(totals), matthews(resampled)),
+        at_prevalence={} if prevalence is None else _at(prevalence, ratios),
+        **found,
+    )
+
+
+def _ends(one: Estimate) -> Ends:
+    assert one.value is not None and one.low is not None and one.high is not None  # noqa: S101, PT018 - both classes occur
+    return one.value, one.low, one.high
+
+
+def _finite(values: Ends) -> Estimate:
+    return Estimate(*(value if isfinite(value) else None for value in values))
+
+
+def _percentiles(value: Floats, resampled: Floats) -> Estimate:
+    known = resampled[~np.isnan(resampled)]
+    estimate = None if np.isnan(value) else float(value)
+    if not len(known) or len(known) < 0.9 * len(resampled):
+        return Estimate(estimate)
+    low, high = np.quantile(known, [0.025, 0.975])
+    return Estimate(estimate, float(low), float(high))
+
+
+def _at(prevalence: float, ratios: tuple[Ends, Ends]) -> dict[str, Estimate | float]:
+    """PPV and NPV of a prevalence: the former rises with its likelihood ratio, the latter falls."""
+    found: dict[str, Estimate | float] = {"prevalence": prevalence}
+    for name, of, ratio in (("ppv", positive_value, ratios[0]), ("npv", negative_value, ratios[1])):
+        value, *ends = (of(one, prevalence) for one in ratio)
+        found[name] = _finite((value, min(ends), max(ends)))
+    return found

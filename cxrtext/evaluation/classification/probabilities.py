@@ -1,0 +1,159 @@
+"""What probabilities are worth: their calibration slope and intercept, and their net benefit.
+
+Logits and probabilities are [n], labels [n] are 1 or 0, ``clusters`` [n] are patients.  What does
+not fit is a ValueError.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cxrtext.evaluation.classification.calibration import logistic
+from cxrtext.evaluation.classification.operating import Clusters, Estimate
+from cxrtext.evaluation.intervals.proportions import cluster_codes
+from cxrtext.evaluation.intervals.quantiles import quantile
+from cxrtext.evaluation.metrics import Floats, scores_and_truth
+
+THRESHOLDS = tuple(k / 100 for k in range(1, 100))
+Codes = NDArray[np.intp]
+
+
+def _codes(clusters: Clusters, n: int) -> Codes:
+    """Number the patients of n rows; without them every row is its own."""
+    if clusters is None:
+        return np.arange(n)
+    if len(clusters) != n:
+        raise ValueError(f"{n} rows and {len(clusters)} clusters must be equally many")
+    return cluster_codes(clusters)
+
+
+@dataclass(frozen=True, slots=True)
+class Recalibration:
+    """What a logistic regression makes of the logits of probabilities; ideal: slope 1, intercept 0.
+
+    ``intercept`` is that of a slope held at 1 (calibration in the large): above 0 the finding is
+    more frequent than was foretold.  ``slope`` below 1: probabilities are too extreme.
+    """
+
+    slope: Estimate
+    intercept: Estimate
+
+
+def recalibration(logits: ArrayLike, labels: ArrayLike, clusters: Clusters = None) -> Recalibration:
+    """Calibration slope and intercept of probabilities, given as logits, on new images.
+
+    Maximum likelihood by Newton's method; intervals are Wald's, by the sandwich of patients.  Both
+    classes must occur.  Where the logits separate the classes, or are all equal, the slope is not
+    defined.
+
+    Source: Cox 1958; Van Calster et al. 2016; Liang and Zeger 1986 (the sandwich).
+    """
+    values, truth = scores_and_truth(logits, labels)
+    ones, codes = np.ones((len(values), 1)), _codes(clusters, len(values))
+    target = truth.astype(np.float64)
+    intercept = _regression(ones, values, target, codes)
+    present, absent = values[truth], values[~truth]
+    apart = absent.max() <= present.min() or present.max() <= absent.min()
+    if apart:
+        return Recalibration(Estimate(None), intercept[0])
+    center, spread = values.mean(), values.std()
+    both = np.concatenate([ones, (values[:, None] - center) / spread], axis=1)
+    _, slope = _regression(both, np.zeros_like(values), target, codes)
+    scaled = [None if one is None else one / spread for one in (slope.value, slope.low, slope.high)]
+    return Recalibration(Estimate(*scaled), intercept[0])
+
+
+def _regression(design: Floats, offset: Floats, target: Floats, codes: Codes) -> list[Estimate]:
+    """Logistic regression [n, k] with an offset [n]: coefficients with the sandwich's intervals."""
+    best = np.zeros(design.shape[1])
+
+    def loss(at: Floats) -> float:
+        z = design @ at + offset
+        return float((np.logaddexp(0.0, z) - target * z).mean())
+
+    for _ in range(100):
+        p = logistic(design @ best + offset)
+        slope = design.T @ (p - target) / len(target)
+        if np.abs(slope).max() < 1e-12:
+            break
+        bend = (design * (p * (1 - p))[:, None]).T @ design / len(target)
+        direction = np.linalg.lstsq(bend, -slope, rcond=None)[0]
+        step, before = 1.0, loss(best)
+        while step > 1e-10 and loss(best + step * direction) > before:
+            step /= 2
+        if step <= 1e-10:
+            break  # rounding is all that is left
+        best = best + step * direction
+    p = logistic(design @ best + offset)
+    bread = np.linalg.pinv((design * (p * (1 - p))[:, None]).T @ design)
+    each = design * (target - p)[:, None]
+    sums = np.stack([np.bincount(codes, column) for column in each.T], axis=1)
+    groups = len(sums)
+    meat = sums.T @ sums * (groups / max(groups - 1, 1))
+    errors = quantile(0.95, max(groups - 1, 1)) * np.sqrt(np.diag(bread @ meat @ bread))
+    return [
+        Estimate(float(b), float(b - e), float(b + e)) for b, e in zip(best, errors, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class NetBenefit:
+    """Net benefit by the probability from which on one would act, [k] each.
+
+    In true positives an image: acting by the model with its 95 % band, and acting on all; acting
+    on none is 0.
+    """
+
+    thresholds: tuple[float, ...]
+    model: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    everyone: tuple[float, ...]
+
+
+def net_benefit(
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    thresholds: Sequence[float] = THRESHOLDS,
+    clusters: Clusters = None,
+) -> NetBenefit:
+    """True positives less false positives, these weighed by the odds of the threshold.
+
+    ``TP / n − FP / n · t / (1 − t)``: who would act from a probability t on takes so many false
+    positives for a true one.  Probabilities of t and above are acted on.  The band is that of a
+    mean, by the sums of patients.
+
+    >>> net_benefit([0.9, 0.6, 0.4, 0.1], [1, 0, 1, 0], [0.5]).model
+    (0.0,)
+
+    Source: Vickers and Elkin 2006.
+    """
+    values, truth = scores_and_truth(probabilities, labels, positive=False, negative=False)
+    if (values < 0).any() or (values > 1).any():
+        raise ValueError("probabilities must lie in [0, 1]; turn scores into probabilities first")
+    cuts = np.asarray(thresholds, dtype=np.float64)
+    if cuts.ndim != 1 or not cuts.size or not ((cuts > 0) & (cuts < 1)).all():
+        raise ValueError("thresholds must be at least one number between 0 and 1")
+    codes = _codes(clusters, len(values))
+    n, sizes = len(values), np.bincount(codes)
+    groups = len(sizes)
+    z = quantile(0.95, max(groups - 1, 1))
+    model, errors, everyone = [], [], []
+    for cut in cuts:
+        gain = np.where(truth, 1.0, -cut / (1 - cut))
+        earned = np.where(values >= cut, gain, 0.0)
+        mean = float(earned.mean())
+        sums = np.bincount(codes, earned, minlength=groups) - mean * sizes
+        model.append(mean)
+        errors.append(sqrt(float((sums**2).sum()) * groups / max(groups - 1, 1)) / n)
+        everyone.append(float(gain.mean()))
+    return NetBenefit(
+        tuple(cuts.tolist()),
+        tuple(model),
+        tuple(m - z * e for m, e in zip(model, errors, strict=True)),
+        tuple(m + z * e for m, e in zip(model, errors, strict=True)),
+        tuple(everyone),
+    )
