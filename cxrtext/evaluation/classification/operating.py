@@ -101,10 +101,11 @@ def resampled_sums(
     codes = cluster_codes(clusters)
     sums = np.stack([np.bincount(codes, column) for column in rows.T], axis=1)
     generator = np.random.default_rng(list(seed))
-    parts = [np.zeros((0, rows.shape[1]))]
+    parts: list[Floats] = [np.zeros((0, rows.shape[1]))]
     for start in range(0, resamples, RESAMPLES_AT_ONCE):
         some = min(RESAMPLES_AT_ONCE, resamples - start)
-        parts.append(resample_patients(range(len(sums)), some, generator) @ sums)
+        drawn = resample_patients(range(len(sums)), some, generator)
+        parts.append(drawn.astype(np.float64) @ sums)
     return np.concatenate(parts)
 
 
@@ -198,7 +199,7 @@ class OperatingPoint:
 
 
 def _some(clusters: Clusters, rows: ArrayLike) -> Clusters:
-    return None if clusters is None else [clusters[row] for row in np.flatnonzero(rows)]
+    return None if clusters is None else [clusters[row] for row in np.flatnonzero(rows).tolist()]
 
 
 def operating_point(
