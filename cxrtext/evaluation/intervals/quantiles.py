@@ -4,7 +4,7 @@ Degrees of freedom may be any number above 0, as Satterthwaite's are.
 """
 
 from functools import lru_cache
-from math import exp, isinf, lgamma, log, log1p
+from math import erfc, exp, isinf, lgamma, log, log1p, sqrt
 from statistics import NormalDist
 
 NORMAL = NormalDist()
@@ -13,7 +13,7 @@ TINY = 1e-300
 
 def two_sided(z: float) -> float:
     """The probability that a standard normal number is at least as far from 0 as z; in [0, 1]."""
-    return 2 * NORMAL.cdf(-abs(z))
+    return erfc(abs(z) / sqrt(2))
 
 
 @lru_cache(maxsize=1024)

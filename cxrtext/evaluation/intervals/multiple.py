@@ -1,0 +1,108 @@
+"""Several comparisons, too few images, and models that are no worse: what a difference says."""
+
+from collections.abc import Sequence
+from math import sqrt
+
+import numpy as np
+
+from cxrtext.evaluation.intervals.delong import hanley_mcneil_variance
+from cxrtext.evaluation.intervals.quantiles import NORMAL, quantile
+
+FEW = 25
+"""Images with a finding, or without, below which a report warns."""
+POWER = 0.8
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted so that the chance of any false finding among all stays at the level.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+
+    The smallest of k is multiplied by k, the next by k − 1, and so on; none falls below one before
+    it.  Needs no independence.
+
+    Source: Holm 1979.
+    """
+    given = np.asarray(p_values, dtype=np.float64)
+    if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
+        raise ValueError("p-values must be a list of numbers in [0, 1]")
+    order = np.argsort(given, kind="stable")
+    stepped = given[order] * np.arange(len(given), 0, -1)
+    adjusted = np.empty_like(given)
+    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
+    return [float(one) for one in adjusted]
+
+
+def noninferior(low: float, margin: float) -> bool:
+    """Whether a model is at most the margin worse: the interval's lower end lies above −margin.
+
+    ``low`` is of the new model less the other, larger being better; with the two-sided 95 %
+    interval the test is one-sided at 2.5 %.
+
+    Source: Piaggio et al. 2012 (CONSORT, noninferiority trials).
+    """
+    if not margin > 0:
+        raise ValueError(f"a margin must be above 0, not {margin}")
+    return low > -margin
+
+
+def detectable_difference(
+    area: float,
+    positives: int,
+    negatives: int,
+    *,
+    design_effect: float = 1.0,
+    correlation: float | None = None,
+    power: float = POWER,
+    level: float = 0.95,
+) -> float | None:
+    """How much lower another AUC must be for a test to find it with so much power.
+
+    >>> round(detectable_difference(0.85, 12, 400), 3)
+    0.231
+
+    Args:
+        area: The AUC that was measured, above 0.
+        positives: Images with the finding.
+        negatives: Images without.
+        design_effect: How many times the variance is that of independent images.
+        correlation: Of the AUCs of two models on the same images; without it the other AUC is a
+            fixed value, such as one that is claimed.
+        power: The chance to find the difference, at least 1/2.
+        level: One less the level of the two-sided test.
+
+    Returns:
+        The difference, or None where even an AUC of 0 would not be far enough.
+
+    Source: Hanley and McNeil 1982 (the variance) and 1983 (paired); Obuchowski 1997 (sizes of
+        samples).
+    """
+    if not 0 < area <= 1 or min(positives, negatives) < 1 or not design_effect > 0:
+        raise ValueError(f"no AUC of {positives} positives and {negatives} negatives is {area}")
+    if not 0.5 <= power < 1 or not -1 < (correlation or 0.0) < 1:
+        raise ValueError("power must lie in [0.5, 1), a correlation between -1 and 1")
+    edge = 0.5 / (positives * negatives)
+
+    def variance(one: float) -> float:
+        inside = min(max(one, edge), 1 - edge)
+        return design_effect * hanley_mcneil_variance(inside, positives, negatives)
+
+    def missing(lower: float) -> float:
+        """How far the difference is from being large enough; falls as the other AUC falls."""
+        one, other = variance(area), variance(lower)
+        if correlation is None:
+            needed = quantile(level) * sqrt(other) + NORMAL.inv_cdf(power) * sqrt(one)
+        else:
+            paired = one + other - 2 * correlation * sqrt(one * other)
+            equal = 2 * one * (1 - correlation)
+            needed = quantile(level) * sqrt(equal) + NORMAL.inv_cdf(power) * sqrt(paired)
+        return needed - (area - lower)
+
+    if missing(0.0) > 0:
+        return None
+    low, high = 0.0, area  # at low the difference is found, at high it is not
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if missing(middle) > 0 else (middle, high)
+    return area - low

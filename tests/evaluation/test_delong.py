@@ -1,0 +1,333 @@
+from collections.abc import Callable
+from math import inf
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cxrtext.evaluation.intervals import delong
+from cxrtext.evaluation.intervals.bootstrap import resample_patients
+from cxrtext.evaluation.intervals.delong import (
+    Area,
+    area,
+    covariance,
+    covariances,
+    difference,
+    hanley_mcneil_variance,
+    mean_area,
+    placements,
+)
+from cxrtext.evaluation.intervals.multiple import detectable_difference, holm, noninferior
+from cxrtext.evaluation.metrics import area_under_curve
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Obuchowski's variance itself, not drawn toward Hanley and McNeil's."""
+    monkeypatch.setattr(delong, "PRIOR", 0.0)
+
+
+def drawn(
+    seed: int, patients: int = 70, scores: int = 1, shift: float = 1.0
+) -> tuple[Floats, Numbers, Numbers]:
+    """Scores with ties, [scores, n], labels and patients with one to five images each."""
+    generator = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(patients), generator.integers(1, 6, patients))
+    n = len(codes)
+    labels = (generator.random(n) < generator.beta(1, 2, patients)[codes]).astype(np.int64)
+    own = generator.normal(size=(2, patients))[:, codes]
+    values = [own[0] + own[1] + generator.normal(labels * shift, size=n) for _ in range(scores)]
+    return np.round(np.array(values), 1), labels, codes
+
+
+def wins(scores: Floats, labels: Numbers) -> Floats:
+    """Who wins, of every pair: positives in rows, negatives in columns."""
+    with_it, without = scores[labels == 1][:, None], scores[labels == 0][None]
+    table: Floats = (with_it > without) + 0.5 * (with_it == without)
+    return table
+
+
+def pairs_by_patient(
+    scores: Floats, labels: Numbers, codes: Numbers
+) -> tuple[float, Floats, Floats, Numbers, Numbers]:
+    """By all pairs: the AUC; of every patient the sums of both kinds, and its rows of both."""
+    table, everyone = wins(scores, labels), range(codes.max() + 1)
+    rows, columns = table.mean(axis=1), table.mean(axis=0)
+    ours, theirs = codes[labels == 1], codes[labels == 0]
+    return (
+        float(table.mean()),
+        np.array([rows[ours == one].sum() for one in everyone]),
+        np.array([columns[theirs == one].sum() for one in everyone]),
+        np.array([(ours == one).sum() for one in everyone]),
+        np.array([(theirs == one).sum() for one in everyone]),
+    )
+
+
+def obuchowski(first: Floats, second: Floats, labels: Numbers, codes: Numbers) -> float:
+    """The covariance of two AUCs, written out as in her paper (1997, section 3)."""
+    one, p, n, m_i, n_i = pairs_by_patient(first, labels, codes)
+    other, q, o, _, _ = pairs_by_patient(second, labels, codes)
+    M, N = m_i.sum(), n_i.sum()
+    I10, I01, I_ = (m_i > 0).sum(), (n_i > 0).sum(), ((m_i > 0) | (n_i > 0)).sum()
+    s10 = I10 / ((I10 - 1) * M) * ((p - m_i * one) * (q - m_i * other)).sum()
+    s01 = I01 / ((I01 - 1) * N) * ((n - n_i * one) * (o - n_i * other)).sum()
+    s11 = I_ / (I_ - 1) * ((p - m_i * one) * (o - n_i * other)).sum()
+    s11_turned = I_ / (I_ - 1) * ((n - n_i * one) * (q - m_i * other)).sum()
+    return float(s10 / M + s01 / N + (s11 + s11_turned) / (M * N))
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("seed", range(4))
+def test_delong_agrees_with_all_pairs_written_out(seed: int) -> None:
+    (scores, other), labels, _ = drawn(seed, scores=2)
+    table = wins(scores, labels)
+    m, n = table.shape
+    by_positives, by_negatives = placements(scores, labels)
+    np.testing.assert_allclose(by_positives, table.mean(axis=1), atol=1e-15)
+    np.testing.assert_allclose(by_negatives, table.mean(axis=0), atol=1e-15)
+    one = area(scores, labels)
+    expected = table.mean(axis=1).var(ddof=1) / m + table.mean(axis=0).var(ddof=1) / n
+    assert one.value == pytest.approx(area_under_curve(scores, labels), abs=1e-14)
+    assert one.variance == pytest.approx(expected, rel=1e-12)
+    assert one.design_effect == pytest.approx(1)
+    second = wins(other, labels)
+    along = [np.cov(table.mean(axis=k), second.mean(axis=k))[0, 1] for k in (1, 0)]
+    expected = along[0] / m + along[1] / n
+    assert covariance(one, area(other, labels)) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("seed", range(4))
+def test_clustered_covariances_agree_with_obuchowski_written_out(seed: int) -> None:
+    (scores, other), labels, codes = drawn(seed, scores=2)
+    both = [area(one, labels, codes) for one in (scores, other)]
+    found = covariances(both)
+    for row, one in enumerate((scores, other)):
+        for column, two in enumerate((scores, other)):
+            expected = obuchowski(one, two, labels, codes)
+            assert found[row, column] == pytest.approx(expected, rel=1e-10)
+    assert np.linalg.eigvalsh(found).min() >= 0
+
+
+@pytest.mark.usefixtures("plain")
+def test_clustered_variance_agrees_with_leaving_out_patients_and_with_drawing_them() -> None:
+    (scores, other), labels, codes = drawn(5, patients=400, scores=2)
+    one, two = area(scores, labels, codes), area(other, labels, codes)
+    values = np.array(
+        [
+            [area_under_curve(s[codes != k], labels[codes != k]) for s in (scores, other)]
+            for k in range(400)
+        ]
+    )
+    jackknife = 399 / 400 * (values - values.mean(axis=0)).T @ (values - values.mean(axis=0))
+    assert one.variance == pytest.approx(jackknife[0, 0], rel=0.03)
+    assert covariance(one, two) == pytest.approx(jackknife[0, 1], rel=0.03)
+    counts = resample_patients(codes.tolist(), 3000, np.random.default_rng(0))
+    areas = np.stack([area_under_curve(s, labels, counts) for s in (scores, other)])
+    bootstrap = np.cov(areas)
+    assert one.variance == pytest.approx(bootstrap[0, 0], rel=0.1)
+    assert covariance(one, two) == pytest.approx(bootstrap[0, 1], rel=0.1)
+    alone = area(scores, labels)
+    assert one.design_effect == pytest.approx(one.variance / alone.variance)
+    assert one.design_effect > 1.4
+
+
+@pytest.mark.usefixtures("plain")
+def test_the_mean_of_findings_agrees_with_drawing_patients() -> None:
+    """Three findings, whose labels are known for different images of the same patients."""
+    generator = np.random.default_rng(6)
+    _, labels, codes = drawn(6, patients=300)
+    counts = resample_patients(codes.tolist(), 3000, generator)
+    areas, resampled = [], []
+    shared = generator.normal(size=len(codes))
+    for place in range(3):
+        known = generator.random(len(codes)) < 0.7
+        truth = labels[known] if place < 2 else 1 - labels[known]
+        scores = shared[known] + generator.normal(truth, size=known.sum())
+        areas.append(area(scores, truth, codes[known], 300))
+        resampled.append(area_under_curve(scores, truth, counts[:, known]))
+    mean = mean_area(areas)
+    assert mean.value == pytest.approx(np.mean([one.value for one in areas]))
+    assert mean.variance == pytest.approx(np.mean(resampled, axis=0).var(ddof=1), rel=0.1)
+    assert mean.variance == pytest.approx(covariances(areas).sum() / 9, rel=1e-12)
+    assert mean_area(areas[:1]).interval() == areas[0].interval()
+
+
+def test_the_variance_is_drawn_toward_hanley_and_mcneils() -> None:
+    # By hand (formulas 1 and 2) for an AUC of 0.9 of 10 and 20 rows.
+    q1, q2 = 0.9 / 1.1, 2 * 0.81 / 1.9
+    expected = (0.09 + 9 * (q1 - 0.81) + 19 * (q2 - 0.81)) / 200
+    assert hanley_mcneil_variance(0.9, 10, 20) == pytest.approx(expected)
+    scores, labels, _ = drawn(1)
+    weights = []
+    for rows in (slice(0, 14), slice(None)):
+        one = area(scores[0][rows], labels[rows])
+        by_positives, by_negatives = placements(scores[0][rows], labels[rows])
+        parts = [x.var(ddof=1) / len(x) for x in (by_positives, by_negatives)]
+        degrees = sum(parts) ** 2 / sum(
+            p**2 / (len(x) - 1) for p, x in zip(parts, (by_positives, by_negatives), strict=True)
+        )
+        guess = hanley_mcneil_variance(one.value, one.positives, one.negatives)
+        shrunk = (degrees * sum(parts) + 8 * guess) / (degrees + 8)
+        assert one.variance == pytest.approx(shrunk)
+        weights.append(8 / (degrees + 8))
+    assert weights[0] > 0.3
+    assert weights[1] < 0.1
+
+
+def test_a_perfect_area_has_an_interval() -> None:
+    scores = np.arange(30.0)
+    one = area(scores, scores >= 20)
+    low, high = one.interval()
+    assert (one.value, high) == (1.0, 1.0)
+    assert 0.6 < low < 0.9
+    turned = area(-scores, scores >= 20)
+    assert turned.interval() == pytest.approx((0.0, 1 - low))
+    assert area(scores, scores >= 10).interval()[0] > low  # as many rows, more even
+    assert difference(one, one).p_value == 1.0
+
+
+def test_a_single_patient_with_the_finding_has_a_wide_interval() -> None:
+    scores, labels = np.arange(40.0), np.arange(40) == 30
+    low, high = area(scores, labels).interval()
+    assert low < 0.3
+    assert high > 0.9
+    twice = area(np.append(scores, 31), np.append(labels, True), np.append(np.arange(40), 30))
+    assert twice.interval()[0] < 0.3  # another image of the patient says nothing new
+    mean = mean_area([area(scores, labels), area(scores, scores > 20)])
+    assert mean.interval()[1] - mean.interval()[0] > (high - low) / 4
+
+
+def test_equal_scores_and_copies() -> None:
+    labels = np.arange(40) % 2
+    assert area(np.zeros(40), labels).value == 0.5
+    low, high = area(np.zeros(40), labels).interval()
+    assert low < 0.5 < high
+    scores, labels, codes = drawn(8)
+    thrice = area(np.tile(scores[0], 3), np.tile(labels, 3), np.tile(codes, 3))
+    assert thrice.interval() == pytest.approx(area(scores[0], labels, codes).interval(), abs=0.004)
+
+
+def test_intervals_end_on_the_logit_scale() -> None:
+    scores, labels, codes = drawn(9)
+    one = area(scores[0], labels, codes)
+    low, high = one.interval()
+    a, value = np.log([low / (1 - low), high / (1 - high)]), np.log(one.value / (1 - one.value))
+    assert a.mean() == pytest.approx(value)
+    reach = 1.959964 * np.sqrt(one.variance) / (one.value * (1 - one.value))
+    assert a[1] - a[0] == pytest.approx(2 * reach, rel=1e-6)
+    assert np.diff(one.interval(0.5))[0] < high - low
+
+
+def test_differences_by_hand_and_their_p_value() -> None:
+    (scores, other), labels, codes = drawn(10, scores=2)
+    one, two = area(scores + labels, labels, codes), area(other, labels, codes)
+    found = difference(one, two)
+    assert found.estimate == pytest.approx(one.value - two.value)
+    r = covariance(one, two) / np.sqrt(one.variance * two.variance)
+    down, up = one.value - one.interval()[0], two.interval()[1] - two.value
+    low = found.estimate - np.sqrt(down**2 + up**2 - 2 * r * down * up)
+    assert found.low == pytest.approx(low)
+    # The interval of the level 1 − p ends at 0.
+    assert found.low > 0
+    assert difference(one, two, 1 - found.p_value).low == pytest.approx(0, abs=1e-9)
+    turned = difference(two, one)
+    assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low))
+    assert turned.p_value == pytest.approx(found.p_value)
+    assert difference(one, one).p_value == 1.0
+    far = difference(area(scores + 50 * labels, labels), area(-scores, labels))
+    assert 0 <= far.p_value < 1e-4
+
+
+def test_p_values_of_equal_models_are_uniform() -> None:
+    generator, found = np.random.default_rng(11), []
+    for _ in range(400):
+        codes = np.repeat(np.arange(120), 2)
+        labels = np.repeat(np.arange(120) % 4 == 0, 2).astype(np.int64)
+        own = generator.normal(size=(2, 120))[:, codes]
+        one, two = (labels * 1.4 + own + generator.normal(size=(2, 240))).tolist()
+        first, second = (area(scores, labels, codes) for scores in (one, two))
+        found.append(difference(first, second).p_value)
+    assert 0.02 <= np.mean(np.array(found) < 0.05) <= 0.08
+    assert 0.42 <= np.mean(np.array(found) < 0.5) <= 0.56
+
+
+def test_intervals_hold_with_few_positives() -> None:
+    """400 data sets of 10 patients with and 90 without: percentiles hold 83 % of the time here."""
+    generator, held = np.random.default_rng(12), 0
+    for _ in range(400):
+        labels = np.arange(100) < 10
+        low, high = area(generator.normal(labels * 2.326), labels).interval()
+        held += low <= 0.95 <= high
+    assert held / 400 > 0.93
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+    assert holm([0.2, 0.2]) == pytest.approx([0.4, 0.4])
+
+
+def test_what_could_have_been_detected_is_detected_as_often() -> None:
+    generator, found = np.random.default_rng(13), []
+    less = detectable_difference(0.85, 40, 200)
+    assert less is not None
+    labels = np.arange(240) < 40
+    for _ in range(400):
+        scores = generator.normal(labels * 1.4657)  # an AUC of 0.85
+        found.append(area(scores, labels).interval()[0] > 0.85 - less)
+    assert 0.72 < np.mean(found) < 0.9
+    paired = detectable_difference(0.85, 40, 200, correlation=0.5)
+    closer = detectable_difference(0.85, 40, 200, correlation=0.9)
+    assert paired is not None
+    assert closer is not None
+    assert closer < 0.6 * paired
+    assert detectable_difference(0.6, 1, 1) is None
+    more = detectable_difference(0.85, 40, 200, design_effect=2.0)
+    assert more is not None
+    assert more > less
+
+
+def test_noninferiority_by_the_lower_end() -> None:
+    assert noninferior(-0.019, 0.02)
+    assert not noninferior(-0.02, 0.02)
+    with pytest.raises(ValueError, match="margin"):
+        noninferior(0.1, 0.0)
+
+
+SCORES = [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: area(SCORES, [1, 1, 1]), "no label is 0"),
+        (lambda: area([1.0, np.nan, 2.0], [1, 0, 1]), "finite"),
+        (lambda: area(SCORES, [1, 0, 1], [0, 1]), "patients must be 3 numbers"),
+        (lambda: area(SCORES, [1, 0, 1], ["a", "b", "c"]), "patients must be 3 numbers"),
+        (lambda: area(SCORES, [1, 0, 1], [0, -1, 1]), "patients must be 3 numbers"),
+        (lambda: area(SCORES, [1, 0, 1], [0, 1, 2], 2), "beyond the 2 patients"),
+        (lambda: mean_area([]), "at least one"),
+        (lambda: mean_area([area(SCORES, [1, 0, 1]), area([1.0, 2.0], [1, 0])]), "same patients"),
+        (lambda: covariance(area(SCORES, [1, 0, 1]), area([1.0, 2.0], [1, 0])), "same patients"),
+        (lambda: hanley_mcneil_variance(1.2, 3, 3), "no AUC"),
+        (lambda: holm([0.5, 1.5]), r"in \[0, 1\]"),
+        (lambda: holm([np.nan]), r"in \[0, 1\]"),
+        (lambda: detectable_difference(0.8, 0, 3), "no AUC"),
+        (lambda: detectable_difference(0.8, 3, 3, power=1.0), "power"),
+        (lambda: detectable_difference(0.8, 3, 3, correlation=1.0), "correlation"),
+    ],
+)
+def test_wrong_arguments(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_areas_far_from_the_middle() -> None:
+    one = Area(0.999, 50, 50, 1.0, np.full((3, 4), 5.0))
+    assert one.interval() == (0.0, 1.0)
+    assert one.reaching(inf) == (0.0, 1.0)
