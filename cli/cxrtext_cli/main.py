@@ -12,6 +12,7 @@ import typer
 from cxrtext import __version__
 from cxrtext.errors import CxrTextError
 from cxrtext_cli.commands.backup import backup, restore
+from cxrtext_cli.commands.benchmark import benchmark
 from cxrtext_cli.commands.check_data import check_data
 from cxrtext_cli.commands.check_files import check_files
 from cxrtext_cli.commands.classify import classify
@@ -62,6 +63,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     probe: "Measure what a backbone's features hold of findings.",
     train: "Train an image-text model.",
     evaluate: "Measure a checkpoint: zero-shot labels, retrieval.",
+    benchmark: "Measure a checkpoint on a public set by a frozen recipe.",
     search: "Find images by a sentence or an image.",
     classify: "Zero-shot probabilities of findings.",
     ground: "Show where an image supports a sentence.",

@@ -54,7 +54,7 @@ class Evaluation:
     sentences.  ``retrieval``: by direction between images and sentences; intervals by direction
     and measure.  ``slices``: AUC by column of the manifest and finding, with the gap between
     groups.  ``probe``: linear probes by finding.  ``warnings``: what a reader of the figures has
-    to know.
+    to know.  ``recipe``: of a benchmark, what ``recipe.json`` says.
 
     ``details`` are there where the evaluation was just made, and not where its predictions were
     read again.
@@ -77,6 +77,7 @@ class Evaluation:
     probe: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    recipe: dict[str, Any] = field(default_factory=dict)
     measured: Measured = field(default_factory=Measured, compare=False, repr=False)
     predictions: Predictions | None = field(default=None, compare=False, repr=False)
     details: Details | None = field(default=None, compare=False, repr=False)

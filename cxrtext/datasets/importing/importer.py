@@ -1,6 +1,6 @@
 """An import from beginning to end."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -52,6 +52,7 @@ from cxrtext.records.manifest import SPLITS
 from cxrtext.records.tables import Kind, Table, read_table
 
 COLUMNS = ("image", "study_id", "patient_id", "split", "view")
+Wanted = Callable[[FoundImage], bool]
 
 
 @dataclass(slots=True)
@@ -114,9 +115,11 @@ class Import:
         reading: Reading,
         ids: Ids,
         tell: Tell,
+        wanted: Wanted | None = None,
     ) -> None:
         self.root, self.out, self.options = root, out, options
         self.reading, self.ids, self.tell = reading, ids, tell
+        self.wanted = wanted
         self.columns, others = columns_kept(options.keep, reading.offered, layout)
         self.summary = ImportSummary(layout, hashed=ids.hashed)
         self.summary.left_out = others if reading.lists_left_out else ()
@@ -242,7 +245,8 @@ class Import:
             done += 1
             self.tell("reading headers", min(done, total), max(total, 1))
             if isinstance(entry, FoundImage):
-                self._take(self._issued(entry), found, left_out)
+                if self.wanted is None or self.wanted(entry):
+                    self._take(self._issued(entry), found, left_out)
             elif isinstance(entry, ReportVersion):
                 self.reports.add(entry)
             else:
@@ -407,7 +411,11 @@ def _silent(_stage: str, _done: int, _total: int) -> None:
 
 
 def import_folder(
-    folder: Path, out: Path, options: ImportOptions | None = None, progress: Tell | None = None
+    folder: Path,
+    out: Path,
+    options: ImportOptions | None = None,
+    progress: Tell | None = None,
+    wanted: Wanted | None = None,
 ) -> ImportSummary:
     """Turn the files of a hospital or of a public set into a data folder.
 
@@ -419,6 +427,8 @@ def import_folder(
         out: The data folder: new, or of an earlier run with the same options.
         options: What the user chose; by default the layout is recognized and ids are kept.
         progress: Called with the stage, the files or rows done, and those in all.
+        wanted: Says of an image whether it is brought over; the others are passed over and not
+            listed. All by default.
 
     Raises:
         ConfigError: An option is wrong.
@@ -430,7 +440,7 @@ def import_folder(
     options.check()
     ids = Ids(None if options.hash_key is None else read_key(options.hash_key))
     root, layout, reading = open_layout(folder, options.layout, out)
-    current = Import(root, out, options, layout, reading, ids, progress or _silent)
+    current = Import(root, out, options, layout, reading, ids, progress or _silent, wanted)
     claim_folder(out, root, options, layout, ids)
     with only_one(out / "manifest.csv"), LeftOut(out, ids, options.max_rejected) as left_out:
         (out / SUMS).unlink(missing_ok=True)  # until the tables are whole

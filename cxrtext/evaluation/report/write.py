@@ -8,6 +8,7 @@ from pathlib import Path
 from cxrtext.evaluation.classification.zero_shot import MEASURES
 from cxrtext.evaluation.intervals.bootstrap import Comparison
 from cxrtext.evaluation.report import tables
+from cxrtext.evaluation.report.benchmark import benchmark_blocks
 from cxrtext.evaluation.report.export import export_tables
 from cxrtext.evaluation.report.figures import (
     classification_figures,
@@ -187,6 +188,7 @@ TABLES = "tables"
 """The folder, beside a page, of its tables as CSV and LaTeX."""
 RETRIEVAL = "Retrieval of sentences and images"
 SECTIONS: Mapping[str, tuple[str, Callable[[Evaluation], list[Block]]]] = {
+    "Benchmark": ("recipe", benchmark_blocks),
     "Zero-shot classification": ("classification", _classification),
     "Grounding": ("grounding", _grounding),
     "Retrieval of boxes and sentences": ("box_retrieval", _box),

@@ -1,0 +1,157 @@
+"""``cxrtext benchmark``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cxrtext_cli.given import CHECKPOINT, FOLDER, NEW_FOLDER
+from cxrtext_cli.options import (
+    AsJson,
+    Cache,
+    Device,
+    Features,
+    MaxRejected,
+    Stages,
+    pick_device,
+    print_json,
+    print_table,
+    say,
+)
+
+if TYPE_CHECKING:
+    from cxrtext.evaluation.recipes import RecipeRun
+
+
+def benchmark(
+    name: Annotated[
+        str | None, typer.Argument(help="Recipe: a name of --list, or a .yaml file.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Argument(help="Checkpoint folder."), CHECKPOINT
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The public set as it is given out, or imported from it."),
+        FOLDER,
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for recipe.json, report.html and the others; benchmark-NAME."),
+        NEW_FOLDER,
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="Show the recipes.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the recipe of NAME.")] = False,
+    subset: Annotated[
+        bool,
+        typer.Option(
+            "--subset",
+            help="To try: measure the images that are there; marked as not the benchmark.",
+        ),
+    ] = False,
+    copy: Annotated[
+        bool,
+        typer.Option(
+            "--copy",
+            help="Copy images; hard links, which make the originals read-only, by default.",
+        ),
+    ] = False,
+    examples: Annotated[
+        int, typer.Option(min=0, help="Pictures of each kind of example in report.html.")
+    ] = 3,
+    pictures: Annotated[
+        bool,
+        typer.Option("--pictures/--no-pictures", help="Show patients' pixels in report.html."),
+    ] = True,
+    device: Device = "auto",
+    max_rejected: MaxRejected = 100,
+    cache: Cache = None,
+    features: Features = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a checkpoint on a public set by a frozen recipe.
+
+    The set is imported, its list of images compared with the official one by count and digest, and
+    a wrong list refused. Prompts, settings and measures are those of the recipe.
+    """
+    if show_list:
+        _show_list()
+        return
+    from cxrtext.errors import ConfigError
+    from cxrtext.evaluation.recipes import load_recipe, run_recipe
+
+    if name is None:
+        raise ConfigError("name a recipe, as in: cxrtext benchmark rsna CHECKPOINT --data FOLDER; "
+                          "--list shows them")  # fmt: skip
+    recipe = load_recipe(name)
+    if show:
+        typer.echo(recipe.text, nl=False)
+        return
+    if checkpoint is None or data is None:
+        missing = "a checkpoint's folder" if checkpoint is None else "--data FOLDER"
+        raise ConfigError(
+            f"{missing} is missing: cxrtext benchmark {name} CHECKPOINT --data FOLDER"
+        )
+
+    from cxrtext.evaluation.report import ReportOptions
+    from cxrtext.images.cache import DecodedCache
+    from cxrtext.models.features import open_features
+
+    with Stages() as stages:
+        run = run_recipe(
+            recipe,
+            checkpoint,
+            data,
+            out or Path(f"benchmark-{recipe.name}"),
+            subset=subset,
+            link=not copy,
+            device=pick_device(device),
+            cache=DecodedCache(cache, say) if cache else None,
+            features=open_features(features) if features else None,
+            report=ReportOptions(examples, pictures),
+            max_rejected=max_rejected,
+            importing=stages.show,
+            progress=lambda done, total: stages.show("embedding", done, total, "images"),
+        )
+    if as_json:
+        print_json(run.record)
+        return
+    _show(run)
+
+
+def _show_list() -> None:
+    from cxrtext.evaluation.recipes import load_recipe, recipe_names
+
+    rows = [["recipe", "images", "list compared by", "primary measure", "set"]]
+    for name in recipe_names():
+        content = load_recipe(name).content
+        images = content.images
+        counts = {(images.drawn or one).count for one in images.known}
+        by = "digest" if all(one.sha256 for one in images.known) else "count"
+        shown = " or ".join(f"{count:,}" for count in sorted(counts))
+        rows.append([name, shown, by, content.primary, content.title])
+    print_table(rows, left=5)
+
+
+def _show(run: "RecipeRun") -> None:
+    record = run.record
+    listed, primary = record["list"], record["primary"]
+    official = listed["official"]
+    if official is None:
+        compared = "not an official list"
+    elif official["sha256"]:
+        compared = f"{official['title']}, by digest"
+    else:
+        compared = f"{official['title']}, by count; no digest could be had"
+    typer.echo(f"{record['title']} (recipe {record['recipe']}, version {record['version']})")
+    typer.echo(f"list: {listed['images']:,} images in {listed['file']}: {compared}")
+    typer.echo(f"measured: {record['images']:,} images of {record['patients']:,} patients")
+    value = "not measured" if primary["value"] is None else f"{primary['value']:.3f}"
+    if primary["interval"]:
+        value += " [{:.3f}, {:.3f}]".format(*primary["interval"])
+    typer.echo(f"{primary['measure']}: {value}")
+    if not record["benchmark"]:
+        typer.echo(f"NOT THE BENCHMARK: {'; '.join(record['why_not'])}")
+    for line in run.evaluation.left_out:
+        typer.echo(f"left out: {line}")
+    typer.echo(f"written: {', '.join(str(path) for path in run.files)}")

@@ -1,0 +1,234 @@
+"""Lists of images: read from a set's own files, compared with the official ones by digest."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cxrtext.datasets.importing.reading import find_table, read_rows
+from cxrtext.errors import DataError
+from cxrtext.evaluation.recipes.recipe import ImageList, KnownList, ListFile, Recipe
+from cxrtext.records import Rejected
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".dcm", ".dicom")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundList:
+    """The names of a benchmark's images as the set lists them.
+
+    ``test`` are measured, ``val`` choose thresholds; ``known`` is the official list that the names
+    are, or None.
+    """
+
+    where: str
+    names: frozenset[str]
+    test: frozenset[str]
+    val: frozenset[str]
+    known: KnownList | None
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """Images that are needed."""
+        return self.test | self.val
+
+
+def name_of(kind: str, path: str) -> str:
+    """What stands for an image in a list: its file name, that without ending, or three parts."""
+    parts = path.replace("\\", "/").rstrip("/").split("/")
+    if kind == "tail":
+        return "/".join(parts[-3:])
+    name = parts[-1]
+    if kind == "stem":
+        ending = next((end for end in ENDINGS if name.lower().endswith(end)), "")
+        return name[: len(name) - len(ending)]
+    return name
+
+
+def digest_of_names(names: Iterable[str]) -> str:
+    """SHA-256 of the distinct names, sorted by their code points, with a line feed after each."""
+    found = hashlib.sha256()
+    for name in sorted(set(names)):
+        found.update(f"{name}\n".encode())
+    return found.hexdigest()
+
+
+def _table(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
+    """Names, and whether each is measured."""
+    for row in read_rows(path, [one.column, *one.where, *one.test]):
+        if isinstance(row, Rejected):
+            raise DataError(f"{path}: {row.item}: {row.reason}")
+        cells = row[1]
+        if all(cells[column] in values for column, values in one.where.items()):
+            measured = all(cells[column] in values for column, values in one.test.items())
+            yield cells[one.column], measured
+
+
+def _values(tree: Any, keys: Sequence[str]) -> Iterator[Any]:
+    if isinstance(tree, list):
+        for item in tree:
+            yield from _values(item, keys)
+    elif not keys:
+        yield tree
+    elif isinstance(tree, dict) and keys[0] in tree:
+        yield from _values(tree[keys[0]], keys[1:])
+
+
+def _json(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, ValueError):
+        raise DataError(f"{path}: not readable JSON; copy the file again") from None
+    for value in _values(tree, one.column.split(".")):
+        if isinstance(value, str):
+            yield value, True
+
+
+def _lines(path: Path) -> Iterator[tuple[str, bool]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not UTF-8 text; copy the file again") from None
+    return ((name, True) for name in text.split())
+
+
+def _find(folder: Path, one: ListFile) -> Path | None:
+    """The file of a pattern; of a table also as ``.csv.gz`` or ``.parquet``."""
+    found = sorted(path for path in folder.glob(one.file) if path.is_file())
+    if found:
+        return found[0]
+    whole = folder / one.file
+    return find_table(whole.parent, whole.stem) if whole.suffix == ".csv" else None
+
+
+def _read(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
+    if path.suffix == ".txt":
+        return _lines(path)
+    return _json(path, one) if path.suffix == ".json" else _table(path, one)
+
+
+def _take(items: Sequence[str], share: float, seed: int) -> tuple[list[str], list[str]]:
+    """What scikit-learn's ``train_test_split`` gives: the rest, and a share drawn at random."""
+    count = ceil(len(items) * share)
+    order = np.random.RandomState(seed).permutation(len(items))  # its own stream, fixed by NumPy
+    return [items[i] for i in order[count:]], [items[i] for i in order[:count]]
+
+
+def draw_rsna(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """15 % measured and 15 % that choose thresholds, of all images sorted by name.
+
+    Source: GLoRIA's ``preprocess_datasets.py`` (and MGCA's), whose ``train_test_split`` has
+    ``random_state=0`` twice.
+    """
+    _, held = _take(sorted(names), 0.3, 0)
+    test, val = _take(held, 0.5, 0)
+    return frozenset(test), frozenset(val)
+
+
+CHEXPERT_5X200 = (
+    *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Pleural Effusion"),
+    *("Enlarged Cardiomediastinum", "Lung Lesion", "Lung Opacity", "Pneumonia", "Pneumothorax"),
+    *("Pleural Other", "Fracture", "Support Devices"),
+)
+"""Columns of CheXpert that say who is eligible: the first five are the classes."""
+
+
+def chexpert_5x200(folder: Path) -> list[str]:
+    """200 frontal images each of ``train.csv`` that have one of five findings alone, drawn.
+
+    Source: MGCA's ``preprocess/chexpert.py``, which draws by pandas' ``sample(random_state=0)``.
+    """
+    table = find_table(folder, "train")
+    if table is None:
+        raise DataError(
+            f"{folder}: neither chexpert_5x200.csv nor CheXpert's train.csv is there, and one of "
+            "them says which images are measured"
+        )
+    classes: list[list[str]] = [[] for _ in range(5)]
+    for row in read_rows(table, ["Path", "Frontal/Lateral", *CHEXPERT_5X200]):
+        if isinstance(row, Rejected):
+            raise DataError(f"{table}: {row.item}: {row.reason}")
+        cells = row[1]
+        if cells["Frontal/Lateral"] != "Frontal":
+            continue
+        said = [_number(cells[name]) for name in CHEXPERT_5X200]
+        if sorted(said) == [0.0] * (len(said) - 1) + [1.0] and 1.0 in said[:5]:
+            classes[said.index(1.0)].append(cells["Path"])
+    if min(map(len, classes)) < 200:
+        raise DataError(f"{table}: a class has fewer than 200 images; is it CheXpert's train.csv?")
+    return [
+        part[i]
+        for part in classes
+        for i in np.random.RandomState(0).choice(len(part), size=200, replace=False)
+    ]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return float("nan")
+
+
+RULES: dict[str, Callable[[Path], list[str]]] = {"chexpert-5x200": chexpert_5x200}
+
+
+def _known(images: ImageList, names: frozenset[str]) -> KnownList | None:
+    digest = digest_of_names(names)
+    for one in images.known:
+        if len(names) == one.count and one.sha256 in ("", digest):
+            return one
+    return None
+
+
+def _found(
+    images: ImageList, where: str, names: Iterable[str], test: Iterable[str] | None = None
+) -> FoundList:
+    listed = frozenset(names)
+    measured, val = listed if test is None else frozenset(test), frozenset[str]()
+    if images.draw:
+        measured, val = draw_rsna(listed)
+    return FoundList(where, listed, measured, val, _known(images, listed))
+
+
+def read_list(recipe: Recipe, folder: Path) -> FoundList:
+    """The images that the set in a folder lists for a recipe.
+
+    Raises:
+        DataError: No file of the set lists them, or it cannot be read.
+    """
+    images = recipe.content.images
+    for one in images.files:
+        path = _find(folder, one)
+        if path is None:
+            continue
+        entries = [(name_of(images.name, name), taken) for name, taken in _read(path, one)]
+        if not entries:
+            raise DataError(f"{path}: lists no image; get it anew from {recipe.content.get}")
+        names = [name for name, _ in entries]
+        return _found(images, path.name, names, [name for name, taken in entries if taken])
+    if images.rule:
+        made = [name_of(images.name, name) for name in RULES[images.rule](folder)]
+        return _found(images, "train.csv", made)
+    needed = " or ".join(one.file for one in images.files)
+    raise DataError(
+        f"{folder}: {needed} is missing, which lists the images of {recipe.name}; get it from "
+        f"{recipe.content.get}"
+    )
+
+
+def names_of_folder(recipe: Recipe, names: Sequence[str], test: Sequence[str]) -> FoundList:
+    """The images of a data folder: all of them, or those of its test split, as the official list.
+
+    An imported folder holds no list of its own; the one of the two that is official is taken.
+    """
+    images = recipe.content.images
+    whole = _found(images, "manifest", (name_of(images.name, name) for name in names))
+    if whole.known is not None or not test:
+        return whole
+    return _found(images, "manifest", (name_of(images.name, name) for name in test))

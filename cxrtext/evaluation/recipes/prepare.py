@@ -1,0 +1,266 @@
+"""The images of a benchmark brought together: imported, compared with the list, laid out.
+
+``OUT/data`` is what ``cxrtext import`` makes of the set, of the benchmark's images alone, and
+``OUT/selected`` the data folder that is measured: its manifest names the images in ``OUT/data``.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cxrtext.datasets.importing import ImportOptions, import_folder
+from cxrtext.errors import DataError
+from cxrtext.evaluation.data import find_table, manifest_of
+from cxrtext.evaluation.recipes.lists import (
+    FoundList,
+    digest_of_names,
+    name_of,
+    names_of_folder,
+    read_list,
+)
+from cxrtext.evaluation.recipes.recipe import Recipe
+from cxrtext.files import write_json
+from cxrtext.records import read_labels, write_table
+from cxrtext.records.tables import read_table
+
+Tell = Callable[[str, int, int], None]
+"""Gets the stage of an import, how much of it is done, and how much there is."""
+Row = dict[str, str]
+
+
+@dataclass(slots=True)
+class Selection:
+    """The data folder of a benchmark: ``short`` says why it is not the benchmark, else empty."""
+
+    folder: Path
+    found: FoundList
+    images: int
+    short: list[str] = field(default_factory=list)
+    findings: tuple[str, ...] = ()
+    """Those with a column of labels that are measured."""
+    left_out: list[str] = field(default_factory=list)
+
+
+def plural(count: int, what: str) -> str:
+    """A count with its noun."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def check_list(recipe: Recipe, found: FoundList) -> list[str]:
+    """Compare a list with the official ones.
+
+    Returns:
+        A line where it is none of them, else nothing.
+    """
+    if found.known is not None:
+        drawn = recipe.content.images.drawn
+        if drawn is not None and drawn.sha256 != digest_of_names(found.test):
+            raise DataError(
+                f"{recipe.name}: the {drawn.count:,} images to be measured are drawn otherwise by "
+                "this version of NumPy; please report it"
+            )
+        return []
+    known = recipe.content.images.known
+    official = " or ".join(f"the {one.count:,} of {one.title}" for one in known)
+    listed = f"{found.where} lists {plural(len(found.names), 'image')}"
+    if any(len(found.names) == one.count for one in known):
+        return [f"{listed}, and not {official}: the digest of the names differs"]
+    return [f"{listed}, and not {official}"]
+
+
+def check_images(found: FoundList, kept: Iterable[str]) -> list[str]:
+    """Compare the images that there are with a list; the first that is missing is named."""
+    missing = sorted(found.wanted - set(kept))
+    if not missing:
+        return []
+    total = len(found.wanted)
+    more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+    return [f"{total - len(missing):,} of {total:,} images; missing {missing[0]}{more}"]
+
+
+def _refuse(recipe: Recipe, short: list[str], subset: bool, hint: str = "") -> None:
+    if short and not subset:
+        raise DataError(
+            f"{recipe.name}: {'; '.join(short)}{hint}. This is not the benchmark; complete the set "
+            f"({recipe.content.get}), or try what is there with --subset"
+        )
+
+
+def _imported(recipe: Recipe, data: Path) -> FoundList:
+    manifest = read_table(manifest_of(data), ["image", "study_id"])
+    names = [row["image"] for row in manifest.rows]
+    test = [row["image"] for row in manifest.rows if row.get("split") == "test"]
+    return names_of_folder(recipe, names, test)
+
+
+def prepare(
+    recipe: Recipe,
+    data: Path,
+    out: Path,
+    *,
+    subset: bool = False,
+    link: bool = True,
+    max_rejected: int = 100,
+    progress: Tell | None = None,
+) -> Selection:
+    """Import a set, compare it with the official list, and lay out what is measured.
+
+    Args:
+        recipe: What the benchmark is.
+        data: The set as it is given out, or a data folder made of it by ``cxrtext import``.
+        out: Gets ``data`` and ``selected``.
+        subset: Whether a list that is not the official one, or not complete, is used all the same.
+        link: Whether images are hard links where possible.
+        max_rejected: How many rows and files of the set may be damaged.
+        progress: Of the import.
+
+    Raises:
+        DataError: The list is not the official one, or images of it are missing.
+    """
+    if not data.is_dir():
+        raise DataError(f"{data}: no such folder; give that of the set")
+    kind = recipe.content.images.name
+    ready = find_table(data, "manifest") is not None
+    found = _imported(recipe, data) if ready else read_list(recipe, data)
+    short = check_list(recipe, found)
+    if ready and short:
+        hint = ". An imported folder does not say what is missing; give the set itself"
+        _refuse(recipe, short, subset, hint)
+    _refuse(recipe, short, subset)
+    home = data
+    if not ready:
+        home = out / "data"
+        options = ImportOptions(
+            layout=recipe.content.layout,
+            keep=recipe.content.keep,
+            link=link,
+            max_rejected=max_rejected,
+        )
+        import_folder(
+            data, home, options, progress,
+            wanted=lambda image: name_of(kind, image.name) in found.wanted,
+        )  # fmt: skip
+    rows = read_table(manifest_of(home), ["image", "study_id"]).rows
+    by_name: dict[str, Row] = {}
+    for row in rows:
+        by_name.setdefault(name_of(kind, row["image"]), row)
+    missing = check_images(found, by_name)
+    short += missing
+    log = out / "data" / "import.rejected.csv"
+    _refuse(recipe, missing, subset, f" (why: {log})" if log.is_file() else "")
+    selection = Selection(out / "selected", found, 0, short)
+    _lay_out(recipe, selection, home, by_name)
+    return selection
+
+
+def _lay_out(recipe: Recipe, selection: Selection, home: Path, by_name: Mapping[str, Row]) -> None:
+    """Write the tables of what is measured."""
+    folder, found = selection.folder, selection.found
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for stem in ("labels.csv", "boxes.json", "reports.csv"):
+        (folder / stem).unlink(missing_ok=True)
+    names: dict[str, str] = {}
+    rows = []
+    for name in sorted(found.wanted & by_name.keys()):
+        row = by_name[name]
+        place = home.resolve() / row["image"]
+        image = names[row["image"]] = os.path.relpath(place, folder.resolve())
+        rows.append({**row, "image": image, "split": "test" if name in found.test else "val"})
+    selection.images = sum(row["split"] == "test" for row in rows)
+    if not selection.images:
+        raise DataError(f"{home}: has none of the images that {recipe.name} measures")
+    _apart(rows)
+    columns = list(dict.fromkeys(column for row in rows[:1] for column in row))
+    write_table(folder / "manifest.csv", columns, rows)
+    studies = {row["study_id"] for row in rows}
+    measured = {row["study_id"] for row in rows if row["split"] == "test"}
+    if "labels" in recipe.content.takes:
+        _labels(recipe, selection, home, studies, measured)
+    if "boxes" in recipe.content.takes:
+        _boxes(recipe, selection, home, names)
+    table = find_table(home, "reports")
+    if "reports" in recipe.content.takes and table is not None:
+        reports = read_table(table, ["study_id"])
+        own = [row for row in reports.rows if row["study_id"] in studies]
+        write_table(folder / "reports.csv", reports.columns, own)
+
+
+def _apart(rows: list[Row]) -> None:
+    """Take images of patients that are measured from those that choose thresholds."""
+    measured = {row.get("patient_id") or row["study_id"] for row in rows if row["split"] == "test"}
+    rows[:] = [
+        row
+        for row in rows
+        if row["split"] == "test" or (row.get("patient_id") or row["study_id"]) not in measured
+    ]
+
+
+def _labels(
+    recipe: Recipe, selection: Selection, home: Path, studies: set[str], measured: set[str]
+) -> None:
+    content, table = recipe.content, find_table(home, "labels")
+    if table is None or content.prompts is None:
+        raise DataError(f"{home}: holds no labels, which {recipe.name} wants")
+    asked = tuple(content.prompts.findings)
+    labels = read_labels(table, asked)
+    if content.blank == "absent":
+        labels = {s: {k: v or 0 for k, v in one.items()} for s, one in labels.items()}
+    counts = {name: sum(labels.get(s, {}).get(name) == 1 for s in measured) for name in asked}
+    least = content.prompts.more_than
+    findings = tuple(name for name in asked if not least or counts[name] > least)
+    if least and not findings and selection.short:
+        findings = tuple(name for name in asked if counts[name])  # a few images to try with
+    if len(findings) < len(asked):
+        selection.left_out.append(
+            f"classification: {len(asked) - len(findings)} findings that not more than {least} of "
+            "the images have"
+        )
+    wrong = [
+        f"{name}: {counts.get(name, 0):,} with it and not {count:,}"
+        for name, count in content.expected.positives.items()
+        if counts.get(name) != count
+    ]
+    _annotations(recipe, selection, "labels", wrong)
+    selection.findings = findings
+    rows = [
+        {"study_id": study, **{name: values[name] for name in findings}}
+        for study, values in labels.items()
+        if study in studies
+    ]
+    write_table(selection.folder / "labels.csv", ["study_id", *findings], rows)
+
+
+def _boxes(recipe: Recipe, selection: Selection, home: Path, names: Mapping[str, str]) -> None:
+    """Take the boxes of the selected images; everything else that an annotation says is kept."""
+    table = home / "boxes.json"
+    if not table.is_file():
+        raise DataError(f"{home}: holds no boxes.json, which {recipe.name} wants")
+    tree: dict[str, Any] = json.loads(table.read_text(encoding="utf-8"))
+    images = [
+        {**image, "file_name": names[image["file_name"]]}
+        for image in tree["images"]
+        if image["file_name"] in names
+    ]
+    kept = {image["id"] for image in images}
+    annotations = [one for one in tree["annotations"] if one["image_id"] in kept]
+    boxes = sum(one.get("bbox") is not None for one in annotations)
+    expected = recipe.content.expected.boxes
+    if expected is not None and boxes != expected:
+        _annotations(recipe, selection, "boxes", [f"{boxes:,} and not {expected:,}"])
+    write_json(
+        selection.folder / "boxes.json", {**tree, "images": images, "annotations": annotations}
+    )
+
+
+def _annotations(recipe: Recipe, selection: Selection, what: str, wrong: list[str]) -> None:
+    """Refuse annotations that are not the official ones, though the images are."""
+    if not wrong:
+        return
+    line = f"the {what} are not the official ones: {wrong[0]}"
+    if len(wrong) > 1:
+        line += f", and {len(wrong) - 1} more"
+    if not selection.short:  # of other images other counts are expected
+        raise DataError(f"{recipe.name}: {line}; get them from {recipe.content.get}")

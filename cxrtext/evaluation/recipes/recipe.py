@@ -1,0 +1,212 @@
+"""A recipe: a YAML file that says which images a benchmark has, and how it is done.
+
+Those of public sets lie in ``data/``.  A file of one's own is read likewise.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation.classification.prompts import Prompts
+from cxrtext.evaluation.metrics import Uncertain
+from cxrtext.evaluation.settings import Average
+
+FOLDER = Path(__file__).with_name("data")
+
+Text = str | tuple[str, ...]
+Cells = dict[str, tuple[str, ...]]
+"""Of rows of a table: by column, the cells that are taken."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KnownList(_Part):
+    """A list of images that is known: how many there are, and the digest of their names."""
+
+    title: str
+    count: int = Field(gt=0)
+    sha256: str = Field("", pattern=r"^([0-9a-f]{64})?$")
+    """Of the sorted names, a line feed after each; "" where none could be had."""
+    source: str
+
+
+class ListFile(_Part):
+    """Where the names of a list stand in the set's own files."""
+
+    file: str
+    """A pattern below the folder: a table, a text file of names, or JSON."""
+    column: str = ""
+    """Of a table; in JSON the keys that lead to the names, "images.file_name"."""
+    where: Cells = {}
+    """Rows of a table that are taken."""
+    test: Cells = {}
+    """Of those, the rows that are measured; all by default."""
+
+
+class ImageList(_Part):
+    """The images of a benchmark."""
+
+    files: tuple[ListFile, ...]
+    """The first one that is there is read."""
+    name: Literal["file", "stem", "tail"]
+    """What is compared: an image's file name, without its ending, or its last three parts."""
+    rule: Literal["", "chexpert-5x200"] = ""
+    """How the list is made where no file names it."""
+    draw: Literal["", "rsna-70-15-15"] = ""
+    """How the images that are measured, and those that choose thresholds, are drawn of the list."""
+    known: tuple[KnownList, ...] = Field(min_length=1)
+    drawn: KnownList | None = None
+    """The images measured, where they are drawn."""
+
+
+class Phrasings(_Part):
+    """Prompts of a side: phrases, or all combinations of parts of a phrase."""
+
+    combine: tuple[tuple[str, ...], ...]
+
+    def phrases(self) -> tuple[str, ...]:
+        """The combinations, in order, each once."""
+        made = (" ".join(" ".join(parts).split()) for parts in product(*self.combine))
+        return tuple(dict.fromkeys(made))
+
+
+Side = Text | Phrasings
+
+
+class Pair(_Part):
+    """Prompts of a finding: the sentences that affirm it, and those that deny it."""
+
+    positive: Side
+    negative: Side
+
+
+class PromptSet(_Part):
+    """Prompts by finding; a text stands for both sides of a template."""
+
+    source: str
+    template: Pair = Pair(positive="{}", negative="no {}")
+    findings: dict[str, str | Pair]
+    more_than: int = 0
+    """Findings that fewer of the images have, or as many, are left out."""
+
+    def prompts(self) -> dict[str, Prompts]:
+        """As an evaluation takes them."""
+        return {
+            name: Prompts(
+                *(
+                    tuple(phrase.format(word) for phrase in _phrases(side))
+                    for side in (pair.positive, pair.negative)
+                )
+            )
+            for name, entry in self.findings.items()
+            for word, pair in [(entry, self.template) if isinstance(entry, str) else ("", entry)]
+        }
+
+
+class HowDone(_Part):
+    """Settings of an evaluation."""
+
+    average: Average = "embeddings"
+    uncertain: Uncertain = "ignore"
+    resamples: int = 1000
+    seed: int = 0
+    sigma: float = 0.0
+    exclude_same_patient: bool = False
+
+
+class Expected(_Part):
+    """What the annotations of the measured images must hold."""
+
+    positives: dict[str, int] = {}
+    """Images by finding."""
+    boxes: int | None = None
+
+
+class RecipeFile(_Part):
+    """The content of a recipe's file."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    version: int = Field(ge=1)
+    title: str
+    layout: str
+    """Of ``cxrtext import``."""
+    get: str
+    """Where the set is given out."""
+    images: ImageList
+    takes: tuple[Literal["labels", "boxes", "reports"], ...] = Field(min_length=1)
+    """Tables that are measured."""
+    blank: Literal["unknown", "absent"] = "unknown"
+    """What a label that is left blank counts as."""
+    prompts: PromptSet | None = None
+    settings: HowDone = HowDone()
+    primary: str
+    """The one measure that the benchmark is about."""
+    expected: Expected = Expected()
+    keep: tuple[str, ...] = ()
+    """Metadata of the set that are imported."""
+    facts: tuple[str, ...] = ()
+    """What the recipe rests on, with sources."""
+    not_had: tuple[str, ...] = ()
+    """What could not be verified."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A recipe and the SHA-256 of its file."""
+
+    content: RecipeFile
+    sha256: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.content.name
+
+
+def _phrases(side: Side) -> tuple[str, ...]:
+    if isinstance(side, Phrasings):
+        return side.phrases()
+    return (side,) if isinstance(side, str) else side
+
+
+def recipe_names() -> tuple[str, ...]:
+    """The recipes that come with the package."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+
+
+def load_recipe(name: str | Path) -> Recipe:
+    """Read a recipe by its name, or from a YAML file.
+
+    Raises:
+        ConfigError: There is no such recipe.
+        DataError: The file is no recipe.
+    """
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml"):
+        path = FOLDER / f"{name}.yaml"
+        if str(name) not in recipe_names():
+            known = ", ".join(recipe_names())
+            raise ConfigError(f"no recipe '{name}'; there are {known}, or give a .yaml file")
+    try:
+        data = path.read_bytes()
+        tree: Any = yaml.safe_load(data.decode("utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None
+    except (UnicodeDecodeError, yaml.YAMLError):
+        raise DataError(f"{path}: not readable YAML") from None
+    try:
+        content = RecipeFile.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise DataError(f"{path}: {key}: {first['msg']}; see `cxrtext benchmark --show`") from None
+    return Recipe(content, hashlib.sha256(data).hexdigest(), data.decode("utf-8"))

@@ -1,0 +1,164 @@
+"""A benchmark from beginning to end: the list, the images, the evaluation, what is written."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from cxrtext.evaluation.evaluate import evaluate
+from cxrtext.evaluation.recipes.lists import digest_of_names
+from cxrtext.evaluation.recipes.prepare import Selection, Tell, plural, prepare
+from cxrtext.evaluation.recipes.recipe import Recipe, load_recipe
+from cxrtext.evaluation.report import ReportOptions, write_report
+from cxrtext.evaluation.result import Evaluation
+from cxrtext.evaluation.settings import Settings
+from cxrtext.files import write_json
+from cxrtext.images.cache import DecodedCache
+from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.records import Rejects
+
+NOTE = "recipe.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeRun:
+    """What a benchmark gave: the evaluation, what ``recipe.json`` says, and the files written."""
+
+    evaluation: Evaluation
+    record: dict[str, Any]
+    files: list[Path] = field(default_factory=list)
+
+    @property
+    def is_benchmark(self) -> bool:
+        """Whether it was measured on exactly the official images."""
+        return bool(self.record["benchmark"])
+
+
+def run_recipe(
+    recipe: str | Path | Recipe,
+    checkpoint: Path,
+    data: Path,
+    out: Path,
+    *,
+    subset: bool = False,
+    link: bool = True,
+    device: str = "cpu",
+    cache: DecodedCache | None = None,
+    features: FeatureFolder | None = None,
+    report: ReportOptions | None = None,
+    max_rejected: int = 100,
+    rejects: Rejects | None = None,
+    importing: Tell | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> RecipeRun:
+    """Measure a checkpoint by a frozen recipe.
+
+    Args:
+        recipe: A name of ``cxrtext benchmark --list``, or a recipe's YAML file.
+        checkpoint: A model's folder.
+        data: The public set as it is given out, or a data folder that was imported from it.
+        out: Gets ``recipe.json``, what ``cxrtext evaluate --out`` writes, and the images in
+            ``data``.  The same call again resumes.
+        subset: Whether images that are there are measured where some are missing or the list is
+            not the official one; the result is then marked as not the benchmark.
+        link: Whether images are hard links where possible, which takes the right to write from the
+            originals; copies otherwise.
+        device: Where to compute.
+        cache: Where decoded images are kept.
+        features: Of the model's backbone, in place of images.
+        report: What ``report.html`` shows.
+        max_rejected: How many rows and files of the set may be damaged.
+        rejects: Takes images that cannot be read.
+        importing: Progress of the import: stage, done, total.
+        progress: Called with (done, total) images.
+
+    Raises:
+        ConfigError: There is no such recipe.
+        DataError: The list is not the official one, or images of it are missing.
+        CheckpointError: The checkpoint is damaged.
+    """
+    found = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    content, rejects = found.content, rejects or Rejects(max_rejected)
+    selection = prepare(
+        found, data, out, subset=subset, link=link, max_rejected=max_rejected, progress=importing
+    )
+    prompts = content.prompts.prompts() if content.prompts else {}
+    result = evaluate(
+        checkpoint,
+        selection.folder,
+        split="test",
+        prompts={name: prompts[name] for name in selection.findings} or None,
+        device=device,
+        allow_outside=True,
+        cache=cache,
+        features=features,
+        rejects=rejects,
+        progress=progress,
+        settings=Settings(**content.settings.model_dump()),
+    )
+    record = _record(found, selection, result, rejects)
+    result.recipe.update(record)
+    result.left_out.extend(selection.left_out)
+    files = [*write_report(out, result, report), out / NOTE]
+    write_json(out / NOTE, record)
+    rejects.write(out / "images")
+    return RecipeRun(result, record, files)
+
+
+def primary_measure(result: Evaluation, name: str) -> dict[str, Any]:
+    """A measure of an evaluation by its name, with its interval; None where it was not measured."""
+    value: float | None = None
+    ends: Any = None
+    if name == "mean AUC":
+        value, ends = result.mean_auc, result.classification_intervals.get("mean_auc")
+    elif name in ("CNR", "mIoU", "pointing game") and result.grounding:
+        mean = result.grounding["mean"]
+        value, ends = mean.get(name), mean.get("intervals", {}).get(name)
+    return {"measure": name, "value": value, "interval": None if ends is None else list(ends)}
+
+
+def _record(
+    recipe: Recipe, selection: Selection, result: Evaluation, rejects: Rejects
+) -> dict[str, Any]:
+    """What ``recipe.json`` says; no path and nothing of a patient but a missing image's name."""
+    content, found = recipe.content, selection.found
+    why = list(selection.short)
+    if rejects.rows:
+        first = Path(rejects.rows[0][0]).name
+        why.append(f"{plural(len(rejects.rows), 'image')} cannot be read, the first {first}")
+    official = None if found.known is None else found.known.model_dump()
+    prompts = content.prompts.prompts() if content.prompts else {}
+    return {
+        "recipe": recipe.name,
+        "version": content.version,
+        "recipe_sha256": recipe.sha256,
+        "title": content.title,
+        "benchmark": not why,
+        "why_not": why,
+        "list": {
+            "file": found.where,
+            "images": len(found.names),
+            "sha256": digest_of_names(found.names),
+            "official": official,
+            "digest_compared": bool(official and official["sha256"]),
+            "measured": len(found.test),
+            "measured_sha256": digest_of_names(found.test),
+        },
+        "images": result.images,
+        "patients": result.patients,
+        "primary": primary_measure(result, content.primary),
+        "prompts": {name: asdict(prompts[name]) for name in selection.findings},
+        "prompts_source": content.prompts.source if content.prompts else "",
+        "settings": content.settings.model_dump(),
+        "preprocessing": asdict(result.details.model.spec.preprocessing)
+        if result.details
+        else None,
+        "preprocessing_source": "the checkpoint's own",
+        "facts": list(content.facts),
+        "not_had": list(content.not_had),
+        "fingerprint": result.fingerprint,
+        "cxrtext": version("cxrtext"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

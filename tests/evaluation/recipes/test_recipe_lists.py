@@ -1,0 +1,148 @@
+"""Recipes as files, the digests of lists, and lists that published code draws."""
+
+import csv
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from sklearn.model_selection import train_test_split
+
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation.recipes import load_recipe, recipe_names
+from cxrtext.evaluation.recipes.lists import (
+    CHEXPERT_5X200,
+    chexpert_5x200,
+    digest_of_names,
+    draw_rsna,
+    name_of,
+    read_list,
+)
+
+NAMES = (
+    *("chestx-det10", "chexpert-5x200", "ms-cxr", "nih", "padchest", "padchest-gr", "rsna", "siim"),
+    "vindr-cxr",
+)
+
+
+def test_there_are_these_recipes() -> None:
+    assert recipe_names() == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_names_itself_and_has_what_it_measures(name: str) -> None:
+    recipe = load_recipe(name)
+    content = recipe.content
+    assert (recipe.name, recipe.sha256) == (name, sha256(recipe.text.encode()).hexdigest())
+    assert ("labels" in content.takes) == (content.prompts is not None)
+    assert all(one.sha256 for one in content.images.known) or content.not_had
+    if content.prompts is not None:
+        prompts = content.prompts.prompts()
+        assert set(content.expected.positives) <= set(prompts)
+        for sides in prompts.values():
+            for phrase in (*sides.positive, *sides.negative):
+                assert phrase == " ".join(phrase.split())
+                assert "{" not in phrase
+            assert not set(sides.positive) & set(sides.negative)
+
+
+def test_gloria_has_all_combinations_of_its_parts() -> None:
+    content = load_recipe("chexpert-5x200").content
+    assert content.prompts is not None
+    prompts = content.prompts.prompts()
+    assert [len(one.positive) for one in prompts.values()] == [210, 15, 192, 18, 36]
+    assert prompts["Edema"].positive[:4] == (
+        "pulmonary edema",
+        "trace interstitial edema",
+        "pulmonary interstitial edema",
+        "mild pulmonary edema",
+    )
+
+
+def test_a_recipe_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no recipe 'nhi'; there are chestx-det10, "):
+        load_recipe("nhi")
+    path = tmp_path / "own.yaml"
+    path.write_text(load_recipe("nih").text.replace("takes: [labels, boxes]", "takes: [masks]"))
+    with pytest.raises(DataError, match=r"own.yaml: takes.0: Input should be 'labels'"):
+        load_recipe(path)
+    path.write_text(load_recipe("nih").text + "more: 1\n")
+    with pytest.raises(DataError, match=r"own.yaml: more: Extra inputs are not permitted"):
+        load_recipe(path)
+
+
+def test_the_digest_is_of_sorted_distinct_names() -> None:
+    expected = sha256(b"a.png\nb.png\n").hexdigest()
+    assert digest_of_names(["b.png", "a.png", "b.png"]) == expected
+    assert digest_of_names([]) == sha256(b"").hexdigest()
+
+
+def test_what_stands_for_an_image() -> None:
+    path = "images/CheXpert-v1.0-small/train/patient00001/study1/view1_frontal.jpg"
+    assert name_of("tail", path) == "patient00001/study1/view1_frontal.jpg"
+    assert name_of("file", path) == "view1_frontal.jpg"
+    assert name_of("stem", "a/1.2.276.0.850819.dcm") == "1.2.276.0.850819"
+    assert name_of("stem", "1.2.276.0.850819") == "1.2.276.0.850819"
+    assert name_of("stem", "x/aa.DICOM") == "aa"
+
+
+@pytest.mark.parametrize("count", [20, 41, 26684])
+def test_the_split_of_rsna_is_that_of_scikit_learn(count: int) -> None:
+    names = [f"{number:05d}" for number in range(count)]
+    _, held = train_test_split(names, test_size=0.3, random_state=0)
+    test, val = train_test_split(held, test_size=0.5, random_state=0)
+    assert draw_rsna(reversed(names)) == (set(test), set(val))
+
+
+def chexpert_table(root: Path, each: int) -> list[dict[str, str]]:
+    rows = []
+    for number in range(each * 6):
+        kind = number % 6
+        row = dict.fromkeys(("Path", "Frontal/Lateral", "No Finding", *CHEXPERT_5X200), "")
+        row["Path"] = f"CheXpert-v1.0-small/train/patient{number:05d}/study1/view1_frontal.jpg"
+        row["Frontal/Lateral"] = "Lateral" if kind == 5 else "Frontal"
+        row[CHEXPERT_5X200[min(kind, 4)]] = "1.0"
+        row["Lung Opacity"] = "0.0"
+        if number < 12:  # another finding beside, and one that is uncertain
+            row["Fracture" if number < 6 else "Pneumonia"] = "1.0" if number < 6 else "-1.0"
+        rows.append(row)
+    root.mkdir(parents=True)
+    with (root / "train.csv").open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows
+
+
+def test_chexpert_5x200_is_drawn_of_images_with_one_finding_alone(tmp_path: Path) -> None:
+    rows = {row["Path"]: row for row in chexpert_table(tmp_path / "set", 210)}
+    drawn = chexpert_5x200(tmp_path / "set")
+    assert len(set(drawn)) == 1000
+    assert drawn == chexpert_5x200(tmp_path / "set")
+    for place, path in enumerate(drawn):
+        row = rows[path]
+        assert row[CHEXPERT_5X200[place // 200]] == "1.0"
+        assert row["Frontal/Lateral"] == "Frontal"
+        assert not row["Fracture"]
+        assert not row["Pneumonia"]
+    # RandomState(0).choice(208, size=200, replace=False) begins with 12, 80, 33, as in pandas
+    firsts = ["patient00084", "patient00492", "patient00210"]
+    assert [path.split("/")[2] for path in drawn[:3]] == firsts
+    with pytest.raises(DataError, match="a class has fewer than 200 images"):
+        chexpert_table(tmp_path / "small", 190)
+        chexpert_5x200(tmp_path / "small")
+
+
+def test_a_list_of_the_users_comes_before_the_drawn_one(tmp_path: Path) -> None:
+    recipe = load_recipe("chexpert-5x200")
+    chexpert_table(tmp_path / "set", 210)
+    assert read_list(recipe, tmp_path / "set").where == "train.csv"
+    own = tmp_path / "set/chexpert_5x200.csv"
+    own.write_text("Path\nCheXpert-v1.0/train/patient00001/study2/view1_frontal.jpg\n")
+    found = read_list(recipe, tmp_path / "set")
+    assert (found.where, set(found.names)) == (own.name, {"patient00001/study2/view1_frontal.jpg"})
+    assert found.known is None
+
+
+def test_a_set_without_its_list(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="test_list.txt is missing, which lists the images of nih"):
+        read_list(load_recipe("nih"), tmp_path)
