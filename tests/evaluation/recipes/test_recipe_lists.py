@@ -90,7 +90,7 @@ def test_the_split_of_rsna_is_that_of_scikit_learn(count: int) -> None:
     names = [f"{number:05d}" for number in range(count)]
     _, held = train_test_split(names, test_size=0.3, random_state=0)
     test, val = train_test_split(held, test_size=0.5, random_state=0)
-    assert draw_rsna(reversed(names)) == (set(test), set(val))
+    assert draw_rsna(reversed(names)) == (frozenset(test), frozenset(val))
 
 
 def chexpert_table(root: Path, each: int) -> list[dict[str, str]]:
