@@ -355,7 +355,7 @@ def padchest_name(number: int) -> str:
 
 def padchest(root: Path, count: int = 12, size: int = 128) -> Path:
     """PadChest: pairs share a patient; the last three images are lateral, of ribs, and excluded."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number in range(count + 3):
         labels, report = _PADCHEST_KINDS[number % 4]
         projection = ("PA", "AP", "AP_horizontal")[number % 3]
@@ -363,7 +363,7 @@ def padchest(root: Path, count: int = 12, size: int = 128) -> Path:
             projection = ("L", "COSTAL", "EXCLUDE")[number - count]
         folder = number % 2
         save_picture(root / f"{folder}/{padchest_name(number)}", number, size, deep=True)
-        row = dict.fromkeys(_PADCHEST, "")
+        row: dict[str, Any] = dict.fromkeys(_PADCHEST, "")
         rows.append(
             row
             | {
