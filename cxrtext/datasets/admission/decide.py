@@ -36,7 +36,7 @@ MODALITIES = ("CR", "DX", "DR")
 _RAW_CLASS = "1.2.840.10008.5.1.4.1.1.1.1.1"
 RADIOGRAPHS = ("1.2.840.10008.5.1.4.1.1.1", "1.2.840.10008.5.1.4.1.1.1.1", _RAW_CLASS)
 """Computed Radiography, and Digital X-Ray for presentation and for processing."""
-_SECONDARY = "1.2.840.10008.5.1.4.1.1.7"
+SECONDARY_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
 
 NO_IMAGE = "no image in it (report, presentation state, or the like)"
 SECONDARY = "secondary capture (screen shot, scan or derived picture)"
@@ -110,7 +110,7 @@ def _kind(said: Described) -> Decision | None:
     name = _class_name(uid)
     if name.endswith("Storage") and "Image" not in name:
         return Decision(NO_IMAGE)
-    if uid == _SECONDARY or uid.startswith(f"{_SECONDARY}."):
+    if uid == SECONDARY_CAPTURE or uid.startswith(f"{SECONDARY_CAPTURE}."):
         return Decision(SECONDARY)
     if modality not in MODALITIES and (modality or uid not in RADIOGRAPHS):
         return Decision(OTHER_MODALITY)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from cxrtext.datasets.admission.public import SAID, noted_layout
 from cxrtext.datasets.checking.boxes import check_boxes
-from cxrtext.datasets.checking.facts import CACHE_NAME, ImageFacts, open_cache
+from cxrtext.datasets.checking.facts import CACHE_NAME, ImageFacts, as_set_says, open_cache
 from cxrtext.datasets.checking.images import (
     Progress,
     note_duplicates,
@@ -122,6 +123,10 @@ def check_data(
     path = (options.cache or sources.manifest.parent / CACHE_NAME) if options.keep_cache else None
     with open_cache(path, wanted=options.cache is not None) as cache:
         read_images(images, cache, workers, options.seconds, progress)
+    layout = noted_layout(sources.manifest.parent)
+    for image in images if layout in SAID else ():
+        if image.facts is not None:
+            image.facts = as_set_says(image.facts, Path(image.path), layout)
     suspicious = note_images(images, problems)
     groups = note_duplicates(images, problems)
     pairs = note_near_duplicates(groups, workers, options.seconds, problems)

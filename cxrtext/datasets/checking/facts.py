@@ -17,6 +17,7 @@ from PIL import Image
 
 from cxrtext.datasets.admission import NEEDED, decide
 from cxrtext.datasets.admission.decide import BURNED_IN
+from cxrtext.datasets.admission.public import with_set
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import SEAL, seal_of
 from cxrtext.files.table_sums import strict_text
@@ -161,6 +162,17 @@ def _dicom_header(path: Path) -> dict[str, Any]:
         "refused": str(decision),
         "burned_in": BURNED_IN in decision.notes,
     }
+
+
+def as_set_says(facts: ImageFacts, path: Path, layout: str) -> ImageFacts:
+    """Facts of a file of a public set, whose description fills in what its header leaves out."""
+    if not facts.refused:
+        return facts
+    try:
+        said = described(read_wanted(path, NEEDED), NEEDED)
+    except (ImageError, OSError):
+        return facts
+    return replace(facts, refused=str(decide(with_set(said, layout))))
 
 
 def _code(value: object) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cxrtext.datasets.admission.ids import Ids, digest
+from cxrtext.datasets.admission.public import NOTE, read_note
 from cxrtext.datasets.importing.reading import (
     SAME_IMAGES,
     FoundImage,
@@ -21,11 +22,10 @@ from cxrtext.datasets.importing.reading import (
     Skipped,
 )
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.files import SEAL, SUMS, read_sealed, replacing, write_sealed
+from cxrtext.files import SEAL, SUMS, replacing, write_sealed
 from cxrtext.records import Rejected, RowWriter
 from cxrtext.records.report_folder import walk
 
-NOTE = "import.json"  # the file by which an import knows a folder that it made
 SAME = "import.same-images.csv"
 LOOKS = "import.looks.csv"
 REPLACED = "reports.replaced.csv"
@@ -74,11 +74,15 @@ def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
     raise NotKeptError(Skipped(item, "listed, but the image file is not there"))
 
 
-def pictures_by_name(root: Path, out: Path) -> dict[str, str]:
-    """The relative path of every PNG and JPEG file by its name alone; the first of equal names."""
+def files_by_name(root: Path, out: Path, endings: tuple[str, ...] = PICTURES) -> dict[str, str]:
+    """The relative path of every file by its name alone; the first of equal names.
+
+    Args:
+        endings: Of the files that are wanted, in small letters; by default PNG and JPEG files.
+    """
     found: dict[str, str] = {}
     for name in walk_set(root, out):
-        if isinstance(name, str) and name.lower().endswith(PICTURES):
+        if isinstance(name, str) and name.lower().endswith(endings):
             found.setdefault(name.rpartition("/")[2], name)
     return found
 
@@ -244,7 +248,7 @@ def make_private(folder: Path) -> None:
 def settle_same_images(out: Path, asked: SameImages | None) -> SameImages:
     """What is done about equal pixels: what is asked for, else what the run before did."""
     path = out / NOTE
-    noted = {k: v for k, v in _read_note(path).items() if k != SEAL}
+    noted = {k: v for k, v in read_note(path).items() if k != SEAL}
     before = noted.get("same_images")
     found = asked or (before if before in SAME_IMAGES else "keep")
     if found != before:
@@ -252,20 +256,8 @@ def settle_same_images(out: Path, asked: SameImages | None) -> SameImages:
     return found
 
 
-def _read_note(note: Path) -> dict[str, Any]:
-    try:
-        return read_sealed(note)
-    except (OSError, ValueError):
-        return {}
-
-
-def noted_layout(out: Path) -> str:
-    """The layout that an earlier import into a folder read; "" where there was none."""
-    return str(_read_note(out / NOTE).get("layout", ""))
-
-
 def _check_note(note: Path, parameters: dict[str, Any]) -> None:
-    noted = _read_note(note)
+    noted = read_note(note)
     if not noted:
         raise DataError(f"{note}: not readable; remove the folder or name another")
     other = [name for name in parameters if noted.get(name) != parameters[name]]

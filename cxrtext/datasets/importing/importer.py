@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.datasets.admission.ids import Ids, digest, issued, read_key
+from cxrtext.datasets.admission.public import NOTE
 from cxrtext.datasets.checking.facts import CACHE_NAME, open_cache
 from cxrtext.datasets.importing.folder import (
     DAMAGED,
     LOOKS,
-    NOTE,
     REPLACED,
     SAME,
     WRITTEN,

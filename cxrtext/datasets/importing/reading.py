@@ -1,15 +1,17 @@
 """What an import is asked for, what the reader of a set gives, and the tables of sets."""
 
 import gzip
+import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import Absent, Box, Rejected, Study, TableRows
+from cxrtext.records.boxes import FILE_LIMIT
 from cxrtext.records.parquet_tables import ParquetTable
 
 SameImages = Literal["keep", "one-split", "leave-out"]
@@ -184,6 +186,25 @@ def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | Reject
             number, cells = entry
             row = {name.strip(): text.strip() for name, text in cells.items()}
             yield f"{path.name} row {number}", row
+
+
+def read_objects(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSON file that holds a list of them; its other entries are passed over.
+
+    Raises:
+        DataError: The file cannot be read, is too large, or holds something else.
+    """
+    try:
+        if path.stat().st_size > FILE_LIMIT:
+            raise DataError(f"{path}: larger than {FILE_LIMIT >> 20} MiB; is it the right file?")
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{path}: not readable JSON in UTF-8; get the file again") from None
+    if not isinstance(value, list):
+        raise DataError(f"{path}: holds no list; is it the right file?")
+    return [entry for entry in value if isinstance(entry, dict)]
 
 
 def map_rows(

@@ -4,13 +4,19 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.folder import noted_layout
+from cxrtext.datasets.admission.public import noted_layout
+from cxrtext.datasets.importing.formats.chestxdet10 import open_chestxdet10
 from cxrtext.datasets.importing.formats.chexpert import open_chexpert
 from cxrtext.datasets.importing.formats.dicom import open_dicom
 from cxrtext.datasets.importing.formats.generic import open_generic, open_reports_alone
 from cxrtext.datasets.importing.formats.mimic import open_mimic
 from cxrtext.datasets.importing.formats.nih import open_nih
 from cxrtext.datasets.importing.formats.openi import open_openi
+from cxrtext.datasets.importing.formats.padchest import open_padchest
+from cxrtext.datasets.importing.formats.padchest_gr import open_padchest_gr
+from cxrtext.datasets.importing.formats.rsna import open_rsna
+from cxrtext.datasets.importing.formats.siim import open_siim
+from cxrtext.datasets.importing.formats.vindr import open_vindr
 from cxrtext.datasets.importing.reading import Reading
 from cxrtext.errors import ConfigError, DataError
 
@@ -19,8 +25,14 @@ Opener = Callable[[Path, Path], Reading | None]
 
 LAYOUTS: dict[str, tuple[Opener, str]] = {
     "mimic": (open_mimic, "MIMIC-CXR or MIMIC-CXR-JPG (mimic-cxr-2.0.0-metadata.csv)"),
-    "chexpert": (open_chexpert, "CheXpert (train.csv or valid.csv with a column Path)"),
+    "chexpert": (open_chexpert, "CheXpert (train.csv, valid.csv or chexpert_5x200.csv with Path)"),
     "nih": (open_nih, "NIH ChestX-ray14 (Data_Entry_2017.csv)"),
+    "rsna": (open_rsna, "RSNA pneumonia (stage_2_train_labels.csv)"),
+    "siim": (open_siim, "SIIM-ACR pneumothorax (train-rle.csv)"),
+    "vindr": (open_vindr, "VinDr-CXR (image_labels_train.csv or image_labels_test.csv)"),
+    "chestxdet10": (open_chestxdet10, "ChestX-Det10 (train.json or test.json with syms and boxes)"),
+    "padchest-gr": (open_padchest_gr, "PadChest-GR (grounded_reports_….json)"),
+    "padchest": (open_padchest, "PadChest (PADCHEST_chest_x_ray_images_labels_….csv)"),
     "openi": (open_openi, "Open-i (indiana_projections.csv)"),
     "generic": (open_generic, "manifest.csv, or one table with image and study_id"),
     "dicom": (open_dicom, "DICOM files anywhere in the folder"),

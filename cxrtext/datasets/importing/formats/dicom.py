@@ -1,12 +1,14 @@
 """A tree of DICOM files: which are frontal radiographs, of which study and patient."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from cxrtext.datasets.admission import NEEDED, decide
+from cxrtext.datasets.admission import NEEDED, Decision, decide
 from cxrtext.datasets.admission.decide import NO_IMAGE, NO_VIEW
 from cxrtext.datasets.admission.ids import IDS, object_ids
+from cxrtext.datasets.admission.public import BY_SET, with_set
 from cxrtext.datasets.importing.folder import inside, walk_set
 from cxrtext.datasets.importing.reading import (
     Columns,
@@ -17,7 +19,7 @@ from cxrtext.datasets.importing.reading import (
     Skipped,
 )
 from cxrtext.datasets.importing.reports.sources import file_versions
-from cxrtext.datasets.importing.values import check_ids, sex, years
+from cxrtext.datasets.importing.values import check_ids, reject, sex, years
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
@@ -44,7 +46,8 @@ _MORE = ("PixelSpacing", "OriginalAttributesSequence")
 NOT_DICOM = "no DICOM file"
 
 
-def _metadata(said: Described, columns: Columns) -> dict[str, str]:
+def metadata_of(said: Described, columns: Columns) -> dict[str, str]:
+    """What a header says of those of the columns of `KEEP` that are wanted."""
     values = {}
     for name in columns:
         text = said.first(KEEP[name])
@@ -60,21 +63,49 @@ def _metadata(said: Described, columns: Columns) -> dict[str, str]:
     return values
 
 
+def read_object(
+    path: Path, item: str, columns: Columns = (), layout: str = ""
+) -> tuple[Described, Decision]:
+    """Read the header of a file that may enter; one that may not ends by a `NotKeptError`.
+
+    Args:
+        columns: Those of `KEEP` that are wanted.
+        layout: The public set that it is of, whose description fills in what headers leave out.
+
+    Raises:
+        ImageError: It is damaged, or no DICOM file.
+        OSError: It cannot be read.
+    """
+    wanted = [*NEEDED, *IDS, *(KEEP[column] for column in columns), *_MORE]
+    header = described(read_wanted(path, wanted), wanted)
+    said = with_set(header, layout)
+    found = decide(said)
+    if found.refused:
+        raise NotKeptError(Skipped(item, found.refused, found.because))
+    if found.fault:
+        raise NotKeptError(Rejected(item, found.fault))
+    if said is not header:
+        found = replace(found, notes=(*found.notes, BY_SET))
+    return said, found
+
+
+def read_listed(path: Path, item: str, columns: Columns, layout: str) -> tuple[Described, Decision]:
+    """`read_object` of a file that a table lists; one that cannot be read is rejected."""
+    try:
+        return read_object(path, item, columns, layout)
+    except ImageError as error:
+        raise reject(item, str(error)) from None
+    except OSError as error:
+        raise reject(item, f"cannot be read ({error.strerror}); see its permissions") from None
+
+
 def _image(root: Path, name: str, columns: Columns) -> Entry:
     item, path = printable(name), inside(root, name)
     if path is None or not path.is_file():
         return Rejected(item, "a link that leads nowhere or out of the folder; put the file there")
     if item != name:
         return Rejected(item, "its name holds control characters or is not UTF-8; rename the file")
-    wanted = [*NEEDED, *IDS, *(KEEP[column] for column in columns), *_MORE]
-    said = described(read_wanted(path, wanted), wanted)
-    found = decide(said)
-    if found.refused == NO_IMAGE:
-        raise NotKeptError(Skipped(item, found.refused))
-    if found.refused:
-        return Skipped(item, found.refused, found.because)
-    if found.fault:
-        return Rejected(item, found.fault)
+    said, found = read_object(path, item, columns)
     ids = object_ids(said)
     check_ids(item, ids.study, ids.patient)
     return FoundImage(
@@ -91,7 +122,7 @@ def _image(root: Path, name: str, columns: Columns) -> Entry:
         changed=max(said.all("OriginalAttributesSequence"), default=""),
         modified_ns=path.stat().st_mtime_ns,
         box_key=ids.instance,
-        metadata=_metadata(said, columns),
+        metadata=metadata_of(said, columns),
     )
 
 
@@ -119,7 +150,11 @@ def _images(root: Path, out: Path, columns: Columns) -> Iterator[Entry]:
         try:
             yield _image(root, name, columns)
         except NotKeptError as error:
-            yield from _reports(root, name, item, error.entry)
+            entry = error.entry
+            if isinstance(entry, Skipped) and entry.kind == NO_IMAGE:
+                yield from _reports(root, name, item, entry)
+            else:
+                yield entry
         except NotDicomError:
             yield from _reports(root, name, item, Skipped(item, NOT_DICOM))
         except ImageError as error:

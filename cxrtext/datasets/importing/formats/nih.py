@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from cxrtext.datasets.importing.folder import existing, pictures_by_name
+from cxrtext.datasets.importing.folder import existing, files_by_name
 from cxrtext.datasets.importing.reading import (
     TRAIN_OR_VAL,
     Columns,
@@ -111,7 +111,7 @@ def open_nih(root: Path, out: Path) -> Reading | None:
     boxes = find_table(root, "BBox_List_2017")
 
     def images(columns: Columns) -> Iterator[Entry]:
-        make = partial(_image, root, pictures_by_name(root, out), _test_names(root), columns)
+        make = partial(_image, root, files_by_name(root, out), _test_names(root), columns)
         yield from map_rows(table, ["Image Index", "Finding Labels", "Patient ID"], make)
 
     return Reading(

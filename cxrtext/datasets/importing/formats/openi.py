@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.folder import existing, pictures_by_name
+from cxrtext.datasets.importing.folder import existing, files_by_name
 from cxrtext.datasets.importing.reading import (
     Columns,
     Entry,
@@ -54,7 +54,7 @@ def open_openi(root: Path, out: Path) -> Reading | None:
         return None
 
     def images(_: Columns) -> Iterator[Entry]:
-        make = partial(_image, root, pictures_by_name(root, out))
+        make = partial(_image, root, files_by_name(root, out))
         yield from map_rows(table, ["uid", "filename", "projection"], make)
 
     def reports() -> Iterator[Study | Rejected]:

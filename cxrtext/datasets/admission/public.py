@@ -1,0 +1,55 @@
+"""What public sets say of all their files, where the files' own headers do not.
+
+A public set is told apart by its layout, which an import recognizes by its tables and notes in the
+data folder.  `decide` is the one rule for its files and for a hospital's: it is only asked with
+what the set's description says added to the header.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from cxrtext.datasets.admission.decide import RADIOGRAPHS, SECONDARY_CAPTURE
+from cxrtext.files import read_sealed
+from cxrtext.images.dicom.described import Described
+
+NOTE = "import.json"  # the file by which an import knows a folder that it made
+BY_SET = "its set says what its header leaves out (kind of object, body part or view)"
+
+SAID: Mapping[str, Mapping[str, str]] = {
+    # JPEG files of ChestX-ray14, wrapped by a tool that calls them secondary captures.  The rest
+    # of the header is whole.
+    "rsna": {"SOPClassUID": RADIOGRAPHS[0]},
+    "siim": {"SOPClassUID": RADIOGRAPHS[0]},
+    # "18,000 postero-anterior (PA) view CXR scans"; all but 25 elements were removed.
+    "vindr": {"Modality": "DX", "BodyPartExamined": "CHEST", "ViewPosition": "PA"},
+}
+"""What the sets of some layouts say of all their files, by element."""
+
+
+def with_set(said: Described, layout: str) -> Described:
+    """A header with what its set says: of elements that are missing, and of a capture's class.
+
+    Nothing else that the header says is replaced, so a view that contradicts the set's stays out.
+    """
+    own = SAID.get(layout, {})
+    captured = said.first("SOPClassUID") == SECONDARY_CAPTURE
+    added = {
+        keyword: (value,)
+        for keyword, value in own.items()
+        if not said.first(keyword) or (keyword == "SOPClassUID" and captured)
+    }
+    return replace(said, texts={**said.texts, **added}) if added else said
+
+
+def read_note(note: Path) -> Mapping[str, object]:
+    """What an import noted of its folder; nothing where it cannot be read."""
+    try:
+        return read_sealed(note)
+    except (OSError, ValueError):
+        return {}
+
+
+def noted_layout(out: Path) -> str:
+    """The layout that an import into a folder read; "" where there was none."""
+    return str(read_note(out / NOTE).get("layout", ""))

@@ -1,0 +1,186 @@
+"""VinDr-CXR 1.0.0, as PhysioNet gives it out.
+
+``train/<image_id>.dicom`` and ``test/…``; ``annotations/image_labels_train.csv`` (image_id, rad_id,
+a column a finding with 0 or 1; a row a reader, three of them an image), ``image_labels_test.csv``
+(a row an image: the readers' consensus), ``annotations_train.csv`` and ``annotations_test.csv``
+(image_id, rad_id in training alone, class_name, x_min, y_min, x_max, y_max in pixels of the file;
+"No finding" without corners).  One table says "Other diseases", the other "Other disease".  Columns
+are verified by loaders of several projects; the tables are taken from the folder itself too.
+
+The publisher's own program, which is public, took all but 25 elements out of the headers: sex and
+age stay where there were some; class, modality, body part, view and all ids are gone, and an MD5
+stands for the UID in the file header.  Nothing says whose an image is, so each counts alone.  The
+set's page says that all views are postero-anterior.  An age of 0 is taken for one that is not
+known; that it means this could not be verified.
+"""
+
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+
+from cxrtext.datasets.importing.folder import existing
+from cxrtext.datasets.importing.formats.dicom import metadata_of, read_listed
+from cxrtext.datasets.importing.reading import (
+    TRAIN_OR_VAL,
+    Columns,
+    Entry,
+    FoundImage,
+    NotKeptError,
+    Reading,
+    columns_of,
+    count_rows,
+    find_table,
+    map_rows,
+)
+from cxrtext.datasets.importing.values import check_ids, label_values, reject
+from cxrtext.records import Box, Rejected
+
+SPLITS = {"train": TRAIN_OR_VAL, "test": "test"}
+NONE = "No finding"
+NAMES = {
+    NONE: "No Finding",
+    "Pleural effusion": "Pleural Effusion",
+    "Pleural thickening": "Pleural Thickening",
+    "Other diseases": "Other disease",
+}
+"""Names of the set that are another column here; all others stay as they are."""
+PHRASES = {
+    "Enlarged PA": "Enlarged pulmonary artery",
+    "ILD": "Interstitial lung disease",
+    "Nodule/Mass": "Nodule or mass",
+}
+"""What a reader would say of findings that the set abbreviates; others are their own phrase."""
+KEEP = ("age", "sex", "rows", "columns", "spacing")
+_NO_LABEL = ("image_id", "rad_id", "class_id")
+_CORNERS = ("x_min", "y_min", "x_max", "y_max")
+
+Readers = dict[str, list[dict[str, str]]]
+"""What each reader said of an image: "1", "0" or "" by finding."""
+
+
+def _table(root: Path, stem: str) -> Path | None:
+    return find_table(root / "annotations", stem) or find_table(root, stem)
+
+
+def _findings(tables: dict[str, Path]) -> Columns:
+    names = (n for table in tables.values() for n in columns_of(table) if n not in _NO_LABEL)
+    return tuple(dict.fromkeys(NAMES.get(name, name) for name in names if name))
+
+
+def voted(votes: list[str]) -> str:
+    """What readers say of a finding: "1" where most see it, "-1" where some do, else "0".
+
+    Blank votes do not count; "" where all are.
+    """
+    cast = [vote for vote in votes if vote]
+    seen = cast.count("1")
+    return "" if not cast else "1" if 2 * seen > len(cast) else "-1" if seen else "0"
+
+
+def _said(findings: Columns, item: str, row: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """The image of a row, and what its reader says."""
+    named = {NAMES.get(name, name): text for name, text in row.items()}
+    labels = label_values(item, named, findings)
+    if "-1" in labels.values():
+        raise reject(item, "a label is 0 or 1; fix the row")
+    if not row["image_id"]:
+        raise reject(item, "image_id is empty; fix the row")
+    return row["image_id"], labels
+
+
+def _image(
+    root: Path, split: str, columns: Columns, item: str, image: str, labels: dict[str, str]
+) -> FoundImage:
+    check_ids(item, image, "")
+    name, path = existing(root, item, *(f"{split}/{image}{end}" for end in (".dicom", ".dcm")))
+    said, found = read_listed(path, item, columns, "vindr")
+    metadata = metadata_of(said, columns)
+    if metadata.get("age") == "0":
+        metadata["age"] = ""
+    return FoundImage(
+        path=path,
+        name=name,
+        study_id=image,
+        patient_id="",
+        split=SPLITS[split],
+        view=found.view,
+        notes=found.notes,
+        box_key=image,
+        metadata=metadata,
+        labels=labels,
+    )
+
+
+def _box(labels: dict[str, dict[str, str]], item: str, row: dict[str, str]) -> Box | None:
+    """A reader's box, None where the row has none or most readers do not see its finding."""
+    image, kind = row["image_id"], row["class_name"]
+    finding = NAMES.get(kind, kind)
+    if kind == NONE or labels.get(image, {}).get(finding, "1") != "1":
+        return None
+    try:
+        left, top, right, bottom = (float(row[name]) for name in _CORNERS)
+    except ValueError:
+        left = top = right = bottom = 0.0
+    if not (kind and 0 <= left < right and 0 <= top < bottom):
+        raise reject(item, "no box of a finding; fix the row")
+    place = (left, top, right - left, bottom - top)
+    return Box(image, 0, 0, finding, PHRASES.get(kind, finding), place)
+
+
+def open_vindr(root: Path, _: Path) -> Reading | None:
+    """Open VinDr-CXR; None where the folder does not hold it."""
+    found = {split: _table(root, f"image_labels_{split}") for split in ("test", "train")}
+    # The set of children's radiographs has tables of these names too, with other findings.
+    tables = {s: t for s, t in found.items() if t and "Aortic enlargement" in columns_of(t)}
+    if not tables:
+        return None
+    findings = _findings(tables)
+
+    @cache
+    def read(split: str) -> tuple[dict[str, dict[str, str]], dict[str, str], list[Entry]]:
+        """Labels by image, where each image stands first, and the rows that are wrong."""
+        readers: Readers = {}
+        places: dict[str, str] = {}
+        wrong: list[Entry] = []
+
+        def take(item: str, row: dict[str, str]) -> None:
+            image, labels = _said(findings, item, row)
+            readers.setdefault(image, []).append(labels)
+            places.setdefault(image, item)
+
+        for entry in map_rows(tables[split], ["image_id"], take):
+            if entry is not None:
+                wrong.append(entry)
+        labels = {
+            image: {name: voted([one[name] for one in several]) for name in findings}
+            for image, several in readers.items()
+        }
+        return labels, places, wrong
+
+    def images(columns: Columns) -> Iterator[Entry]:
+        for split in tables:
+            labels, places, wrong = read(split)
+            yield from wrong
+            for image, item in places.items():
+                try:
+                    yield _image(root, split, columns, item, image, labels[image])
+                except NotKeptError as error:
+                    yield error.entry
+
+    def boxes() -> Iterator[Box | Rejected]:
+        for split in tables:
+            if (table := _table(root, f"annotations_{split}")) is None:
+                continue
+            labels, _, _ = read(split)
+            make = partial(_box, labels)
+            for entry in map_rows(table, ["image_id", "class_name", *_CORNERS], make):
+                if isinstance(entry, Box | Rejected):
+                    yield entry
+
+    return Reading(
+        count=lambda: sum(map(count_rows, tables.values())),
+        images=images,
+        offered=KEEP,
+        findings=findings,
+        boxes=boxes if any(_table(root, f"annotations_{split}") for split in tables) else None,
+    )
