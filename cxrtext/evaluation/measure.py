@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cxrtext.errors import DataError
+from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.classification.subgroups import measure_slices
 from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
@@ -22,17 +22,23 @@ from cxrtext.evaluation.settings import Settings
 Measure = Callable[[Evaluation, Any, Settings], None]
 
 
-def measure(predictions: Predictions, settings: Settings | None = None) -> Evaluation:
+def measure(predictions: Predictions, **settings: Any) -> Evaluation:
     """Compute every figure from predictions.
 
     Args:
         predictions: Of :func:`~cxrtext.evaluation.evaluate`, or read from its file.
-        settings: In place of those that the predictions were made with; what decides about the
-            predictions themselves (how prompts are averaged, σ, the boxes) is theirs in any case.
+        settings: Those of :class:`~cxrtext.evaluation.Settings` that are to be others than the
+            predictions were made with.
+
+    Raises:
+        ConfigError: One of them decides about the predictions themselves: how prompts are
+            averaged, σ, the boxes.
     """
     about = predictions.about
-    made = Settings.from_dict(about["settings"])
-    how = replace(settings, **{name: getattr(made, name) for name in MADE}) if settings else made
+    fixed = sorted(set(settings) & set(MADE))
+    if fixed:
+        raise ConfigError(f"{', '.join(fixed)}: the predictions were made with it; make them again")
+    how = replace(Settings.from_dict(about["settings"]), **settings)
     result = Evaluation(
         **{name: about[name] for name in ("checkpoint", "fingerprint", "data", "split")},
         images=about["images"],
@@ -51,7 +57,7 @@ MADE = ("average", "boxes", "sigma", "exclude_same_patient", "probe", "calibrate
 """Settings that predictions are made with, and figures cannot change."""
 
 
-def measure_file(path: Path, settings: Settings | None = None) -> Evaluation:
+def measure_file(path: Path, **settings: Any) -> Evaluation:
     """:func:`measure` of a file, ``predictions.parquet``.
 
     Raises:
@@ -59,8 +65,8 @@ def measure_file(path: Path, settings: Settings | None = None) -> Evaluation:
     """
     predictions = read_predictions(path, {name: kind for name, (kind, _) in PARTS.items()})
     try:
-        return measure(predictions, settings)
-    except (KeyError, TypeError) as error:
+        return measure(predictions, **settings)
+    except (KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: its description lacks {error}; {AGAIN}") from None
 
 

@@ -37,8 +37,23 @@ def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path
     assert "left out: grounding: the data have no boxes.json" in out
     assert f"written: {tmp_path / 'out/metrics.json'}" in out
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["metrics.json", "report.html", "tables"]
+    assert names == ["metrics.json", "predictions.parquet", "report.html", "tables"]
     assert "AUC low" in (tmp_path / "out/tables/zero-shot-classification.csv").read_text()
+    file = tmp_path / "out/predictions.parquet"
+    code, again, err = run("--from", file, "--out", tmp_path / "again")
+    assert code == 0, err
+    assert again.splitlines()[:-1] == out.splitlines()[:-1]
+    first, second = (tmp_path / name / "metrics.json" for name in ("out", "again"))
+    assert first.read_bytes() == second.read_bytes()
+    for wrong, said in (
+        (("--from", file, "--sigma", "1"), "--from goes without 'sigma'"),
+        (("--from", file, "--from", file), "2 files; give one"),
+        ((), "give a checkpoint and --data, or --from"),
+        ((checkpoint,), "give a checkpoint and --data, or --from"),
+    ):
+        code, _, err = run(*wrong)
+        assert (code, err.count("\n")) == (2, 1)
+        assert said in err
 
 
 def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:

@@ -30,16 +30,30 @@ if TYPE_CHECKING:
 
 
 def evaluate(
+    ctx: typer.Context,
     checkpoint: Annotated[
-        list[Path], typer.Argument(help="Checkpoint folder; several with --compare."), CHECKPOINT
-    ],
+        list[Path] | None,
+        typer.Argument(help="Checkpoint folder; several with --compare."),
+        CHECKPOINT,
+    ] = None,
     data: Annotated[
-        Path,
+        Path | None,
         typer.Option(help="Data folder: manifest.csv, and reports.csv, labels.csv, boxes.json."),
         DATA_FOLDER,
-    ],
+    ] = None,
+    predictions: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            help="File predictions.parquet of an evaluation, in place of a checkpoint and data: "
+            "every figure is computed again from it, without a model.",
+        ),
+        FILE,
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for report.html and metrics.json."), NEW_FOLDER
+        Path | None,
+        typer.Option(help="Folder for report.html, metrics.json and predictions.parquet."),
+        NEW_FOLDER,
     ] = None,
     split: Annotated[str, typer.Option(help="train, val, test or all."), SPLIT] = "test",
     prompts: PromptsFile = None,
@@ -107,7 +121,8 @@ def evaluate(
         bool,
         typer.Option(
             "--pictures/--no-pictures",
-            help="Show patients' pixels and sentences of reports in report.html.",
+            help="Patients' pixels and sentences of reports in report.html, and sentences in "
+            "predictions.parquet.",
         ),
     ] = True,
     device: Device = "auto",
@@ -123,6 +138,13 @@ def evaluate(
     from cxrtext.evaluation.settings import SLICE_COLUMNS
     from cxrtext.records import Rejects
 
+    if predictions:
+        _recompute(ctx, predictions, out, uncertain, resamples, seed, slices, as_json)
+        return
+    if not checkpoint or data is None:
+        raise ConfigError(
+            "give a checkpoint and --data, or --from with the predictions of an evaluation"
+        )
     if compare != (len(checkpoint) > 1):
         raise ConfigError(
             "--compare wants at least two checkpoints: --compare A B"
@@ -190,6 +212,51 @@ def evaluate(
     _show(result)
     if rejects.rows:
         typer.echo(f"images that cannot be read: {len(rejects.rows)}")
+    if written:
+        typer.echo(f"written: {', '.join(str(path) for path in written)}")
+
+
+RECOMPUTED = {
+    *("predictions", "out", "uncertain", "resamples", "seed", "slices", "as_json"),
+}
+"""Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
+
+
+def _recompute(
+    ctx: typer.Context,
+    predictions: list[Path],
+    out: Path | None,
+    uncertain: str,
+    resamples: int,
+    seed: int,
+    slices: list[str] | None,
+    as_json: bool,
+) -> None:
+    """Compute the figures of an evaluation again from its predictions."""
+    from cxrtext.errors import ConfigError
+    from cxrtext.evaluation import measure_file
+    from cxrtext.evaluation.report import ReportOptions, write_report
+
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    given = {name for name, one in sources.items() if one and one.name == "COMMANDLINE"}
+    if len(predictions) > 1:
+        raise ConfigError(f"--from: {len(predictions)} files; give one")
+    for name in sorted(given - RECOMPUTED):
+        raise ConfigError(
+            f"--from goes without '{name.replace('_', '-')}': the predictions were made with it"
+        )
+    asked = {
+        "uncertain": uncertain,
+        "resamples": resamples,
+        "seed": seed,
+        "slices": tuple(slices or ()),
+    }
+    result = measure_file(predictions[0], **{k: v for k, v in asked.items() if k in given})
+    written = write_report(out, result, ReportOptions(pictures=False)) if out is not None else []
+    if as_json:
+        print_json(result.to_dict())
+        return
+    _show(result)
     if written:
         typer.echo(f"written: {', '.join(str(path) for path in written)}")
 
@@ -306,6 +373,8 @@ def _show(result: "Evaluation") -> None:
         if part:
             typer.echo(f"\n{title}")
             print_table(rows(result))
+    for line in result.warnings:
+        typer.echo(f"note: {line}")
     for line in result.left_out:
         typer.echo(f"left out: {line}")
     if result.mean_auc is not None:

@@ -46,12 +46,18 @@ class Predictions:
     parts: dict[str, Part]
 
 
-def write_predictions(path: Path, predictions: Predictions) -> None:
-    """Write all parts to a Parquet file, whole or not at all."""
+def write_predictions(path: Path, predictions: Predictions, *, sentences: bool = True) -> None:
+    """Write all parts to a Parquet file, whole or not at all.
+
+    Without ``sentences`` those of reports are numbered in place of written out; every figure stays
+    the same.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     tables = {name: part.to_table() for name, part in predictions.parts.items()}
+    if not sentences:
+        tables = _numbered_sentences(tables)
     names = pa.field("part", pa.dictionary(pa.int32(), pa.string()))
     schema = pa.unify_schemas([pa.schema([names]), *(one.schema for one in tables.values())])
     about = {"format": KIND, "version": VERSION, **predictions.about}
@@ -71,6 +77,26 @@ def write_predictions(path: Path, predictions: Predictions) -> None:
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 
+def _numbered_sentences(tables: "dict[str, pa.Table]") -> "dict[str, pa.Table]":
+    """The same tables with "sentence 1", "sentence 2" … in place of each distinct sentence."""
+    import pyarrow as pa
+
+    numbers: dict[str, str] = {}
+    found = {}
+    for name, table in tables.items():
+        if "sentence" in table.column_names:
+            given = table["sentence"].cast(pa.string()).to_pylist()
+            said = [
+                None if text is None else numbers.setdefault(text, f"sentence {len(numbers) + 1}")
+                for text in given
+            ]
+            column = pa.array(said, pa.string()).dictionary_encode()
+            place = table.column_names.index("sentence")
+            table = table.set_column(place, "sentence", column)
+        found[name] = table
+    return found
+
+
 def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions:
     """Read a file of :func:`write_predictions`.
 
@@ -85,11 +111,12 @@ def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
     try:
         table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or "not a Parquet file, or a damaged one"
-        raise DataError(f"{path}: {reason}") from None
+    except (OSError, pa.ArrowException):
+        raise DataError(f"{path}: not a Parquet file, or a damaged one; {AGAIN}") from None
     try:
         about = json.loads((table.schema.metadata or {})[KEY])
     except (KeyError, ValueError):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cxrtext.evaluation.classification.zero_shot import MEASURES
 from cxrtext.evaluation.intervals.bootstrap import Comparison
+from cxrtext.evaluation.predictions.file import NAME, write_predictions
 from cxrtext.evaluation.report import tables
 from cxrtext.evaluation.report.benchmark import benchmark_blocks
 from cxrtext.evaluation.report.export import export_tables
@@ -254,11 +255,18 @@ def _sections(result: Evaluation, options: ReportOptions) -> list[Section]:
 def write_report(
     folder: Path, result: Evaluation, options: ReportOptions | None = None
 ) -> list[Path]:
-    """Write ``metrics.json``, ``report.html`` and ``tables/`` into a folder; returns them."""
+    """Write metrics, predictions, the page and its tables into a folder; returns the files.
+
+    Without pictures the predictions have numbers in place of sentences.
+    """
+    options = options or ReportOptions()
     files = [folder / "metrics.json", folder / "report.html"]
     write_json(files[0], result.to_dict())
-    sections = _sections(result, options or ReportOptions())
-    head = [Text(summary_line(result))]
+    if result.predictions is not None and result.details is not None:
+        files.append(folder / NAME)
+        write_predictions(files[-1], result.predictions, sentences=options.pictures)
+    sections = _sections(result, options)
+    head = [Text(summary_line(result)), *(Text(line, "warn") for line in result.warnings)]
     if any(isinstance(block, Gallery) for one in sections for block in one.blocks):
         head.append(Text(PROTECTED, "warn"))
     tiles = [

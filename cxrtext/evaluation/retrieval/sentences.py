@@ -270,14 +270,26 @@ class SentenceRanks:
     queries: dict[str, Queries]
 
     def to_table(self) -> "pa.Table":
-        """A row a query: ``direction``, ``query``, its patient, ``rank`` and ``candidates``."""
+        """A row a query, a sentence or an image: its patient, ``rank`` and ``candidates``."""
+        import pyarrow as pa
+
         parts = list(self.queries.items())
         sizes = [len(one.ranks) for _, one in parts]
         own = np.repeat(np.arange(len(parts)), sizes)
         return as_table(
             {
                 "direction": words([name for name, _ in parts], own),
-                "query": words([name for _, one in parts for name in one.names]),
+                **{
+                    column: pa.array(
+                        [
+                            name if direction == asks else None
+                            for direction, one in parts
+                            for name in one.names
+                        ],
+                        pa.string(),
+                    ).dictionary_encode()
+                    for column, asks in zip(("sentence", "image"), DIRECTIONS, strict=True)
+                },
                 "patient_id": words([name for _, one in parts for name in one.patients]),
                 "rank": np.concatenate([one.ranks for _, one in parts]),
                 "candidates": np.repeat([one.candidates for _, one in parts], sizes),
@@ -290,7 +302,9 @@ class SentenceRanks:
         names, which = numbered(table["direction"])
         if set(names) != set(DIRECTIONS):
             raise ValueError(f"directions are {' and '.join(DIRECTIONS)}")
-        queries, patients = texts(table, "query"), texts(table, "patient_id")
+        asking = {name: texts(table, name) for name in ("sentence", "image")}
+        queries = [a or b for a, b in zip(asking["sentence"], asking["image"], strict=True)]
+        patients = texts(table, "patient_id")
         ranks, candidates = whole(table, "rank"), whole(table, "candidates")
         found = {}
         for number, name in enumerate(names):

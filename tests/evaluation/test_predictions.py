@@ -1,0 +1,152 @@
+"""Predictions are enough for every figure, and a file of them is read with care."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation import Evaluation, Prompts, Settings, evaluate, measure_file
+from cxrtext.evaluation.report import ReportOptions, write_report
+from tests.evaluation.test_evaluate_boxes import boxed_folder
+
+PROMPTS = {
+    "Pleural Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",)),
+    "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
+}
+SETTINGS = Settings(resamples=20, probe=True, slices=("sex",))
+RECOMPUTE = Path(__file__).parents[2] / "benchmarks" / "recompute.py"
+
+
+@pytest.fixture(scope="module")
+def evaluation(checkpoint: Path, data_folder: Path, tmp_path_factory: Any) -> Evaluation:
+    folder = boxed_folder(data_folder, tmp_path_factory.mktemp("boxed") / "set")
+    return evaluate(checkpoint, folder, prompts=PROMPTS, settings=SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def written(evaluation: Evaluation, tmp_path_factory: Any) -> Path:
+    out: Path = tmp_path_factory.mktemp("written")
+    write_report(out, evaluation, ReportOptions(examples=0))
+    return out
+
+
+def test_every_figure_comes_from_the_file(evaluation: Evaluation, written: Path) -> None:
+    again = measure_file(written / "predictions.parquet")
+    assert again.to_dict() == evaluation.to_dict()
+    said = json.loads((written / "metrics.json").read_text())
+    assert json.loads(json.dumps(again.to_dict())) == said
+    assert {"classification", "probe", "grounding", "box_retrieval", "retrieval"} <= {
+        name for name, value in said.items() if value
+    }
+    assert again.details is None
+
+
+def test_another_program_computes_the_same(written: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(RECOMPUTE), str(written)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Pneumothorax auc_negative" in done.stdout
+    assert "figures, largest difference" in done.stdout
+
+
+def test_rows_may_stand_in_any_order(evaluation: Evaluation, written: Path, tmp_path: Path) -> None:
+    table = pq.read_table(written / "predictions.parquet")
+    order = np.random.default_rng(0).permutation(len(table))
+    pq.write_table(table.take(pa.array(order)), tmp_path / "mixed.parquet")
+    again = measure_file(tmp_path / "mixed.parquet", resamples=0)
+    for name, one in evaluation.classification.items():
+        assert again.classification[name].auc == pytest.approx(one.auc, abs=1e-12)
+        assert again.classification[name].threshold == one.threshold
+    assert again.grounding["mean"]["CNR"] == pytest.approx(evaluation.grounding["mean"]["CNR"])
+    assert again.retrieval == evaluation.retrieval
+
+
+def test_settings_of_figures_may_be_others(evaluation: Evaluation, written: Path) -> None:
+    file = written / "predictions.parquet"
+    again = measure_file(file, resamples=0, uncertain="positive", slices=())
+    assert again.classification["Pneumothorax"].intervals.keys() <= {"auc", "sensitivity"} | set(
+        evaluation.classification["Pneumothorax"].intervals
+    )
+    assert again.settings["uncertain"] == "positive"
+    with pytest.raises(ConfigError, match="sigma"):
+        measure_file(file, sigma=1.0)
+
+
+def test_without_pictures_no_sentence_is_written(
+    evaluation: Evaluation, written: Path, tmp_path: Path
+) -> None:
+    write_report(tmp_path, evaluation, ReportOptions(pictures=False))
+    said = set(pq.read_table(written / "predictions.parquet")["sentence"].to_pylist()) - {None}
+    table = pq.read_table(tmp_path / "predictions.parquet")
+    kept = set(table["sentence"].to_pylist()) - {None}
+    assert len(kept) == len(said)
+    assert all(sentence.startswith("sentence ") for sentence in kept)
+    assert measure_file(tmp_path / "predictions.parquet").to_dict() == evaluation.to_dict()
+
+
+def _columns(table: pa.Table, **changed: Any) -> pa.Table:
+    for name, values in changed.items():
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
+    return table
+
+
+def _spoiled(table: pa.Table, part: str, column: str, value: Any) -> pa.Table:
+    """The first row of a part with another value in a column."""
+    parts, values = table["part"].to_pylist(), table[column].to_pylist()
+    values[parts.index(part)] = value
+    return _columns(table, **{column: values})
+
+
+@pytest.mark.parametrize(
+    ("part", "column", "value", "said"),
+    [
+        ("classification", "label", 7, "a label is not 1, 0, -1 or empty"),
+        ("classification", "score_positive", float("nan"), "a score is missing"),
+        ("classification", "image", None, "a row lacks an image or a finding"),
+        ("classification", "finding", "Pneumothorax", "has one twice"),
+        ("retrieval", "rank", 0, "numbers below 1"),
+        ("retrieval", "direction", "sideways", "directions are"),
+        ("box retrieval", "sentence_to_box", None, "empty rows"),
+    ],
+)
+def test_a_changed_file_is_refused(
+    written: Path, tmp_path: Path, part: str, column: str, value: Any, said: str
+) -> None:
+    table = pq.read_table(written / "predictions.parquet")
+    spoiled = tmp_path / "spoiled.parquet"
+    pq.write_table(_spoiled(table, part, column, value), spoiled)
+    with pytest.raises(DataError, match=f"part '{part}'.*{said}"):
+        measure_file(spoiled)
+
+
+def test_what_is_no_file_of_predictions(written: Path, tmp_path: Path) -> None:
+    table = pq.read_table(written / "predictions.parquet")
+    pq.write_table(table.replace_schema_metadata({}), tmp_path / "other.parquet")
+    with pytest.raises(DataError, match="not a file of predictions"):
+        measure_file(tmp_path / "other.parquet")
+    newer = {b"cxrtext": b'{"format": "cxrtext predictions", "version": 99}'}
+    pq.write_table(table.replace_schema_metadata(newer), tmp_path / "newer.parquet")
+    with pytest.raises(DataError, match="another version"):
+        measure_file(tmp_path / "newer.parquet")
+    lacking = {b"cxrtext": b'{"format": "cxrtext predictions", "version": 1}'}
+    pq.write_table(table.replace_schema_metadata(lacking), tmp_path / "lacking.parquet")
+    with pytest.raises(DataError, match="its description lacks"):
+        measure_file(tmp_path / "lacking.parquet")
+    shutil.copy(written / "metrics.json", tmp_path / "text.parquet")
+    with pytest.raises(DataError, match="damaged"):
+        measure_file(tmp_path / "text.parquet")
+    (tmp_path / "cut.parquet").write_bytes((written / "predictions.parquet").read_bytes()[:4000])
+    with pytest.raises(DataError, match="damaged"):
+        measure_file(tmp_path / "cut.parquet")
+    with pytest.raises(DataError, match="no such file"):
+        measure_file(tmp_path / "none.parquet")
