@@ -315,7 +315,7 @@ def chestxdet10(
             name = f"{36200 + 2 * number - (split == 'test')}.png"
             if nih_names:
                 name = f"{number // 2 + 1:08d}_{number % 2 + 2 * (split == 'test'):03d}.png"
-            save_picture(root / f"{split}_data" / name, number, size)
+            save_picture(root / f"{split}_data" / name, number + 1000 * (split == "test"), size)
             scale = size / 1024
             found = [
                 ([], []),
