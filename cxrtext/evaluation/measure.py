@@ -9,6 +9,7 @@ import numpy as np
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.classified import Classified
+from cxrtext.evaluation.classification.points import measure_classes, measure_operating
 from cxrtext.evaluation.classification.subgroups import measure_slices
 from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
 from cxrtext.evaluation.grounding.phrases import PhraseValues, measure_grounding
@@ -94,6 +95,10 @@ def _classify(result: Evaluation, given: Classified, settings: Settings) -> None
     slices, lines = measure_slices(own, zero_shot.scores, settings)
     result.slices.update(slices)
     result.left_out.extend(lines)
+    result.operating.update(measure_operating(given, zero_shot.scores, settings))
+    classes, why = measure_classes(given, settings)
+    result.multiclass.update(classes)
+    result.left_out.extend([why] if why else [])
 
 
 def _probe(result: Evaluation, given: Probed, settings: Settings) -> None:

@@ -53,8 +53,10 @@ class Evaluation:
     intervals.  ``box_retrieval``: "Recall", "MedR", and both directions between boxes and
     sentences.  ``retrieval``: by direction between images and sentences; intervals by direction
     and measure.  ``slices``: AUC by column of the manifest and finding, with the gap between
-    groups.  ``probe``: linear probes by finding.  ``warnings``: what a reader of the figures has
-    to know.  ``recipe``: of a benchmark, what ``recipe.json`` says.
+    groups.  ``probe``: linear probes by finding.  ``operating``: by finding what thresholds do,
+    calibration slope and intercept, net benefit.  ``multiclass``: findings as classes.
+    ``warnings``: what a reader of the figures has to know.  ``recipe``: of a benchmark, what
+    ``recipe.json`` says.
 
     ``details`` are there where the evaluation was just made, and not where its predictions were
     read again.
@@ -75,6 +77,8 @@ class Evaluation:
     retrieval_intervals: dict[str, dict[str, Interval]] = field(default_factory=dict)
     slices: dict[str, Any] = field(default_factory=dict)
     probe: dict[str, Any] = field(default_factory=dict)
+    operating: dict[str, Any] = field(default_factory=dict)
+    multiclass: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     recipe: dict[str, Any] = field(default_factory=dict)

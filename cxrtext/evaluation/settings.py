@@ -40,6 +40,8 @@ class Settings:
             left out.
         slices: Columns of the manifest; "age" is taken in bands.
         probe: Whether linear probes are fitted to the training images.
+        sensitivity: That of a second operating point, beside Youden's; above 0, at most 1.
+        prevalence: Of other people, for whom PPV and NPV are computed too; between 0 and 1.
 
     Raises:
         ConfigError: A value is out of range.
@@ -55,6 +57,8 @@ class Settings:
     exclude_same_patient: bool = False
     slices: tuple[str, ...] = SLICE_COLUMNS
     probe: bool = False
+    sensitivity: float = 0.95
+    prevalence: float | None = None
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -65,6 +69,12 @@ class Settings:
                 raise ConfigError(f"--{name}: '{value}' is not one of {', '.join(known)}")
         if self.resamples < 0:
             raise ConfigError(f"--resamples: {self.resamples} is below 0; give 0 for no intervals")
+        if not 0 < self.sensitivity <= 1:
+            raise ConfigError(
+                f"--sensitivity: {self.sensitivity} is not above 0 and at most 1; give a share"
+            )
+        if self.prevalence is not None and not 0 < self.prevalence < 1:
+            raise ConfigError(f"--prevalence: {self.prevalence} is not between 0 and 1")
         if not self.sigma >= 0:
             raise ConfigError(f"--sigma: {self.sigma} is not 0 or more")
 

@@ -93,6 +93,12 @@ def evaluate(
     probe: Annotated[
         bool, typer.Option("--probe", help="Fit linear probes to the training images.")
     ] = False,
+    sensitivity: Annotated[
+        float, typer.Option(help="Of a second threshold, beside that of Youden.")
+    ] = 0.95,
+    prevalence: Annotated[
+        float | None, typer.Option(help="Of other people, for PPV and NPV: 0.05 for 5 %.")
+    ] = None,
     calibrate: Annotated[
         bool,
         typer.Option(
@@ -161,6 +167,8 @@ def evaluate(
         exclude_same_patient=exclude_same_patient,
         slices=tuple(slices) if slices else SLICE_COLUMNS,
         probe=probe,
+        sensitivity=sensitivity,
+        prevalence=prevalence,
     )
     if compare and (calibrate or keep_reference):
         raise ConfigError("--calibrate and --keep-reference want one checkpoint, without --compare")

@@ -17,6 +17,7 @@ from cxrtext.evaluation.report.figures import (
     prompt_matrix,
     sentence_map,
 )
+from cxrtext.evaluation.report.operating import class_blocks, operating_blocks
 from cxrtext.evaluation.report.pictures import grounding_galleries, retrieval_galleries
 from cxrtext.evaluation.result import Details, Evaluation
 from cxrtext.evaluation.retrieval.sentences import DIRECTIONS, SentenceRanks
@@ -60,6 +61,12 @@ DEFINITIONS = {
     "averaged over 15 equal bins by their images. The probability is the logistic of the score "
     "difference (before), of the difference over a temperature (T), or scaled and shifted (Platt).",
     "Brier": "the mean squared difference of probability and label, at temperature T.",
+    "PPV, NPV": "positive and negative predictive value: the shares of the images above and not "
+    "above the threshold that are rightly there.",
+    "LR+, LR−": "likelihood ratios, sensitivity / (1 − specificity) and (1 − sensitivity) / "
+    "specificity: what a result multiplies the odds of the finding by.",
+    "F1, MCC": "2 TP / (2 TP + FP + FN), and Matthews' correlation of call and label.",
+    "Net benefit": "TP / n − FP / n · t / (1 − t), of acting from a probability t on.",
     "CNR": "contrast-to-noise ratio |mean inside − mean outside| / √(variance inside + variance "
     "outside) of the map of region–sentence scores, in original pixels.",
     "Signed CNR": "the same without the bars: below 0 where the map avoids the boxes.",
@@ -191,6 +198,8 @@ RETRIEVAL = "Retrieval of sentences and images"
 SECTIONS: Mapping[str, tuple[str, Callable[[Evaluation], list[Block]]]] = {
     "Benchmark": ("recipe", benchmark_blocks),
     "Zero-shot classification": ("classification", _classification),
+    "Operating points": ("operating", operating_blocks),
+    "Findings as classes": ("multiclass", class_blocks),
     "Grounding": ("grounding", _grounding),
     "Retrieval of boxes and sentences": ("box_retrieval", _box),
     RETRIEVAL: ("retrieval", _retrieval),
