@@ -83,7 +83,7 @@ def test_uncertain_labels_count_as_asked() -> None:
     labels[0, labels[0] == 1] = -1
     given = replace(given, labels=labels)
     images = {
-        how: measure_classes(given, replace(SETTINGS, uncertain=how))[0]["images"]  # type: ignore[arg-type]
+        how: measure_classes(given, replace(SETTINGS, uncertain=how))[0]["images"]
         for how in ("ignore", "positive", "negative")
     }
     alone = classified().labels.sum(axis=0) == 1
@@ -123,6 +123,6 @@ def test_a_report_shows_them(checkpoint: Path, data_folder: Path, tmp_path: Path
     assert "Net benefit of" in page
     # Another prevalence wants no model.
     assert result.predictions is not None
-    again = measure(result.predictions, replace(SETTINGS, prevalence=None))
+    again = measure(result.predictions, prevalence=None)
     assert again.operating.keys() == result.operating.keys()
     assert not next(iter(again.operating.values()))["points"][0]["at_prevalence"]

@@ -145,7 +145,15 @@ def evaluate(
     from cxrtext.records import Rejects
 
     if predictions:
-        _recompute(ctx, predictions, out, uncertain, resamples, seed, slices, as_json)
+        asked = {
+            "uncertain": uncertain,
+            "resamples": resamples,
+            "seed": seed,
+            "slices": tuple(slices or ()),
+            "sensitivity": sensitivity,
+            "prevalence": prevalence,
+        }
+        _recompute(ctx, predictions, out, asked, as_json)
         return
     if not checkpoint or data is None:
         raise ConfigError(
@@ -226,6 +234,7 @@ def evaluate(
 
 RECOMPUTED = {
     *("predictions", "out", "uncertain", "resamples", "seed", "slices", "as_json"),
+    *("sensitivity", "prevalence"),
 }
 """Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
 
@@ -234,13 +243,13 @@ def _recompute(
     ctx: typer.Context,
     predictions: list[Path],
     out: Path | None,
-    uncertain: str,
-    resamples: int,
-    seed: int,
-    slices: list[str] | None,
+    asked: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Compute the figures of an evaluation again from its predictions."""
+    """Compute the figures of an evaluation again from its predictions.
+
+    ``asked`` are settings by the name of their option, of which those given count.
+    """
     from cxrtext.errors import ConfigError
     from cxrtext.evaluation import measure_file
     from cxrtext.evaluation.report import ReportOptions, write_report
@@ -253,12 +262,6 @@ def _recompute(
         raise ConfigError(
             f"--from goes without '{name.replace('_', '-')}': the predictions were made with it"
         )
-    asked = {
-        "uncertain": uncertain,
-        "resamples": resamples,
-        "seed": seed,
-        "slices": tuple(slices or ()),
-    }
     result = measure_file(predictions[0], **{k: v for k, v in asked.items() if k in given})
     written = write_report(out, result, ReportOptions(pictures=False)) if out is not None else []
     if as_json:
