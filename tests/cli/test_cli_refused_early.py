@@ -130,6 +130,15 @@ evaluate CHECKPOINT CHECKPOINT --data DATA --compare --export new.npz
 evaluate CHECKPOINT --data DATA --compare
 evaluate CHECKPOINT CHECKPOINT --data DATA
 evaluate CHECKPOINT CHECKPOINT --data DATA --compare --calibrate
+benchmark
+benchmark none CHECKPOINT --data DATA
+benchmark nih
+benchmark nih CHECKPOINT
+benchmark nih GONE --data DATA
+benchmark nih CHECKPOINT --data GONE
+benchmark nih CHECKPOINT --data DATA --out FILE
+benchmark nih CHECKPOINT --data DATA --device tpu
+benchmark GONE.yaml CHECKPOINT --data DATA
 index MANIFEST --model CHECKPOINT --out new
 index build GONE --model CHECKPOINT --out new
 index build DATA --model CHECKPOINT --out new

@@ -78,7 +78,7 @@ def benchmark(
         _show_list()
         return
     from cxrtext.errors import ConfigError
-    from cxrtext.evaluation.recipes import load_recipe, run_recipe
+    from cxrtext.evaluation.recipes import load_recipe
 
     if name is None:
         raise ConfigError("name a recipe, as in: cxrtext benchmark rsna CHECKPOINT --data FOLDER; "
@@ -93,6 +93,7 @@ def benchmark(
             f"{missing} is missing: cxrtext benchmark {name} CHECKPOINT --data FOLDER"
         )
 
+    from cxrtext.evaluation.recipes import run_recipe
     from cxrtext.evaluation.report import ReportOptions
     from cxrtext.images.cache import DecodedCache
     from cxrtext.models.features import open_features

@@ -176,8 +176,8 @@ def _lay_out(recipe: Recipe, selection: Selection, home: Path, by_name: Mapping[
     columns = list(dict.fromkeys(column for row in rows[:1] for column in row))
     write_table(folder / "manifest.csv", columns, rows)
     studies = {row["study_id"] for row in rows}
-    measured = {row["study_id"] for row in rows if row["split"] == "test"}
     if "labels" in recipe.content.takes:
+        measured = [row["study_id"] for row in rows if row["split"] == "test"]
         _labels(recipe, selection, home, studies, measured)
     if "boxes" in recipe.content.takes:
         _boxes(recipe, selection, home, names)
@@ -199,8 +199,9 @@ def _apart(rows: list[Row]) -> None:
 
 
 def _labels(
-    recipe: Recipe, selection: Selection, home: Path, studies: set[str], measured: set[str]
+    recipe: Recipe, selection: Selection, home: Path, studies: set[str], measured: list[str]
 ) -> None:
+    """Take the labels of the selected studies; ``measured`` has the study of each image."""
     content, table = recipe.content, find_table(home, "labels")
     if table is None or content.prompts is None:
         raise DataError(f"{home}: holds no labels, which {recipe.name} wants")
@@ -208,15 +209,15 @@ def _labels(
     labels = read_labels(table, asked)
     if content.blank == "absent":
         labels = {s: {k: v or 0 for k, v in one.items()} for s, one in labels.items()}
-    counts = {name: sum(labels.get(s, {}).get(name) == 1 for s in measured) for name in asked}
-    least = content.prompts.more_than
-    findings = tuple(name for name in asked if not least or counts[name] > least)
-    if least and not findings and selection.short:
-        findings = tuple(name for name in asked if counts[name])  # a few images to try with
+    said = {name: [labels.get(study, {}).get(name) for study in measured] for name in asked}
+    counts = {name: values.count(1) for name, values in said.items()}
+    least = 0 if selection.short else content.prompts.more_than  # short: a few images to try with
+    findings = tuple(name for name in asked if counts[name] > least or not least)
+    findings = tuple(name for name in findings if any(one is not None for one in said[name]))
     if len(findings) < len(asked):
+        few = f"that not more than {least} of the images have" if least else "without a label"
         selection.left_out.append(
-            f"classification: {len(asked) - len(findings)} findings that not more than {least} of "
-            "the images have"
+            f"classification: {plural(len(asked) - len(findings), 'finding')} {few}"
         )
     wrong = [
         f"{name}: {counts.get(name, 0):,} with it and not {count:,}"
@@ -244,9 +245,13 @@ def _boxes(recipe: Recipe, selection: Selection, home: Path, names: Mapping[str,
         for image in tree["images"]
         if image["file_name"] in names
     ]
-    kept = {image["id"] for image in images}
+    kept = {image["id"]: image["file_name"] for image in images}
     annotations = [one for one in tree["annotations"] if one["image_id"] in kept]
-    boxes = sum(one.get("bbox") is not None for one in annotations)
+    kind, tested = recipe.content.images.name, selection.found.test
+    boxes = sum(
+        one.get("bbox") is not None and name_of(kind, kept[one["image_id"]]) in tested
+        for one in annotations
+    )
     expected = recipe.content.expected.boxes
     if expected is not None and boxes != expected:
         _annotations(recipe, selection, "boxes", [f"{boxes:,} and not {expected:,}"])

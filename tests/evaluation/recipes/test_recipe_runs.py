@@ -35,7 +35,14 @@ def made_up(name: str, names: Iterable[str], **expected: Any) -> Recipe:
         test, _ = draw_rsna(names)
         drawn = known.model_copy(update={"count": len(test), "sha256": digest_of_names(test)})
     images = images.model_copy(update={"known": (known,), "drawn": drawn})
-    content = recipe.content.model_copy(update={"images": images, "expected": Expected(**expected)})
+    prompts = recipe.content.prompts
+    content = recipe.content.model_copy(
+        update={
+            "images": images,
+            "expected": Expected(**expected),
+            "prompts": prompts and prompts.model_copy(update={"more_than": 0}),
+        }
+    )
     return replace(recipe, content=content)
 
 

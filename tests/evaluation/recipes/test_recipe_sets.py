@@ -1,0 +1,94 @@
+"""Every recipe from beginning to end, on a made-up folder of its set's own layout."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cxrtext.datasets.importing.formats import LAYOUTS
+from cxrtext.errors import DataError
+from cxrtext.evaluation.recipes import load_recipe, recipe_names
+from cxrtext.evaluation.recipes.lists import draw_rsna, read_list
+from tests.datasets import public_sets
+from tests.datasets.test_import_public import mimic
+from tests.evaluation.recipes.test_recipe_runs import go, made_up, nih
+
+
+def ms_cxr(root: Path) -> Path:
+    """MIMIC-CXR-JPG with two images that MS-CXR has boxes on, of two splits."""
+    mimic(root)
+    size = {"width": 64, "height": 64}
+    coco = {
+        "images": [
+            {"id": 7, "file_name": "aa-1.jpg", **size},
+            {"id": 8, "file_name": "bb-1.jpg", **size},
+        ],
+        "categories": [{"id": 3, "name": "Edema"}],
+        "annotations": [
+            {"id": n, "image_id": 7 + n, "category_id": 3, "bbox": [8, 8, 30, 40],
+             "label_text": f"Phrase {n}."}
+            for n in range(2)
+        ],
+    }  # fmt: skip
+    (root / "MS_CXR_Local_Alignment_v1.1.0.json").write_text(json.dumps(coco))
+    return root
+
+
+def chest_x_ray14(root: Path) -> Path:
+    nih(root)
+    return root
+
+
+Made = tuple[Callable[[Path], Path], int, set[str]]
+SETS: dict[str, Made] = {
+    "chestx-det10": (lambda root: public_sets.chestxdet10(root, size=128), 8, {"36199.png"}),
+    "chexpert-5x200": (
+        public_sets.chexpert_5x200,
+        20,
+        {"patient00001/study1/view1_frontal.jpg"},
+    ),
+    "ms-cxr": (ms_cxr, 2, {"aa-1", "bb-1"}),
+    "nih": (chest_x_ray14, 10, {"00000002_000.png"}),
+    "padchest": (public_sets.padchest, 8, {public_sets.padchest_name(1)}),
+    "padchest-gr": (public_sets.padchest_gr, 3, {"251488034557732341_wigcpj.png"}),
+    "rsna": (lambda root: public_sets.rsna(root, 40), 6, set()),
+    "siim": (public_sets.siim, 12, {public_sets.image_uid(3)}),
+    "vindr-cxr": (public_sets.vindr, 8, {public_sets.vindr_name("test", 1)}),
+}
+"""By recipe: what makes its set, how many images are measured, and the names of some of them."""
+
+
+def test_every_recipe_is_tried_and_has_its_layout() -> None:
+    assert tuple(sorted(SETS)) == recipe_names()
+    assert all(load_recipe(name).content.layout in LAYOUTS for name in SETS)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_set_is_measured_and_refused_with_an_image_missing(
+    checkpoint: Path, tmp_path: Path, name: str
+) -> None:
+    make, count, some = SETS[name]
+    root = make(tmp_path / "set")
+    found = read_list(load_recipe(name), root)
+    assert (len(found.test), some <= found.test) == (count, True)
+    if name == "rsna":
+        assert (found.test, found.val) == draw_rsna(found.names)
+    recipe = made_up(name, found.names)
+    run = go(recipe, checkpoint, root, tmp_path / "out")
+    assert run.record["why_not"] == []
+    assert run.record["images"] == count
+    assert run.record["list"]["images"] == len(found.names)
+    measured = run.evaluation
+    takes = recipe.content.takes
+    assert bool(measured.classification) == ("labels" in takes)
+    if "boxes" in takes:
+        assert measured.grounding["mean"]["CNR"] is not None
+    for result in measured.classification.values():
+        assert result.positives + result.negatives == count
+    missing = sorted(found.test)[0]
+    files = [path for path in root.rglob("*") if path.is_file() and missing in str(path)]
+    (image,) = (path for path in files if path.suffix not in (".csv", ".json", ".txt"))
+    image.unlink()
+    with pytest.raises(DataError, match=rf"^{name}: [\d,]+ of [\d,]+ images; missing {missing} "):
+        go(recipe, checkpoint, root, tmp_path / "again")
