@@ -100,7 +100,11 @@ def import_data(
     ],
     out: Annotated[Path, typer.Option(help="Data folder to write."), NEW_FOLDER],
     layout: Annotated[
-        str, typer.Option(help="auto, mimic, chexpert, nih, openi, generic, dicom or reports.")
+        str,
+        typer.Option(
+            help="auto, mimic, chexpert, nih, rsna, siim, vindr, chestxdet10, padchest-gr, "
+            "padchest, openi, generic, dicom or reports."
+        ),
     ] = "auto",
     reports: Annotated[
         Path | None,
@@ -159,8 +163,9 @@ def import_data(
 ) -> None:
     """Turn a folder of DICOM files, or a public set, into a data folder.
 
-    Recognized: MIMIC-CXR(-JPG) with MS-CXR, CheXpert, NIH ChestX-ray14, Open-i, a manifest, a
-    tree of DICOM files. Frontal views are kept; what is left out is listed with the reason.
+    Recognized: MIMIC-CXR(-JPG) with MS-CXR, CheXpert (with the list of 5x200), NIH ChestX-ray14,
+    RSNA pneumonia, SIIM-ACR, VinDr-CXR, ChestX-Det10, PadChest, PadChest-GR, Open-i, a manifest,
+    a tree of DICOM files. Frontal views are kept; what is left out is listed with the reason.
     """
     from dataclasses import asdict
 
