@@ -194,13 +194,14 @@ def html_page(
 
 def markdown(heading: str, sections: Sequence[Section], head: Sequence[Block] = ()) -> str:
     """The texts and tables of a page for a terminal; figures and pictures are left out."""
-    parts = [f"# {heading}", *map(_plain, head)]
+    parts = [f"# {heading}", *map(markdown_block, head)]
     for section in sections:
-        parts += [f"## {section.title}", *map(_plain, section.blocks)]
+        parts += [f"## {section.title}", *map(markdown_block, section.blocks)]
     return "\n\n".join([*filter(None, parts), RESEARCH]) + "\n"
 
 
-def _plain(block: Block) -> str:
+def markdown_block(block: Block) -> str:
+    """A text, a list or a table as Markdown; "" of what has no words."""
     if isinstance(block, Text):
         return f"**{block.text}**" if block.kind == "lead" else block.text
     if isinstance(block, Bullets):

@@ -73,7 +73,7 @@ def predict(
     cohort = embedder.cohort(records)
     if not cohort.records:
         raise DataError(f"{data}: no image of split '{split}' can be read: {rejects.rows[-1][1]}")
-    details = Details(model, folder, cohort, dict(prompts), settings)
+    details = Details(model, folder, cohort, dict(prompts), settings, rejects=rejects.rows)
     gathered = Gathered()
     _classify(gathered, details, embedder, others)
     _ground(gathered, details)

@@ -22,7 +22,10 @@ ASIDE = ("details", "measured", "predictions")
 
 @dataclass(slots=True)
 class Details:
-    """The model and the data themselves, where an evaluation was just made."""
+    """The model and the data themselves, where an evaluation was just made.
+
+    ``rejects`` are the names of images that could not be read, and why.
+    """
 
     model: ImageTextModel
     folder: DataFolder
@@ -30,6 +33,7 @@ class Details:
     prompts: dict[str, Prompts]
     settings: Settings
     wording: Wording | None = None
+    rejects: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

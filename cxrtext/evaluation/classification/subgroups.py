@@ -70,14 +70,18 @@ def age_bands(ages: Sequence[str | float | None], edges: Sequence[int] = (40, 60
     return [_band(age, edges, names) for age in ages]
 
 
-def _band(age: str | float | None, edges: Sequence[int], names: Sequence[str]) -> str:
+def age_years(age: str | float | None) -> float:
+    """An age in years; NaN where it is blank, no number or below 0."""
     try:
         years = float(age) if age is not None else math.nan
     except ValueError:
         years = math.nan
-    if not 0 <= years < math.inf:
-        return UNKNOWN
-    return names[sum(years >= edge for edge in edges)]
+    return years if 0 <= years < math.inf else math.nan
+
+
+def _band(age: str | float | None, edges: Sequence[int], names: Sequence[str]) -> str:
+    years = age_years(age)
+    return UNKNOWN if math.isnan(years) else names[sum(years >= edge for edge in edges)]
 
 
 def slice_aucs(

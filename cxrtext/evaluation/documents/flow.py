@@ -1,0 +1,208 @@
+"""The flow of images from what was imported to what was measured, as a diagram of STARD has it.
+
+Each step holds the images of the one before less those left out, with the reason; each finding's
+labels add up to the images measured.  :class:`Flow` refuses figures that do not add up.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from cxrtext.evaluation.documents.imported import Imported
+from cxrtext.evaluation.documents.population import LABEL_NAMES, Counts, Population, counted
+
+MOST_REASONS = 6
+"""Reasons that are told apart; the rest is counted together."""
+OTHER_REASONS = "other reasons"
+NO_REASON = "cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Images at one point, and those that go no further, by reason; ``noun`` is what they are."""
+
+    title: str
+    counts: Counts
+    left_out: Mapping[str, Counts] = field(default_factory=dict)
+    noun: str = "image"
+
+    @property
+    def text(self) -> str:
+        """How many they are, in words."""
+        return self.counts.text(self.noun)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a measurement rests on: lines of (what, how many), of all images measured."""
+
+    title: str
+    lines: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Steps from the first to the images measured; their labels by finding; and tasks.
+
+    ``labels[finding]`` counts images by "with", "without", "uncertain" and "missing".
+
+    Raises:
+        ValueError: Figures do not add up.
+    """
+
+    steps: Sequence[Step]
+    labels: Mapping[str, Mapping[str, int]]
+    tasks: Sequence[Task]
+    notes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for one, after in zip(self.steps, self.steps[1:], strict=False):
+            left = sum(part.images for part in one.left_out.values())
+            if one.counts.images - left != after.counts.images:
+                raise ValueError(
+                    f"{one.title}: {one.counts.images} images less {left} left out are not the "
+                    f"{after.counts.images} of '{after.title}'"
+                )
+        measured = self.steps[-1].counts.images
+        for finding, numbers in self.labels.items():
+            if sum(numbers.values()) != measured:
+                raise ValueError(f"{finding}: its labels are not {measured}: {dict(numbers)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``flow.json`` has it."""
+        return {
+            "steps": [asdict(one) for one in self.steps],
+            "labels": {name: dict(numbers) for name, numbers in self.labels.items()},
+            "tasks": [{"title": one.title, "lines": dict(one.lines)} for one in self.tasks],
+            "notes": list(self.notes),
+        }
+
+
+def flow_of(
+    population: Population,
+    split: str,
+    *,
+    imported: Imported | None = None,
+    rejects: Iterable[tuple[str, str]] = (),
+    validation: bool = False,
+    tasks: Sequence[Task] = (),
+) -> Flow:
+    """Follow the images of a population.
+
+    Args:
+        population: The images of the data folder, or of a file of predictions.
+        split: Which of them was measured, or "all".
+        imported: What an import noted of the folder.
+        rejects: Names of images that could not be read, and why.
+        validation: Whether images of split "val" chose thresholds and temperatures.
+        tasks: What else was measured.
+    """
+    everything = population.counts(population.all_rows)
+    steps, notes = [], []
+    if imported is not None and population.whole:
+        left_out = {why: Counts(n) for why, n in _fewer(imported.left_out).items()}
+        total = everything.images + sum(imported.left_out.values())
+        steps.append(Step("What the import looked at", Counts(total), left_out, "file or row"))
+        if not imported.unchanged:
+            notes.append(
+                "The manifest was changed after the import, so the first step counts what the "
+                "manifest holds now and what the import left out."
+            )
+    title = "Images of the manifest" if population.whole else "Images of the file of predictions"
+    steps += _splits(population, split, title, everything, validation)
+    chosen = steps[-1]
+    at = population.measured
+    failed = _reasons(population, split, dict(rejects))
+    measured = Step("Images measured", population.counts(at))
+    steps[-1] = Step(chosen.title, chosen.counts, {**chosen.left_out, **failed})
+    steps.append(measured)
+    labels = {
+        finding: {name: int((values[at] == value).sum()) for value, name in LABEL_NAMES.items()}
+        for finding, values in population.labels.items()
+    }
+    return Flow(steps, labels, tasks, notes)
+
+
+def _splits(
+    population: Population, split: str, title: str, everything: Counts, validation: bool
+) -> list[Step]:
+    """All images, and those of the split that is measured; one step where that is all."""
+    if split == "all" or population.split_names == [split]:
+        return [Step(title, everything)]
+    left_out = {}
+    for name in population.split_names:
+        if name != split:
+            use = "chose thresholds and calibration" if validation and name == "val" else ""
+            why = f"split {name}: {use or 'not measured'}"
+            left_out[why] = population.counts(population.of_split(name))
+    own = population.counts(population.of_split(split))
+    return [Step(title, everything, left_out), Step(f"Images of split {split}", own)]
+
+
+def _reasons(population: Population, split: str, rejects: Mapping[str, str]) -> dict[str, Counts]:
+    """Images of the split that were not measured, by reason."""
+    asked = population.all_rows if split == "all" else population.of_split(split)
+    failed = [
+        name
+        for name, own, measured in zip(
+            population.images.names, asked, population.measured, strict=True
+        )
+        if own and not measured
+    ]
+    counts = Counter(
+        f"cannot be read: {reason_class(rejects[name])}" if name in rejects else NO_REASON
+        for name in failed
+    )
+    return {why: Counts(n) for why, n in _fewer(dict(counts.most_common())).items()}
+
+
+def reason_class(reason: str) -> str:
+    """A reason without what stands in it of one file: no path, no name, no number.
+
+    >>> reason_class("/data/a.png: is 12 x 9 pixels; send a larger image")
+    'is n x n pixels'
+    """
+    text = re.sub(r"\S*/\S*:?", "", reason.partition(";")[0])
+    text = re.sub(r"'[^']*'|\"[^\"]*\"", "…", text)
+    text = " ".join(re.sub(r"\d+", "n", text).split()).strip(" :")
+    return text[:90] or "no reason given"
+
+
+def _fewer(counts: Mapping[str, int]) -> dict[str, int]:
+    """The most frequent reasons, and the others together."""
+    ordered = sorted(counts.items(), key=lambda one: -one[1])
+    if len(ordered) <= MOST_REASONS:
+        return dict(ordered)
+    kept = dict(ordered[: MOST_REASONS - 1])
+    kept[OTHER_REASONS] = kept.get(OTHER_REASONS, 0) + sum(n for _, n in ordered[len(kept) :])
+    return kept
+
+
+def flow_markdown(flow: Flow) -> str:
+    """A flow as text: the steps with what leaves them, the labels, and the tasks."""
+    lines = ["# Flow of images", ""]
+    for step in flow.steps:
+        lines.append(f"- **{step.title}:** {step.text}")
+        lines += [
+            f"    - left out, {why}: {some.text(step.noun)}" for why, some in step.left_out.items()
+        ]
+    if flow.labels:
+        names = list(LABEL_NAMES.values())
+        lines += ["", "Labels of the images measured:", ""]
+        lines += [f"| finding | {' | '.join(names)} | sum |", "|---|" + "---:|" * (len(names) + 1)]
+        for finding, numbers in flow.labels.items():
+            cells = [f"{numbers[name]:,}" for name in names]
+            name = finding.replace("|", "\\|")
+            lines.append(f"| {name} | {' | '.join(cells)} | {sum(numbers.values()):,} |")
+    for task in flow.tasks:
+        lines += ["", f"{task.title}:", ""]
+        lines += [f"- {what}: {number}" for what, number in task.lines]
+    lines += ["", *flow.notes] if flow.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def counted_lines(*lines: tuple[str, int, str]) -> list[tuple[str, str]]:
+    """Lines of a task from (what, how many, of what)."""
+    return [(what, counted(number, noun)) for what, number, noun in lines]

@@ -1,0 +1,78 @@
+"""What an import noted of a data folder: what it read, and what it left out and why."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cxrtext.datasets.importing.folder import DAMAGED, LOOKS, NOTE, REPLACED, SAME, WRITTEN
+from cxrtext.errors import DataError
+from cxrtext.files import read_sealed, sha256
+from cxrtext.files.digests import read_sums
+from cxrtext.records.tables import read_table
+
+TOLD = ("layout", "split", "seed", "keep", "require_view")
+"""Options of an import that are told; others could name people or places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """An import into a data folder.
+
+    ``left_out``: images (files and rows that would have been images) by the reason, most first;
+    ``others``: reports, labels and boxes, by what they are of.  ``unchanged``: whether the manifest
+    is what the import wrote, as its list of digests says.  ``hashed``: whether ids were replaced by
+    keyed hashes.
+    """
+
+    options: Mapping[str, Any]
+    hashed: bool
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    others: Mapping[str, int] = field(default_factory=dict)
+    same_images: int = 0
+    unlike_frontal: int = 0
+    replaced_reports: int = 0
+    unchanged: bool = True
+
+
+def read_imported(folder: Path) -> Imported | None:
+    """What ``cxrtext import`` noted in a folder; None where there is no note, or a damaged one."""
+    try:
+        note = read_sealed(folder / NOTE)
+    except (OSError, ValueError):
+        return None
+    images, others = Counter[str](), Counter[str]()
+    for row in _rows(folder / WRITTEN[-1]):
+        if row.get("of", "image") != "image":
+            others[row["of"]] += 1
+        elif row.get("kind") == "damaged":
+            images[DAMAGED] += 1
+        else:
+            images[row.get("reason", "").partition(":")[0]] += 1
+    options = {name: note[name] for name in TOLD if name in note}
+    return Imported(
+        options=options,
+        hashed=bool(note.get("key")),
+        left_out=dict(images.most_common()),
+        others=dict(others.most_common()),
+        same_images=len(_rows(folder / SAME)),
+        unlike_frontal=len(_rows(folder / LOOKS)),
+        replaced_reports=len(_rows(folder / REPLACED)),
+        unchanged=_unchanged(folder / "manifest.csv"),
+    )
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        return read_table(path).rows if path.is_file() else []
+    except DataError:
+        return []
+
+
+def _unchanged(path: Path) -> bool:
+    try:
+        listed = read_sums(path.parent) or {}
+        return listed.get(path.name) == sha256(path)
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,184 @@
+"""Everything that the documents of an evaluation are made from, gathered once."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cxrtext.evaluation.classification.classified import Classified
+from cxrtext.evaluation.documents import provenance
+from cxrtext.evaluation.documents.flow import Flow, Task, counted_lines, flow_of
+from cxrtext.evaluation.documents.imported import Imported, read_imported
+from cxrtext.evaluation.documents.population import Population, population_in, population_of
+from cxrtext.evaluation.documents.table_one import TableOne, table_one
+from cxrtext.evaluation.predictions.file import NAME as PREDICTIONS
+from cxrtext.evaluation.result import Evaluation
+from cxrtext.files import sha256
+from cxrtext.files.digests import read_sums
+
+
+@dataclass(frozen=True)
+class Material:
+    """An evaluation, and what is known of its images, its model and its making.
+
+    Args:
+        result: What was measured.
+        command: The command line that asked for it; empty where a program did.
+        answers: What the author wrote, by the name of the question.
+    """
+
+    result: Evaluation
+    command: Sequence[str] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def population(self) -> Population | None:
+        """The images: of the data folder where it was read, else of the predictions."""
+        details, predictions = self.result.details, self.result.predictions
+        if details is not None:
+            measured = {record.name for record in details.cohort.records}
+            return population_of(details.folder, list(details.prompts), measured)
+        part = predictions.parts.get("classification") if predictions else None
+        if predictions is None or not isinstance(part, Classified):
+            return None
+        return population_in(part, bool(predictions.about["labeled"]))
+
+    @cached_property
+    def data(self) -> Path | None:
+        """The data folder, where it was read."""
+        return self.result.details.folder.path if self.result.details else None
+
+    @property
+    def data_name(self) -> str:
+        """The name of the data folder, without where it lies."""
+        return Path(self.result.data).resolve().name
+
+    @cached_property
+    def imported(self) -> Imported | None:
+        """What an import noted in the data folder."""
+        return read_imported(self.data) if self.data else None
+
+    @cached_property
+    def images_listed(self) -> bool:
+        """Whether the data folder lists the digests of its images."""
+        try:
+            listed = read_sums(self.data) if self.data else None
+        except (OSError, ValueError):
+            return False
+        return any(name.startswith("images/") for name in listed or ())
+
+    @cached_property
+    def table_one(self) -> TableOne | None:
+        """Table 1."""
+        return table_one(self.population) if self.population else None
+
+    @cached_property
+    def flow(self) -> Flow | None:
+        """The flow of images."""
+        if self.population is None:
+            return None
+        details = self.result.details
+        return flow_of(
+            self.population,
+            self.result.split,
+            imported=self.imported,
+            rejects=details.rejects if details else (),
+            validation=self.fitted,
+            tasks=_tasks(self.result),
+        )
+
+    @property
+    def fitted(self) -> bool:
+        """Whether validation images chose thresholds."""
+        return any(one.threshold is not None for one in self.result.classification.values())
+
+    @cached_property
+    def checkpoint(self) -> dict[str, Any]:
+        """The model: its name and fingerprint, and the rest where its folder is there."""
+        folder = Path(self.result.checkpoint)
+        return provenance.checkpoint_facts(folder, self.result.fingerprint)
+
+    @property
+    def model(self) -> Mapping[str, Any]:
+        """The configuration of the model; empty where its folder is not there."""
+        found: Mapping[str, Any] = self.checkpoint.get("configuration", {})
+        return found
+
+    @property
+    def training(self) -> Mapping[str, Any]:
+        """The configuration of its training; empty where the checkpoint does not say."""
+        found: Mapping[str, Any] = self.checkpoint.get("training", {}).get("configuration", {})
+        return found
+
+    @property
+    def prompts(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        """The prompts by finding and side."""
+        predictions = self.result.predictions
+        found: Mapping[str, Any] = predictions.about["prompts"] if predictions else {}
+        return found
+
+    def provenance(self, folder: Path) -> dict[str, Any]:
+        """What ``provenance.json`` holds; ``folder`` is where the evaluation was written."""
+        result, data = self.result, self.data
+        device = str(result.details.model.device) if result.details else "cpu"
+        found: dict[str, Any] = {
+            "about": "research use only; not a medical device; no claim of conformity",
+            "made": provenance.now(),
+            "command": provenance.shown_command(self.command),
+            "model_applied": result.details is not None,
+            "checkpoint": self.checkpoint,
+            "data": {"name": self.data_name, "split": result.split},
+            "prompts": provenance.prompt_facts(self.prompts),
+            "settings": provenance.without_paths(result.settings),
+            "software": provenance.versions(),
+            "machine": provenance.machine(device),
+            "outputs": {
+                name: {"sha256": sha256(folder / name)}
+                for name in (PREDICTIONS, "metrics.json")
+                if (folder / name).is_file()
+            },
+        }
+        if self.population is not None:
+            images, rows = self.population.images, self.population.measured
+            found["data"]["images"] = len(images)
+            key = "split_sha256" if self.population.whole else "split_sha256_of_predictions"
+            found["data"][key] = provenance.split_digest(images.names, images.splits)
+            own = images.take([int(row) for row in rows.nonzero()[0]])
+            found["data"]["measured_sha256"] = provenance.split_digest(own.names, own.splits)
+        if data is not None and result.details is not None:
+            boxes = result.details.settings.boxes
+            found["data"]["tables"] = provenance.table_facts(data, boxes)
+            found["data"]["images_listed"] = self.images_listed
+        # What is not JSON (a path, a numpy number) is a fault of ours, and raises here.
+        return dict(json.loads(json.dumps(found, allow_nan=False)))
+
+
+def _tasks(result: Evaluation) -> list[Task]:
+    """What else was measured, on how many images and sentences."""
+    tasks = []
+    mean = result.grounding.get("mean", {})
+    if mean:
+        lines = [
+            ("images with boxes", mean["images"], "image"),
+            ("images without", result.images - mean["images"], "image"),
+            ("sentences with boxes", mean["sentences"], "sentence"),
+            ("their boxes", mean["boxes"], "box"),
+        ]
+        tasks.append(Task("Grounding", [*counted_lines(*lines), *_left_out(result, "grounding")]))
+    if result.retrieval:
+        found = result.retrieval["sentence to image"]
+        lines = [
+            ("distinct sentences", int(found["queries"]), "sentence"),
+            ("images searched", int(found["candidates"]), "image"),
+        ]
+        tasks.append(Task("Retrieval of sentences and images", counted_lines(*lines)))
+    return tasks
+
+
+def _left_out(result: Evaluation, part: str) -> list[tuple[str, str]]:
+    """Lines of what a part left out, as (reason, number)."""
+    own = [line.removeprefix(f"{part}: ") for line in result.left_out if line.startswith(part)]
+    parted = [line.rpartition(": ") for line in own]
+    return [(f"left out, {why}", number) for why, colon, number in parted if colon]

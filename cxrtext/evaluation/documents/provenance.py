@@ -1,0 +1,176 @@
+"""Where figures come from: digests of everything they follow from, versions, machine, command.
+
+Nothing of it names a person, a host or a folder: of every path only the last part is kept.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+from cxrtext.errors import CxrTextError
+from cxrtext.evaluation.data import find_table
+from cxrtext.files import sha256
+from cxrtext.files.digests import read_sums
+from cxrtext.models.checkpoint import checkpoint_fingerprint
+from cxrtext.models.folders import TRAINING, read_checkpoint_config
+
+PACKAGES = (
+    *("cxrtext", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow"),
+    *("pillow", "pydicom", "pysbd", "imagecodecs", "faiss-cpu", "matplotlib"),
+)
+"""Whose versions can change a figure."""
+TABLES = ("manifest", "reports", "labels", "boxes")
+SECRET = re.compile(r"(key|token|password|secret)", re.IGNORECASE)
+
+
+def last_part(text: str) -> str:
+    """A path without the folders that it lies in, which may name people; else the text itself.
+
+    >>> last_part("/home/someone/runs/a/checkpoint"), last_part("test"), last_part("a/b=1")
+    ('checkpoint', 'test', 'b=1')
+    """
+    if "\\" in text and "/" not in text:
+        return PureWindowsPath(text).name or text
+    return text.rstrip("/").rpartition("/")[2] if "/" in text else text
+
+
+def without_paths(value: Any) -> Any:
+    """A JSON value in which every text is its :func:`last_part`."""
+    if isinstance(value, Mapping):
+        return {name: without_paths(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_paths(one) for one in value]
+    return last_part(value) if isinstance(value, str) else value
+
+
+def shown_command(arguments: Sequence[str]) -> list[str]:
+    """A command line of which paths have their last part alone, and keys nothing."""
+    shown, hidden = [], False
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if hidden:
+            shown.append("…")
+        elif argument.startswith("-") and equals:
+            shown.append(f"{name}={'…' if SECRET.search(name) else last_part(value)}")
+        else:
+            shown.append(argument if argument.startswith("-") else last_part(argument))
+        hidden = argument.startswith("--") and not equals and bool(SECRET.search(name))
+    return shown
+
+
+def split_digest(names: Iterable[str], splits: Iterable[str]) -> str:
+    """SHA-256 of the sorted lines "image<tab>split", in hexadecimal, whatever their order."""
+    lines = sorted(f"{name}\t{split}\n" for name, split in zip(names, splits, strict=True))
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def prompt_facts(prompts: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str, Any]:
+    """The prompts by finding and side, and a SHA-256 of lines "finding<tab>side<tab>prompt"."""
+    lines = [
+        f"{name}\t{side}\t{text}\n"
+        for name, sides in prompts.items()
+        for side in ("positive", "negative")
+        for text in sides[side]
+    ]
+    digest = hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+    return {"sha256": digest, "findings": prompts}
+
+
+def table_facts(data: Path, boxes: Path | None) -> dict[str, Any]:
+    """SHA-256 and size of each table of a data folder, by the name of its file."""
+    found = {}
+    for stem in TABLES:
+        path = boxes if stem == "boxes" and boxes else find_table(data, stem)
+        if path is not None and path.is_file():
+            found[stem] = {
+                "file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size,
+            }  # fmt: skip
+    return found
+
+
+def checkpoint_facts(folder: Path, fingerprint: str) -> dict[str, Any]:
+    """What a model is and how it was trained, as far as its folder is there and is the same."""
+    facts: dict[str, Any] = {"name": model_name(folder), "fingerprint": fingerprint}
+    try:
+        sums = read_sums(folder)
+        if not sums or checkpoint_fingerprint(folder, sums) != fingerprint:
+            return facts
+        config = read_checkpoint_config(folder)
+    except (OSError, ValueError, CxrTextError):
+        return facts
+    facts["files"] = sums
+    facts["configuration"] = without_paths(config)
+    training = _training(folder / TRAINING)
+    if training:
+        facts["training"] = without_paths(training)
+    return facts
+
+
+def _training(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def model_name(folder: Path) -> str:
+    """The run and the checkpoint that a folder is: "run/checkpoint-best"."""
+    path = folder.resolve()
+    return f"{path.parent.name}/{path.name}" if path.name.startswith("checkpoint") else path.name
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that can change a figure."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine(device: str) -> dict[str, Any]:
+    """The kind of machine: kernel, architecture, processor, and graphics processor if one was used.
+
+    Not its name, its address or its user.
+    """
+    facts: dict[str, Any] = {
+        "system": platform.system(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "device": device,
+    }
+    if device.startswith("cuda"):
+        import torch
+
+        facts["gpu"] = torch.cuda.get_device_name(torch.device(device))
+        facts["cuda"] = torch.version.cuda
+    return facts
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor()
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else platform.processor()
+
+
+def now() -> str:
+    """The time, in UTC and whole seconds."""
+    return datetime.now(UTC).replace(microsecond=0).isoformat()

@@ -1,0 +1,85 @@
+"""The documents of an evaluation as files."""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+
+from cxrtext.evaluation.documents.cards import datasheet, model_card
+from cxrtext.evaluation.documents.checklist import checklist_markdown, checklists
+from cxrtext.evaluation.documents.flow import flow_markdown
+from cxrtext.evaluation.documents.flow_drawing import flow_svg
+from cxrtext.evaluation.documents.material import Material
+from cxrtext.evaluation.documents.questions import Questions
+from cxrtext.evaluation.documents.table_one import NOTE
+from cxrtext.files import remove_file, replacing, sha256, write_sums
+from cxrtext.files.digests import read_sums
+from cxrtext.page import Section, markdown_block
+
+FOLDER = "documents"
+QUESTIONS = "questions.yaml"
+
+
+def write_documents(
+    folder: Path, material: Material, sections: Sequence[Section], others: Mapping[str, str]
+) -> Path:
+    """Write all documents into ``documents/`` of an evaluation's folder; returns that folder.
+
+    A document that somebody changed since it was written, as the folder's list of digests tells,
+    is kept beside the new one as ``NAME.edited.md``; the others are replaced.
+
+    Args:
+        folder: Where the evaluation was written.
+        material: What the documents say.
+        sections: Of the report, whose tables the model card shows.
+        others: Further files by name.
+    """
+    questions = Questions(material.answers)
+    texts: dict[str, str | bytes] = {
+        **others,
+        "provenance.json": json.dumps(material.provenance(folder), indent=2, ensure_ascii=False)
+        + "\n",
+        "model-card.md": model_card(material, questions, sections),
+        "datasheet.md": datasheet(material, questions),
+        "checklist.md": checklist_markdown(checklists(material, questions)),
+        QUESTIONS: questions.form(),
+    }
+    if material.table_one is not None:
+        table = markdown_block(material.table_one.page_table())
+        texts["table-1.md"] = f"{table}\n\n{NOTE}\n"
+    if material.flow is not None:
+        texts["flow.svg"] = flow_svg(material.flow)
+        texts["flow.md"] = flow_markdown(material.flow)
+        flow = json.dumps(material.flow.to_dict(), indent=2, ensure_ascii=False)
+        texts["flow.json"] = flow + "\n"
+    own = folder / FOLDER
+    _keep_edited(own)
+    for name, text in texts.items():
+        with replacing(own / name) as temporary:
+            temporary.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
+    write_sums(own, texts)
+    return own
+
+
+def _keep_edited(folder: Path) -> None:
+    """Move documents aside that were changed since they were written, and remove the others."""
+    try:
+        listed = read_sums(folder) or {}
+    except (OSError, ValueError):
+        return
+    for name, digest in listed.items():
+        path = folder / Path(name).name
+        if path.is_file() and sha256(path) != digest:
+            path.rename(_free(path))
+        else:
+            remove_file(path)
+
+
+def _free(path: Path) -> Path:
+    """A name beside a file that no file has."""
+    for number in count(1):
+        again = f"-{number}" if number > 1 else ""
+        found = path.with_name(f"{path.stem}.edited{again}{path.suffix}")
+        if not found.exists():
+            return found
+    raise AssertionError
