@@ -37,7 +37,7 @@ def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path
     assert "left out: grounding: the data have no boxes.json" in out
     assert f"written: {tmp_path / 'out/metrics.json'}" in out
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["metrics.json", "predictions.parquet", "report.html", "tables"]
+    assert names == ["documents", "metrics.json", "predictions.parquet", "report.html", "tables"]
     assert "AUC low" in (tmp_path / "out/tables/zero-shot-classification.csv").read_text()
     file = tmp_path / "out/predictions.parquet"
     code, again, err = run("--from", file, "--out", tmp_path / "again")

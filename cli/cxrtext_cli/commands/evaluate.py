@@ -1,5 +1,6 @@
 """``cxrtext evaluate``."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -38,21 +39,28 @@ def evaluate(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Data folder: manifest.csv, and reports.csv, labels.csv, boxes.json."),
+        typer.Option(
+            help="Data folder: manifest.csv, and reports.csv, labels.csv, boxes.json. With --from "
+            "it is read for the documents alone."
+        ),
         DATA_FOLDER,
     ] = None,
     predictions: Annotated[
         list[Path] | None,
         typer.Option(
             "--from",
-            help="File predictions.parquet of an evaluation, in place of a checkpoint and data: "
+            help="File predictions.parquet of an evaluation, in place of a checkpoint: "
             "every figure is computed again from it, without a model.",
         ),
         FILE,
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for report.html, metrics.json and predictions.parquet."),
+        typer.Option(
+            help="Folder for report.html, metrics.json, predictions.parquet, tables/ and "
+            "documents/ (table 1, flow of images, provenance, model card, datasheet, "
+            "checklists). report.html and predictions.parquet hold ids."
+        ),
         NEW_FOLDER,
     ] = None,
     split: Annotated[str, typer.Option(help="train, val, test or all."), SPLIT] = "test",
@@ -131,6 +139,14 @@ def evaluate(
             "predictions.parquet.",
         ),
     ] = True,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            help="The author's answers to the questions of the documents, as questions.yaml of "
+            "--out/documents has them."
+        ),
+        FILE,
+    ] = None,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
@@ -141,9 +157,17 @@ def evaluate(
     """Measure a checkpoint: zero-shot classification, grounding and retrieval."""
     from cxrtext.errors import ConfigError
     from cxrtext.evaluation import Settings, read_prompts
+    from cxrtext.evaluation.documents.questions import read_answers
+    from cxrtext.evaluation.report import ReportOptions
     from cxrtext.evaluation.settings import SLICE_COLUMNS
     from cxrtext.records import Rejects
 
+    options = ReportOptions(
+        examples,
+        pictures,
+        command=("cxrtext", *sys.argv[1:]),
+        answers=read_answers(answers) if answers else {},
+    )
     if predictions:
         asked = {
             "uncertain": uncertain,
@@ -153,7 +177,8 @@ def evaluate(
             "sensitivity": sensitivity,
             "prevalence": prevalence,
         }
-        _recompute(ctx, predictions, out, asked, as_json)
+        options = replace(options, pictures=False, data=data)
+        _recompute(ctx, predictions, out, options, asked, as_json)
         return
     if not checkpoint or data is None:
         raise ConfigError(
@@ -185,7 +210,6 @@ def evaluate(
     known = read_prompts(prompts) if prompts else None
 
     from cxrtext.evaluation import evaluate as run
-    from cxrtext.evaluation.report import ReportOptions
     from cxrtext.images.cache import DecodedCache
     from cxrtext.models.features import open_features
 
@@ -208,7 +232,6 @@ def evaluate(
                 settings=settings,
             )
 
-    options = ReportOptions(examples, pictures)
     if compare:
         _compare(checkpoint, measure, out, options, max_rejected, as_json)
         return
@@ -235,6 +258,7 @@ def evaluate(
 RECOMPUTED = {
     *("predictions", "out", "uncertain", "resamples", "seed", "slices", "as_json"),
     *("sensitivity", "prevalence"),
+    *("data", "answers"),  # of the documents
 }
 """Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
 
@@ -243,6 +267,7 @@ def _recompute(
     ctx: typer.Context,
     predictions: list[Path],
     out: Path | None,
+    options: Any,
     asked: dict[str, Any],
     as_json: bool,
 ) -> None:
@@ -252,7 +277,7 @@ def _recompute(
     """
     from cxrtext.errors import ConfigError
     from cxrtext.evaluation import measure_file
-    from cxrtext.evaluation.report import ReportOptions, write_report
+    from cxrtext.evaluation.report import write_report
 
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     given = {name for name, one in sources.items() if one and one.name == "COMMANDLINE"}
@@ -263,7 +288,7 @@ def _recompute(
             f"--from goes without '{name.replace('_', '-')}': the predictions were made with it"
         )
     result = measure_file(predictions[0], **{k: v for k, v in asked.items() if k in given})
-    written = write_report(out, result, ReportOptions(pictures=False)) if out is not None else []
+    written = write_report(out, result, options) if out is not None else []
     if as_json:
         print_json(result.to_dict())
         return

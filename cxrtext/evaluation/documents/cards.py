@@ -21,6 +21,8 @@ METRICS = (
 )
 PAPER = "Table "
 """What captions begin with of tables that set a paper's figures beside ours."""
+IMAGES = "The images"
+"""The section of a report that ``table-1.md`` and ``flow.md`` repeat."""
 
 
 @cache
@@ -117,7 +119,7 @@ def _analyses(sections: Sequence[Section]) -> list[tuple[str, str]]:
             for block in section.blocks
             if isinstance(block, Table) and not block.words and not block.caption.startswith(PAPER)
         ]
-        if tables:
+        if tables and section.title != IMAGES:
             found.append((section.title, "\n\n".join(tables).replace("### ", "#### ")))
     return found
 
@@ -142,6 +144,7 @@ def datasheet(material: Material, questions: Questions) -> str:
         ask=questions.ask,
         data=material.data_name,
         imported=imported,
+        drawn=material.drawn,
         hashed=_hashed(material),
         duplicates=_duplicates(material),
         left_out=", ".join(f"{why} ({n:,})" for why, n in imported.left_out.items())
@@ -157,10 +160,9 @@ def datasheet(material: Material, questions: Questions) -> str:
 
 def _holds(material: Material, population: Population) -> str:
     columns = list(population.images.metadata)
-    parts = ["the image file", f"columns {', '.join(columns)}" if columns else ""]
-    details = material.result.details
-    if details is not None:
-        folder = details.folder
+    parts = ["The image file", f"columns {', '.join(columns)}" if columns else ""]
+    folder = material.folder
+    if folder is not None:
         parts += ["a report" if folder.sentences is not None else "no report"]
         parts += ["boxes with sentences" if folder.boxes is not None else "no boxes"]
     if population.labels:

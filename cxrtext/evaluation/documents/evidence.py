@@ -26,7 +26,8 @@ def evidence_of(material: Material) -> Mapping[str, Shown]:
 
 
 def _data(material: Material) -> str:
-    return f"data set '{material.data_name}' ({DIGESTS})" if material.population else ""
+    drawn = ", drawn by `cxrtext phantom` and not real" if material.drawn else ""
+    return f"data set '{material.data_name}'{drawn} ({DIGESTS})" if material.population else ""
 
 
 def _counts(material: Material) -> str:
@@ -152,7 +153,11 @@ def _software(_material: Material) -> str:
 
 
 def _training(material: Material) -> str:
-    return "`model-card.md`, Training; whole in `provenance.json`" if material.training else ""
+    return (
+        "`model-card.md`, Training data and training; whole in `provenance.json`"
+        if material.training
+        else ""
+    )
 
 
 def _initialization(material: Material) -> str:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cxrtext.evaluation.documents.imported import Imported
-from cxrtext.evaluation.documents.population import LABEL_NAMES, Counts, Population, counted
+from cxrtext.evaluation.documents.population import LABEL_NAMES, Counts, Population
 
 MOST_REASONS = 6
 """Reasons that are told apart; the rest is counted together."""
@@ -39,7 +39,7 @@ class Task:
     """What a measurement rests on: lines of (what, how many), of all images measured."""
 
     title: str
-    lines: Sequence[tuple[str, str]]
+    lines: Sequence[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +164,8 @@ def reason_class(reason: str) -> str:
     >>> reason_class("/data/a.png: is 12 x 9 pixels; send a larger image")
     'is n x n pixels'
     """
-    text = re.sub(r"\S*/\S*:?", "", reason.partition(";")[0])
-    text = re.sub(r"'[^']*'|\"[^\"]*\"", "…", text)
+    text = re.sub(r"'[^']*'|\"[^\"]*\"", "…", reason.partition(";")[0])
+    text = re.sub(r"\S*/\S*:?", "", text)
     text = " ".join(re.sub(r"\d+", "n", text).split()).strip(" :")
     return text[:90] or "no reason given"
 
@@ -198,11 +198,6 @@ def flow_markdown(flow: Flow) -> str:
             lines.append(f"| {name} | {' | '.join(cells)} | {sum(numbers.values()):,} |")
     for task in flow.tasks:
         lines += ["", f"{task.title}:", ""]
-        lines += [f"- {what}: {number}" for what, number in task.lines]
+        lines += [f"- {what}: {number:,}" for what, number in task.lines]
     lines += ["", *flow.notes] if flow.notes else []
     return "\n".join(lines) + "\n"
-
-
-def counted_lines(*lines: tuple[str, int, str]) -> list[tuple[str, str]]:
-    """Lines of a task from (what, how many, of what)."""
-    return [(what, counted(number, noun)) for what, number, noun in lines]

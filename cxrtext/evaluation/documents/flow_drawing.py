@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from cxrtext.evaluation.documents.flow import Flow, Step, Task
+from cxrtext.evaluation.documents.flow import Flow, Step
 from cxrtext.page import draw_svg
 
 if TYPE_CHECKING:
@@ -93,27 +93,27 @@ def _aside(step: Step, y: float) -> Frame | None:
 
 def _below(flow: Flow, y: float) -> list[Frame]:
     """Boxes of labels and tasks beside each other."""
-    tasks = list(flow.tasks)
+    tasks = [(task.title, [f"{what}: {n:,}" for what, n in task.lines]) for task in flow.tasks]
     if flow.labels:
         labels = []
         for finding, numbers in flow.labels.items():
             parts = [f"{n:,} {name}" for name, n in numbers.items() if n or name == "with"]
-            labels.append((finding, ", ".join(parts)))
-        tasks.insert(0, Task("Labels of the images measured", labels))
+            labels.append(f"{finding}: {', '.join(parts)}")
+        tasks.insert(0, ("Labels of the images measured", labels))
     if not tasks:
         return []
     across = min(len(tasks), 3)
     width = (WIDTH - 2 * MARGIN - GAP * (across - 1)) / across
     frames: list[Frame] = []
     top = y
-    for number, task in enumerate(tasks):
+    for number, (title, texts) in enumerate(tasks):
         if number and number % across == 0:
             top = max(frame.y + frame.height for frame in frames) + GAP
-        lines = [f"{what}: {count}" for what, count in task.lines[:MOST_LINES]]
-        if len(task.lines) > MOST_LINES:
-            lines.append(f"… and {len(task.lines) - MOST_LINES} more, in flow.md")
+        lines = texts[:MOST_LINES]
+        if len(texts) > MOST_LINES:
+            lines = [*lines, f"… and {len(texts) - MOST_LINES} more, in flow.md"]
         left = MARGIN + (width + GAP) * (number % across)
-        frames.append(_frame(left, top, width, task.title, lines))
+        frames.append(_frame(left, top, width, title, lines))
     return frames
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cxrtext.datasets.importing.folder import DAMAGED, LOOKS, NOTE, REPLACED, SAME, WRITTEN
+from cxrtext.datasets.admission.public import NOTE
+from cxrtext.datasets.importing.folder import DAMAGED, LOOKS, REPLACED, SAME, WRITTEN
 from cxrtext.errors import DataError
 from cxrtext.files import read_sealed, sha256
 from cxrtext.files.digests import read_sums

@@ -7,14 +7,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.classified import Classified
+from cxrtext.evaluation.data import DataFolder, read_data_folder
 from cxrtext.evaluation.documents import provenance
-from cxrtext.evaluation.documents.flow import Flow, Task, counted_lines, flow_of
+from cxrtext.evaluation.documents.flow import Flow, Task, flow_of
 from cxrtext.evaluation.documents.imported import Imported, read_imported
 from cxrtext.evaluation.documents.population import Population, population_in, population_of
 from cxrtext.evaluation.documents.table_one import TableOne, table_one
 from cxrtext.evaluation.predictions.file import NAME as PREDICTIONS
 from cxrtext.evaluation.result import Evaluation
+from cxrtext.evaluation.settings import Settings
 from cxrtext.files import sha256
 from cxrtext.files.digests import read_sums
 
@@ -27,28 +30,51 @@ class Material:
         result: What was measured.
         command: The command line that asked for it; empty where a program did.
         answers: What the author wrote, by the name of the question.
+        given: The data folder, where the figures were computed from predictions.
     """
 
     result: Evaluation
     command: Sequence[str] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
+    given: Path | None = None
+
+    @cached_property
+    def folder(self) -> DataFolder | None:
+        """What the data folder holds, where it is at hand."""
+        if self.result.details is not None:
+            return self.result.details.folder
+        if self.given is None:
+            return None
+        settings, findings = Settings.from_dict(self.result.settings), tuple(self.prompts)
+        boxes = settings.boxes if settings.boxes and settings.boxes.is_file() else None
+        return read_data_folder(self.given, allow_outside=True, findings=findings, boxes=boxes)
 
     @cached_property
     def population(self) -> Population | None:
-        """The images: of the data folder where it was read, else of the predictions."""
-        details, predictions = self.result.details, self.result.predictions
-        if details is not None:
-            measured = {record.name for record in details.cohort.records}
-            return population_of(details.folder, list(details.prompts), measured)
+        """The images: of the data folder where it is at hand, else of the predictions.
+
+        Raises:
+            DataError: The data folder that was given lacks an image that was measured.
+        """
+        predictions = self.result.predictions
         part = predictions.parts.get("classification") if predictions else None
         if predictions is None or not isinstance(part, Classified):
             return None
-        return population_in(part, bool(predictions.about["labeled"]))
+        if self.folder is None:
+            return population_in(part, bool(predictions.about["labeled"]))
+        measured = {name for name, own in zip(part.images.names, part.measured, strict=True) if own}
+        found = population_of(self.folder, list(self.prompts), measured)
+        if lacking := len(measured) - int(found.measured.sum()):
+            raise DataError(
+                f"{self.folder.path}: lacks {lacking} of the {len(measured)} images that were "
+                "measured; give the data folder of the evaluation"
+            )
+        return found
 
     @cached_property
     def data(self) -> Path | None:
-        """The data folder, where it was read."""
-        return self.result.details.folder.path if self.result.details else None
+        """The path of the data folder, where it is at hand."""
+        return self.folder.path if self.folder else None
 
     @property
     def data_name(self) -> str:
@@ -59,6 +85,16 @@ class Material:
     def imported(self) -> Imported | None:
         """What an import noted in the data folder."""
         return read_imported(self.data) if self.data else None
+
+    @cached_property
+    def drawn(self) -> dict[str, Any]:
+        """What ``cxrtext phantom`` noted of a drawn set; empty of any other."""
+        try:
+            text = (self.data / "phantom.json").read_text(encoding="utf-8") if self.data else "{}"
+            found = json.loads(text)
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     @cached_property
     def images_listed(self) -> bool:
@@ -147,8 +183,8 @@ class Material:
             found["data"][key] = provenance.split_digest(images.names, images.splits)
             own = images.take([int(row) for row in rows.nonzero()[0]])
             found["data"]["measured_sha256"] = provenance.split_digest(own.names, own.splits)
-        if data is not None and result.details is not None:
-            boxes = result.details.settings.boxes
+        if data is not None:
+            boxes = Settings.from_dict(result.settings).boxes
             found["data"]["tables"] = provenance.table_facts(data, boxes)
             found["data"]["images_listed"] = self.images_listed
         # What is not JSON (a path, a numpy number) is a fault of ours, and raises here.
@@ -161,24 +197,24 @@ def _tasks(result: Evaluation) -> list[Task]:
     mean = result.grounding.get("mean", {})
     if mean:
         lines = [
-            ("images with boxes", mean["images"], "image"),
-            ("images without", result.images - mean["images"], "image"),
-            ("sentences with boxes", mean["sentences"], "sentence"),
-            ("their boxes", mean["boxes"], "box"),
+            ("images with boxes", mean["images"]),
+            ("images without", result.images - mean["images"]),
+            ("sentences with boxes", mean["sentences"]),
+            ("their boxes", mean["boxes"]),
         ]
-        tasks.append(Task("Grounding", [*counted_lines(*lines), *_left_out(result, "grounding")]))
+        tasks.append(Task("Grounding", [*lines, *_left_out(result, "grounding")]))
     if result.retrieval:
         found = result.retrieval["sentence to image"]
         lines = [
-            ("distinct sentences", int(found["queries"]), "sentence"),
-            ("images searched", int(found["candidates"]), "image"),
+            ("distinct sentences", int(found["queries"])),
+            ("images searched", int(found["candidates"])),
         ]
-        tasks.append(Task("Retrieval of sentences and images", counted_lines(*lines)))
+        tasks.append(Task("Retrieval of sentences and images", lines))
     return tasks
 
 
-def _left_out(result: Evaluation, part: str) -> list[tuple[str, str]]:
+def _left_out(result: Evaluation, part: str) -> list[tuple[str, int]]:
     """Lines of what a part left out, as (reason, number)."""
     own = [line.removeprefix(f"{part}: ") for line in result.left_out if line.startswith(part)]
     parted = [line.rpartition(": ") for line in own]
-    return [(f"left out, {why}", number) for why, colon, number in parted if colon]
+    return [(f"left out, {why}", int(n)) for why, _, n in parted if n.isdigit()]

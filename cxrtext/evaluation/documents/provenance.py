@@ -19,7 +19,7 @@ from cxrtext.evaluation.data import find_table
 from cxrtext.files import sha256
 from cxrtext.files.digests import read_sums
 from cxrtext.models.checkpoint import checkpoint_fingerprint
-from cxrtext.models.folders import TRAINING, read_checkpoint_config
+from cxrtext.models.folders import PINNED, TRAINING, read_checkpoint_config
 
 PACKAGES = (
     *("cxrtext", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow"),
@@ -27,6 +27,8 @@ PACKAGES = (
 )
 """Whose versions can change a figure."""
 TABLES = ("manifest", "reports", "labels", "boxes")
+NO_PATHS = ("best", "validation")
+"""Keys of a training's description under which a slash belongs to the name of a measure."""
 SECRET = re.compile(r"(key|token|password|secret)", re.IGNORECASE)
 
 
@@ -42,12 +44,19 @@ def last_part(text: str) -> str:
 
 
 def without_paths(value: Any) -> Any:
-    """A JSON value in which every text is its :func:`last_part`."""
+    """A JSON value in which every text is its :func:`last_part`.
+
+    Names of measures ("val/loss") and of known language models ("owner/model") stay whole.
+    """
     if isinstance(value, Mapping):
-        return {name: without_paths(one) for name, one in value.items()}
+        return {
+            name: one if name in NO_PATHS else without_paths(one) for name, one in value.items()
+        }
     if isinstance(value, list | tuple):
         return [without_paths(one) for one in value]
-    return last_part(value) if isinstance(value, str) else value
+    if not isinstance(value, str) or value.partition("@")[0] in PINNED:
+        return value
+    return last_part(value)
 
 
 def shown_command(arguments: Sequence[str]) -> list[str]:

@@ -39,7 +39,7 @@ class TableOne:
     columns: Sequence[str]
     rows: Sequence[Characteristic]
 
-    def page_table(self, caption: str = "Table 1: the images") -> Table:
+    def page_table(self, caption: str = "By split") -> Table:
         """As a table to read: levels are set in below their name, which stands once."""
         lines, before = [["", *self.columns]], ""
         for row in self.rows:

@@ -1,16 +1,21 @@
 """Writing an evaluation as ``report.html`` and ``metrics.json``, a comparison likewise."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
 from cxrtext.evaluation.classification.zero_shot import MEASURES
+from cxrtext.evaluation.documents.cards import IMAGES
+from cxrtext.evaluation.documents.flow_drawing import flow_svg
+from cxrtext.evaluation.documents.material import Material
+from cxrtext.evaluation.documents.table_one import NOTE
+from cxrtext.evaluation.documents.write import write_documents
 from cxrtext.evaluation.intervals.bootstrap import Comparison
 from cxrtext.evaluation.predictions.file import NAME, write_predictions
 from cxrtext.evaluation.report import tables
 from cxrtext.evaluation.report.benchmark import benchmark_blocks
-from cxrtext.evaluation.report.export import export_tables
+from cxrtext.evaluation.report.export import export_tables, to_csv, to_latex
 from cxrtext.evaluation.report.figures import (
     classification_figures,
     grounding_figures,
@@ -27,6 +32,7 @@ from cxrtext.page import (
     RESEARCH,
     Block,
     Bullets,
+    Figure,
     Gallery,
     Section,
     Table,
@@ -94,11 +100,16 @@ class ReportOptions:
     """What a report shows.
 
     So many best and worst grounded sentences, and sentences with what they retrieve; or no pixels
-    of patients and no sentences of reports at all.
+    of patients and no sentences of reports at all.  ``command`` is the command line that asked for
+    it, and ``answers`` are the author's to the questions of the documents, by name.  ``data`` is
+    the data folder that the documents describe, where figures are computed from predictions.
     """
 
     examples: int = 4
     pictures: bool = True
+    command: tuple[str, ...] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
+    data: Path | None = None
 
 
 def summary_line(result: Evaluation) -> str:
@@ -241,8 +252,18 @@ def _wording(result: Evaluation, details: Details) -> list[Block]:
     return found
 
 
-def _sections(result: Evaluation, options: ReportOptions) -> list[Section]:
+def _images(material: Material) -> list[Section]:
+    """Who was measured, and who was not and why."""
+    if material.table_one is None or material.flow is None:
+        return []
+    note = f"{NOTE} Both for a paper: `documents/`."
+    drawing = Figure([(flow_svg(material.flow), "Flow of images")], " ".join(material.flow.notes))
+    return [Section(IMAGES, [Text(note), material.table_one.page_table(), drawing])]
+
+
+def _sections(result: Evaluation, options: ReportOptions, material: Material) -> list[Section]:
     found = [Section("Beside the paper", [Text(tables.BESIDE), tables.table1(result)])]
+    found += _images(material)
     found += [
         Section(title, make(result))
         for title, (part, make) in SECTIONS.items()
@@ -264,17 +285,18 @@ def _sections(result: Evaluation, options: ReportOptions) -> list[Section]:
 def write_report(
     folder: Path, result: Evaluation, options: ReportOptions | None = None
 ) -> list[Path]:
-    """Write metrics, predictions, the page and its tables into a folder; returns the files.
+    """Write metrics, predictions, the page, its tables and documents; returns what was written.
 
     Without pictures the predictions have numbers in place of sentences.
     """
     options = options or ReportOptions()
+    material = Material(result, options.command, options.answers, options.data)
     files = [folder / "metrics.json", folder / "report.html"]
     write_json(files[0], result.to_dict())
     if result.predictions is not None and result.details is not None:
         files.append(folder / NAME)
         write_predictions(files[-1], result.predictions, sentences=options.pictures)
-    sections = _sections(result, options)
+    sections = _sections(result, options, material)
     head = [Text(summary_line(result)), *(Text(line, "warn") for line in result.warnings)]
     if any(isinstance(block, Gallery) for one in sections for block in one.blocks):
         head.append(Text(PROTECTED, "warn"))
@@ -289,7 +311,16 @@ def write_report(
     )  # fmt: skip
     write_text(files[1], page)
     export_tables(folder / TABLES, sections)
-    return [*files, folder / TABLES]
+    documents = write_documents(folder, material, sections, _table_one(material))
+    return [*files, folder / TABLES, documents]
+
+
+def _table_one(material: Material) -> dict[str, str]:
+    """Table 1 as CSV and LaTeX, by name."""
+    if material.table_one is None:
+        return {}
+    latex = to_latex(material.table_one.page_table(), "table-1")
+    return {"table-1.csv": to_csv(material.table_one.data_table()), "table-1.tex": latex}
 
 
 def model_names(checkpoints: Sequence[Path]) -> list[str]:

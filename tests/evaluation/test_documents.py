@@ -1,0 +1,333 @@
+"""Table 1, the flow of images, provenance, model card, datasheet and checklists."""
+
+import csv
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import yaml
+
+from cxrtext.datasets.importing import ImportOptions, import_folder
+from cxrtext.errors import DataError
+from cxrtext.evaluation import Prompts, Settings, evaluate
+from cxrtext.evaluation.documents import provenance
+from cxrtext.evaluation.documents.checklist import checklists
+from cxrtext.evaluation.documents.flow import Flow, Step, flow_markdown, flow_of, reason_class
+from cxrtext.evaluation.documents.flow_drawing import flow_svg
+from cxrtext.evaluation.documents.imported import Imported, read_imported
+from cxrtext.evaluation.documents.material import Material
+from cxrtext.evaluation.documents.population import Counts, Population
+from cxrtext.evaluation.documents.questions import Questions, all_questions, read_answers
+from cxrtext.evaluation.documents.table_one import table_one
+from cxrtext.evaluation.measure import measure_file
+from cxrtext.evaluation.predictions.columns import Images
+from cxrtext.evaluation.report import ReportOptions, write_report
+from cxrtext.files import file_problems
+
+PROMPTS = {
+    "Pleural Effusion": Prompts(("Left pleural effusion.",), ("The lungs | are <b> clear.",)),
+    "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
+}
+
+
+def people() -> Population:
+    """Eight images of five patients; patient b has two images and tells the age in the second."""
+    images = Images(
+        names=[f"{i}.png" for i in range(8)],
+        studies=["1", "2", "3", "4", "5", "6", "7", "7"],
+        patients=["a", "b", "b", "c", "d", "d", "e", "e"],
+        splits=["train", "train", "train", "val", "test", "test", "test", "test"],
+        metadata={
+            "age": ["50", "", "70", "x", "30", "31", "90", "91"],
+            "sex": ["F", "M", "M", "", "F", "F", "M", "M"],
+            "view": ["AP", "PA", "PA", "PA", "AP", "PA", "", "PA"],
+        },
+    )
+    labels = {"Edema": np.array([1, 0, 0, 1, 1, 0, -1, -2], dtype=np.int8)}
+    measured = np.array([False] * 4 + [True, True, True, False])
+    return Population(images, labels, measured)
+
+
+def test_table_one_by_hand() -> None:
+    found = table_one(people())
+    assert found.columns == ["train", "val", "test", "all", "measured"]
+    rows = {(row.name, row.level): row.cells for row in found.rows}
+    assert rows["Images", ""] == ["3", "1", "4", "8", "3"]
+    assert rows["Studies", ""] == ["3", "1", "3", "7", "3"]
+    assert rows["Patients", ""] == ["2", "1", "2", "5", "2"]
+    assert rows["Images of a patient", ""][0] == "1.5 [1.25, 1.75]"
+    # of the first image of each patient that says its age: a 50, b 70; c none; d 30, e 90
+    assert rows["Age", "years"] == [
+        "60 [55, 65]", "–", "60 [45, 75]", "60 [45, 75]", "60 [45, 75]",
+    ]  # fmt: skip
+    assert rows["Age", "missing"] == ["0 (0.0)", "1 (100.0)", "0 (0.0)", "1 (20.0)", "0 (0.0)"]
+    assert rows["Sex", "F"] == ["1 (50.0)", "0 (0.0)", "1 (50.0)", "2 (40.0)", "1 (50.0)"]
+    assert rows["Sex", "missing"][3] == "1 (20.0)"
+    assert rows["View", "PA"] == ["2 (66.7)", "1 (100.0)", "2 (50.0)", "5 (62.5)", "1 (33.3)"]
+    assert [rows["Edema", level][2] for level in ("with", "without", "uncertain", "missing")] == [
+        "1 (25.0)"
+    ] * 4
+    page = found.page_table().rows
+    assert [row[0] for row in page[5:8]] == [
+        "Age (patients, median [IQR])",
+        "\u2003years",
+        "\u2003missing",
+    ]
+    assert all(len(row) == 6 for row in page)
+
+
+def test_many_sites_are_counted_together() -> None:
+    one = people()
+    sites = [f"site {i}" for i in range(1000)]
+    images = Images(sites, sites, sites, ["test"] * 1000, {"site": sites})
+    found = table_one(Population(images, {}, np.ones(1000, dtype=np.bool_)))
+    rows = [row for row in found.rows if row.name == "Site"]
+    assert len(rows) == 11 + 2
+    assert rows[-2].level == "other (989 values)"
+    assert rows[-2].cells == ["989 (98.9)"]
+    assert found.columns == ["test (measured)"]
+    assert len(one) == 8
+
+
+def test_the_flow_adds_up_from_the_import_to_the_images_measured() -> None:
+    imported = Imported({}, hashed=False, left_out={f"why {i}": i for i in range(1, 10)})
+    flow = flow_of(
+        people(),
+        "test",
+        imported=imported,
+        rejects=[("7.png", "/home/someone/7.png: is 12 x 9 pixels; send another")],
+        validation=True,
+    )
+    first, manifest, chosen, measured = flow.steps
+    assert first.counts.images == 8 + 45
+    assert sum(one.images for one in first.left_out.values()) == 45
+    assert list(first.left_out)[-1] == "other reasons"
+    assert manifest.left_out == {
+        "split train: not measured": Counts(3, 3, 2),
+        "split val: chose thresholds and calibration": Counts(1, 1, 1),
+    }
+    assert chosen.left_out == {"cannot be read: is n x n pixels": Counts(1)}
+    assert measured.counts == Counts(3, 3, 2)
+    assert flow.labels["Edema"] == {"with": 1, "without": 1, "uncertain": 1, "missing": 0}
+    text = flow_markdown(flow)
+    assert "- **What the import looked at:** 53 files and rows" in text
+    assert "| Edema | 1 | 1 | 1 | 0 | 3 |" in text
+    assert "someone" not in text
+    drawing = flow_svg(flow)
+    assert ElementTree.fromstring(drawing).tag.endswith("svg")  # noqa: S314 - our own
+    assert drawing == flow_svg(flow)
+
+
+def test_figures_that_do_not_add_up_are_refused() -> None:
+    steps = [Step("all", Counts(5), {"why": Counts(1)}), Step("rest", Counts(3))]
+    with pytest.raises(ValueError, match="all: 5 images less 1"):
+        Flow(steps, {}, [])
+    with pytest.raises(ValueError, match="Edema: its labels are not 4"):
+        Flow([Step("rest", Counts(4))], {"Edema": {"with": 3}}, [])
+
+
+def test_reasons_tell_nothing_of_one_file() -> None:
+    assert reason_class("/a b/c.dcm: frame 3 of 2") == "frame n of n"
+    assert reason_class("holds '/x/Doe^Jane' twice; fix it") == "holds … twice"
+    assert reason_class("/only/a/path") == "no reason given"
+
+
+def test_paths_and_keys_do_not_get_into_provenance() -> None:
+    shown = provenance.shown_command(
+        ["cxrtext", "evaluate", "/home/jane/run/checkpoint", "--data=/x/y", "--api-key", "abc",
+         "--token=abc", "--split", "test", r"C:\Users\jane\data"]
+    )  # fmt: skip
+    assert shown == [
+        "cxrtext", "evaluate", "checkpoint", "--data=y", "--api-key", "…", "--token=…", "--split",
+        "test", "data",
+    ]  # fmt: skip
+    value = {
+        "a": ["/b/c", 1, None],
+        "best": "val/loss",
+        "text": "microsoft/BiomedVLP-CXR-BERT-general",
+    }
+    assert provenance.without_paths(value) == {**value, "a": ["c", 1, None]}
+
+
+def test_the_digest_of_a_split_is_that_of_its_sorted_lines() -> None:
+    lines = "a.png\ttest\nb.png\ttrain\n"
+    wanted = hashlib.sha256(lines.encode()).hexdigest()
+    assert provenance.split_digest(["b.png", "a.png"], ["train", "test"]) == wanted
+
+
+@pytest.fixture(scope="module")
+def imported_folder(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made by an import that left one image out; one became unreadable since."""
+    source = tmp_path_factory.mktemp("source") / "set"
+    shutil.copytree(data_folder, source)
+    text = (source / "manifest.csv").read_text()
+    (source / "manifest.csv").write_text(text + "images/none.png,s99,p99,test,50\n")
+    out = tmp_path_factory.mktemp("imported") / "Jane-Doe"
+    import_folder(source, out, ImportOptions(keep=("age",)))
+    broken = out / "images/s07.png"
+    broken.chmod(0o600)
+    broken.write_bytes(b"no image")
+    return out
+
+
+@pytest.fixture(scope="module")
+def written(
+    checkpoint: Path, imported_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder of an evaluation of an imported set."""
+    out = tmp_path_factory.mktemp("written")
+    settings = Settings(resamples=20)
+    result = evaluate(checkpoint, imported_folder, prompts=PROMPTS, settings=settings)
+    command = ("cxrtext", "evaluate", str(checkpoint), "--data", str(imported_folder))
+    write_report(out, result, ReportOptions(pictures=False, command=command))
+    return out
+
+
+def test_an_evaluation_has_its_documents(written: Path, imported_folder: Path) -> None:
+    documents = written / "documents"
+    names = {path.name for path in documents.iterdir()}
+    assert names == {
+        "SHA256SUMS", "checklist.md", "datasheet.md", "flow.json", "flow.md", "flow.svg",
+        "model-card.md", "provenance.json", "questions.yaml", "table-1.csv", "table-1.md",
+        "table-1.tex",
+    }  # fmt: skip
+    assert file_problems(documents) == []
+    flow = json.loads((documents / "flow.json").read_text())
+    assert [one["counts"]["images"] for one in flow["steps"]] == [49, 48, 12, 11]
+    assert sum(flow["labels"]["Pneumothorax"].values()) == 11
+    [why] = flow["steps"][2]["left_out"]
+    assert why.startswith("cannot be read: ")
+    rows = list(csv.DictReader((documents / "table-1.csv").read_text().splitlines()))
+    assert rows[0]["measured"] == "11"
+    card = (documents / "model-card.md").read_text()
+    assert "| Pleural Effusion | Left pleural effusion. | The lungs \\| are &lt;b> clear. |" in card
+    assert "#### " not in card.split("## Quantitative analyses")[0]
+    assert "| finding | AUC" in card
+    sheet = (documents / "datasheet.md").read_text()
+    assert "layout `generic`" in sheet
+    assert "48 images, 48 studies, 48 patients" in sheet
+    page = (written / "report.html").read_text()
+    assert ">The images</h2>" in page
+
+
+def test_documents_name_no_folder_no_id_and_no_report(written: Path) -> None:
+    texts = {path.name: path.read_text() for path in (written / "documents").iterdir()}
+    for name, text in texts.items():
+        for private in (str(written.parent), "images/s0", "s07", "p07"):
+            assert private not in text, name
+        if name not in ("provenance.json", "model-card.md", "checklist.md", "datasheet.md"):
+            assert "Jane-Doe" not in text, name
+    claims = re.findall(r"[^.]*\b(?:conform|complian)\w*[^.]*", " ".join(texts.values()))
+    assert claims
+    assert all(re.search(r"\bno\b", claim) for claim in claims)
+
+
+def test_provenance_can_be_checked(written: Path, imported_folder: Path, checkpoint: Path) -> None:
+    found = json.loads((written / "documents/provenance.json").read_text())
+    tables = found["data"]["tables"]
+    assert set(tables) == {"manifest", "reports", "labels"}
+    for one in tables.values():
+        path = imported_folder / one["file"]
+        assert one["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    for name, one in found["outputs"].items():
+        assert one["sha256"] == hashlib.sha256((written / name).read_bytes()).hexdigest()
+    assert set(found["outputs"]) == {"metrics.json", "predictions.parquet"}
+    with (imported_folder / "manifest.csv").open() as handle:
+        rows = [(row["image"], row["split"]) for row in csv.DictReader(handle)]
+    lines = "".join(f"{image}\t{split}\n" for image, split in sorted(rows))
+    assert found["data"]["split_sha256"] == hashlib.sha256(lines.encode()).hexdigest()
+    assert found["command"] == ["cxrtext", "evaluate", checkpoint.name, "--data", "Jane-Doe"]
+    assert found["software"]["torch"]
+    assert found["machine"]["device"] == "cpu"
+    assert found["checkpoint"]["fingerprint"]
+    assert found["prompts"]["findings"]["Pneumothorax"]["positive"] == ["Right pneumothorax."]
+
+
+def test_documents_again_from_predictions(
+    written: Path, imported_folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    result = measure_file(written / "predictions.parquet")
+    write_report(tmp_path / "a", result, ReportOptions(data=imported_folder))
+    names = ("flow.json", "table-1.csv", "table-1.tex")
+    before = json.loads((written / "documents/flow.json").read_text())
+    again = json.loads((tmp_path / "a/documents/flow.json").read_text())
+    assert again["labels"] == before["labels"]
+    assert [one["counts"] for one in again["steps"]] == [one["counts"] for one in before["steps"]]
+    for name in names[1:]:
+        assert (tmp_path / "a/documents" / name).read_text() == (
+            written / "documents" / name
+        ).read_text()
+    write_report(tmp_path / "b", result)
+    flow = json.loads((tmp_path / "b/documents/flow.json").read_text())
+    assert flow["steps"][0]["title"] == "Images of the file of predictions"
+    assert flow["steps"][-1]["counts"]["images"] == 11
+    with pytest.raises(DataError, match="lacks 11 of the 11 images"):
+        other = tmp_path / "other"
+        (other / "images").mkdir(parents=True)
+        (other / "manifest.csv").write_text("image,study_id\nimages/x.png,s00\n")
+        write_report(tmp_path / "c", result, ReportOptions(data=other))
+
+
+def test_answers_stand_in_the_documents_and_edits_are_kept(written: Path, tmp_path: Path) -> None:
+    form = written / "documents/questions.yaml"
+    assert yaml.safe_load(form.read_text()).keys() == all_questions().keys()
+    answers = tmp_path / "answers.yaml"
+    answers.write_text(form.read_text().replace('funding: ""', 'funding: "No one: none."'))
+    result = measure_file(written / "predictions.parquet")
+    options = ReportOptions(answers=read_answers(answers))
+    write_report(tmp_path / "out", result, options)
+    documents = tmp_path / "out/documents"
+    assert documents.joinpath("checklist.md").read_text().count("author: No one: none.") == 3
+    assert yaml.safe_load((documents / "questions.yaml").read_text())["funding"] == "No one: none."
+    with (documents / "model-card.md").open("a") as handle:
+        handle.write("my own words\n")
+    write_report(tmp_path / "out", result, options)
+    assert "my own words" in (documents / "model-card.edited.md").read_text()
+    assert "my own words" not in (documents / "model-card.md").read_text()
+    assert file_problems(documents) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("a: b", "no question 'a'"), ("funding: [1]", "funding: an answer"), ("- x", "expected"),
+     ("{", "not readable YAML")],
+)  # fmt: skip
+def test_wrong_answers_are_refused(text: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "answers.yaml"
+    path.write_text(text)
+    with pytest.raises(DataError, match=says):
+        read_answers(path)
+
+
+def test_checklists_are_whole(written: Path) -> None:
+    result = measure_file(written / "predictions.parquet")
+    claim, stard, tripod = checklists(Material(result), Questions())
+    assert [item.number for item in claim.items] == [str(n) for n in range(1, 45)]
+    assert len(stard.items) == 48
+    assert len(tripod.items) == 52
+    for one, last in ((stard, 40), (tripod, 27)):
+        numbers = [int(re.sub(r"\D", "", item.number)) for item in one.items]
+        assert numbers == sorted(numbers)
+        assert set(numbers) == set(range(1, last + 1))
+    for one in (claim, stard, tripod):
+        for item in one.items:
+            assert item.found or item.asked or item.needs, item.number
+    # every question is asked somewhere, and an answer closes it
+    everything = Questions(dict.fromkeys(all_questions(), "yes"))
+    for one in checklists(Material(result), everything):
+        assert not any(item.asked for item in one.items)
+
+
+def test_an_import_says_what_it_left_out(imported_folder: Path, data_folder: Path) -> None:
+    found = read_imported(imported_folder)
+    assert found is not None
+    assert found.options["layout"] == "generic"
+    assert found.left_out == {"listed, but the image file is not there": 1}
+    assert found.unchanged
+    assert not found.hashed
+    assert read_imported(data_folder) is None
