@@ -30,13 +30,14 @@ if TYPE_CHECKING:
         smooth_grid,
     )
     from cxrtext.evaluation.intervals.bootstrap import (
-        Comparison,
-        compare,
         interval,
         paired_difference,
         resample_covering,
         resample_patients,
     )
+    from cxrtext.evaluation.intervals.comparison import Comparison, compare
+    from cxrtext.evaluation.intervals.multiple import detectable_difference, holm
+    from cxrtext.evaluation.intervals.proportions import proportion_interval, wilson_interval
     from cxrtext.evaluation.measure import measure, measure_file
     from cxrtext.evaluation.metrics import (
         accuracy,
@@ -80,6 +81,7 @@ __all__ = [
     "brier_score",
     "compare",
     "contrast_to_noise",
+    "detectable_difference",
     "embedding_ranks",
     "evaluate",
     "expected_calibration_error",
@@ -88,6 +90,7 @@ __all__ = [
     "fit_probe",
     "fit_temperature",
     "heat_map",
+    "holm",
     "interval",
     "known_labels",
     "linear_probe",
@@ -103,6 +106,7 @@ __all__ = [
     "positive_ranks",
     "precision_recall_curve",
     "prompt_embeddings",
+    "proportion_interval",
     "rank_metrics",
     "read_prompts",
     "region_boxes",
@@ -118,6 +122,7 @@ __all__ = [
     "smooth_grid",
     "weighted_mean",
     "weighted_median",
+    "wilson_interval",
     "write_predictions",
     "youden_threshold",
 ]

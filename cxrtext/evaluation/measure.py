@@ -88,7 +88,7 @@ def _classify(result: Evaluation, given: Classified, settings: Settings) -> None
             if one.fit is None and len(one.rows)
         )
     result.measured.zero_shot = zero_shot
-    result.measured.resampled |= zero_shot.resampled
+    result.measured.compared |= zero_shot.compared
     result.classification.update(zero_shot.findings)
     result.classification_intervals.update(zero_shot.intervals)
     own = given.images.take(np.flatnonzero(given.measured))
@@ -108,19 +108,19 @@ def _probe(result: Evaluation, given: Probed, settings: Settings) -> None:
 def _ground(result: Evaluation, given: PhraseValues, settings: Settings) -> None:
     grounded = measure_grounding(given, settings)
     result.measured.grounded = grounded
-    result.measured.resampled |= grounded.resampled
+    result.measured.compared |= grounded.resampled
     result.grounding.update(grounded.summary)
 
 
 def _retrieve_boxes(result: Evaluation, given: BoxRanks, settings: Settings) -> None:
     boxes = measure_box_retrieval(given, settings)
     result.box_retrieval.update(boxes.summary)
-    result.measured.resampled |= boxes.resampled
+    result.measured.compared |= boxes.resampled
 
 
 def _retrieve(result: Evaluation, given: SentenceRanks, settings: Settings) -> None:
     retrieved = measure_retrieval(given, settings)
-    result.measured.resampled |= retrieved.resampled
+    result.measured.compared |= retrieved.resampled
     result.retrieval.update(retrieved.metrics)
     result.retrieval_intervals.update(retrieved.intervals)
 

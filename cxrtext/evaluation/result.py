@@ -10,7 +10,8 @@ from cxrtext.evaluation.classification.zero_shot import MEANS, FindingResult, Ze
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.data import DataFolder
 from cxrtext.evaluation.grounding.phrases import Grounded
-from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled
+from cxrtext.evaluation.intervals.bootstrap import Interval
+from cxrtext.evaluation.intervals.comparison import Compared
 from cxrtext.evaluation.predictions.file import Predictions
 from cxrtext.evaluation.retrieval.sentences import Wording
 from cxrtext.evaluation.settings import Settings
@@ -40,12 +41,12 @@ class Details:
 class Measured:
     """What figures and comparisons are drawn from.
 
-    ``resampled`` has measures on shared resamples, by name.
+    ``compared`` has the measures that models are compared by, by name.
     """
 
     zero_shot: ZeroShot | None = None
     grounded: Grounded | None = None
-    resampled: dict[str, Resampled] = field(default_factory=dict)
+    compared: dict[str, Compared] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,10 @@ import torch
 from cxrtext.config import Clustered, Config, load_config, read_objective
 from cxrtext.errors import CxrTextError
 from cxrtext.evaluation import Evaluation, Settings, area_under_curve, evaluate
-from cxrtext.evaluation.classification.zero_shot import classify, measure_zero_shot
+from cxrtext.evaluation.classification.zero_shot import ZeroShot, classify, measure_zero_shot
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
+from cxrtext.evaluation.intervals.comparison import OF_FINDING
 from cxrtext.evaluation.result import Details
 from cxrtext.evaluation.truth import measure_truth
 from cxrtext.experiments.data.images import Floats, ImageSet, read_set
@@ -30,7 +31,6 @@ from cxrtext.experiments.measures import (
     FORMAT,
     JOB,
     METRICS,
-    OF_FINDING,
     RESAMPLED,
     Measures,
     machine,
@@ -120,25 +120,41 @@ def _train_pairs(folder: Path, config: Config) -> None:
 def _measures_of(evaluation: Evaluation) -> Measures:
     """The measures of table 1 that an evaluation has, and the AUC of each finding."""
     details, measured = evaluation.details, evaluation.measured
-    found: Measures = {
-        name: measured.resampled[name] for name in MEASURES if name in measured.resampled
-    }
+    held = {k: one for k, one in measured.compared.items() if isinstance(one, Resampled)}
+    found: Measures = {name: held[name] for name in MEASURES if name in held}
     if details is not None:
         found |= _beyond(details, Path(evaluation.data))
-        first = measured.resampled.get("sentence to image R@10")
+        first = held.get("sentence to image R@10")
         found |= {TOP10: first} if first is not None else {}
     if details is None or measured.zero_shot is None:
         return found
-    # On the resamples that the mean is measured on.
+    areas = _areas(measured.zero_shot, details)
+    found |= {OF_FINDING + name: one for name, one in areas.items()}
+    mean = _mean_area(areas, measured.zero_shot)
+    return {**found, "AUC": mean} if mean is not None else found
+
+
+def _areas(zero_shot: ZeroShot, details: Details) -> Measures:
+    """The AUC of each finding on resamples, over which the trainings of a row are averaged."""
     cohort, settings = details.cohort, details.settings
     counts = draw(cohort.patients, settings.resamples, (settings.seed, 0))
-    for name, one in measured.zero_shot.scores.items():
-        area = evaluation.classification[name].auc
-        if area is not None:
+    found: Measures = {}
+    for name, one in zero_shot.scores.items():
+        auc = zero_shot.findings[name].auc
+        if auc is not None:
             values = area_under_curve(one.scores, one.truth, counts[:, one.rows])
             studies = (*(cohort.studies[row] for row in one.rows), *one.truth.tolist())
-            found[OF_FINDING + name] = Resampled(area, values, studies)
+            found[name] = Resampled(auc, values, studies)
     return found
+
+
+def _mean_area(areas: Measures, zero_shot: ZeroShot) -> Resampled | None:
+    """Their mean, None where not every finding has one."""
+    if not areas or set(areas) != set(zero_shot.findings):
+        return None
+    values = np.mean([one.values for one in areas.values()], axis=0)
+    rows = tuple(row for one in areas.values() for row in one.rows)
+    return Resampled(float(np.mean([one.estimate for one in areas.values()])), values, rows)
 
 
 def _beyond(details: Details, data: Path) -> Measures:
@@ -148,8 +164,9 @@ def _beyond(details: Details, data: Path) -> Measures:
     labels = read_data_folder(data).labels
     if labels is not None:
         given = classify(model, cohort, PROMPTS, labels, settings)
-        several = measure_zero_shot(given, settings).resampled
-        found |= {MORE_PROMPTS: several["AUC"]} if "AUC" in several else {}
+        several = measure_zero_shot(given, settings)
+        mean = _mean_area(_areas(several, details), several)
+        found |= {MORE_PROMPTS: mean} if mean is not None else {}
     known = read_truth(data)
     if known is not None:
         found |= measure_truth(model, cohort, known, settings)

@@ -19,8 +19,6 @@ FORMAT = 3
 """Of what a measured run leaves; one that an older version measured is measured again."""
 Measures = dict[str, Resampled]
 """By name; of those read from a file ``rows`` is the digest of what was resampled."""
-OF_FINDING = "AUC of "
-"""Before a finding's name: its AUC."""
 
 
 def _digest(one: Resampled) -> str:

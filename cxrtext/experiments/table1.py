@@ -9,7 +9,7 @@ from typing import Any
 from cxrtext.config import first_difference, load_config, write_config
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import find_table
-from cxrtext.evaluation.intervals.bootstrap import estimate_of
+from cxrtext.evaluation.intervals.comparison import OF_FINDING, estimate_of
 from cxrtext.experiments.comparison import Trainings, compare_rows, order_of
 from cxrtext.experiments.experiment import (
     ExperimentListener,
@@ -19,7 +19,7 @@ from cxrtext.experiments.experiment import (
     choose,
     claims_of,
 )
-from cxrtext.experiments.measures import JOB, METRICS, OF_FINDING, mean_of_seeds
+from cxrtext.experiments.measures import JOB, METRICS, mean_of_seeds
 from cxrtext.experiments.page import table1_head, table1_sections
 from cxrtext.experiments.papers.table1 import (
     ALL_MEASURES,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cxrtext.errors import ConfigError
-from cxrtext.evaluation.intervals.bootstrap import estimate_of
+from cxrtext.evaluation.intervals.comparison import estimate_of
 from cxrtext.experiments.comparison import compare_rows, order_of
 from cxrtext.experiments.data.images import read_set
 from cxrtext.experiments.data.sets import fingerprint, prepare_sets, require_data

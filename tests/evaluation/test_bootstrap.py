@@ -17,6 +17,7 @@ from cxrtext.evaluation import (
     weighted_mean,
     weighted_median,
 )
+from cxrtext.evaluation.intervals.bootstrap import logit_interval
 
 Floats = NDArray[np.float64]
 
@@ -122,6 +123,37 @@ def test_interval_by_hand() -> None:
         interval([1.0, np.nan])
     with pytest.raises(ValueError, match="level"):
         interval([1.0], 1.0)
+
+
+def test_percentiles_of_few_patients_lie_further_apart() -> None:
+    values = np.random.default_rng(0).normal(size=20_000)
+    stats = pytest.importorskip("scipy.stats")
+    expected = stats.t.ppf(0.975, 9) * np.sqrt(10 / 9)  # in deviations, 2.38 in place of 1.96
+    assert interval(values, patients=10) == pytest.approx((-expected, expected), abs=0.06)
+    assert interval(values, patients=10**6) == pytest.approx(interval(values), abs=1e-4)
+    with pytest.raises(ValueError, match="two patients"):
+        interval(values, patients=1)
+    zeros = np.zeros(20_000)
+    plain, few = (
+        paired_difference(values + 2.2, zeros, 2.2),
+        paired_difference(values + 2.2, zeros, 2.2, 10),
+    )
+    assert plain.low > 0 > few.low
+    assert plain.p_value < 0.05 < few.p_value
+
+
+def test_intervals_of_average_precision() -> None:
+    values = np.random.default_rng(1).normal(0.8, 0.05, 5000)
+    found = logit_interval(0.8, values, 40)
+    assert found is not None
+    reach = 1.96 * 0.05 / 0.16
+    expected = 1 / (1 + np.exp([-np.log(4) + reach, -np.log(4) - reach]))
+    assert found == pytest.approx(expected, abs=0.003)
+    perfect = logit_interval(1.0, np.ones(100), 10)
+    assert perfect is not None
+    assert 0.3 < perfect[0] < 0.6
+    assert perfect[1] == 1.0
+    assert logit_interval(0.8, np.empty(0), 40) is None
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cxrtext.evaluation.intervals.bootstrap import Resampled, estimate_of
+from cxrtext.evaluation.intervals.bootstrap import Resampled
+from cxrtext.evaluation.intervals.comparison import estimate_of
 from cxrtext.experiments.comparison import Trainings, interval_text, order_of
 from cxrtext.experiments.comparison import compare_rows as compare
 from cxrtext.experiments.experiment import Measure, Trial, claims_of

@@ -436,7 +436,7 @@ def _compare(
         rejects = Rejects(max_rejected)
         result = measure(checkpoint, rejects)
         _write(out / name if out else None, result, options, rejects)
-        measures[name] = result.measured.resampled
+        measures[name] = result.measured.compared
         lines[name] = summary_line(result)
         result = replace(result, details=None)  # a model and its images go before the next come
     comparison = compare(measures)

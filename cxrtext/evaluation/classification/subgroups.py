@@ -3,15 +3,16 @@
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cxrtext.evaluation.classification.zero_shot import FindingScores
-from cxrtext.evaluation.intervals.bootstrap import interval, resample_covering
-from cxrtext.evaluation.metrics import Floats, Truth, area_under_curve, scores_and_truth
+from cxrtext.evaluation.intervals.delong import Area, area, difference
+from cxrtext.evaluation.intervals.proportions import cluster_codes
+from cxrtext.evaluation.metrics import scores_and_truth
 from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 
@@ -42,7 +43,7 @@ class SliceReport:
     """All groups of a column by name, in sorted order; those too small to measure among them.
 
     ``gap`` is highest less lowest AUC, with its interval; None where fewer than two groups can be
-    measured.  ``redrawn`` counts resamples drawn again because a group lacked a class.
+    measured.
     """
 
     slices: dict[str, SliceResult]
@@ -50,7 +51,6 @@ class SliceReport:
     gap: float | None
     gap_low: float | None
     gap_high: float | None
-    redrawn: int
 
 
 def age_bands(ages: Sequence[str | float | None], edges: Sequence[int] = (40, 60, 80)) -> list[str]:
@@ -89,20 +89,21 @@ def slice_aucs(
     labels: ArrayLike,
     groups: Sequence[str],
     patients: Sequence[Hashable],
-    generator: np.random.Generator,
     *,
-    resamples: int = 1000,
     level: float = 0.95,
-    minimum: int = 10,
+    minimum: int = MINIMUM,
 ) -> SliceReport:
     """Measure the AUC of each group, and the gap between the best and the worst.
 
-    All groups share the resamples, so the gap's interval takes account of patients in several.
-    The gap is never below 0 and larger by chance the smaller the groups: read its interval beside
-    those of the groups.
+    The gap's interval is of all pairs of groups at once: it holds whichever two turn out to be the
+    best and the worst.  It takes account of patients in several groups.  The gap itself is never
+    below 0 and larger by chance the smaller the groups.
 
     Scores are finite, labels 1 or 0, a group "" is called "unknown"; all are [n], as the patients
     are.  A group is measured with at least ``minimum`` positives and as many negatives.
+
+    Source: Bonferroni 1936, for the pairs; the AUCs as in
+        :mod:`cxrtext.evaluation.intervals.delong`.
     """
     values, truth = scores_and_truth(scores, labels, positive=False, negative=False)
     if not len(values) == len(groups) == len(patients):
@@ -110,47 +111,33 @@ def slice_aucs(
     if minimum < 1:
         raise ValueError(f"minimum must be at least 1, not {minimum}")
     names = np.asarray([group or UNKNOWN for group in groups], dtype=object)
-    rows: dict[str, NDArray[np.bool_]] = {name: names == name for name in sorted(set(names))}
-    fewest = {name: min((truth[at]).sum(), (~truth[at]).sum()) for name, at in rows.items()}
-    large = {name: at for name, at in rows.items() if fewest[name] >= minimum}
-    areas, redrawn = _areas(values, truth, large, patients, resamples, generator)
-    found = {name: _slice(values, truth, at, areas.get(name), level) for name, at in rows.items()}
-    too_small = [name for name in rows if name not in large]
-    if len(large) < 2:
-        return SliceReport(found, too_small, None, None, None, redrawn)
-    measured = [one.auc for one in found.values() if one.auc is not None]
-    low, high = interval(np.ptp(np.stack(list(areas.values())), axis=0), level)
-    return SliceReport(found, too_small, max(measured) - min(measured), low, high, redrawn)
+    codes = cluster_codes(patients)
+    found: dict[str, SliceResult] = {}
+    areas: list[Area] = []
+    for name in sorted(set(names)):
+        at = names == name
+        positives, negatives = int(truth[at].sum()), int((~truth[at]).sum())
+        if min(positives, negatives) < minimum:
+            found[name] = SliceResult(None, None, None, positives, negatives)
+            continue
+        one = area(values[at], truth[at], codes[at], int(codes.max()) + 1)
+        areas.append(one)
+        found[name] = SliceResult(one.value, *one.interval(level), positives, negatives)
+    too_small = [name for name, one in found.items() if one.auc is None]
+    return SliceReport(found, too_small, *_gap(areas, level))
 
 
-def _areas(
-    values: Floats,
-    truth: Truth,
-    groups: dict[str, NDArray[np.bool_]],
-    patients: Sequence[Hashable],
-    resamples: int,
-    generator: np.random.Generator,
-) -> tuple[dict[str, Floats], int]:
-    """The AUC of each group over the resamples, [R] each, and how many were drawn again."""
-    if not groups:
-        return {}, 0
-    needed = [at & side for at in groups.values() for side in (truth, ~truth)]
-    drawn = resample_covering(patients, needed, resamples, generator)
-    areas = {
-        name: area_under_curve(values[at], truth[at], drawn.counts[:, at])
-        for name, at in groups.items()
-    }
-    return areas, drawn.redrawn
-
-
-def _slice(
-    values: Floats, truth: Truth, at: NDArray[np.bool_], areas: Floats | None, level: float
-) -> SliceResult:
-    positives, negatives = int(truth[at].sum()), int((~truth[at]).sum())
-    if areas is None:
-        return SliceResult(None, None, None, positives, negatives)
-    auc = area_under_curve(values[at], truth[at])
-    return SliceResult(auc, *interval(areas, level), positives, negatives)
+def _gap(areas: Sequence[Area], level: float) -> tuple[float | None, float | None, float | None]:
+    """The highest AUC less the lowest, with its interval."""
+    pairs = list(combinations(areas, 2))
+    if not pairs:
+        return None, None, None
+    each = 1 - (1 - level) / len(pairs)
+    ordered = [sorted(pair, key=lambda one: -one.value) for pair in pairs]
+    found = [difference(better, worse, each) for better, worse in ordered]
+    values = [one.value for one in areas]
+    low, high = max(one.low for one in found), max(one.high for one in found)
+    return max(values) - min(values), max(low, 0.0), high
 
 
 def measure_slices(
@@ -164,7 +151,7 @@ def measure_slices(
     """
     found: dict[str, Any] = {}
     lines: list[str] = []
-    for number, column in enumerate(settings.slices):
+    for column in settings.slices:
         groups = _groups(images, column)
         problem = _problem(groups)
         if problem == NOT_SAID and settings.slices == SLICE_COLUMNS:
@@ -174,7 +161,7 @@ def measure_slices(
             continue
         measured = {}
         for finding, one in scores.items():
-            report = _finding(images, groups, one, settings, number)
+            report = _finding(images, groups, one)
             if report is not None:
                 measured[finding] = report
         if measured:
@@ -203,29 +190,12 @@ def _problem(groups: Sequence[str]) -> str:
     return ""
 
 
-def _finding(
-    images: Images, groups: Sequence[str], one: FindingScores, settings: Settings, number: int
-) -> dict[str, Any] | None:
+def _finding(images: Images, groups: Sequence[str], one: FindingScores) -> dict[str, Any] | None:
     if not len(one.rows):
         return None
-    generator = np.random.default_rng([settings.seed, 5, number])
-    try:
-        report = slice_aucs(
-            one.scores,
-            one.truth,
-            [groups[row] for row in one.rows],
-            [images.patients[row] for row in one.rows],
-            generator,
-            resamples=max(settings.resamples, 1),
-            minimum=MINIMUM,
-        )
-    except ValueError:  # a group whose patients hardly ever hold both classes
-        return None
+    own = [groups[row] for row in one.rows]
+    patients = [images.patients[row] for row in one.rows]
+    report = slice_aucs(one.scores, one.truth, own, patients, minimum=MINIMUM)
     if all(group.auc is None for group in report.slices.values()):
         return None
-    values = asdict(report)
-    if not settings.resamples:  # one resample makes no interval
-        values |= {"gap_low": None, "gap_high": None}
-        for group in values["slices"].values():
-            group |= {"low": None, "high": None}
-    return values
+    return asdict(report)

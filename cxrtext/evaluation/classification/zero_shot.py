@@ -4,7 +4,7 @@ A score difference is that of a finding's positive prompt less that of its negat
 above 0 the positive prompt wins, and its logistic is the probability before calibration.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,14 +24,25 @@ from cxrtext.evaluation.classification.calibration import (
 from cxrtext.evaluation.classification.classified import Classified, label_codes
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled, draw, intervals_of
+from cxrtext.evaluation.intervals.bootstrap import (
+    Interval,
+    Resampled,
+    draw,
+    interval_of,
+    known_intervals,
+    logit_interval,
+)
+from cxrtext.evaluation.intervals.comparison import OF_FINDING, Compared, Ranked, rows_digest
+from cxrtext.evaluation.intervals.delong import Area, area, mean_area
+from cxrtext.evaluation.intervals.proportions import (
+    cluster_codes,
+    mean_proportion,
+    proportion,
+)
 from cxrtext.evaluation.metrics import (
     Floats,
     Truth,
-    accuracy,
-    area_under_curve,
     average_precision,
-    sensitivity_and_specificity,
     settled,
     weighted_mean,
     youden_threshold,
@@ -155,7 +166,6 @@ class Case:
     """What a measure of a finding is taken of: scores and labels of [n] images, and the fit.
 
     ``positive`` and ``negative`` are the scores of each prompt, ``scores`` their difference.
-    With the counts [R, n] of resamples a measure gives [R].
     """
 
     positive: Floats
@@ -171,25 +181,63 @@ class Case:
         """Expected calibration error with a calibration."""
         return expected_calibration_error(calibration.probabilities(self.scores), self.truth)
 
-    def brier(self, counts: Counts | None) -> Any:
+    def precision(self, drawn: "Drawn") -> "Found":
+        """Average precision."""
+        value = average_precision(self.scores, self.truth)
+        resampled = average_precision(self.scores, self.truth, drawn.counts)
+        positives = len(np.unique(drawn.codes[self.truth]))
+        return Found(value, logit_interval(value, resampled, positives))
+
+    def brier(self, drawn: "Drawn") -> "Found":
         """Mean squared difference of probability and label."""
         probabilities = self.fit.calibration.probabilities(self.scores)
-        if counts is None:
-            return brier_score(probabilities, self.truth)
-        return weighted_mean((probabilities - self.truth) ** 2, counts)
+        resampled = weighted_mean((probabilities - self.truth) ** 2, drawn.counts)
+        value = brier_score(probabilities, self.truth)
+        return Found(value, interval_of(resampled, drawn.patients))
 
-    def right(self, present: bool, counts: Counts | None) -> Any:
-        """Share of the images with or without the finding on the right side of the threshold."""
-        threshold = self.fit.threshold
-        if counts is None:
-            shares = sensitivity_and_specificity(self.scores, self.truth, threshold)
-            return shares[0 if present else 1]
-        rows = self.truth == present
-        above = (self.scores > threshold).astype(np.float64)
-        return weighted_mean((above if present else 1 - above)[rows], counts[:, rows])
+    def right(self, threshold: float, rows: Truth, drawn: "Drawn") -> "Found":
+        """Share of some images that are on the right side of a threshold."""
+        right = ((self.scores > threshold) == self.truth)[rows].astype(np.float64)
+        share = proportion(right, drawn.codes[rows])
+        part = (right, drawn.codes[rows], weighted_mean(right, drawn.counts[:, rows]))
+        return Found(share.value, share.interval(), share=part)
 
 
-Measured = Callable[[Case, Counts | None], Any]
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Whose the [n] images of a finding are: numbers [n] of patients, of ``total`` in all.
+
+    ``counts`` [R, n] say how often each image is in each of R resamples of the patients.
+    """
+
+    codes: Places
+    total: int
+    counts: Counts
+
+    @property
+    def patients(self) -> int:
+        """How many patients these images are of."""
+        return len(np.unique(self.codes))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A measure of a finding with its interval, and what its mean over findings is made of.
+
+    Of an AUC the ``area``, of a ``share`` whether each row is right, its patient's number, and the
+    share in each resample.
+    """
+
+    value: float
+    ends: Interval | None = None
+    area: Area | None = None
+    share: tuple[Floats, Places, Floats] | None = None
+
+
+Measured = Callable[[Case, Drawn], Found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +246,7 @@ class FindingMeasure:
 
     One with a ``column`` stands in the report's table of findings, and with its ``definition``
     below.  ``both``: it wants images with and without the finding; ``fitted``: a fit to validation
-    images; ``resampled``: it has an interval.
+    images.
     """
 
     field: str
@@ -207,58 +255,61 @@ class FindingMeasure:
     definition: str = ""
     both: bool = False
     fitted: bool = False
-    resampled: bool = True
 
 
-def _of(
-    measure: Callable[..., Any], scores: Callable[[Case], Floats] = lambda case: case.scores
-) -> Measured:
-    """A measure of scores and labels alone."""
-    return lambda case, counts: measure(
-        scores(case), case.truth, **({} if counts is None else {"weights": counts})
-    )
+def _area(scores: Callable[[Case], Floats]) -> Measured:
+    """The AUC of some scores."""
+
+    def of(case: Case, drawn: Drawn) -> Found:
+        one = area(scores(case), case.truth, drawn.codes, drawn.total)
+        return Found(one.value, one.interval(), one)
+
+    return of
 
 
 MEASURES = (
     FindingMeasure(
-        "auc", _of(area_under_curve), "AUC",
+        "auc", _area(lambda case: case.scores), "AUC",
         "the chance that an image with the finding scores above one without; a tie is one half.",
         both=True,
     ),
     FindingMeasure(
-        "auc_positive", _of(area_under_curve, lambda case: case.positive), "AUC, positive prompt",
+        "auc_positive", _area(lambda case: case.positive), "AUC, positive prompt",
         "the AUC of the score of the prompt that says that the finding is there, alone.",
         both=True,
     ),
     FindingMeasure(
-        "auc_negative", _of(area_under_curve, lambda case: -case.negative), "AUC, negative prompt",
+        "auc_negative", _area(lambda case: -case.negative), "AUC, negative prompt",
         "the AUC of the score of the prompt that says that it is not, alone, counted for absence: "
         "below 0.5 the prompt ranks images the wrong way round.",
         both=True,
     ),
     FindingMeasure(
-        "average_precision", _of(average_precision), "AP",
+        "average_precision", Case.precision, "AP",
         "average precision: the sum over steps of recall of step times precision, not "
         "interpolated; of a random order it is the share of images with the finding.",
         both=True,
     ),
     FindingMeasure(
-        "accuracy", _of(accuracy), "ACC",
+        "accuracy", lambda case, drawn: case.right(0.0, np.full(len(case.truth), True), drawn),
+        "ACC",
         "the share of images whose higher-scoring prompt is the label.",
     ),
     FindingMeasure("brier", Case.brier),
-    FindingMeasure("sensitivity", lambda case, n: case.right(True, n), both=True, fitted=True),
-    FindingMeasure("specificity", lambda case, n: case.right(False, n), both=True, fitted=True),
     FindingMeasure(
-        "calibration_error_before", lambda case, _: case.error(UNSCALED), resampled=False
+        "sensitivity", lambda case, drawn: case.right(case.fit.threshold, case.truth, drawn),
+        both=True, fitted=True,
     ),
     FindingMeasure(
-        "calibration_error", lambda case, _: case.error(case.fit.calibration),
-        fitted=True, resampled=False,
+        "specificity", lambda case, drawn: case.right(case.fit.threshold, ~case.truth, drawn),
+        both=True, fitted=True,
+    ),
+    FindingMeasure("calibration_error_before", lambda case, _: Found(case.error(UNSCALED))),
+    FindingMeasure(
+        "calibration_error", lambda case, _: Found(case.error(case.fit.calibration)), fitted=True
     ),
     FindingMeasure(
-        "calibration_error_platt", lambda case, _: case.error(case.fit.platt),
-        fitted=True, resampled=False,
+        "calibration_error_platt", lambda case, _: Found(case.error(case.fit.platt)), fitted=True
     ),
 )  # fmt: skip
 """Every measure of a finding; the report's table and definitions follow from this list."""
@@ -279,12 +330,12 @@ def fit_validation(scores: Floats, truth: Truth) -> ValidationFit | None:
 
 
 def measure_finding(
-    case: Case, left_out: int, counts: Counts
-) -> tuple[FindingResult, dict[str, Floats]]:
-    """Measure one finding, and each measure on every resample, [R].
+    case: Case, left_out: int, drawn: Drawn
+) -> tuple[FindingResult, dict[str, Found]]:
+    """Measure one finding, of the [n] images whose label is known; ``left_out`` counts the others.
 
-    Of the [n] images whose label is known; ``left_out`` counts the others, ``counts`` [R, n] are
-    resamples.
+    Returns:
+        The figures, and by field what each mean over findings is made of.
     """
     truth, fit = case.truth, case.fit
     positives = int(truth.sum())
@@ -294,11 +345,12 @@ def measure_finding(
         return result, {}
     both, fitted = positives and negatives, fit is not UNFITTED
     known = [one for one in MEASURES if (both or not one.both) and (fitted or not one.fitted)]
-    resampled = {one.field: one.of(case, counts) for one in known if one.resampled}
-    found: dict[str, Any] = {one.field: one.of(case, None) for one in known}
+    found = {one.field: one.of(case, drawn) for one in known}
+    values: dict[str, Any] = {name: one.value for name, one in found.items()}
     if fitted:
-        found |= {"threshold": fit.threshold, "temperature": fit.calibration.temperature}
-    return replace(result, intervals=intervals_of(resampled), **found), resampled
+        values |= {"threshold": fit.threshold, "temperature": fit.calibration.temperature}
+    ends = known_intervals({name: one.ends for name, one in found.items()})
+    return replace(result, intervals=ends, **values), found
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,14 +379,14 @@ MEANS = {
 class ZeroShot:
     """Zero-shot classification of a cohort: results and scores by finding.
 
-    ``intervals`` are of the means of :data:`MEANS` ("mean_auc" and the like), ``resampled`` those
-    means by their names, where they are defined.
+    ``intervals`` are of the means of :data:`MEANS` ("mean_auc" and the like); ``compared`` has
+    those means by their names, where they are defined, and the AUC of each finding.
     """
 
     findings: dict[str, FindingResult]
     intervals: dict[str, Interval] = field(default_factory=dict)
     scores: dict[str, FindingScores] = field(default_factory=dict)
-    resampled: dict[str, Resampled] = field(default_factory=dict)
+    compared: dict[str, Compared] = field(default_factory=dict)
 
 
 def label_rows(
@@ -369,12 +421,15 @@ def measure_zero_shot(given: Classified, settings: Settings) -> ZeroShot:
     """Measure every finding, with thresholds and calibration by the validation images."""
     places = np.flatnonzero(given.measured)
     patients = [given.images.patients[place] for place in places]
-    studies = [given.images.studies[place] for place in places]
+    codes = cluster_codes(patients)
+    total = len(set(patients))
     counts = draw(patients, settings.resamples, (settings.seed, 0))
     differences = given.scores
     results: dict[str, FindingResult] = {}
     scores: dict[str, FindingScores] = {}
-    resampled: list[dict[str, Floats]] = []
+    measured: list[dict[str, Found]] = []
+    compared: dict[str, Compared] = {}
+    names = [given.images.names[place] for place in places]
     for number, finding in enumerate(given.findings):
         seen, said = given.rows(number, settings.uncertain, measured=False)
         fit = fit_validation(differences[number][seen], said) if len(seen) else None
@@ -383,14 +438,29 @@ def measure_zero_shot(given: Classified, settings: Settings) -> ZeroShot:
         case = Case(positive, negative, truth, fit or UNFITTED)
         rows = np.searchsorted(places, own)
         scores[finding] = FindingScores(case.scores, truth, rows, fit)
-        found, values = measure_finding(case, len(places) - len(rows), counts[:, rows])
-        results[finding] = found
-        resampled.append(values)
-    means: dict[str, Resampled] = {}
-    for name, key in MEANS.items():
-        if all(key in values for values in resampled):
-            estimate = float(np.mean([getattr(one, key) for one in results.values()]))
-            mean = np.mean([values[key] for values in resampled], axis=0)
-            means[name] = Resampled(estimate, mean, (*studies, *given.findings))
-    ends = intervals_of({f"mean_{MEANS[name]}": one.values for name, one in means.items()})
-    return ZeroShot(results, ends, scores, means)
+        drawn = Drawn(codes[rows], total, counts[:, rows])
+        results[finding], found = measure_finding(case, len(places) - len(rows), drawn)
+        measured.append(found)
+        if (one := found.get("auc")) and one.area is not None:
+            same = rows_digest([(names[row] for row in rows), codes[rows].tolist(), truth.tolist()])
+            compared[OF_FINDING + finding] = Ranked(one.area, same)
+    labels = given.labels[:, places].ravel().tolist()
+    same = rows_digest([names, patients, given.findings, labels, [settings.uncertain]])
+    means = {
+        name: _mean([found[key] for found in measured], same)
+        for name, key in MEANS.items()
+        if measured and all(key in found for found in measured)
+    }
+    ends = {f"mean_{MEANS[name]}": one.interval() for name, one in means.items()}
+    return ZeroShot(results, known_intervals(ends), scores, {**means, **compared})
+
+
+def _mean(found: Sequence[Found], rows: tuple[Hashable, ...]) -> Compared:
+    """The mean of a measure over findings, as it is compared among models."""
+    areas = [one.area for one in found if one.area is not None]
+    if areas:
+        return Ranked(mean_area(areas), rows)
+    shares = [one.share for one in found if one.share is not None]
+    share = mean_proportion([(right, codes) for right, codes, _ in shares])
+    values = np.mean([resampled for _, _, resampled in shares], axis=0)
+    return Resampled(share.value, values, rows, share.interval(), share.patients)

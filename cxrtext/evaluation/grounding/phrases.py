@@ -17,7 +17,8 @@ from torch import Tensor
 
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.grounding.boxes import Map, Phrase, box_mask, map_and_boxes
-from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, intervals_of
+from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled, draw, interval_of
+from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
 from cxrtext.evaluation.metrics import Floats, weighted_mean
 from cxrtext.evaluation.predictions.columns import (
     Images,
@@ -340,15 +341,16 @@ def measure_grounding(given: PhraseValues, settings: Settings) -> Grounded:
     everyone = np.arange(len(phrases))
     counts = draw(own, settings.resamples, (settings.seed, 1))
     keys = tuple((given.images.names[phrase.row], phrase.text) for phrase in phrases)
-    mean, resampled = _block(phrases, values, everyone, counts)
+    mean, resampled = _block(phrases, values, everyone, counts, own)
     names: dict[str, list[int]] = {}
     for number, phrase in enumerate(phrases):
         names.setdefault(phrase.finding or "no finding", []).append(number)
     findings = {}
     for name in sorted(names):
         at = np.array(names[name])
-        some = draw([own[number] for number in at], settings.resamples, (settings.seed, 2))
-        findings[name], _ = _block(phrases, values, at, some)
+        theirs = [own[number] for number in at]
+        some = draw(theirs, settings.resamples, (settings.seed, 2))
+        findings[name], _ = _block(phrases, values, at, some, theirs)
     each = {
         measure: [one[measure] for one in findings.values() if one[measure] is not None]
         for measure in MEASURES
@@ -359,7 +361,9 @@ def measure_grounding(given: PhraseValues, settings: Settings) -> Grounded:
         phrases,
         values,
         {
-            name: Resampled(mean[name], resampled[name], keys)
+            name: Resampled(
+                mean[name], resampled[name], keys, mean["intervals"].get(name), len(set(own))
+            )
             for name in (CNR, MIOU, POINTING)
             if name in resampled
         },
@@ -367,22 +371,32 @@ def measure_grounding(given: PhraseValues, settings: Settings) -> Grounded:
 
 
 def _block(
-    phrases: Sequence[Phrase], values: dict[str, Floats], at: NDArray[np.intp], counts: Any
+    phrases: Sequence[Phrase],
+    values: dict[str, Floats],
+    at: NDArray[np.intp],
+    counts: Any,
+    patients: Sequence[str],
 ) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Means of some sentences with intervals, and the means on every resample."""
+    """Means of some sentences, of so many patients, with intervals; the means on every resample."""
     block: dict[str, Any] = {}
     resampled: dict[str, Floats] = {}
+    intervals: dict[str, Interval] = {}
     for name in MEASURES:
         some = values[name][at]
         known = ~np.isnan(some)
         block[name] = float(some[known].mean()) if known.any() else None
         if known.any():
             resampled[name] = weighted_mean(some[known], counts[:, known])
+            own = cluster_codes(patients)[known]
+            ends = interval_of(resampled[name], len(np.unique(own)))
+            if name == POINTING:
+                ends = proportion(some[known], own).interval()
+            intervals |= {name: ends} if ends is not None else {}
     return {
         **block,
         "sentences": len(at),
         "images": len({phrases[number].row for number in at}),
         "boxes": sum(len(phrases[number].boxes) for number in at),
         "undefined": int(np.isnan(values[CNR][at]).sum()),
-        "intervals": intervals_of(resampled),
+        "intervals": intervals,
     }, resampled

@@ -6,13 +6,13 @@ Images of one patient are alike, so patients are drawn, not images.  A resample 
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import combinations
-from typing import Any
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cxrtext.evaluation.intervals.quantiles import quantile, student_two_sided, two_sided
 from cxrtext.evaluation.metrics import Floats
 
 Counts = NDArray[np.int64]
@@ -107,51 +107,94 @@ def _lacking(counts: Counts, sets: NDArray[np.bool_]) -> NDArray[np.intp]:
     return np.flatnonzero((held == 0).any(axis=1))
 
 
-def interval(values: ArrayLike, level: float = 0.95) -> Interval:
+def interval(values: ArrayLike, level: float = 0.95, patients: int | None = None) -> Interval:
     """Percentile interval of a measure's values over resamples, [R] without NaN -> (low, high).
 
-    Source: Efron and Tibshirani 1993, section 13.3.
+    Percentiles over few patients lie too close together, by as much as for a mean: with their
+    number, at least 2, they are moved apart by √(n / (n − 1)) and Student's t.
+
+    Source: Efron and Tibshirani 1993, section 13.3; Hesterberg 2015 (expanded percentiles).
     """
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not numbers.size or np.isnan(numbers).any():
         raise ValueError("values must be [R] without NaN; draw with resample_covering")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, not {level}")
-    low, high = np.quantile(numbers, [(1 - level) / 2, (1 + level) / 2])
+    tail = (1 - level) / 2
+    if patients is not None:
+        if patients < 2:
+            raise ValueError("an interval wants at least two patients")
+        reach = sqrt(patients / (patients - 1)) * quantile(level, patients - 1)
+        tail = two_sided(reach) / 2
+    low, high = np.quantile(numbers, [tail, 1 - tail])
     return float(low), float(high)
 
 
-def interval_of(values: Floats) -> Interval | None:
-    """The interval of a measure; None where there are no resamples.
+def interval_of(values: Floats, patients: int | None = None) -> Interval | None:
+    """The interval of a measure; None where there are no resamples, or a single patient.
 
     Resamples in which the measure is not defined (NaN), because no row of a small group was
     drawn, are left out; where they are more than a tenth there is no interval.
     """
     known = values[~np.isnan(values)]
-    if not len(values) or len(known) < 0.9 * len(values):
+    if not len(values) or len(known) < 0.9 * len(values) or (patients or 2) < 2:
         return None
-    return interval(known)
+    return interval(known, patients=patients)
 
 
-def intervals_of(measures: Mapping[str, Floats]) -> dict[str, Interval]:
+def intervals_of(
+    measures: Mapping[str, Floats], patients: int | None = None
+) -> dict[str, Interval]:
     """The intervals of measures, as far as they have one."""
-    found = {name: interval_of(values) for name, values in measures.items()}
+    return known_intervals({k: interval_of(values, patients) for k, values in measures.items()})
+
+
+def known_intervals(found: Mapping[str, Interval | None]) -> dict[str, Interval]:
+    """Without those that are None."""
     return {name: ends for name, ends in found.items() if ends is not None}
+
+
+def logit_interval(
+    estimate: float, values: Floats, positives: int, level: float = 0.95
+) -> Interval | None:
+    """The interval of average precision, on the logit scale, by its deviation over resamples.
+
+    ``positives`` are the patients with the finding.  Within a quarter of a patient of 1 resamples
+    say nothing; then the deviation is that of a share of as many patients, and the interval
+    reaches to 1.  None where :func:`interval_of` has none.
+
+    Source: Boyd, Eng and Page 2013 (the logit, and the deviation of a share).
+    """
+    known = values[~np.isnan(values)]
+    if not len(values) or len(known) < 0.9 * len(values) or not 0 < estimate <= 1 or positives < 1:
+        return None
+    middle = min(estimate, 1 - 0.25 / positives)
+    deviation = float(known.std())
+    if estimate > middle:
+        deviation = max(deviation, sqrt(middle * (1 - middle) / positives))
+    at = log(middle / (1 - middle))
+    reach = quantile(level) * deviation / (middle * (1 - middle))
+    low, high = (1 / (1 + exp(min(-end, 700.0))) for end in (at - reach, at + reach))
+    return low, 1.0 if estimate > middle else high
 
 
 @dataclass(frozen=True, slots=True)
 class Resampled:
     """A measure on the data as they are, and on every resample of them, [R].
 
-    ``rows`` is what was resampled: measures of two models on equal rows are paired.
+    ``rows`` is what was resampled: measures of two models on equal rows are paired.  ``ends`` are
+    those of its interval where it is not the percentiles', ``patients`` how many were drawn from.
     """
 
     estimate: float
     values: Floats
     rows: tuple[Hashable, ...] = field(repr=False)
+    ends: Interval | None = None
+    patients: int | None = None
 
-
-Measures = Mapping[str, Resampled]
+    def interval(self) -> Interval | None:
+        """(low, high), or None where there is none."""
+        return self.ends or interval_of(self.values, self.patients)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +207,14 @@ class Difference:
     p_value: float
 
 
-def paired_difference(first: ArrayLike, second: ArrayLike, estimate: float) -> Difference:
+def paired_difference(
+    first: ArrayLike, second: ArrayLike, estimate: float, patients: int | None = None
+) -> Difference:
     """Compare two models by a measure on the same resamples, [R] each.
 
     ``estimate`` is first less second on the rows as they are.  The p-value is twice the smaller
     share of differences at or beyond 0, the observed data counted as one more resample: never 0,
-    at most 1.
+    at most 1.  With the number of patients both are for few of them, as in :func:`interval`.
 
     Source: Davison and Hinkley 1997, section 4.2 (counting the observed data); Efron and
         Tibshirani 1993, section 15.4 (a test by the level at which the interval leaves out 0).
@@ -178,9 +223,13 @@ def paired_difference(first: ArrayLike, second: ArrayLike, estimate: float) -> D
     if one.shape != other.shape:
         raise ValueError(f"first {one.shape} and second {other.shape} must be equally long")
     differences = one - other
-    low, high = interval(differences)
+    low, high = interval(differences, patients=patients)
     tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
-    return Difference(estimate, low, high, min(1.0, 2 * (tail + 1) / (len(differences) + 1)))
+    p_value = min(1.0, 2 * (tail + 1) / (len(differences) + 1))
+    if patients is not None:
+        reach = quantile(1 - p_value) if p_value < 1 else 0.0
+        p_value = student_two_sided(reach * sqrt((patients - 1) / patients), patients - 1)
+    return Difference(estimate, low, high, p_value)
 
 
 BETTER, WORSE, TIED = "better", "worse", "not distinguishable"
@@ -195,92 +244,19 @@ def difference_of(
     no resamples, or more than a tenth of them lack one of the two.
     """
     defined = ~(np.isnan(one.values) | np.isnan(other.values))
-    if not len(defined) or defined.mean() < 0.9:
+    patients = one.patients
+    if not len(defined) or defined.mean() < 0.9 or (patients or 2) < 2:
         return None, TIED
     estimate = one.estimate - other.estimate
-    found = paired_difference(one.values[defined], other.values[defined], estimate)
+    found = paired_difference(one.values[defined], other.values[defined], estimate, patients)
+    return found, verdict_of(found, smaller=smaller)
+
+
+def verdict_of(found: Difference, *, smaller: bool = False) -> str:
+    """What a difference says of the first: it is better or worse where the interval leaves out 0.
+
+    ``smaller``: a smaller figure is the better one.
+    """
     if found.low > 0 or found.high < 0:
-        return found, BETTER if (found.low > 0) != smaller else WORSE
-    return found, TIED
-
-
-@dataclass(frozen=True, slots=True)
-class PairedDifference:
-    """A measure of the second model less that of the first, with its 95 % interval.
-
-    The p-value is two-sided and not corrected for the number of comparisons; the verdict, on the
-    second, is "better", "worse" or "not distinguishable", by whether the interval leaves out 0.
-    """
-
-    measure: str
-    first: str
-    second: str
-    estimate: float
-    low: float
-    high: float
-    p_value: float
-    verdict: str
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Models on the same images, the others being best read against the first.
-
-    ``measures``: by model and measure ``value``, ``low`` and ``high``.  ``differences``: of every
-    two models.  ``left_out``: what could not be compared, and why.
-    """
-
-    models: list[str]
-    measures: dict[str, dict[str, dict[str, float | None]]]
-    differences: list[PairedDifference]
-    left_out: list[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as it stands in ``comparison.json``."""
-        return asdict(self)
-
-
-def compare(models: Mapping[str, Measures]) -> Comparison:
-    """Compare models that were evaluated on the same data with the same settings.
-
-    Args:
-        models: By name, the measures of :func:`~cxrtext.evaluation.evaluate`
-            (``evaluation.measured.resampled``); at least two.
-
-    Returns:
-        The comparison; a measure that two models do not have on equal rows is left out, and said.
-    """
-    if len(models) < 2:
-        raise ValueError("a comparison wants at least two models")
-    names = list(dict.fromkeys(name for measures in models.values() for name in measures))
-    differences: list[PairedDifference] = []
-    left_out: list[str] = []
-    for name in names:
-        for first, second in combinations(models, 2):
-            one, other = models[first].get(name), models[second].get(name)
-            if one is None or other is None:
-                problem = "one of them was not measured"
-            elif one.rows != other.rows:
-                problem = "measured on other images or boxes"
-            elif not len(one.values) or len(one.values) != len(other.values):
-                problem = "there are no resamples; ask for some with --resamples"
-            else:
-                smaller = name.endswith(SMALLER_IS_BETTER)
-                found, verdict = difference_of(other, one, smaller=smaller)
-                if found is not None:
-                    values = (found.estimate, found.low, found.high, found.p_value)
-                    differences.append(PairedDifference(name, first, second, *values, verdict))
-                    continue
-                problem = "hardly any resample holds both classes"
-            left_out.append(f"{name}: {first} and {second}: {problem}")
-    values_of = {
-        model: {name: estimate_of(one) for name, one in measures.items()}
-        for model, measures in models.items()
-    }
-    return Comparison(list(models), values_of, differences, left_out)
-
-
-def estimate_of(one: Resampled) -> dict[str, float | None]:
-    """A measure with its interval: ``value``, ``low`` and ``high``; None where it has none."""
-    low, high = interval_of(one.values) or (None, None)
-    return {"value": one.estimate, "low": low, "high": high}
+        return BETTER if (found.low > 0) != smaller else WORSE
+    return TIED

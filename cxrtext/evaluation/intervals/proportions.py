@@ -8,6 +8,7 @@ and Wilson's interval gets the effective number of rows, their number over the d
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,8 @@ from cxrtext.evaluation.intervals.bootstrap import Interval
 from cxrtext.evaluation.intervals.quantiles import quantile
 from cxrtext.evaluation.metrics import Floats
 
+Clusters = Sequence[Hashable] | NDArray[np.integer[Any]]
+"""The patient of each row, [n]."""
 PRIOR = 2.0
 """Weight of a full correlation within patients, against the square of the patients seen."""
 
@@ -46,8 +49,10 @@ def _wilson(share: float, rows: float, z: float) -> Interval:
     return low, high
 
 
-def cluster_codes(clusters: Sequence[Hashable]) -> NDArray[np.intp]:
-    """Number clusters in the order in which they first occur, [n]."""
+def cluster_codes(clusters: Clusters) -> NDArray[np.intp]:
+    """Number clusters from 0, [n]: in the order in which they first occur; numbers by size."""
+    if isinstance(clusters, np.ndarray):
+        return np.unique(clusters, return_inverse=True)[1]
     numbers: dict[Hashable, int] = {}
     codes = (numbers.setdefault(cluster, len(numbers)) for cluster in clusters)
     return np.fromiter(codes, dtype=np.intp, count=len(clusters))
@@ -79,7 +84,7 @@ class Share:
         return _wilson(self.value, self.effective_rows, quantile(level, self.degrees))
 
 
-def proportion(right: ArrayLike, clusters: Sequence[Hashable] | None = None) -> Share:
+def proportion(right: ArrayLike, clusters: Clusters | None = None) -> Share:
     """The share of rows that are right, and its design effect.
 
     The variance is that of a ratio of sums over patients.  It says little where only few patients
@@ -127,8 +132,38 @@ def _share(values: Floats, codes: NDArray[np.intp]) -> Share:
     return Share(mean, n, patients, effect, float("inf") if alone else max(patients - 1, 1))
 
 
+def mean_proportion(parts: Sequence[tuple[ArrayLike, NDArray[np.integer[Any]]]]) -> Share:
+    """The mean of shares whose rows differ and whose patients are numbered alike.
+
+    ``parts``: of each share its rows, as for :func:`proportion`, and the numbers of their patients.
+    ``rows`` of what is returned are those of the largest share.
+    """
+    if not parts:
+        raise ValueError("a mean wants at least one share")
+    if len(parts) == 1:
+        return proportion(*parts[0])
+    rows = [(np.asarray(right, dtype=np.float64), np.asarray(codes)) for right, codes in parts]
+    size = 1 + max(int(codes.max()) for _, codes in rows)
+    moved, right, wrong, seen = (np.zeros(size) for _ in range(4))
+    full = 0.0
+    for values, codes in rows:
+        proportion(values, codes)  # refuses what is none
+        counts, sums = np.bincount(codes, minlength=size), np.bincount(codes, values, size)
+        moved += (sums - counts * values.mean()) / (len(values) * len(rows))
+        right, wrong, seen = right + sums, wrong + counts - sums, seen + counts
+        full = max(full, float((counts**2).sum()) / len(values) ** 2)
+    most = max(len(values) for values, _ in rows)
+    mean, patients = float(np.mean([values.mean() for values, _ in rows])), int((seen > 0).sum())
+    few = min(int((right > 0).sum()), int((wrong > 0).sum()))
+    found = full
+    if 0 < mean < 1 and patients > 1:
+        found = patients / (patients - 1) * float(moved @ moved) / (mean * (1 - mean))
+    variance = (few**2 * found + PRIOR * full) / (few**2 + PRIOR)
+    return Share(mean, most, patients, most * variance, max(patients - 1, 1))
+
+
 def proportion_interval(
-    right: ArrayLike, clusters: Sequence[Hashable] | None = None, level: float = 0.95
+    right: ArrayLike, clusters: Clusters | None = None, level: float = 0.95
 ) -> Interval:
     """The interval of a share, clustered by patient: see :func:`proportion`.
 

@@ -13,7 +13,8 @@ from cxrtext.evaluation.classification.calibration import log_loss
 from cxrtext.evaluation.classification.classified import Codes, label_codes
 from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
 from cxrtext.evaluation.cohort import Cohort, Embedder
-from cxrtext.evaluation.intervals.bootstrap import draw, interval_of
+from cxrtext.evaluation.intervals.delong import area
+from cxrtext.evaluation.intervals.proportions import cluster_codes
 from cxrtext.evaluation.metrics import UNKNOWN_LABEL, Floats, area_under_curve, settled
 from cxrtext.evaluation.predictions.columns import (
     Images,
@@ -343,11 +344,11 @@ def measure_probes(given: Probed, settings: Settings) -> dict[str, Any]:
         rows = np.flatnonzero(known)
         logits = given.logits[number][rows]
         patients = [given.images.patients[row] for row in rows]
-        counts = draw(patients, settings.resamples, (settings.seed, 6))
+        measured = area(logits, truth[rows], cluster_codes(patients))
         few = given.few[number][rows].T.reshape(len(SHOTS), len(SEEDS), len(rows))
         found[finding] = {
-            "auc": area_under_curve(logits, truth[rows]),
-            "interval": interval_of(area_under_curve(logits, truth[rows], counts)),
+            "auc": measured.value,
+            "interval": measured.interval(),
             "ridge": float(given.ridges[number]),
             "train": int(given.train[number]),
             "few_labels": {

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
-from cxrtext.evaluation.intervals.bootstrap import draw, interval_of
-from cxrtext.evaluation.metrics import Floats, area_under_curve
+from cxrtext.evaluation.intervals.delong import area
+from cxrtext.evaluation.intervals.proportions import cluster_codes
+from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.probes.linear_probe import Features
 from cxrtext.evaluation.settings import Settings
 
@@ -80,12 +81,11 @@ def measure_neighbors(
         if len(set(truth.tolist())) < 2 or len(set(wanted.tolist())) < 2:
             continue
         scores = neighbor_scores(train.vectors[rows], truth, test.vectors[asked])
-        counts = draw([patients[row] for row in asked], settings.resamples, (settings.seed, 6))
-        right = wanted.astype(np.int64)
+        measured = area(scores, wanted, cluster_codes([patients[row] for row in asked]))
         found[finding] = {
-            "auc": area_under_curve(scores, right),
-            "interval": interval_of(area_under_curve(scores, right, counts)),
-            "accuracy": float(((scores > 0.5) == right).mean()),
+            "auc": measured.value,
+            "interval": measured.interval(),
+            "accuracy": float(((scores > 0.5) == wanted).mean()),
             "train": len(rows),
         }
     return found

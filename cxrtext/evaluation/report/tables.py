@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from cxrtext.evaluation.classification.subgroups import UNKNOWN
 from cxrtext.evaluation.classification.zero_shot import MEANS, MEASURES, FindingResult
 from cxrtext.evaluation.grounding.phrases import CNR, COMMON, MIOU, POINTING, SIGNED
-from cxrtext.evaluation.intervals.bootstrap import SMALLER_IS_BETTER, Comparison
+from cxrtext.evaluation.intervals.bootstrap import SMALLER_IS_BETTER
+from cxrtext.evaluation.intervals.comparison import Comparison
 from cxrtext.evaluation.paper import (
     TABLE1,
     TABLE1_COLUMNS,

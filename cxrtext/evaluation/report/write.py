@@ -11,7 +11,7 @@ from cxrtext.evaluation.documents.flow_drawing import flow_svg
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.table_one import NOTE
 from cxrtext.evaluation.documents.write import write_documents
-from cxrtext.evaluation.intervals.bootstrap import Comparison
+from cxrtext.evaluation.intervals.comparison import Comparison
 from cxrtext.evaluation.predictions.file import NAME, write_predictions
 from cxrtext.evaluation.report import tables
 from cxrtext.evaluation.report.benchmark import benchmark_blocks

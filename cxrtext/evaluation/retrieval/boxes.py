@@ -17,7 +17,13 @@ from cxrtext.evaluation.grounding.boxes import (
     region_boxes,
     region_of_interest_align,
 )
-from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, intervals_of
+from cxrtext.evaluation.intervals.bootstrap import (
+    Resampled,
+    draw,
+    intervals_of,
+    known_intervals,
+)
+from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
 from cxrtext.evaluation.metrics import weighted_mean, weighted_median
 from cxrtext.evaluation.predictions.columns import (
     Images,
@@ -36,6 +42,7 @@ from cxrtext.evaluation.retrieval.sentences import (
     PAPER_CUTOFFS,
     embedding_ranks,
     rank_metrics,
+    recall_intervals,
 )
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
@@ -167,27 +174,35 @@ def _ranks(
 
 
 def _summary(
-    ranks: dict[str, Ranks], counts: NDArray[np.uint16]
+    ranks: dict[str, Ranks], counts: NDArray[np.uint16], patients: NDArray[np.intp]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Measures of both directions, and "Recall" and "MedR" on every resample."""
+    """Measures of both directions, and "Recall" and "MedR" on every resample.
+
+    ``patients`` [n] are the numbers of the pairs' patients.
+    """
     cutoffs = [k for k in CUTOFFS if k < counts.shape[1]]
+    distinct = len(np.unique(patients))
     directions = {name: rank_metrics(some, cutoffs) for name, some in ranks.items()}
     enough = set(PAPER_CUTOFFS) <= set(cutoffs)
     resampled: dict[str, Any] = {
         "MedR": np.mean([weighted_median(some, counts) for some in ranks.values()], axis=0)
     }
+    intervals = intervals_of(resampled, distinct)
     if enough:
-        parts = [weighted_mean(some <= k, counts) for some in ranks.values() for k in PAPER_CUTOFFS]
-        resampled["Recall"] = np.mean(parts, axis=0)
+        # Of each pair the share of directions and cutoffs at which it is found.
+        found = [some <= k for some in ranks.values() for k in PAPER_CUTOFFS]
+        right = np.mean(found, axis=0)
+        resampled["Recall"] = weighted_mean(right, counts)
+        intervals |= known_intervals({"Recall": proportion(right, patients).interval()})
     summary: dict[str, Any] = {
         "Recall": mean_recall(directions) if enough else None,
         "MedR": mean_median_rank(directions),
-        "intervals": intervals_of(resampled),
+        "intervals": intervals,
     }
     for name, some in ranks.items():
-        ends = {f"R@{k}": weighted_mean(some <= k, counts) for k in cutoffs}
-        ends["MedR"] = weighted_median(some, counts)
-        summary[name] = {**directions[name], "intervals": intervals_of(ends)}
+        ends = recall_intervals(some, cutoffs, patients)
+        ends |= intervals_of({"MedR": weighted_median(some, counts)}, distinct)
+        summary[name] = {**directions[name], "intervals": ends}
     return summary, resampled
 
 
@@ -226,11 +241,16 @@ def rank_boxes(
 def measure_box_retrieval(given: BoxRanks, settings: Settings) -> BoxRetrieval:
     """Recall, median ranks and their intervals."""
     patients = [given.images.patients[place] for place in given.places]
+    codes = cluster_codes(patients)
     counts = draw(patients, settings.resamples, (settings.seed, 3))
-    summary, resampled = _summary(given.ranks, counts)
+    summary, resampled = _summary(given.ranks, counts, codes)
     summary["pairs"] = len(given.places)
-    summary["equal sentences right"], _ = _summary(given.equal, counts)
+    summary["equal sentences right"], _ = _summary(given.equal, counts, codes)
     names = [given.images.names[place] for place in given.places]
     keys = tuple(zip(names, given.sentences, given.boxes, strict=True))
-    measured = {name: Resampled(summary[name], values, keys) for name, values in resampled.items()}
+    ends = summary["intervals"]
+    measured = {
+        name: Resampled(summary[name], values, keys, ends.get(name), len(set(patients)))
+        for name, values in resampled.items()
+    }
     return BoxRetrieval(summary, measured)

@@ -17,7 +17,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.evaluation.cohort import IMAGES_AT_ONCE, Cohort
-from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, intervals_of
+from cxrtext.evaluation.intervals.bootstrap import (
+    Interval,
+    Resampled,
+    draw,
+    intervals_of,
+    known_intervals,
+)
+from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
 from cxrtext.evaluation.metrics import weighted_mean, weighted_median
 from cxrtext.evaluation.predictions.columns import (
     as_table,
@@ -405,25 +412,47 @@ def measure_retrieval(given: SentenceRanks, settings: Settings) -> Retrieved:
     resampled: dict[str, Resampled] = {}
     images = given.queries[DIRECTIONS[1]].names
     for direction, one in given.queries.items():
-        metrics[direction], values = _direction(one.ranks, one.patients, one.candidates, settings)
-        intervals[direction] = intervals_of(values)
+        metrics[direction], values, intervals[direction] = _direction(one, settings)
         # The patients of the queries alone, so that no sentence is kept for a comparison.
         keys = (*one.patients, *images)
         resampled |= {
-            f"{direction} {name}": Resampled(metrics[direction][name], values[name], keys)
+            f"{direction} {name}": Resampled(
+                metrics[direction][name],
+                values[name],
+                keys,
+                intervals[direction].get(name),
+                len(set(one.patients)),
+            )
             for name in ("R@10", "MedR", "MRR")
             if name in values
         }
     return Retrieved(metrics, intervals, resampled)
 
 
+def recall_intervals(
+    ranks: Ranks, cutoffs: Sequence[int], patients: NDArray[np.intp]
+) -> dict[str, Interval]:
+    """Intervals of the shares of queries [n] found among the first K, by "R@K".
+
+    ``patients`` [n] are the numbers of the queries' patients.
+    """
+    found = {f"R@{k}": proportion(ranks <= k, patients).interval() for k in cutoffs}
+    return known_intervals(found)
+
+
 def _direction(
-    ranks: Ranks, patients: Sequence[str], candidates: int, settings: Settings
-) -> tuple[dict[str, float], dict[str, Any]]:
-    cutoffs = [k for k in CUTOFFS if k < candidates]
+    given: Queries, settings: Settings
+) -> tuple[dict[str, float], dict[str, Any], dict[str, Interval]]:
+    """Figures, the same on every resample, and intervals."""
+    ranks, patients = given.ranks, given.patients
+    cutoffs = [k for k in CUTOFFS if k < given.candidates]
     counts = draw(patients, settings.resamples, (settings.seed, 4))
+    ends = recall_intervals(ranks, cutoffs, cluster_codes(patients))
     values = {f"R@{k}": weighted_mean(ranks <= k, counts) for k in cutoffs}
     values["MedR"] = weighted_median(ranks, counts)
     values["MRR"] = weighted_mean(1 / ranks, counts)
     metrics = rank_metrics(ranks, cutoffs)
-    return {**metrics, "queries": float(len(ranks)), "candidates": float(candidates)}, values
+    rest = {name: values[name] for name in ("MedR", "MRR")}
+    ends |= intervals_of(rest, len(set(patients)))
+    sizes = {"queries": float(len(ranks)), "candidates": float(given.candidates)}
+    return {**metrics, **sizes}, values, ends
