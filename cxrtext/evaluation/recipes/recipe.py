@@ -147,7 +147,7 @@ class RecipeFile(_Part):
     """What a label that is left blank counts as."""
     prompts: PromptSet | None = None
     settings: HowDone = HowDone()
-    primary: str
+    primary: Literal["mean AUC", "multi-class accuracy", "CNR", "mIoU"]
     """The one measure that the benchmark is about."""
     expected: Expected = Expected()
     keep: tuple[str, ...] = ()

@@ -108,14 +108,20 @@ def run_recipe(
 
 
 def primary_measure(result: Evaluation, name: str) -> dict[str, Any]:
-    """A measure of an evaluation by its name, with its interval; None where it was not measured."""
+    """A measure of an evaluation by its name, with its interval; None where it was not measured.
+
+    The multi-class accuracy is that of the positive prompts, as in GLoRIA.
+    """
     value: float | None = None
     ends: Any = None
     if name == "mean AUC":
         value, ends = result.mean_auc, result.classification_intervals.get("mean_auc")
-    elif name in ("CNR", "mIoU", "pointing game") and result.grounding:
+    elif name in ("CNR", "mIoU") and result.grounding:
         mean = result.grounding["mean"]
         value, ends = mean.get(name), mean.get("intervals", {}).get(name)
+    elif name == "multi-class accuracy" and result.multiclass:
+        share = result.multiclass["positive prompt"]["accuracy"]
+        value, ends = share["value"], (share["low"], share["high"])
     return {"measure": name, "value": value, "interval": None if ends is None else list(ends)}
 
 

@@ -84,6 +84,8 @@ def test_a_set_is_measured_and_refused_with_an_image_missing(
     assert bool(measured.classification) == ("labels" in takes)
     if "boxes" in takes:
         assert measured.grounding["mean"]["CNR"] is not None
+    if recipe.content.primary in ("CNR", "multi-class accuracy"):
+        assert run.record["primary"]["value"] is not None
     for result in measured.classification.values():
         assert result.positives + result.negatives == count
     missing = sorted(found.test)[0]
