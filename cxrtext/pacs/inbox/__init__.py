@@ -1,0 +1,1 @@
+"""The queue between what a hospital sends and the index: on disk before it is acknowledged."""

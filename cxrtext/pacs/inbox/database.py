@@ -1,0 +1,175 @@
+"""The SQLite file of an inbox: what waits, what became of the rest, and what the archive has.
+
+``entries`` is the queue.  ``objects`` has one row for each DICOM object that was taken into the
+index, ``reports`` every version of a report that came, ``pictures`` digests of the pixels of
+images that the index had from elsewhere, ``tallies`` how many entries came to what, and
+``listeners`` what the processes that receive count.
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cxrtext.errors import CheckpointError, kind_of, line_of
+
+FILE = "inbox.sqlite"
+VERSION = 1
+WAIT_S = 30.0
+"""How long to wait where another process commits."""
+
+_TABLES = """
+CREATE TABLE entries (
+  entry INTEGER PRIMARY KEY AUTOINCREMENT,
+  what TEXT NOT NULL,                      -- object, message or deletion
+  source TEXT NOT NULL,                    -- the name of the peer that it came from
+  file TEXT,                               -- in the folder of objects; NULL once it is done with
+  bytes INTEGER NOT NULL,
+  received REAL NOT NULL,                  -- seconds since 1970
+  state TEXT NOT NULL DEFAULT 'waiting',   -- waiting, held, failed or done
+  attempts INTEGER NOT NULL DEFAULT 0,     -- how often work on it began
+  outcome TEXT,                            -- added, replaced, again, left out, ...
+  reason TEXT,                             -- why, without a word of what it says
+  study TEXT,                              -- of one that is held until its study changes
+  finished REAL
+);
+CREATE INDEX entries_open ON entries (state, entry) WHERE state <> 'done';
+CREATE TABLE objects (
+  instance TEXT PRIMARY KEY,               -- its id: the SOPInstanceUID, or its hash
+  study TEXT NOT NULL,
+  patient TEXT NOT NULL,                   -- with its issuer
+  issuer TEXT NOT NULL,
+  accession TEXT NOT NULL,
+  accession_issuer TEXT NOT NULL,
+  said TEXT NOT NULL,                      -- a digest of what is kept of its header
+  pixels TEXT NOT NULL,                    -- a digest of its pixels as shown; '' of one gray level
+  changed TEXT NOT NULL,                   -- when its header was changed, as it says
+  source TEXT NOT NULL,
+  received REAL NOT NULL,
+  deleted REAL                             -- when its source said that it was deleted there
+);
+CREATE INDEX objects_study ON objects (study);
+CREATE INDEX objects_accession ON objects (accession COLLATE NOCASE) WHERE accession <> '';
+CREATE INDEX objects_pixels ON objects (pixels) WHERE pixels <> '';
+CREATE TABLE reports (
+  report INTEGER PRIMARY KEY,
+  source TEXT NOT NULL,
+  study TEXT NOT NULL,                     -- as the report names it
+  accession TEXT NOT NULL,
+  issuer TEXT NOT NULL,
+  patient TEXT NOT NULL,
+  status INTEGER NOT NULL,
+  time TEXT NOT NULL,
+  addendum INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  sections TEXT NOT NULL,                  -- JSON
+  received REAL NOT NULL,
+  joined TEXT                              -- the study that it was joined to
+);
+CREATE INDEX reports_study ON reports (study);
+CREATE INDEX reports_accession ON reports (accession COLLATE NOCASE) WHERE accession <> '';
+CREATE INDEX reports_joined ON reports (joined);
+CREATE TABLE pictures (image TEXT PRIMARY KEY, pixels TEXT NOT NULL);
+CREATE TABLE tallies (
+  what TEXT NOT NULL, outcome TEXT NOT NULL, number INTEGER NOT NULL,
+  PRIMARY KEY (what, outcome)
+);
+CREATE TABLE listeners (
+  kind TEXT PRIMARY KEY, seen REAL NOT NULL, open INTEGER NOT NULL,
+  accepted INTEGER NOT NULL, refused INTEGER NOT NULL, cut INTEGER NOT NULL
+);
+"""
+
+
+class Database:
+    """An open database of an inbox; threads may share one.
+
+    Args:
+        path: The file, made when missing unless ``read_only``.
+
+    Raises:
+        CheckpointError: It is damaged, missing, or of another version.
+        WorkError: It cannot be opened.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        if read_only and not path.is_file():
+            raise CheckpointError(f"{path.parent}: is no inbox; 'cxrtext listen' makes one")
+        if not read_only:
+            # SQLite would make it by the umask.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        with self.errors():
+            self.connection = sqlite3.connect(
+                f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}",
+                uri=True,
+                check_same_thread=False,
+                timeout=WAIT_S,
+                isolation_level=None,
+            )
+        try:
+            with self.errors():
+                self._prepare(read_only)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def _prepare(self, read_only: bool) -> None:
+        run = self.connection.execute
+        if not read_only:
+            # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
+            run("PRAGMA journal_mode = WAL")
+            run("PRAGMA synchronous = FULL")  # what is committed survives a power cut
+            run("PRAGMA secure_delete = ON")
+            with self.transaction():
+                if not run("SELECT 1 FROM sqlite_master WHERE name = 'entries'").fetchone():
+                    for statement in _TABLES.split(";\n"):
+                        run(statement)
+                    run(f"PRAGMA user_version = {VERSION}")
+        (version,) = run("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            raise CheckpointError(
+                f"{self.path}: is of another version of cxrtext ({version}, this one has "
+                f"{VERSION}); name another folder"
+            )
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All changes of the block, on disk at its end, or none."""
+        with self._lock, self.errors():
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection for questions, one thread at a time."""
+        with self._lock, self.errors():
+            yield self.connection
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Say in one line what SQLite complains of."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise kind_of(error)(
+                f"{self.path}: {line_of(error)}; check the free space and the right to write"
+            ) from None
+        except sqlite3.DatabaseError as error:
+            raise CheckpointError(
+                f"{self.path}: is damaged ({line_of(error)}); keep the folder, and start with a "
+                "new one"
+            ) from None

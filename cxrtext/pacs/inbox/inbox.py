@@ -1,0 +1,331 @@
+"""Putting what was received on disk, so that nothing acknowledged is lost.
+
+An object is written to a file of a generated name and synced; then it is noted in the queue, and
+that is synced, too.  Only then does `Inbox.put` return.  A file that no entry names is one that
+nobody was told is kept: the next process to open the inbox removes it.
+"""
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Literal, Self, TypeAlias
+
+from cxrtext.errors import DiskError, WorkError
+from cxrtext.files import sync
+from cxrtext.pacs.inbox.database import FILE, Database
+
+What = Literal["object", "message", "deletion"]
+"""A DICOM object, an HL7 message, or what a source says that it deleted."""
+
+Bytes: TypeAlias = "bytes | bytearray | memoryview"
+Data: TypeAlias = "Bytes | Sequence[Bytes] | Path"
+"""Bytes, pieces of them, or a file, which is copied."""
+
+OBJECTS = "objects"
+MAX_BYTES = 2**30
+"""Of one entry; larger images are not read (`cxrtext.images.source`)."""
+MAX_WAITING = 1_000_000
+RESERVE_BYTES = 2**30
+"""Space that is left free on the disk."""
+ORPHAN_S = 3600.0
+"""How old a file is that no entry names before it is removed: another process may be about to."""
+KEPT_S = 90 * 86_400.0
+"""How long it is kept what became of an entry."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:@/-]{0,99}")
+_GENERATED = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that was received."""
+
+    number: int
+    what: What
+    source: str  # the name of the peer
+    path: Path
+    received: float  # seconds since 1970
+    attempts: int  # how often work on it began before
+
+
+@dataclass(eq=False, slots=True)
+class _Ticket:
+    """An entry that waits to be noted."""
+
+    row: tuple[str, str, str, int, float]
+    number: int = 0
+    error: BaseException | None = None
+
+
+class Inbox:
+    """A durable queue in a folder of its own; any number of processes and threads put into it.
+
+    Args:
+        folder: Made when missing, for its owner alone: what is received names patients.
+        reserve: Bytes that are left free on its disk.
+        max_waiting: Entries that may wait at a time.
+
+    Raises:
+        CheckpointError: The folder holds another thing, or is damaged.
+        WorkError: It cannot be written.
+    """
+
+    def __init__(
+        self, folder: Path, *, reserve: int = RESERVE_BYTES, max_waiting: int = MAX_WAITING
+    ) -> None:
+        self.folder = Path(folder)
+        self._reserve, self._max_waiting = reserve, max_waiting
+        self._objects = self.folder / OBJECTS
+        try:
+            self._objects.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.chmod(0o700)
+            self.database = Database(self.folder / FILE)
+            sync(self.folder)
+        except OSError as error:
+            raise WorkError(
+                f"{error.filename or folder}: {error.strerror}; name a folder that can be written"
+            ) from None
+        self._tickets: list[_Ticket] = []
+        self._tickets_lock, self._noting = threading.Lock(), threading.Lock()
+        self._tidy()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the queue; what waits stays."""
+        self.database.close()
+
+    # --- what comes ---
+
+    def put(self, source: str, data: Data, what: What = "object") -> int:
+        """Keep something that was received; on disk, whatever is killed, when this returns.
+
+        Args:
+            source: The name of the peer that sent it.
+            data: Its bytes, or a file of them.
+            what: What it is.
+
+        Returns:
+            The number of its entry; entries are worked on in this order.
+
+        Raises:
+            DiskError: The disk is full, or too much waits; nothing was kept.
+            WorkError: It cannot be kept for another reason.
+        """
+        if not _NAME.fullmatch(source):
+            raise ValueError("a source is named with A-Z a-z 0-9 . _ : @ / - and space")
+        self._require_room()
+        name = secrets.token_hex(16)
+        try:
+            size = self._write(self._objects / name, data)
+        except OSError as error:
+            raise _disk_error(error, self._objects) from None
+        ticket = _Ticket((what, source, name, size, time.time()))
+        with self._tickets_lock:
+            self._tickets.append(ticket)
+        with self._noting:  # whoever comes first notes all that wait: one sync for several
+            self._note()
+        if ticket.error is not None:
+            (self._objects / name).unlink(missing_ok=True)
+            raise ticket.error
+        return ticket.number
+
+    def _require_room(self) -> None:
+        free = shutil.disk_usage(self.folder).free
+        if free < self._reserve:
+            raise DiskError(
+                f"{self.folder}: {free >> 20} MiB are free, and {self._reserve >> 20} MiB are to "
+                "stay so; make room on the disk"
+            )
+        with self.database.reading() as database:
+            (waiting,) = database.execute(
+                "SELECT count(*) FROM (SELECT 1 FROM entries WHERE state = 'waiting' LIMIT ?)",
+                (self._max_waiting,),
+            ).fetchone()
+        if waiting >= self._max_waiting:
+            raise DiskError(
+                f"{self.folder}: {waiting} entries wait; is 'cxrtext inbox work' running?"
+            )
+
+    def _write(self, path: Path, data: Data) -> int:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                for piece in _pieces(data):
+                    file.write(piece)
+                    if file.tell() > MAX_BYTES:
+                        raise WorkError(f"larger than {MAX_BYTES >> 20} MiB; it was not kept")
+                file.flush()
+                os.fsync(handle)
+                return file.tell()
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+    def _note(self) -> None:
+        """Note all tickets that wait."""
+        with self._tickets_lock:
+            tickets, self._tickets = self._tickets, []
+        if not tickets:
+            return
+        try:
+            sync(self._objects)
+            with self.database.transaction() as database:
+                for ticket in tickets:
+                    made = database.execute(
+                        "INSERT INTO entries (what, source, file, bytes, received) "
+                        "VALUES (?, ?, ?, ?, ?)",
+                        ticket.row,
+                    )
+                    ticket.number = int(made.lastrowid or 0)
+        except OSError as error:
+            for ticket in tickets:
+                ticket.error = _disk_error(error, self._objects)
+        except BaseException as error:  # noqa: BLE001 - each of those who wait raises it
+            for ticket in tickets:
+                ticket.error = error
+
+    # --- what waits ---
+
+    def waiting(self, limit: int) -> list[Entry]:
+        """The first entries that wait, in the order in which they came.
+
+        One on which work began before and did not end comes alone: it may be what ended it.
+        """
+        with self.database.reading() as database:
+            rows = database.execute(
+                "SELECT entry, what, source, file, received, attempts FROM entries "
+                "WHERE state = 'waiting' ORDER BY entry LIMIT ?",
+                (limit,),
+            ).fetchall()
+        entries = [
+            Entry(number, what, source, self._objects / file, received, attempts)
+            for number, what, source, file, received, attempts in rows
+        ]
+        tried = next((i for i, entry in enumerate(entries) if entry.attempts), None)
+        return entries if tried is None else entries[: max(tried, 1)]
+
+    def begin(self, entries: Sequence[Entry]) -> None:
+        """Note that work on entries begins, so that one that ends the process is known."""
+        with self.database.transaction() as database:
+            database.executemany(
+                "UPDATE entries SET attempts = attempts + 1 WHERE entry = ?",
+                [(entry.number,) for entry in entries],
+            )
+
+    def put_back(self, entries: Iterable[Entry]) -> None:
+        """Let entries wait on, as if work on them had not begun: the fault was elsewhere."""
+        with self.database.transaction() as database:
+            database.executemany(
+                "UPDATE entries SET attempts = ? WHERE entry = ?",
+                [(entry.attempts, entry.number) for entry in entries],
+            )
+
+    @contextmanager
+    def finishing(self) -> Iterator["Finishing"]:
+        """Note what became of entries, all of the block or nothing; their files go after it."""
+        with self.database.transaction() as database:
+            finishing = Finishing(database)
+            yield finishing
+        for path in finishing.gone:
+            with suppress(FileNotFoundError):
+                path.unlink()
+
+    def retry(self) -> int:
+        """Let the entries that failed or are held wait again; gives how many."""
+        with self.database.transaction() as database:
+            return database.execute(
+                "UPDATE entries SET state = 'waiting', attempts = 0 "
+                "WHERE state IN ('failed', 'held') AND file IS NOT NULL"
+            ).rowcount
+
+    def _tidy(self) -> None:
+        """Remove files that no entry names, and entries that were done with long ago."""
+        with self.database.transaction() as database:
+            database.execute(
+                "DELETE FROM entries WHERE state = 'done' AND finished < ?", (time.time() - KEPT_S,)
+            )
+        with self.database.reading() as database:
+            named = {
+                name
+                for (name,) in database.execute("SELECT file FROM entries WHERE file IS NOT NULL")
+            }
+        old = time.time() - ORPHAN_S
+        for path in self._objects.iterdir():
+            with suppress(FileNotFoundError):
+                unnamed = _GENERATED.fullmatch(path.name) and path.name not in named
+                if unnamed and path.stat().st_mtime < old:
+                    path.unlink()
+
+
+class Finishing:
+    """What became of entries, in one transaction with what the block notes in ``database``."""
+
+    def __init__(self, database: Connection) -> None:
+        self.database = database
+        self.gone: list[Path] = []
+
+    def done(self, entry: Entry, outcome: str, reason: str = "") -> None:
+        """Note that an entry is done with; its file is removed."""
+        self._end(entry, "done", outcome, reason)
+        self.gone.append(entry.path)
+
+    def fail(self, entry: Entry, reason: str) -> None:
+        """Note that nothing can be made of an entry; its file stays, for somebody to look at."""
+        self._end(entry, "failed", "failed", reason)
+
+    def hold(self, entry: Entry, study: str, reason: str) -> None:
+        """Keep an entry until something of its study changes."""
+        self._end(entry, "held", "held", reason, study)
+
+    def release(self, study: str) -> None:
+        """Let the entries that are held for a study wait again."""
+        self.database.execute(
+            "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL "
+            "WHERE state = 'held' AND study = ?",
+            (study,),
+        )
+
+    def _end(
+        self, entry: Entry, state: str, outcome: str, reason: str, study: str | None = None
+    ) -> None:
+        self.database.execute(
+            "UPDATE entries SET state = ?, outcome = ?, reason = ?, study = ?, finished = ?, "
+            "file = iif(? = 'done', NULL, file) WHERE entry = ?",
+            (state, outcome, reason, study, time.time(), state, entry.number),
+        )
+        self.database.execute(
+            "INSERT INTO tallies VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET number = number + 1",
+            (entry.what, outcome),
+        )
+
+
+def _pieces(data: Data) -> Iterator[Bytes]:
+    if isinstance(data, Path):
+        with data.open("rb") as file:
+            while piece := file.read(2**20):
+                yield piece
+    elif isinstance(data, bytes | bytearray | memoryview):
+        yield data
+    else:
+        yield from data
+
+
+def _disk_error(error: OSError, folder: Path) -> WorkError:
+    if error.errno in _FULL:
+        return DiskError(f"{folder}: the disk is full; make room on it")
+    return WorkError(f"{folder}: {error.strerror}; check the disk and the right to write")

@@ -1,0 +1,143 @@
+"""The queue on disk: nothing that was acknowledged is lost, and nothing else stays."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from cxrtext.errors import CheckpointError, DiskError
+from cxrtext.pacs.inbox import inbox as module
+from cxrtext.pacs.inbox.inbox import Inbox
+
+
+def test_what_is_put_is_there_after_it_was_closed_in_order_and_for_its_owner_alone(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_bytes(b"of a file")
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+        numbers = [
+            inbox.put("PACS", b"one"),
+            inbox.put("PACS", [b"in ", b"pieces"]),
+            inbox.put("RIS", tmp_path / "file", "message"),
+        ]
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+        entries = inbox.waiting(10)
+    assert [entry.number for entry in entries] == numbers
+    assert [entry.path.read_bytes() for entry in entries] == [b"one", b"in pieces", b"of a file"]
+    assert [(entry.what, entry.source) for entry in entries][2] == ("message", "RIS")
+    for path in (tmp_path / "in").rglob("*"):
+        assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
+
+
+def test_an_entry_that_ended_a_process_comes_alone(tmp_path: Path) -> None:
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+        for _ in range(4):
+            inbox.put("PACS", b"x")
+        first = inbox.waiting(3)
+        inbox.begin(first[1:2])
+        assert [entry.number for entry in inbox.waiting(4)] == [first[0].number]
+        with inbox.finishing() as finishing:
+            finishing.done(first[0], "added")
+        assert not first[0].path.exists()
+        (tried,) = inbox.waiting(4)
+        assert (tried.number, tried.attempts) == (first[1].number, 1)
+
+
+def test_what_fails_or_is_held_keeps_its_file_and_waits_again_when_asked(tmp_path: Path) -> None:
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+        inbox.put("PACS", b"bad")
+        inbox.put("PACS", b"held")
+        bad, held = inbox.waiting(2)
+        with inbox.finishing() as finishing:
+            finishing.fail(bad, "damaged")
+            finishing.hold(held, "1.2.3", "its study is under another patient")
+        assert inbox.waiting(2) == []
+        with inbox.finishing() as finishing:
+            finishing.release("1.2.3")
+        assert [entry.path.read_bytes() for entry in inbox.waiting(2)] == [b"held"]
+        assert inbox.retry() == 1
+        assert [entry.path.read_bytes() for entry in inbox.waiting(2)] == [b"bad", b"held"]
+
+
+def test_a_full_disk_a_full_queue_and_a_bad_name_keep_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        Inbox(tmp_path / "in", reserve=2**60) as inbox,
+        pytest.raises(DiskError, match="are free, and .* make room on the disk"),
+    ):
+        inbox.put("PACS", b"x")
+    with Inbox(tmp_path / "in", reserve=0, max_waiting=1) as inbox:
+        inbox.put("PACS", b"x")
+        with pytest.raises(DiskError, match="1 entries wait"):
+            inbox.put("PACS", b"x")
+        with pytest.raises(ValueError, match="a source is named"):
+            inbox.put("../../x\n", b"x")
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+
+        def full(_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(module, "sync", full)
+        with pytest.raises(DiskError, match="the disk is full"):
+            inbox.put("PACS", b"x")
+        assert len(inbox.waiting(9)) == 1
+    assert len(list((tmp_path / "in/objects").iterdir())) == 1
+
+
+def test_an_old_file_that_no_entry_names_goes_and_a_new_one_stays(tmp_path: Path) -> None:
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+        inbox.put("PACS", b"x")
+    old, new = (tmp_path / "in/objects" / (letter * 32) for letter in "ab")
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    Inbox(tmp_path / "in", reserve=0).close()
+    assert not old.exists()
+    assert new.exists()
+    assert len(list((tmp_path / "in/objects").iterdir())) == 2
+
+
+def test_a_damaged_queue_is_said_in_one_line(tmp_path: Path) -> None:
+    Inbox(tmp_path / "in").close()
+    for path in (tmp_path / "in").glob("inbox.sqlite*"):
+        path.write_bytes(b"nonsense " * 1000)
+    with pytest.raises(CheckpointError, match=r"inbox\.sqlite: is damaged"):
+        Inbox(tmp_path / "in")
+
+
+PUTS = """
+import sys, threading
+from pathlib import Path
+from cxrtext.pacs.inbox.inbox import Inbox
+inbox = Inbox(Path(sys.argv[1]), reserve=0)
+def put(letter):
+    for i in range(100_000):
+        inbox.put("PACS", f"{letter}{i}".encode())
+        sys.stdout.write(f"{letter}{i}\\n")
+        sys.stdout.flush()
+for letter in "abcd":
+    threading.Thread(target=put, args=letter).start()
+"""
+
+
+def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path) -> None:
+    acknowledged: set[str] = set()
+    for _ in range(2):
+        command = [sys.executable, "-c", PUTS, tmp_path / "in"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            timer = threading.Timer(1.5, process.send_signal, [signal.SIGKILL])
+            timer.start()
+            assert process.stdout is not None
+            acknowledged |= set(process.stdout.read().split("\n")[:-1])
+            timer.join()
+        assert process.returncode == -signal.SIGKILL
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+        kept = {entry.path.read_text() for entry in inbox.waiting(1_000_000)}
+    assert len(acknowledged) > 20
+    assert acknowledged <= kept
