@@ -9,6 +9,7 @@ clear").
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal, get_args
 
 from cxrtext.text.wording import mentions, wording
@@ -81,16 +82,18 @@ def false_of(report: Sequence[str], turns: Iterable[str] = TURNS) -> list[tuple[
     return result
 
 
-def _places(sentence: str) -> set[str]:
+@lru_cache(maxsize=4096)
+def _places(sentence: str) -> frozenset[str]:
     """The sides and levels that a sentence names."""
     if both_sides(sentence):
-        return {"left", "right"}
-    return _sides(sentence) | _levels(sentence)
+        return frozenset({"left", "right"})
+    return frozenset(_sides(sentence) | _levels(sentence))
 
 
-def _findings(sentence: str) -> set[str]:
+@lru_cache(maxsize=4096)
+def _findings(sentence: str) -> frozenset[str]:
     """What a sentence affirms, a plural as its singular."""
-    return {word.removesuffix("s") for word in mentions(sentence)[0]}
+    return frozenset(word.removesuffix("s") for word in mentions(sentence)[0])
 
 
 def mirrored(sentence: str) -> tuple[str, ...]:
@@ -103,13 +106,30 @@ def mirrored(sentence: str) -> tuple[str, ...]:
     if absent or not affirmed or wording(sentence) != "affirmed":
         return ()
     found = []
-    if len(_sides(sentence)) == 1:
-        other = _SIDE.sub(_exchanged, sentence)
-        found.append(_SHORT.sub(lambda m: "LR"[m[1] == "L"] + m[2], other))
+    if other := other_side(sentence):
+        found.append(other)
     if len(_levels(sentence)) == 1 and not _BOTH.search(sentence):
         other = _LEVEL.sub(_exchanged, sentence)
         found.append(_SHORT_LEVEL.sub(lambda m: m[1] + "UL"[m[2] == "U"] + "L", other))
     return tuple(found)
+
+
+def side_of(sentence: str) -> Literal["left", "right"] | None:
+    """The side that a sentence names, where it names one and not the other."""
+    sides = _sides(sentence)
+    return None if len(sides) != 1 else "left" if "left" in sides else "right"
+
+
+def other_side(sentence: str) -> str:
+    """The sentence with left and right exchanged; "" where it does not name exactly one side.
+
+    >>> other_side("Opacity in the LLL."), other_side("Both lungs are clear.")
+    ('Opacity in the RLL.', '')
+    """
+    if side_of(sentence) is None:
+        return ""
+    other = _SIDE.sub(_exchanged, sentence)
+    return _SHORT.sub(lambda m: "LR"[m[1] == "L"] + m[2], other)
 
 
 def both_sides(sentence: str) -> bool:

@@ -1,6 +1,14 @@
 import pytest
 
-from cxrtext.text.turning import both_sides, denied, false_of, mirrored, turned
+from cxrtext.text.turning import (
+    both_sides,
+    denied,
+    false_of,
+    mirrored,
+    other_side,
+    side_of,
+    turned,
+)
 
 
 @pytest.mark.parametrize(
@@ -104,3 +112,19 @@ def test_forms_that_the_report_may_mean_elsewhere_are_left_out() -> None:
 def test_a_form_that_the_report_says_itself_is_none() -> None:
     assert false_of(["No edema.", "Edema."], ["denied"]) == [(), ()]
     assert false_of([]) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "side", "other"),
+    [
+        ("Left pleural effusion.", "left", "Right pleural effusion."),
+        ("Opacity in the RUL, on the right.", "right", "Opacity in the LUL, on the left."),
+        ("The left lung is clear.", "left", "The right lung is clear."),
+        ("Effusions, right greater than left.", None, ""),
+        ("Bilateral effusions, larger on the left.", None, ""),
+        ("Cardiomegaly.", None, ""),
+    ],
+)
+def test_the_side_of_a_sentence(sentence: str, side: str | None, other: str) -> None:
+    assert side_of(sentence) == side
+    assert other_side(sentence) == other

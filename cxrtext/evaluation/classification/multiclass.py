@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.evaluation.classification.operating import Estimate, share_of
+from cxrtext.evaluation.intervals.estimates import Estimate, share_of
 from cxrtext.evaluation.metrics import Floats
 
 PRECISION_AT = (5, 10, 100)

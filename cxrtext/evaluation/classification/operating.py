@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cxrtext.evaluation.intervals.bootstrap import RESAMPLES_AT_ONCE, resample_patients
-from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion_interval
+from cxrtext.evaluation.intervals.estimates import Estimate, Patients, share_of
+from cxrtext.evaluation.intervals.proportions import cluster_codes
 from cxrtext.evaluation.metrics import Floats, scores_and_truth
-
-Clusters = Sequence[Hashable] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,25 +108,8 @@ def resampled_sums(
     return np.concatenate(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A figure with its 95 % interval; None where it is not defined, not finite, or has none."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
 Ends = tuple[float, float, float]
 """A value, and the low and the high end of its interval."""
-
-
-def share_of(right: ArrayLike, clusters: Clusters = None) -> Estimate:
-    """A share of rows [n] with Wilson's interval, clustered by patient; of no rows it has none."""
-    values = np.asarray(right)
-    if not values.size:
-        return Estimate()
-    return Estimate(float(values.mean()), *proportion_interval(values, clusters))
 
 
 def ratio_of(one: Ends, other: Ends) -> Ends:
@@ -198,7 +180,7 @@ class OperatingPoint:
     at_prevalence: dict[str, Estimate | float]
 
 
-def _some(clusters: Clusters, rows: ArrayLike) -> Clusters:
+def _some(clusters: Patients, rows: ArrayLike) -> Patients:
     return None if clusters is None else [clusters[row] for row in np.flatnonzero(rows).tolist()]
 
 
@@ -208,7 +190,7 @@ def operating_point(
     threshold: float,
     *,
     chosen: str = "",
-    clusters: Clusters = None,
+    clusters: Patients = None,
     prevalence: float | None = None,
     resamples: int = 0,
     seed: Sequence[int] = (0,),

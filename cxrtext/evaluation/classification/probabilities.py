@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.evaluation.classification.calibration import logistic
-from cxrtext.evaluation.classification.operating import Clusters, Estimate
+from cxrtext.evaluation.intervals.estimates import Estimate, Patients
 from cxrtext.evaluation.intervals.proportions import cluster_codes
 from cxrtext.evaluation.intervals.quantiles import quantile
 from cxrtext.evaluation.metrics import Floats, scores_and_truth
@@ -21,7 +21,7 @@ THRESHOLDS = tuple(k / 100 for k in range(1, 100))
 Codes = NDArray[np.intp]
 
 
-def _codes(clusters: Clusters, n: int) -> Codes:
+def _codes(clusters: Patients, n: int) -> Codes:
     """Number the patients of n rows; without them every row is its own."""
     if clusters is None:
         return np.arange(n)
@@ -42,7 +42,7 @@ class Recalibration:
     intercept: Estimate
 
 
-def recalibration(logits: ArrayLike, labels: ArrayLike, clusters: Clusters = None) -> Recalibration:
+def recalibration(logits: ArrayLike, labels: ArrayLike, clusters: Patients = None) -> Recalibration:
     """Calibration slope and intercept of probabilities, given as logits, on new images.
 
     Maximum likelihood by Newton's method; intervals are Wald's, by the sandwich of patients.  Both
@@ -118,7 +118,7 @@ def net_benefit(
     probabilities: ArrayLike,
     labels: ArrayLike,
     thresholds: Sequence[float] = THRESHOLDS,
-    clusters: Clusters = None,
+    clusters: Patients = None,
 ) -> NetBenefit:
     """True positives less false positives, these weighed by the odds of the threshold.
 

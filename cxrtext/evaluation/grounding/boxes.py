@@ -255,8 +255,8 @@ def place_boxes(boxes: Iterable[Box], cohort: Cohort) -> Placed:
     count in the pixels that a file stores; where the picture shown was turned, mirrored or made
     square, they go along.
     """
-    find = _finder([record.name for record in cohort.records])
-    placement = lru_cache(maxsize=1024)(lambda row: _placement(cohort, row))
+    find = image_finder([record.name for record in cohort.records])
+    placement = lru_cache(maxsize=1024)(lambda row: placement_in(cohort, row))
     placed: list[PlacedBox] = []
     left_out: Counter[str] = Counter()
     for box in boxes:
@@ -275,7 +275,7 @@ def place_boxes(boxes: Iterable[Box], cohort: Cohort) -> Placed:
     return Placed(sorted(placed, key=lambda box: box.row), left_out)
 
 
-def _finder(names: Sequence[str]) -> Callable[[str], int | None]:
+def image_finder(names: Sequence[str]) -> Callable[[str], int | None]:
     """Finds the place of an image by its name, or by the stem of its file."""
     rows = {name: row for row, name in enumerate(names)}
     stems = [PurePosixPath(name).stem for name in names]
@@ -284,7 +284,7 @@ def _finder(names: Sequence[str]) -> Callable[[str], int | None]:
     return lambda name: rows.get(name, alone.get(PurePosixPath(name).stem))
 
 
-def _placement(cohort: Cohort, row: int) -> Placement | None:
+def placement_in(cohort: Cohort, row: int) -> Placement | None:
     """How the picture shown lies over the pixels of its file; None where it is these."""
     try:
         found = placement_of(cohort.records[row].path)

@@ -116,15 +116,15 @@ def overlap_by_threshold(
         raise ValueError("thresholds must be at least one number, and rise")
     boxed = values[box_mask(rows, values.shape)]
     area = int((~np.isnan(boxed)).sum()) if undefined == "ignored" else boxed.size
-    inside = _at_or_above(boxed, cuts)
-    union = area + _at_or_above(values.ravel(), cuts) - inside
+    inside = at_or_above(boxed, cuts)
+    union = area + at_or_above(values.ravel(), cuts) - inside
     overlap: NDArray[np.float64] = np.divide(
         inside, union, out=np.full(len(cuts), np.nan), where=union > 0
     )
     return overlap
 
 
-def _at_or_above(values: Map, cuts: NDArray[np.float64]) -> NDArray[np.int64]:
+def at_or_above(values: Map, cuts: NDArray[np.float64]) -> NDArray[np.int64]:
     """How many values reach each of the rising cuts, [k]."""
     reached = np.searchsorted(cuts, values.astype(np.float64), side="right")
     counts = np.bincount(reached, minlength=len(cuts) + 1)
@@ -277,7 +277,7 @@ def phrase_grid(cohort: Cohort, phrase: Phrase, vector: Tensor) -> NDArray[np.fl
     return grid
 
 
-def _measuring(geometry: Geometry, boxes: Floats) -> tuple[Geometry, Floats]:
+def measuring(geometry: Geometry, boxes: Floats) -> tuple[Geometry, Floats]:
     """The geometry and the boxes of a copy of bounded size."""
     longest = max(geometry.height, geometry.width)
     if longest <= LONGEST_SIDE:
@@ -296,7 +296,7 @@ def _measure(
 
     NaN where the boxes vanish in a smaller copy.
     """
-    place, boxes = _measuring(geometry, np.asarray(phrase.boxes, dtype=np.float64))
+    place, boxes = measuring(geometry, np.asarray(phrase.boxes, dtype=np.float64))
     heat = heat_map(grid, place, sigma)
     row, column = np.unravel_index(int(np.nanargmax(heat)), heat.shape)
     scale = np.array([geometry.width / place.width, geometry.height / place.height])

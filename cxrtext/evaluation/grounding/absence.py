@@ -1,0 +1,193 @@
+"""Sentences that have no box: whether their scores tell them from those that have one."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from cxrtext.evaluation.classification.operating import sensitivity_threshold
+from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.grounding.boxes import Phrase, image_finder
+from cxrtext.evaluation.grounding.pairs import score_pairs
+from cxrtext.evaluation.intervals.estimates import area_of, share_of
+from cxrtext.evaluation.metrics import Floats, Truth, youden_threshold
+from cxrtext.evaluation.predictions.columns import (
+    Images,
+    Places,
+    as_table,
+    floats,
+    images_of,
+    texts,
+    words,
+)
+from cxrtext.evaluation.settings import Settings
+from cxrtext.models import ImageTextModel
+from cxrtext.records import Absent
+from cxrtext.text.wording import mentions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class LookedFor:
+    """A sentence that was looked for in the image at a row, and whether it has a box there."""
+
+    row: int
+    finding: str
+    text: str
+    present: bool
+
+
+def looked_for(
+    phrases: Sequence[Phrase], absent: Iterable[Absent], cohort: Cohort
+) -> tuple[list[LookedFor], int]:
+    """The sentences of a cohort with a box, and those without.
+
+    Returns:
+        They; and how many without a box were left out, because they deny what they name ("no
+        effusion"): such a one is true where there is nothing to draw.
+    """
+    find = image_finder([record.name for record in cohort.records])
+    found = [LookedFor(one.row, one.finding, one.text, True) for one in phrases]
+    boxed = {(one.row, one.text) for one in phrases}
+    denying = 0
+    for one in absent:
+        row, text = find(one.image), one.label_text.strip()
+        if row is None or not text or (row, text) in boxed:
+            continue
+        affirmed, denied = mentions(text)
+        if denied and not affirmed:
+            denying += 1
+        else:
+            found.append(LookedFor(row, one.finding, text, False))
+    return list(dict.fromkeys(found)), denying
+
+
+@dataclass(frozen=True, slots=True)
+class AbsenceScores:
+    """Part "absence": n sentences that were looked for, ``present`` [n] where they have a box.
+
+    ``scores`` [n] are the images' scores, times γ²; ``rows`` [n] places in ``images``; ``measured``
+    [n] whether a row counts, or is of a validation image, which chooses thresholds.
+    """
+
+    images: Images
+    rows: list[int]
+    findings: list[str]
+    sentences: list[str]
+    present: Truth
+    measured: Truth
+    scores: Floats
+
+    def to_table(self) -> "pa.Table":
+        """A row a sentence."""
+        return as_table(
+            {
+                **self.images.to_columns(np.array(self.rows, dtype=np.intp)),
+                "finding": words(self.findings),
+                "sentence": words(self.sentences),
+                "present": self.present,
+                "measured": self.measured,
+                "score": self.scores,
+            }
+        )
+
+    @classmethod
+    def from_table(cls, table: "pa.Table") -> Self:
+        """Of such rows, in any order."""
+        images, places = Images.from_columns(table)
+        scores = floats(table, "score")
+        if not np.isfinite(scores).all():
+            raise ValueError("a score is missing or not finite")
+        return cls(
+            images,
+            places.tolist(),
+            texts(table, "finding"),
+            texts(table, "sentence"),
+            *(table[name].to_numpy().astype(np.bool_) for name in ("present", "measured")),
+            scores,
+        )
+
+
+def score_absence(
+    model: ImageTextModel, cohorts: Sequence[tuple[Cohort, Sequence[LookedFor]]]
+) -> AbsenceScores:
+    """Score sentences in their images: of the images measured, and second of validation images."""
+    every: list[LookedFor] = []
+    rows: list[int] = []
+    scores: list[Floats] = []
+    first = 0
+    for cohort, some in cohorts:
+        own = [one.row for one in some]
+        scores.append(score_pairs(model, cohort, own, [one.text for one in some]))
+        rows += [first + row for row in own]
+        every += some
+        first += len(cohort.records)
+    return AbsenceScores(
+        images_of([record for cohort, _ in cohorts for record in cohort.records]),
+        rows,
+        [one.finding for one in every],
+        [one.text for one in every],
+        np.array([one.present for one in every]),
+        np.arange(len(every)) < len(cohorts[0][1]),
+        np.concatenate(scores),
+    )
+
+
+def measure_absence(given: AbsenceScores, settings: Settings) -> dict[str, Any]:
+    """AUC of having a box, of all sentences and by finding, and false alarms at thresholds.
+
+    The thresholds are chosen on validation sentences (Youden's, and that of a given sensitivity);
+    without such with and without a box there are none.  As ``metrics.json`` holds it.
+    """
+    own = np.flatnonzero(given.measured)
+    by: dict[str, list[int]] = defaultdict(list)
+    for row in own.tolist():
+        by[given.findings[row] or "no finding"].append(row)
+    findings = {name: _block(given, np.array(by[name])) for name in sorted(by)}
+    each = [one["auc"]["value"] for one in findings.values() if one["auc"]["value"] is not None]
+    return {
+        "all": _block(given, own),
+        "by finding": findings,
+        "mean of findings": float(np.mean(each)) if each else None,
+        "thresholds": _thresholds(given, own, settings),
+    }
+
+
+def _block(given: AbsenceScores, at: Places) -> dict[str, Any]:
+    patients = [given.images.patients[given.rows[row]] for row in at.tolist()]
+    present = given.present[at]
+    return {
+        "with a box": int(present.sum()),
+        "without": int((~present).sum()),
+        "auc": asdict(area_of(given.scores[at], present, patients)),
+    }
+
+
+def _thresholds(given: AbsenceScores, own: Places, settings: Settings) -> list[dict[str, Any]]:
+    seen, said = given.scores[~given.measured], given.present[~given.measured]
+    if not said.any() or said.all():
+        return []
+    present = given.present[own]
+    patients = np.array([given.images.patients[given.rows[row]] for row in own.tolist()])
+    found = []
+    for chosen, threshold in (
+        ("Youden", youden_threshold(seen, said)),
+        (
+            f"sensitivity {settings.sensitivity:g}",
+            sensitivity_threshold(seen, said, settings.sensitivity),
+        ),
+    ):
+        above = given.scores[own] > threshold
+        found.append(
+            {
+                "chosen": chosen,
+                "threshold": threshold,
+                "sensitivity": asdict(share_of(above[present], patients[present].tolist())),
+                "false alarms": asdict(share_of(above[~present], patients[~present].tolist())),
+            }
+        )
+    return found
