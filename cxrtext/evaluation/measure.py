@@ -12,7 +12,10 @@ from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.classification.points import measure_classes, measure_operating
 from cxrtext.evaluation.classification.subgroups import measure_slices
 from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
+from cxrtext.evaluation.grounding.absence import AbsenceScores, measure_absence
+from cxrtext.evaluation.grounding.masks import MaskValues, measure_masks
 from cxrtext.evaluation.grounding.phrases import PhraseValues, measure_grounding
+from cxrtext.evaluation.grounding.sides import SideScores, measure_sides
 from cxrtext.evaluation.predictions.file import AGAIN, Part, Predictions, read_predictions
 from cxrtext.evaluation.probes.linear_probe import Probed, measure_probes
 from cxrtext.evaluation.result import Evaluation
@@ -112,6 +115,18 @@ def _ground(result: Evaluation, given: PhraseValues, settings: Settings) -> None
     result.grounding.update(grounded.summary)
 
 
+def _tell_sides(result: Evaluation, given: SideScores, _: Settings) -> None:
+    result.sides.update(measure_sides(given))
+
+
+def _map_masks(result: Evaluation, given: MaskValues, settings: Settings) -> None:
+    result.masks.update(measure_masks(given, settings))
+
+
+def _look_for(result: Evaluation, given: AbsenceScores, settings: Settings) -> None:
+    result.absence.update(measure_absence(given, settings))
+
+
 def _retrieve_boxes(result: Evaluation, given: BoxRanks, settings: Settings) -> None:
     boxes = measure_box_retrieval(given, settings)
     result.box_retrieval.update(boxes.summary)
@@ -129,6 +144,9 @@ PARTS: dict[str, tuple[type[Part], Measure]] = {
     "classification": (Classified, _classify),
     "probe": (Probed, _probe),
     "grounding": (PhraseValues, _ground),
+    "sides": (SideScores, _tell_sides),
+    "masks": (MaskValues, _map_masks),
+    "absence": (AbsenceScores, _look_for),
     "box retrieval": (BoxRanks, _retrieve_boxes),
     "retrieval": (SentenceRanks, _retrieve),
 }

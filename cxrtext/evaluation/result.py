@@ -59,7 +59,8 @@ class Evaluation:
     sentences.  ``retrieval``: by direction between images and sentences; intervals by direction
     and measure.  ``slices``: AUC by column of the manifest and finding, with the gap between
     groups.  ``probe``: linear probes by finding.  ``operating``: by finding what thresholds do,
-    calibration slope and intercept, net benefit.  ``multiclass``: findings as classes.
+    calibration slope and intercept, net benefit.  ``multiclass``: findings as classes.  ``sides``:
+    left against right.  ``masks``: Dice and pixel AUROC.  ``absence``: phrases without a box.
     ``warnings``: what a reader of the figures has to know.  ``recipe``: of a benchmark, what
     ``recipe.json`` says.
 
@@ -84,6 +85,9 @@ class Evaluation:
     probe: dict[str, Any] = field(default_factory=dict)
     operating: dict[str, Any] = field(default_factory=dict)
     multiclass: dict[str, Any] = field(default_factory=dict)
+    sides: dict[str, Any] = field(default_factory=dict)
+    masks: dict[str, Any] = field(default_factory=dict)
+    absence: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     recipe: dict[str, Any] = field(default_factory=dict)

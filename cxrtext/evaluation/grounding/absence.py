@@ -102,14 +102,11 @@ class AbsenceScores:
         scores = floats(table, "score")
         if not np.isfinite(scores).all():
             raise ValueError("a score is missing or not finite")
-        return cls(
-            images,
-            places.tolist(),
-            texts(table, "finding"),
-            texts(table, "sentence"),
-            *(table[name].to_numpy().astype(np.bool_) for name in ("present", "measured")),
-            scores,
+        present, measured = (
+            table[name].to_numpy().astype(np.bool_) for name in ("present", "measured")
         )
+        findings, sentences = texts(table, "finding"), texts(table, "sentence")
+        return cls(images, places.tolist(), findings, sentences, present, measured, scores)
 
 
 def score_absence(

@@ -115,8 +115,10 @@ class DrawnMask:
     def fits(self, size: tuple[int, int], placement: Placement | None) -> bool:
         """Whether it is of an image of a size (height, width), or of its stored pixels."""
         own = self.height, self.width
-        stored = placement and (placement.stored_height, placement.stored_width)
-        return _alike(own, size) or (stored is not None and _alike(own, stored))
+        sizes = [size]
+        if placement is not None:
+            sizes.append((placement.stored_height, placement.stored_width))
+        return any(_alike(own, one) for one in sizes)
 
 
 def _alike(one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -253,7 +255,7 @@ def _measure(heat: ArrayLike, phrase: MaskedPhrase) -> tuple[float, float, Float
     values = np.asarray(heat)
     mask = np.zeros(values.shape, dtype=np.bool_)
     for drawn in phrase.masks:
-        mask |= drawn.shown(*values.shape, phrase.placement)
+        mask |= drawn.shown(values.shape[0], values.shape[1], phrase.placement)
     if not mask.any():
         return 0.0, float("nan"), np.full(len(PAPER_THRESHOLDS), np.nan)
     return float(mask.mean()), pixel_auroc(values, mask), dice_by_threshold(values, mask)

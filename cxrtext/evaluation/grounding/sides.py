@@ -124,8 +124,10 @@ class SideScores:
         phrases = [
             SidedPhrase(int(row), name, text, side == "left") for row, name, text, side in rows
         ]
-        values = (floats(table, name) for name in ("score", "score_mirrored", "peak_on_side"))
-        return cls(images, phrases, *values, texts(table, "source")[0])
+        own, mirrored, peaks = (
+            floats(table, name) for name in ("score", "score_mirrored", "peak_on_side")
+        )
+        return cls(images, phrases, own, mirrored, peaks, texts(table, "source")[0])
 
 
 @torch.inference_mode()

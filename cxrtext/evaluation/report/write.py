@@ -22,6 +22,7 @@ from cxrtext.evaluation.report.figures import (
     prompt_matrix,
     sentence_map,
 )
+from cxrtext.evaluation.report.grounded import absence_blocks, mask_blocks, side_blocks
 from cxrtext.evaluation.report.operating import class_blocks, operating_blocks
 from cxrtext.evaluation.report.pictures import grounding_galleries, retrieval_galleries
 from cxrtext.evaluation.result import Details, Evaluation
@@ -79,6 +80,8 @@ DEFINITIONS = {
     "mIoU": "mean over thresholds −1, −0.95, …, 1 of the overlap of {map ≥ threshold} and the "
     "boxes; in the variant the thresholds are 0.1, 0.2, …, 0.5.",
     "Pointing game": "the share of sentences whose map peaks inside a box.",
+    "Dice": "2 × overlap / (both areas), of {map ≥ threshold} and the masks of a sentence.",
+    "Pixel AUROC": "the chance that a pixel inside the masks is higher than one outside.",
     "R@K": "the share of queries with a right answer among the first K; ties count against the "
     "model.",
     "MedR": "the median rank of the first right answer; of both directions, the mean of their "
@@ -212,6 +215,9 @@ SECTIONS: Mapping[str, tuple[str, Callable[[Evaluation], list[Block]]]] = {
     "Operating points": ("operating", operating_blocks),
     "Findings as classes": ("multiclass", class_blocks),
     "Grounding": ("grounding", _grounding),
+    "Masks": ("masks", mask_blocks),
+    "Phrases without a box": ("absence", absence_blocks),
+    "Left and right": ("sides", side_blocks),
     "Retrieval of boxes and sentences": ("box_retrieval", _box),
     RETRIEVAL: ("retrieval", _retrieval),
     "Groups of patients": ("slices", _slices),

@@ -1,0 +1,322 @@
+"""Sides, masks and phrases without a box: measures by hand, and out of an evaluation."""
+
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import f1_score, roc_auc_score
+
+from cxrtext.evaluation import Settings, evaluate
+from cxrtext.evaluation.grounding.absence import AbsenceScores, looked_for, measure_absence
+from cxrtext.evaluation.grounding.boxes import Phrase
+from cxrtext.evaluation.grounding.masks import (
+    DrawnMask,
+    MaskValues,
+    dice_by_threshold,
+    measure_masks,
+    pixel_auroc,
+    place_masks,
+)
+from cxrtext.evaluation.grounding.pairs import score_pairs
+from cxrtext.evaluation.grounding.phrases import PAPER_THRESHOLDS
+from cxrtext.evaluation.grounding.sides import (
+    BOXES,
+    REPORTS,
+    SidedPhrase,
+    SideScores,
+    measure_sides,
+    peak_on_side,
+    sided_phrases,
+)
+from cxrtext.evaluation.measure import measure_file
+from cxrtext.evaluation.predictions.columns import Images
+from cxrtext.evaluation.predictions.file import write_predictions
+from cxrtext.evaluation.report import ReportOptions, write_report
+from cxrtext.images.placement import Placement
+from cxrtext.models import load_model
+from cxrtext.records import Absent, Box, write_boxes
+from cxrtext.records.masks import runs_of_mask
+from tests.evaluation.test_evaluate_boxes import cohort_of
+
+QUICK = Settings(resamples=50)
+EFFUSION, PNEUMOTHORAX = "Left pleural effusion.", "Right pneumothorax."
+
+
+def images(count: int) -> Images:
+    names = [f"i{place}" for place in range(count)]
+    return Images(names, names, [f"p{place // 2}" for place in range(count)], ["test"] * count)
+
+
+# Sides
+
+
+def test_sentences_whose_mirror_is_false() -> None:
+    said = {
+        0: [("Effusion", "Left effusion."), ("Effusion", "Left effusion.")],
+        1: [("Effusion", "Left effusion."), ("Effusion", "Large right effusion.")],
+        2: [("Edema", "Edema."), ("Opacity", "Opacity in the RUL.")],
+        3: [("Effusion", "Right effusion.")],
+        4: [("", "The left lung is clear."), ("", "No left effusion.")],
+    }
+    reports = {3: ["Bilateral effusions."], 0: ["The heart is large."]}
+    assert sided_phrases(said, reports) == [
+        SidedPhrase(0, "Effusion", "Left effusion.", True),
+        SidedPhrase(2, "Opacity", "Opacity in the RUL.", False),
+    ]
+
+
+def test_the_side_of_a_peak() -> None:
+    grid = np.zeros((3, 3))
+    assert peak_on_side(grid, left=True) == 0.5
+    grid[1, 2] = 1
+    assert (peak_on_side(grid, left=True), peak_on_side(grid, left=False)) == (1, 0)
+    grid[0, 0] = 1
+    assert peak_on_side(grid, left=True) == 0.5
+    grid[0, 1] = 2
+    assert peak_on_side(grid, left=False) == 0.5
+    with pytest.raises(ValueError, match="a grid is"):
+        peak_on_side([[math.nan]], left=True)
+
+
+def test_sides_by_hand() -> None:
+    lefts = [True, True, False, False]
+    phrases = [SidedPhrase(row, "Effusion", "x", left) for row, left in enumerate(lefts)]
+    own, mirrored = np.array([3.0, 1.0, 2.0, 4.0]), np.array([1.0, 2.0, 2.0, 1.0])
+    given = SideScores(images(4), phrases, own, mirrored, np.array([1, 0.5, 0, 1]), BOXES)
+    found = measure_sides(given)
+    assert found["source"] == BOXES
+    one = found["by finding"]["Effusion"]
+    # Left less right: 2, -1 for left and 0, -3 for right; (2 > 0), (2 > -3), (-1 > -3) of four.
+    assert one["auc"]["value"] == 3 / 4
+    assert one["preferred"]["value"] == (1 + 0 + 0.5 + 1) / 4
+    assert one["peak"]["value"] == 2.5 / 4
+    assert (one["sentences"], one["left"], one["images"]) == (4, 2, 4)
+    again = SideScores.from_table(given.to_table())
+    assert measure_sides(again) == found
+
+
+def test_one_side_alone_has_no_auc() -> None:
+    phrases = [SidedPhrase(row, "", "x", True) for row in range(3)]
+    ones = np.ones(3)
+    found = measure_sides(SideScores(images(3), phrases, ones, 0 * ones, ones, REPORTS))
+    assert found["all"]["auc"]["value"] is None
+    assert found["all"]["preferred"]["value"] == 1
+    assert found["by finding"] == {}
+
+
+def test_pairs_are_scored_as_the_whole_matrix(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cxrtext.evaluation.grounding.pairs.PAIRS_AT_ONCE", 3)
+    model = load_model(checkpoint)
+    cohort = cohort_of(["a", "b", "c", "d"])
+    D = model.spec.dimension
+    generator = torch.Generator().manual_seed(1)
+    regions = torch.nn.functional.normalize(torch.randn(4, 4, D, generator=generator), dim=-1)
+    cohort = replace(cohort, regions=regions.half())
+    rows, texts = [3, 0, 0, 2, 3, 1], [EFFUSION, EFFUSION, PNEUMOTHORAX, "x", "x", "x"]
+    with torch.inference_mode():
+        vectors = model.embed_sentences(texts)
+        whole = (model.gamma_sq * model.scores(cohort.regions.float(), vectors)).numpy()
+    expected = [whole[place, row] for place, row in enumerate(rows)]
+    assert score_pairs(model, cohort, rows, texts) == pytest.approx(expected, abs=1e-4)
+
+
+# Masks
+
+
+def test_dice_by_hand() -> None:
+    heat = np.array([[0.9, 0.6], [0.4, math.nan]])
+    mask = np.array([[True, False], [True, True]])
+    # At 0.5 two pixels of which one is inside of three; at 0 three, two of them inside.
+    assert dice_by_threshold(heat, mask, [0.0, 0.5, 0.95]).tolist() == [4 / 6, 2 / 5, 0]
+    with pytest.raises(ValueError, match="cover a pixel"):
+        dice_by_threshold(heat, np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="rise"):
+        dice_by_threshold(heat, mask, [0.5, 0.5])
+
+
+def test_dice_and_auroc_are_those_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    heat = rng.normal(size=(40, 50)).round(2)  # with ties
+    mask = rng.random((40, 50)) < 0.2
+    heat[mask] += 0.5
+    found = dice_by_threshold(heat, mask, [0.0, 1.0])
+    for cut, dice in zip((0.0, 1.0), found, strict=True):
+        assert dice == pytest.approx(f1_score(mask.ravel(), (heat >= cut).ravel()))
+    assert pixel_auroc(heat, mask) == pytest.approx(roc_auc_score(mask.ravel(), heat.ravel()))
+    heat[:, :10] = math.nan
+    seen = ~np.isnan(heat)
+    assert pixel_auroc(heat, mask) == pytest.approx(roc_auc_score(mask[seen], heat[seen]))
+    assert math.isnan(pixel_auroc(np.full((2, 2), math.nan), np.ones((2, 2))))
+
+
+def test_a_mask_goes_along_with_its_picture() -> None:
+    mask = np.zeros((4, 6), dtype=bool)
+    mask[0, :2] = True
+    drawn = DrawnMask(runs_of_mask(mask), 4, 6)
+    assert (drawn.shown(4, 6, None) == mask).all()
+    assert (drawn.shown(8, 12, None) == mask.repeat(2, axis=0).repeat(2, axis=1)).all()
+    turned = Placement(4, 6, 6, 4, transposed=True, mirrored=True)
+    assert (drawn.shown(6, 4, turned) == mask.T[:, ::-1]).all()
+    assert drawn.fits((6, 4), turned)
+    assert not drawn.fits((6, 4), None)
+    # Drawn on a copy of the picture as it is shown: it stays as it is.
+    upright = DrawnMask(runs_of_mask(mask.T), 6, 4)
+    assert (upright.shown(6, 4, turned) == mask.T).all()
+
+
+def test_masks_are_brought_to_their_images() -> None:
+    cohort = cohort_of(["files/a.dcm", "b.png"])
+    whole, other = runs_of_mask(np.ones((40, 40))), runs_of_mask(np.ones((40, 20)))
+    corner = (0.0, 0.0, 5.0, 5.0)
+    boxes = [
+        Box("b.png", 40, 40, "Edema", " Haze. ", corner, whole),
+        Box("b.png", 40, 40, "Other", "Haze.", corner, whole),
+        Box("a.jpg", 20, 40, "Edema", "Haze.", corner, other),
+        Box("b.png", 40, 40, "Edema", "No mask.", corner),
+        Box("none.png", 40, 40, "Edema", "Haze.", corner, whole),
+    ]
+    (one,), apart = place_masks(boxes, cohort)
+    assert (one.row, one.finding, one.text, len(one.masks)) == (1, "Edema", "Haze.", 2)
+    assert apart == 1
+
+
+def test_masks_by_hand() -> None:
+    k = len(PAPER_THRESHOLDS)
+    dice = np.zeros((4, k))
+    dice[0, 10], dice[1, 10], dice[0, 20] = 0.2, 0.4, 0.9
+    dice[2] = math.nan
+    dice[3, 10] = 0.5  # the validation sentence chooses the eleventh threshold
+    given = MaskValues(
+        images(4), [0, 1, 2, 3], ["A", "A", "A", "A"], ["x"] * 4,
+        np.array([True, True, True, False]), np.array([0.1, 0.3, 0.0, 0.2]),
+        np.array([0.6, 0.8, math.nan, 0.9]), dice,
+    )  # fmt: skip
+    found = measure_masks(given, QUICK)
+    assert found["threshold"] == PAPER_THRESHOLDS[10]
+    assert found["validation sentences"] == 1
+    one = found["all"]
+    assert one["dice"]["value"] == pytest.approx(0.3)
+    assert one["pixel AUROC"]["value"] == pytest.approx(0.7)
+    assert (one["best dice"], one["best threshold"]) == (0.45, PAPER_THRESHOLDS[20])
+    assert (one["sentences"], one["undefined"]) == (3, 1)
+    assert measure_masks(MaskValues.from_table(given.to_table()), QUICK) == found
+    alone = measure_masks(replace(given, measured=np.ones(4, dtype=np.bool_)), QUICK)
+    assert alone["threshold"] is None
+    assert alone["all"]["dice"]["value"] is None
+
+
+# Phrases without a box
+
+
+def test_what_was_looked_for() -> None:
+    cohort = cohort_of(["a.png", "b.png"])
+    phrases = [Phrase(0, "Edema", "Haze.", ((0, 0, 1, 1),))]
+    absent = [
+        Absent("b.png", 80, 80, "Edema", " Haze. "),
+        Absent("a.png", 80, 80, "Edema", "Haze."),  # it has a box, too
+        Absent("b.png", 80, 80, "Effusion", "No pleural effusion."),
+        Absent("c.png", 80, 80, "Edema", "Haze."),
+    ]
+    found, denying = looked_for(phrases, absent, cohort)
+    assert [(one.row, one.text, one.present) for one in found] == [
+        (0, "Haze.", True),
+        (1, "Haze.", False),
+    ]
+    assert denying == 1
+
+
+def test_absence_by_hand() -> None:
+    present = np.array([1, 1, 0, 0, 1, 0, 0], dtype=bool)
+    scores = np.array([3.0, 1.0, 2.0, 0.0, 2.0, 1.0, 0.0])
+    measured = np.arange(7) < 4
+    findings = ["A", "B", "A", "B", "A", "A", "A"]
+    given = AbsenceScores(images(7), list(range(7)), findings, ["x"] * 7, present, measured, scores)
+    found = measure_absence(given, QUICK)
+    assert found["all"]["auc"]["value"] == 3 / 4
+    assert (found["all"]["with a box"], found["all"]["without"]) == (2, 2)
+    assert found["by finding"]["A"]["auc"]["value"] == 1
+    assert found["mean of findings"] == 1
+    youden = found["thresholds"][0]
+    # Of the validation rows 2 | 1, 0: halfway is 1.5.
+    assert youden["threshold"] == 1.5
+    assert youden["sensitivity"]["value"] == youden["false alarms"]["value"] == 1 / 2
+    assert measure_absence(AbsenceScores.from_table(given.to_table()), QUICK) == found
+    alone = replace(given, measured=np.ones(7, dtype=np.bool_))
+    assert measure_absence(alone, QUICK)["thresholds"] == []
+
+
+# All of it
+
+
+def drawn_folder(data_folder: Path, to: Path) -> Path:
+    """The data folder with a mask over each bright corner, and phrases without a box elsewhere."""
+    folder = Path(shutil.copytree(data_folder, to))
+    right, left = np.zeros((80, 80), dtype=bool), np.zeros((80, 80), dtype=bool)
+    right[:40, :40], left[40:, 40:] = True, True
+    drawn: list[Box | Absent] = []
+    for number in range(48):
+        name = f"images/s{number:02d}.png"
+        if number % 3 == 1:
+            place, runs = (40.0, 40.0, 40.0, 40.0), runs_of_mask(left)
+            drawn.append(Box(name, 80, 80, "Pleural Effusion", EFFUSION, place, runs))
+        if number % 3 == 2:
+            place, runs = (0.0, 0.0, 40.0, 40.0), runs_of_mask(right)
+            drawn.append(Box(name, 80, 80, "Pneumothorax", PNEUMOTHORAX, place, runs))
+        if number % 3 != 1:
+            drawn.append(Absent(name, 80, 80, "Pleural Effusion", EFFUSION))
+    write_boxes(folder / "boxes.json", drawn)
+    return folder
+
+
+def test_an_evaluation_has_them(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
+    folder = drawn_folder(data_folder, tmp_path / "set")
+    result = evaluate(checkpoint, folder, settings=QUICK)
+    assert result.predictions is not None
+    parts = result.predictions.parts
+    masks, absence = parts["masks"], parts["absence"]
+    assert isinstance(masks, MaskValues)
+    assert isinstance(absence, AbsenceScores)
+    # Twelve images are measured and some others validate: thresholds come from these.
+    assert masks.measured.sum() == 8
+    assert 0 < result.masks["validation sentences"] == (~masks.measured).sum()
+    assert result.masks["threshold"] is not None
+    assert result.masks["all"]["pixel AUROC"]["value"] > 0.5
+    assert result.masks["all"]["dice"]["value"] > 0.2
+    assert result.sides["source"] == BOXES
+    assert result.sides["all"]["preferred"]["value"] is not None
+    assert result.absence["by finding"]["Pleural Effusion"]["auc"]["value"] > 0.9
+    assert len(result.absence["thresholds"]) == 2
+    (tmp_path / "out").mkdir()
+    write_report(tmp_path / "out", result, ReportOptions(pictures=False))
+    page = (tmp_path / "out/report.html").read_text()
+    for title in ("Masks", "Phrases without a box", "Left and right"):
+        assert f">{title}</h2>" in page
+    write_predictions(tmp_path / "p.parquet", result.predictions, sentences=False)
+    again = measure_file(tmp_path / "p.parquet")
+    assert (again.sides, again.masks, again.absence) == (
+        result.sides, result.masks, result.absence,
+    )  # fmt: skip
+
+
+def test_masks_choose_thresholds_without_labels(
+    checkpoint: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    folder = drawn_folder(data_folder, tmp_path / "set")
+    (folder / "labels.csv").unlink()
+    result = evaluate(checkpoint, folder, settings=QUICK)
+    assert result.masks["threshold"] is not None
+    assert not result.classification
+
+
+def test_sides_of_reports_where_there_are_no_boxes(checkpoint: Path, data_folder: Path) -> None:
+    result = evaluate(checkpoint, data_folder, settings=QUICK)
+    assert result.sides["source"] == REPORTS
+    assert result.sides["all"]["sentences"] == 8
+    assert not result.masks
+    assert not result.absence
