@@ -1,0 +1,292 @@
+"""The file that says which hospital systems are spoken with (``peers.yaml``).
+
+::
+
+    peers:
+      - name: archive
+        dicomweb:
+          url: https://pacs.example.org/dicom-web
+          user: cxrtext
+          password_env: CXRTEXT_ARCHIVE_PASSWORD   # environment: the password's name
+          ca: /etc/cxrtext/ca.pem                  # by default the system's
+        dimse: {host: pacs.example.org, port: 104, aet: ARCHIVE, our_aet: CXRTEXT}
+        limits: {parallel: 2, requests_per_second: 10, window: "19:00-07:00"}
+        write: false
+        on_deletion: note
+
+It is readable by its owner alone.  Every address comes from here: none from a request, an answer
+or a DICOM object.
+"""
+
+import ipaddress
+import os
+import re
+import stat
+from collections.abc import Mapping
+from datetime import datetime, time, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from cxrtext.errors import ConfigError
+
+MAX_PEERS = 64
+MAX_FILE_BYTES = 2**20
+GUIDE = "docs/tasks/pacs.md"
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Aet = Annotated[str, Field(pattern=r"^[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?$")]
+"""An application entity title: 1 to 16 characters of ASCII without a backslash."""
+
+Kind = Literal["sc", "sr", "seg", "gsps"]
+
+
+class Part(BaseModel):
+    """A frozen part of the file that knows no keys but its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Web(Part):
+    """Where and how a peer is asked over DICOMweb."""
+
+    url: str  # what QIDO, WADO and STOW have in common, without a slash at its end
+    user: str | None = None
+    password_env: str | None = None
+    ca: Path | None = None  # certificates that its own is checked by; None for the system's
+    orthanc: str | None = None  # Orthanc's own REST API, for its list of changes (follow)
+
+    @field_validator("url", "orthanc")
+    @classmethod
+    def _an_address(cls, url: str | None) -> str | None:
+        return None if url is None else _checked(url)
+
+    @model_validator(mode="after")
+    def _whole_login(self) -> "Web":
+        if (self.user is None) != (self.password_env is None):
+            raise ValueError("user and password_env stand together: give both or neither")
+        return self
+
+    def login(self, environment: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
+        """The user and the password; None where there is no login.
+
+        Raises:
+            ConfigError: The environment has no password.
+        """
+        if self.user is None or self.password_env is None:
+            return None
+        password = environment.get(self.password_env, "")
+        if not password:
+            raise ConfigError(
+                f"the environment has no password in {self.password_env}; set that variable"
+            )
+        return self.user, password
+
+
+class Dimse(Part):
+    """Where and how a peer is asked over DIMSE, and the titles of both sides."""
+
+    host: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s/@]+$")]
+    port: Annotated[int, Field(ge=1, le=65535)]
+    aet: Aet  # the peer's title
+    our_aet: Aet = "CXRTEXT"
+    retrieve: Literal["get", "move"] = "get"
+    our_port: Annotated[int, Field(ge=1, le=65535)] | None = None  # where C-MOVE sends to
+    our_host: str = ""  # the address that our_port listens at; "" for all
+
+    @model_validator(mode="after")
+    def _move_has_a_port(self) -> "Dimse":
+        if self.retrieve == "move" and self.our_port is None:
+            raise ValueError("retrieve: move needs our_port, where the peer sends the images to")
+        return self
+
+
+class Window(Part):
+    """The hours of the day, in local time, in which a peer may be asked."""
+
+    begin: time
+    end: time
+
+    def opens_in(self, now: datetime) -> timedelta:
+        """How long it is until it may be asked; zero where it may be now."""
+        at = now.time()
+        inside = (
+            self.begin <= at < self.end
+            if self.begin < self.end
+            else at >= self.begin or at < self.end
+        )
+        if inside:
+            return timedelta(0)
+        opening = datetime.combine(now.date(), self.begin, now.tzinfo)
+        return opening - now if opening > now else opening + timedelta(days=1) - now
+
+    def __str__(self) -> str:
+        """As the file has it."""
+        return f"{self.begin:%H:%M}-{self.end:%H:%M}"
+
+
+class Limits(Part):
+    """What a peer may be asked at once."""
+
+    parallel: Annotated[int, Field(ge=1, le=32)] = 2
+    requests_per_second: Annotated[float, Field(gt=0, le=1000)] = 10.0
+    window: Window | None = None
+    timeout_s: Annotated[float, Field(ge=1, le=600)] = 30.0  # without a byte
+    object_mb: Annotated[int, Field(ge=1, le=2048)] = 256  # largest object that is taken
+
+    @field_validator("window", mode="before")
+    @classmethod
+    def _hours(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        parts = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", value.strip())
+        if parts is None:
+            raise ValueError('the window is to be such as "19:00-07:00", in quotes')
+        begin, end = (time(int(parts[n]), int(parts[n + 1])) for n in (1, 3))
+        if begin == end:
+            raise ValueError("the window begins when it ends; leave it out for the whole day")
+        return {"begin": begin, "end": end}
+
+
+class ResultsRule(Part):
+    """Which results are made of images from a peer and sent back to it."""
+
+    sentences: Annotated[tuple[str, ...], Field(min_length=1, max_length=32)]
+    kinds: Annotated[tuple[Kind, ...], Field(min_length=1)] = ("sc", "sr")
+    above: Annotated[float, Field(ge=0, le=1)] = 0.0  # least probability
+
+
+class Peer(Part):
+    """A hospital system."""
+
+    name: Name
+    dicomweb: Web | None = None
+    dimse: Dimse | None = None
+    limits: Limits = Limits()
+    write: bool = False  # whether anything may be sent to it
+    results: ResultsRule | None = None
+    on_deletion: Literal["note", "forget"] = "note"  # what its deletion of an image does here
+
+    @model_validator(mode="after")
+    def _is_somewhere(self) -> "Peer":
+        if self.dicomweb is None and self.dimse is None:
+            raise ValueError("neither dicomweb nor dimse is given; one says where the peer is")
+        if self.results is not None and not self.write:
+            raise ValueError("results are to be sent to it, and write is false; set write: true")
+        return self
+
+    def require_write(self) -> None:
+        """Refuse to send to a peer that is not opened for it (ConfigError)."""
+        if not self.write:
+            raise ConfigError(
+                f"{self.name}: nothing is sent to it; set write: true at this peer in peers.yaml"
+            )
+
+
+class _File(Part):
+    peers: Annotated[tuple[Peer, ...], Field(min_length=1, max_length=MAX_PEERS)]
+
+    @cached_property
+    def by_name(self) -> dict[str, Peer]:
+        return {peer.name: peer for peer in self.peers}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by its very name or number."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        port, host = parts.port, parts.hostname
+    except ValueError:
+        raise ValueError("the address is wrong; give such as https://host/dicom-web") from None
+    if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable():
+        raise ValueError("the address is wrong; give such as https://host/dicom-web")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("the address holds a user; give user and password_env instead")
+    if parts.query or parts.fragment or " " in url:
+        raise ValueError("the address ends in a question or a space; leave these out")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise ValueError("http sends images and the password readable; give https beyond loopback")
+    return url.rstrip("/")
+
+
+def read_peers(path: Path) -> dict[str, Peer]:
+    """Read a file of peers, by name.
+
+    Raises:
+        ConfigError: It cannot be read, others than its owner may read it, it is wrong, or two
+            peers have one name.
+    """
+    given = _parsed(path)
+    if len(given.by_name) < len(given.peers):
+        names = [peer.name for peer in given.peers]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"{path}: the name {twice} stands there twice; name each peer once")
+    for peer in given.peers:
+        ca = peer.dicomweb.ca if peer.dicomweb else None
+        if ca is not None and not ca.is_file():
+            raise ConfigError(
+                f"{path}: {peer.name}: {ca}: no such file; ca names a file of certificates"
+            )
+    return given.by_name
+
+
+def read_peer(path: Path, name: str) -> Peer:
+    """Read one peer of a file.
+
+    Raises:
+        ConfigError: As `read_peers`, or the file has no peer of that name.
+    """
+    peers = read_peers(path)
+    if name not in peers:
+        raise ConfigError(f"{path}: has no peer {name!r}; it has {', '.join(sorted(peers))}")
+    return peers[name]
+
+
+def _parsed(path: Path) -> _File:
+    try:
+        with path.open("rb") as handle:
+            found = os.fstat(handle.fileno())
+            if stat.S_IMODE(found.st_mode) & 0o077:
+                raise ConfigError(
+                    f"{path}: others than its owner may read or change it; run: chmod 600 {path}"
+                )
+            data = handle.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; it is to list the peers") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; it lists peers alone")
+    try:
+        value = yaml.safe_load(data.decode("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise ConfigError(f"{path}: not YAML; see {GUIDE} for its form") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: lists no peers; see {GUIDE} for its form")
+    try:
+        return _File.model_validate(value)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {_first_fault(error, value)}; see {GUIDE}") from None
+
+
+def _first_fault(error: ValidationError, value: Mapping[object, object]) -> str:
+    """Where the first fault is, and what it is; no value is quoted."""
+    (first, *_) = error.errors(include_input=False, include_url=False)
+    place = [str(part) for part in first["loc"]]
+    listed = value.get("peers")
+    if len(place) > 1 and place[0] == "peers" and isinstance(listed, list):
+        one = listed[int(place[1])]
+        name = one.get("name") if isinstance(one, dict) else None
+        place[:2] = [name if isinstance(name, str) else f"peer {int(place[1]) + 1}"]
+    return f"{': '.join(place)}: {first['msg'].removeprefix('Value error, ')}"

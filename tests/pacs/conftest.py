@@ -1,0 +1,36 @@
+"""A real Orthanc for the tests of this folder, started once by each worker that needs it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, missing, write_peers
+
+
+@pytest.fixture(scope="session")
+def started_orthanc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orthanc]:
+    if said := missing():
+        pytest.skip(said)
+    orthanc = Orthanc(tmp_path_factory.mktemp("orthanc")).start()
+    yield orthanc
+    orthanc.kill()
+
+
+@pytest.fixture
+def orthanc(started_orthanc: Orthanc, monkeypatch: pytest.MonkeyPatch) -> Orthanc:
+    """An Orthanc without an image, whose password is in the environment."""
+    started_orthanc.clear()
+    monkeypatch.setenv(PASSWORD_ENV, PASSWORD)
+    return started_orthanc
+
+
+@pytest.fixture
+def peers(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a peers.yaml of entries such as `Orthanc.peer` gives."""
+
+    def write(*entries: Mapping[str, Any]) -> Path:
+        return write_peers(tmp_path / "peers.yaml", *entries)
+
+    return write

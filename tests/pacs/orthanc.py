@@ -1,0 +1,168 @@
+"""A real Orthanc on loopback for tests, with a configuration and a storage of its own.
+
+It is a test peer only.  Where Debian's ``orthanc`` and ``orthanc-dicomweb`` are not installed, the
+fixture that starts it skips its tests.
+"""
+
+import json
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import httpx2
+
+PROGRAM = "/usr/sbin/Orthanc"
+PLUGIN = Path("/usr/share/orthanc/plugins/libOrthancDicomWeb.so")
+USER, PASSWORD = "cxrtext", "a-password-that-must-not-be-shown"
+PASSWORD_ENV = "CXRTEXT_TEST_PACS_PASSWORD"
+
+
+def missing() -> str:
+    """What lacks to start one; "" where nothing does."""
+    if which(PROGRAM) is None or not PLUGIN.exists():
+        return "needs Orthanc: apt-get install orthanc orthanc-dicomweb (a test peer only)"
+    return ""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+class Orthanc:
+    """An Orthanc in a folder; it keeps its ports and its images over stops and kills."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        aet: str = "ORTHANC",
+        modalities: Mapping[str, int] | None = None,
+        overwrite: bool = False,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """``modalities``: titles that may ask over DIMSE, and the port where each listens."""
+        self.folder = folder
+        self.aet = aet
+        self.http_port, self.dimse_port = free_port(), free_port()
+        self.rest = f"http://127.0.0.1:{self.http_port}"
+        self.url = f"{self.rest}/dicom-web"
+        self.user, self.password = USER, PASSWORD
+        self._process: subprocess.Popen[bytes] | None = None
+        known = {"CXRTEXT": free_port(), **(modalities or {})}
+        self.modalities = known
+        folder.mkdir(parents=True, exist_ok=True)
+        self._config = folder / "orthanc.json"
+        self._config.write_text(
+            json.dumps(
+                {
+                    "Name": "test",
+                    "StorageDirectory": str(folder / "storage"),
+                    "IndexDirectory": str(folder / "storage"),
+                    "HttpPort": self.http_port,
+                    "DicomPort": self.dimse_port,
+                    "DicomAet": aet,
+                    "DicomCheckCalledAet": True,
+                    "DicomAlwaysAllowStore": True,
+                    "DicomModalities": {
+                        name: [name, "127.0.0.1", port] for name, port in known.items()
+                    },
+                    "AuthenticationEnabled": True,
+                    "RegisteredUsers": {USER: PASSWORD},
+                    "RemoteAccessAllowed": False,
+                    "OverwriteInstances": overwrite,
+                    "StableAge": 1,
+                    "HttpThreadsCount": 8,
+                    "Plugins": [str(PLUGIN)],
+                    "DicomWeb": {"Enable": True, "Root": "/dicom-web/"},
+                    "DicomAssociationCloseDelay": 0,
+                    **(settings or {}),
+                }
+            )
+        )
+        self._http = httpx2.Client(
+            base_url=self.rest,
+            auth=(USER, PASSWORD),
+            timeout=30,
+            trust_env=False,
+            limits=httpx2.Limits(max_keepalive_connections=0),  # none outlives a kill or a test
+        )
+
+    def start(self) -> "Orthanc":
+        """Start it, and wait until it answers (3 to 4 seconds)."""
+        log = (self.folder / "orthanc.log").open("ab")
+        self._process = subprocess.Popen(
+            [PROGRAM, str(self._config)], stdout=log, stderr=log, start_new_session=True
+        )
+        log.close()
+        for _ in range(600):
+            if self._process.poll() is not None:
+                raise RuntimeError((self.folder / "orthanc.log").read_text()[-2000:])
+            try:
+                if self._http.get("/system").status_code == 200:
+                    return self
+            except httpx2.HTTPError:
+                time.sleep(0.1)
+        raise RuntimeError("Orthanc did not start within a minute")
+
+    def kill(self) -> None:
+        """End it at once, as a power cut does."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Let it end."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(60)
+            self._process = None
+
+    def ask(self, method: str, path: str, **content: Any) -> httpx2.Response:
+        """Ask its own REST API."""
+        return self._http.request(method, path, **content).raise_for_status()
+
+    def store(self, objects: Iterable[bytes]) -> list[str]:
+        """Put objects into it; their numbers inside Orthanc."""
+        return [self.ask("POST", "/instances", content=one).json()["ID"] for one in objects]
+
+    def clear(self) -> None:
+        """Remove every image and change that it holds."""
+        if patients := self.ask("GET", "/patients").json():
+            self.ask("POST", "/tools/bulk-delete", json={"Resources": patients})
+        self.ask("DELETE", "/changes")
+
+    def instances(self) -> list[str]:
+        """The SOP Instance UIDs that it holds."""
+        found = self.ask("GET", "/instances?expand").json()
+        return sorted(one["MainDicomTags"]["SOPInstanceUID"] for one in found)
+
+    def peer(self, name: str = "archive", **more: Any) -> dict[str, Any]:
+        """Its entry in peers.yaml; a key given as None is left out."""
+        entry = {
+            "name": name,
+            "dicomweb": {
+                "url": self.url, "user": USER, "password_env": PASSWORD_ENV, "orthanc": self.rest
+            },
+            "dimse": {
+                "host": "127.0.0.1", "port": self.dimse_port, "aet": self.aet, "our_aet": "CXRTEXT"
+            },
+            "limits": {"parallel": 2, "requests_per_second": 1000},
+            **more,
+        }  # fmt: skip
+        return {key: value for key, value in entry.items() if value is not None}
+
+
+def write_peers(path: Path, *entries: Mapping[str, Any]) -> Path:
+    """Write a peers.yaml that its owner alone may read."""
+    import yaml
+
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump({"peers": [dict(entry) for entry in entries]}))
+    return path

@@ -1,0 +1,147 @@
+"""Made-up studies for a PACS, with one planted name in every field that may hold one."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+from pydicom.dataset import Dataset
+from pydicom.sequence import Sequence as Items
+from pydicom.uid import ExplicitVRLittleEndian
+
+from tests.images.conftest import make
+
+PLANTED = "QUETZALCOATL"
+"""It stands in names, numbers, texts and private elements; it may be in no log and no error."""
+
+CR, DX = "1.2.840.10008.5.1.4.1.1.1", "1.2.840.10008.5.1.4.1.1.1.1"
+CT, CAPTURE = "1.2.840.10008.5.1.4.1.1.2", "1.2.840.10008.5.1.4.1.1.7"
+ROOT = "1.2.826.0.1.3680043.8.498.22"
+
+KINDS: dict[str, dict[str, Any]] = {
+    "PA": {"ViewPosition": "PA", "PatientOrientation": ["L", "F"]},
+    "AP": {"ViewPosition": "AP", "PatientOrientation": ["L", "F"]},
+    "lateral": {"ViewPosition": "LL", "PatientOrientation": ["A", "F"]},
+    "lateral by orientation": {"ViewPosition": "", "PatientOrientation": ["A", "F"]},
+    "knee": {"BodyPartExamined": "KNEE", "ViewPosition": "AP", "SeriesDescription": "Knie ap"},
+    "CT": {"SOPClassUID": CT, "Modality": "CT"},
+    "capture": {"SOPClassUID": CAPTURE, "Modality": "OT"},
+    "raw": {"PresentationIntentType": "FOR PROCESSING", "ViewPosition": "PA"},
+}
+"""Kinds of object, and what their headers say."""
+
+WANTED = ("PA", "AP")
+BEGIN = date(2024, 3, 1)
+
+
+def uid(*numbers: int) -> str:
+    """The UID of a study, a series or an instance."""
+    return ".".join([ROOT, *map(str, numbers)])
+
+
+def instance(
+    study: int,
+    number: int = 1,
+    kind: str = "PA",
+    *,
+    day: date = BEGIN,
+    size: int = 64,
+    syntax: str = ExplicitVRLittleEndian,
+    stored: int = 12,
+    photometric: str = "MONOCHROME2",
+    **more: Any,
+) -> bytes:
+    """One object of a study, whose pixels no other has; ``more`` are elements, set last."""
+    draw = np.random.default_rng([study, number])
+    low, high = 0, 2**stored
+    pixels = draw.integers(low, high, (size, size)).astype("<u2" if stored > 8 else "u1")
+    values = {
+        **_planted(study),
+        "SOPClassUID": DX,
+        "SOPInstanceUID": uid(study, number, 1),
+        "SeriesInstanceUID": uid(study, number),
+        "StudyInstanceUID": uid(study),
+        "StudyDate": day.strftime("%Y%m%d"),
+        "StudyTime": f"{study % 24:02d}{number % 60:02d}00",
+        "SeriesDate": day.strftime("%Y%m%d"),
+        "SeriesNumber": number,
+        "InstanceNumber": 1,
+        "Modality": "DX",
+        "BodyPartExamined": "CHEST",
+        "PresentationIntentType": "FOR PRESENTATION",
+        **KINDS[kind],
+        **more,
+    }
+    return make(pixels, syntax=syntax, stored=stored, photometric=photometric, **values)
+
+
+def _planted(study: int) -> dict[str, Any]:
+    accession = Dataset()
+    accession.LocalNamespaceEntityID = f"{PLANTED} RIS"
+    request = Dataset()
+    request.RequestedProcedureDescription = f"{PLANTED} asks"
+    request.ScheduledProcedureStepDescription = f"{PLANTED} thorax"
+    return {
+        "PatientName": f"{PLANTED}^Ana^^Dr.",
+        "PatientID": f"{PLANTED}{study:06d}",
+        "IssuerOfPatientID": f"{PLANTED}-HIS",
+        "PatientBirthDate": "19700102",
+        "PatientSex": "F",
+        "PatientAge": "054Y",
+        "OtherPatientIDs": f"{PLANTED}-OLD{study}",
+        "PatientAddress": f"{PLANTED} street 1",
+        "PatientComments": f"{PLANTED} says that it hurts",
+        "PatientMotherBirthName": f"{PLANTED}^Eva",
+        "EthnicGroup": PLANTED,
+        "Occupation": PLANTED,
+        "AccessionNumber": f"A{study:06d}",
+        "IssuerOfAccessionNumberSequence": Items([accession]),
+        "StudyID": f"{PLANTED[:8]}{study}",
+        "StudyDescription": f"Chest {PLANTED}",
+        "SeriesDescription": f"Thorax {PLANTED}",
+        "ProtocolName": f"Chest {PLANTED}",
+        "InstitutionName": f"{PLANTED} hospital",
+        "InstitutionAddress": f"{PLANTED} square 2",
+        "InstitutionalDepartmentName": f"{PLANTED} radiology",
+        "ReferringPhysicianName": f"{PLANTED}^Ref",
+        "PerformingPhysicianName": f"{PLANTED}^Perf",
+        "NameOfPhysiciansReadingStudy": f"{PLANTED}^Read",
+        "OperatorsName": f"{PLANTED}^Op",
+        "StationName": PLANTED,
+        "Manufacturer": f"{PLANTED} Inc",
+        "DeviceSerialNumber": PLANTED,
+        "ImageComments": f"{PLANTED} coughs",
+        "RequestAttributesSequence": Items([request]),
+        "RequestingPhysician": f"{PLANTED}^Req",
+        "AdmissionID": PLANTED,
+        "CurrentPatientLocation": f"{PLANTED} ward",
+    }
+
+
+def study(number: int, kinds: Sequence[str] = ("PA", "lateral"), **more: Any) -> list[bytes]:
+    """The objects of one study, one series each."""
+    return [instance(number, place, kind, **more) for place, kind in enumerate(kinds, 1)]
+
+
+def archive(
+    studies: int, *, days: int = 5, first: int = 1, **more: Any
+) -> Iterator[tuple[int, list[bytes]]]:
+    """Studies of all kinds over some days, with their numbers.
+
+    Of each eight studies one has a lateral known by its orientation alone, one holds a knee, one a
+    CT slice and a capture, one nothing that is wanted.
+    """
+    turns = (
+        *(("PA", "lateral"), ("PA",), ("AP",), ("PA", "lateral by orientation")),
+        *(("knee", "PA"), ("AP", "CT", "capture"), ("lateral",), ("PA", "raw")),
+    )
+    for number in range(first, first + studies):
+        day = BEGIN + timedelta(days=number % days)
+        yield number, study(number, turns[number % len(turns)], day=day, **more)
+
+
+def wanted(studies: int, *, first: int = 1) -> list[str]:
+    """The UIDs of the images of an `archive` that may enter."""
+    turns = (1, 1, 1, 1, 2, 1, 0, 1)  # the place of the frontal view in its study; 0 for none
+    places = ((number, turns[number % len(turns)]) for number in range(first, first + studies))
+    return sorted(uid(number, place, 1) for number, place in places if place)

@@ -1,0 +1,133 @@
+"""The file of peers, and the Orthanc of the tests itself."""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cxrtext.errors import ConfigError
+from cxrtext.pacs.peers import Limits, Peer, read_peer, read_peers
+from tests.pacs.orthanc import Orthanc
+from tests.pacs.studies import archive, instance, wanted
+
+WEB = {"url": "https://pacs.example.org/dicom-web"}
+DIMSE = {"host": "pacs.example.org", "port": 104, "aet": "ARCHIVE"}
+SECRET = "hunter2"
+
+
+def write(path: Path, value: Any, mode: int = 0o600) -> Path:
+    path.write_text(value if isinstance(value, str) else yaml.safe_dump(value))
+    path.chmod(mode)
+    return path
+
+
+def test_peers_are_read_by_name(tmp_path: Path) -> None:
+    entries = [
+        {"name": "one", "dicomweb": WEB, "limits": {"window": "19:00-07:00"}},
+        {"name": "two", "dimse": DIMSE, "write": True},
+    ]
+    peers = read_peers(write(tmp_path / "peers.yaml", {"peers": entries}))
+    assert list(peers) == ["one", "two"]
+    one, two = peers.values()
+    assert one.dicomweb is not None
+    assert one.dicomweb.url == WEB["url"]
+    assert str(one.limits.window) == "19:00-07:00"
+    assert two.dimse is not None
+    assert (two.dimse.our_aet, two.write) == ("CXRTEXT", True)
+    two.require_write()
+    with pytest.raises(ConfigError, match="one: nothing is sent to it; set write: true"):
+        one.require_write()
+    with pytest.raises(ConfigError, match="has no peer 'three'; it has one, two"):
+        read_peer(tmp_path / "peers.yaml", "three")
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({"name": "../x", "dicomweb": WEB}, "../x: name: String should match"),
+        ({"name": "a"}, "a: neither dicomweb nor dimse is given"),
+        ({"name": "a", "dicomweb": {"url": "http://pacs.example.org/x"}}, "a: dicomweb: url: http"),
+        (
+            {"name": "a", "dicomweb": {"url": f"https://u:{SECRET}@pacs.example.org/"}},
+            "a: dicomweb: url: the address holds a user",
+        ),
+        ({"name": "a", "dicomweb": {"url": "ftp://x/"}}, "url: the address is wrong"),
+        ({"name": "a", "dicomweb": {**WEB, "user": "u"}}, "user and password_env stand together"),
+        ({"name": "a", "dicomweb": {**WEB, "password": SECRET}}, "password: Extra inputs"),
+        ({"name": "a", "dicomweb": {**WEB, "ca": "/no/ca.pem"}}, "/no/ca.pem: no such file"),
+        ({"name": "a", "dimse": {**DIMSE, "aet": "LONGER-THAN-16-CHARS"}}, "a: dimse: aet:"),
+        ({"name": "a", "dimse": {**DIMSE, "aet": "A\\B"}}, "a: dimse: aet:"),
+        ({"name": "a", "dimse": {**DIMSE, "retrieve": "move"}}, "retrieve: move needs our_port"),
+        ({"name": "a", "dimse": {**DIMSE, "port": 0}}, "a: dimse: port:"),
+        ({"name": "a", "dicomweb": WEB, "limits": {"window": "7-19"}}, 'such as "19:00-07:00"'),
+        ({"name": "a", "dicomweb": WEB, "limits": {"parallel": 0}}, "a: limits: parallel:"),
+        (
+            {"name": "a", "dicomweb": WEB, "results": {"sentences": ["Left pleural effusion."]}},
+            "write is false; set write: true",
+        ),
+    ],
+)
+def test_a_wrong_entry_is_one_line_with_its_place(
+    tmp_path: Path, entry: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_peers(write(tmp_path / "peers.yaml", {"peers": [entry]}))
+    line = str(caught.value)
+    assert says in line
+    assert "\n" not in line
+    assert SECRET not in line
+
+
+def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "peers.yaml"
+    with pytest.raises(ConfigError, match="No such file"):
+        read_peers(path)
+    good = {"peers": [{"name": "one", "dicomweb": WEB}]}
+    with pytest.raises(ConfigError, match=f"run: chmod 600 {path}"):
+        read_peers(write(path, good, 0o640))
+    for text, says in (("[", "not YAML"), ("x", "lists no peers"), ("peers: []", "peers: Tuple")):
+        with pytest.raises(ConfigError, match=says):
+            read_peers(write(path, text))
+    with pytest.raises(ConfigError, match="the name one stands there twice"):
+        read_peers(write(path, {"peers": good["peers"] * 2}))
+    assert list(read_peers(write(path, good))) == ["one"]
+
+
+def test_the_password_comes_from_the_environment(tmp_path: Path) -> None:
+    entry = {"name": "a", "dicomweb": {**WEB, "user": "u", "password_env": "A_PASSWORD"}}
+    web = read_peer(write(tmp_path / "peers.yaml", {"peers": [entry]}), "a").dicomweb
+    assert web is not None
+    assert web.login({"A_PASSWORD": SECRET}) == ("u", SECRET)
+    with pytest.raises(ConfigError, match="no password in A_PASSWORD"):
+        web.login({})
+
+
+@pytest.mark.parametrize(
+    ("window", "now", "hours"),
+    [
+        ("19:00-07:00", "20:00", 0), ("19:00-07:00", "06:59", 0), ("19:00-07:00", "07:00", 12),
+        ("08:00-12:00", "08:00", 0), ("08:00-12:00", "12:00", 20), ("08:00-12:00", "05:00", 3),
+    ],
+)  # fmt: skip
+def test_hours_in_which_a_peer_may_be_asked(window: str, now: str, hours: int) -> None:
+    found = Limits.model_validate({"window": window}).window
+    assert found is not None
+    at = datetime.fromisoformat(f"2024-03-01T{now}")
+    assert found.opens_in(at).total_seconds() == hours * 3600
+
+
+def test_a_real_orthanc_takes_the_made_up_studies(
+    orthanc: Orthanc, peers: Callable[..., Path]
+) -> None:
+    peer = read_peer(peers(orthanc.peer()), "archive")
+    assert isinstance(peer, Peer)
+    for _, objects in archive(8):
+        orthanc.store(objects)
+    assert len(orthanc.instances()) == 14
+    assert set(wanted(8)) < set(orthanc.instances())
+    assert orthanc.store([instance(1)]) != []
+    orthanc.clear()
+    assert orthanc.instances() == []
