@@ -52,7 +52,17 @@ def test_the_readme_makes_an_archive_that_can_be_searched(archive: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["backbones", "service", "labels", "backup", "replicas", "archive-jobs", "forgetting"]
+    "name",
+    [
+        "backbones",
+        "service",
+        "labels",
+        "evidence",
+        "backup",
+        "replicas",
+        "archive-jobs",
+        "forgetting",
+    ],
 )
 def test_a_guide_runs_after_the_readme(name: str, archive: Path) -> None:
     data = archive / "data"

@@ -100,7 +100,7 @@ def test_the_flow_adds_up_from_the_import_to_the_images_measured() -> None:
         people(),
         "test",
         imported=imported,
-        rejects=[("7.png", "/home/someone/7.png: is 12 x 9 pixels; send another")],
+        rejects={"7.png": "/home/someone/7.png: is 12 x 9 pixels; send another"},
         validation=True,
     )
     first, manifest, chosen, measured = flow.steps
@@ -209,7 +209,7 @@ def test_an_evaluation_has_its_documents(written: Path, imported_folder: Path) -
     assert "#### " not in card.split("## Quantitative analyses")[0]
     assert "| finding | AUC" in card
     sheet = (documents / "datasheet.md").read_text()
-    assert "layout `generic`" in sheet
+    assert "- layout: generic\n- split: 80, 10, 10\n" in sheet
     assert "48 images, 48 studies, 48 patients" in sheet
     page = (written / "report.html").read_text()
     assert ">The images</h2>" in page
@@ -256,8 +256,15 @@ def test_documents_again_from_predictions(
     names = ("flow.json", "table-1.csv", "table-1.tex")
     before = json.loads((written / "documents/flow.json").read_text())
     again = json.loads((tmp_path / "a/documents/flow.json").read_text())
-    assert again["labels"] == before["labels"]
-    assert [one["counts"] for one in again["steps"]] == [one["counts"] for one in before["steps"]]
+    assert again == before
+    made = [
+        json.loads((one / "documents/provenance.json").read_text())
+        for one in (written, tmp_path / "a")
+    ]
+    assert made[1]["predictions_making"] == {
+        name: made[0][name] for name in made[1]["predictions_making"]
+    }
+    assert made[1]["predictions_making"]["command"][:2] == ["cxrtext", "evaluate"]
     for name in names[1:]:
         assert (tmp_path / "a/documents" / name).read_text() == (
             written / "documents" / name

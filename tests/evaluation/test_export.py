@@ -13,6 +13,7 @@ TABLE = Table(
         ["Edema_1 & 50 %", "0.979 [0.961, 0.992]", "60", "−0.25"],
         ["[rare] {η} \\input", "–", "0", "=1+1"],
         ["mean", "0.950", "", "≥ 99"],
+        ["ratio", "9.10 [3.20, ∞]", "1", "−∞"],
     ],
     "Table 3: AUC",
     frozenset({3}),
@@ -46,17 +47,19 @@ def test_csv_has_figures_that_can_be_computed_with() -> None:
         ["Edema_1 & 50 %", "0.979", "0.961", "0.992", "60", "-0.25"],
         ["[rare] {η} \\input", "", "", "", "0", "'=1+1"],
         ["mean", "0.950", "", "", "", "≥ 99"],
+        ["ratio", "9.10", "3.20", "inf", "1", "-inf"],
     ]
 
 
 def test_latex_is_escaped_and_whole() -> None:
     latex = to_latex(TABLE, "x-1")
     rows = read_back(latex)
-    assert [len(row) for row in rows] == [4] * 4
+    assert [len(row) for row in rows] == [4] * 5
     assert rows[0] == ["finding", "AUC", "with", "note"]
     assert rows[1] == [r"Edema\_1 \& 50 \%", "0.979 [0.961, 0.992]", "60", "$-$0.25"]
     assert rows[2][0] == r"{[rare] \{$\eta$\} \textbackslash{}input}"
     assert rows[3] == [r"\textbf{mean}", r"\textbf{0.950}", r"\textbf{}", r"\textbf{$\geq$ 99}"]
+    assert rows[4][1] == r"9.10 [3.20, $\infty$]"
     assert r"\begin{tabular}{lrrr}" in latex
     assert r"\caption{Table 3: AUC}" in latex
     assert r"\label{tab:x-1}" in latex

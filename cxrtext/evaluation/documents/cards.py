@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from cxrtext.evaluation.documents import provenance
 from cxrtext.evaluation.documents.evidence import preprocessing_text
+from cxrtext.evaluation.documents.imported import Imported
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.population import UNCERTAIN_NAMES, Population, counted
 from cxrtext.evaluation.documents.questions import TEXTS, Questions
@@ -144,6 +145,7 @@ def datasheet(material: Material, questions: Questions) -> str:
         ask=questions.ask,
         data=material.data_name,
         imported=imported,
+        options=_options(imported),
         drawn=material.drawn,
         hashed=_hashed(material),
         duplicates=_duplicates(material),
@@ -156,6 +158,17 @@ def datasheet(material: Material, questions: Questions) -> str:
         listed=material.images_listed,
         **facts,
     )  # fmt: skip
+
+
+def _options(imported: Imported | None) -> dict[str, str]:
+    """What decided an import, in words."""
+    if imported is None:
+        return {}
+    found = {}
+    for name, value in imported.options.items():
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        found[name.replace("_", " ")] = {"True": "yes", "False": "no", "": "none"}.get(text, text)
+    return found
 
 
 def _holds(material: Material, population: Population) -> str:

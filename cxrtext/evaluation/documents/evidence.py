@@ -188,7 +188,8 @@ def _single(_material: Material) -> str:
 
 
 def _measures(_material: Material) -> str:
-    return "`../report.html`, Definitions; `../metrics.json`"
+    figures = "ROC, precision and recall, reliability, net benefit"
+    return f"`../report.html`, Definitions, with {figures}; `../metrics.json`"
 
 
 def _intervals(material: Material) -> str:
@@ -226,15 +227,24 @@ def _thresholds(material: Material) -> str:
     if not material.fitted:
         return ""
     return (
-        "thresholds chosen on validation images, with sensitivity and specificity "
-        "(`../report.html`, `../metrics.json`)"
+        "thresholds chosen on validation images, with sensitivity, specificity and predictive "
+        "values (`../report.html`, Operating points)"
     )
+
+
+def _counted(material: Material) -> str:
+    if not material.result.operating:
+        return ""
+    return "counts of each finding at its thresholds (`../tables/operating-points-counts.csv`)"
 
 
 def _calibration(material: Material) -> str:
     if not material.fitted:
         return ""
-    return "temperature and Platt's scale, fitted on validation images, with their errors"
+    return (
+        "temperature and Platt's scale, fitted on validation images, with their errors, slope and "
+        "intercept (`../report.html`); the model itself was not changed"
+    )
 
 
 def _grounding(material: Material) -> str:
@@ -293,6 +303,7 @@ EVIDENCE: Mapping[str, tuple[Callable[[Material], str], str]] = {
     "blind": (_blind, ""),
     "calibration": (_calibration, VALIDATION),
     "clusters": (_clusters, "`--resamples` above 0"),
+    "counted": (_counted, VALIDATION),
     "counts": (_counts, FOLDER),
     "data": (_data, FOLDER),
     "disjoint": (_disjoint, FOLDER),

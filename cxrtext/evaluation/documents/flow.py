@@ -6,7 +6,7 @@ labels add up to the images measured.  :class:`Flow` refuses figures that do not
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -85,7 +85,7 @@ def flow_of(
     split: str,
     *,
     imported: Imported | None = None,
-    rejects: Iterable[tuple[str, str]] = (),
+    rejects: Mapping[str, str] | None = None,
     validation: bool = False,
     tasks: Sequence[Task] = (),
 ) -> Flow:
@@ -114,7 +114,7 @@ def flow_of(
     steps += _splits(population, split, title, everything, validation)
     chosen = steps[-1]
     at = population.measured
-    failed = _reasons(population, split, dict(rejects))
+    failed = _reasons(population, split, rejects or {})
     measured = Step("Images measured", population.counts(at))
     steps[-1] = Step(chosen.title, chosen.counts, {**chosen.left_out, **failed})
     steps.append(measured)

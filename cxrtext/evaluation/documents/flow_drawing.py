@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WIDTH, MARGIN, GAP = 860, 12, 26
 LINE, PADDING, LETTER = 15.5, 9, 6.3
 """Height of a line, space inside a box, and mean width of a letter, in pixels."""
-COLUMN = 400
+COLUMN = 405
 """Width of the column of steps."""
 ASIDE = 470
 """Where the boxes at its right begin."""

@@ -11,7 +11,7 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.data import DataFolder, read_data_folder
 from cxrtext.evaluation.documents import provenance
-from cxrtext.evaluation.documents.flow import Flow, Task, flow_of
+from cxrtext.evaluation.documents.flow import Flow, Task, flow_of, reason_class
 from cxrtext.evaluation.documents.imported import Imported, read_imported
 from cxrtext.evaluation.documents.population import Population, population_in, population_of
 from cxrtext.evaluation.documents.table_one import TableOne, table_one
@@ -115,12 +115,11 @@ class Material:
         """The flow of images."""
         if self.population is None:
             return None
-        details = self.result.details
         return flow_of(
             self.population,
             self.result.split,
             imported=self.imported,
-            rejects=details.rejects if details else (),
+            rejects=self.unread,
             validation=self.fitted,
             tasks=_tasks(self.result),
         )
@@ -155,27 +154,54 @@ class Material:
         found: Mapping[str, Any] = predictions.about["prompts"] if predictions else {}
         return found
 
-    def provenance(self, folder: Path) -> dict[str, Any]:
-        """What ``provenance.json`` holds; ``folder`` is where the evaluation was written."""
-        result, data = self.result, self.data
-        device = str(result.details.model.device) if result.details else "cpu"
-        found: dict[str, Any] = {
-            "about": "research use only; not a medical device; no claim of conformity",
+    @cached_property
+    def unread(self) -> Mapping[str, str]:
+        """Names of images that could not be read, and why."""
+        if self.result.details is not None:
+            return dict(self.result.details.rejects)
+        predictions = self.result.predictions
+        kept: Mapping[str, str] = predictions.about.get("unread", {}) if predictions else {}
+        return kept
+
+    @cached_property
+    def making(self) -> dict[str, Any]:
+        """When, how and where this was computed."""
+        details = self.result.details
+        return {
             "made": provenance.now(),
             "command": provenance.shown_command(self.command),
+            "software": provenance.versions(),
+            "machine": provenance.machine(str(details.model.device) if details else "cpu"),
+        }
+
+    def kept(self) -> dict[str, Any]:
+        """What a file of predictions keeps of their making, for documents made from it."""
+        unread = {name: reason_class(why) for name, why in self.unread.items()}
+        return {"making": self.making, "unread": unread}
+
+    def provenance(self, folder: Path) -> dict[str, Any]:
+        """What ``provenance.json`` holds; ``folder`` is where the evaluation was written.
+
+        Where figures were computed from predictions, ``predictions_making`` says when, how and
+        where a model made those.
+        """
+        result, data = self.result, self.data
+        found: dict[str, Any] = {
+            "about": "research use only; not a medical device; no claim of conformity",
+            **self.making,
             "model_applied": result.details is not None,
             "checkpoint": self.checkpoint,
             "data": {"name": self.data_name, "split": result.split},
             "prompts": provenance.prompt_facts(self.prompts),
             "settings": provenance.without_paths(result.settings),
-            "software": provenance.versions(),
-            "machine": provenance.machine(device),
             "outputs": {
                 name: {"sha256": sha256(folder / name)}
                 for name in (PREDICTIONS, "metrics.json")
                 if (folder / name).is_file()
             },
         }
+        if result.details is None and result.predictions is not None:
+            found["predictions_making"] = result.predictions.about.get("making")
         if self.population is not None:
             images, rows = self.population.images, self.population.measured
             found["data"]["images"] = len(images)

@@ -19,7 +19,7 @@ from cxrtext.records.tables import plain
 LONGEST = 80
 """Characters of a file's name, without its ending."""
 _FIGURE = re.compile(r"(.*\S) \[([^\[\],]+), ([^\[\],]+)\]")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+|inf)(e[+-]?\d+)?", re.IGNORECASE)
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{one: f"\\{one}" for one in "&%$#_{}"},
@@ -42,6 +42,10 @@ _LATEX = {
     "√": r"$\surd$",
     "²": r"$^2$",
     "½": r"$\frac{1}{2}$",
+    "∞": r"$\infty$",
+    "≈": r"$\approx$",
+    "Δ": r"$\Delta$",
+    "λ": r"$\lambda$",
     "α": r"$\alpha$",
     "γ": r"$\gamma$",
     "η": r"$\eta$",
@@ -132,7 +136,7 @@ def _figures(cell: str) -> Sequence[str]:
 
 
 def _value(cell: str) -> str:
-    number = cell.replace("−", "-")
+    number = cell.replace("−", "-").replace("∞", "inf")
     if _NUMBER.fullmatch(number):
         return number
     return "" if cell == EMPTY else str(plain(cell.strip()))

@@ -269,7 +269,6 @@ def _images(material: Material) -> list[Section]:
 
 def _sections(result: Evaluation, options: ReportOptions, material: Material) -> list[Section]:
     found = [Section("Beside the paper", [Text(tables.BESIDE), tables.table1(result)])]
-    found += _images(material)
     found += [
         Section(title, make(result))
         for title, (part, make) in SECTIONS.items()
@@ -279,6 +278,8 @@ def _sections(result: Evaluation, options: ReportOptions, material: Material) ->
         pictures = _pictures(result, result.details, options)
         for section in found:
             section.blocks += pictures.get(section.title, [])
+    found += _images(material)
+    if result.details is not None:
         wording = _wording(result, result.details)
         found += [Section("Sentences and prompts", wording)] if wording else []
     rows = [["measure", "definition"], *([name, text] for name, text in DEFINITIONS.items())]
@@ -301,6 +302,7 @@ def write_report(
     write_json(files[0], result.to_dict())
     if result.predictions is not None and result.details is not None:
         files.append(folder / NAME)
+        result.predictions.about.update(material.kept())
         write_predictions(files[-1], result.predictions, sentences=options.pictures)
     sections = _sections(result, options, material)
     head = [Text(summary_line(result)), *(Text(line, "warn") for line in result.warnings)]
