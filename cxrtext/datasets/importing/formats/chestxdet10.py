@@ -6,9 +6,10 @@ and 542 images each: at first ChestX-ray14's own names (00000042_006.png), later
 with images of the set's own (``train_data``, ``test_data``; they are found by their names, in any
 folders).  Names of the first form say the patient, and 271 patients stand in both lists: their
 1,070 training images are left out here, as no patient may be in two splits.  Names of the second
-form do not say whose an image is, so each counts alone.
+form do not say whose an image is, so each counts alone, and a model that was trained on the
+training images has seen patients of the test images.
 
-Both lists were read as their repository gives them out.
+Both forms were read as their repository gives them out: the same 8,339 boxes in the same order.
 """
 
 import re

@@ -6,8 +6,8 @@ PatientSex_DICOM, StudyDate_DICOM, Projection, Report, MethodLabel, Labels and o
 list in Python's spelling ("['cardiomegaly', 'unchanged']"); a name that is not in it is taken for
 absent.  Projection is PA, AP, AP_horizontal (lying), L, COSTAL (ribs), EXCLUDE or UNK.  Reports
 are Spanish, in small letters and cut to word stems.  Images lie in numbered folders (``0/`` …);
-they are found by their names, in any folders.  The columns are verified by loaders of several
-projects.
+they are found by their names, in any folders.  Verified on the table that torchxrayvision 1.5.7
+carries: 160,861 images, 110,641 of them frontal, 190 columns of labels here.
 
 There is no official split.  Test sets in papers are the images whose labels physicians set:
 ``labels_by`` (MethodLabel) says "Physician" or "RNN_model".
