@@ -8,8 +8,8 @@ The files are 1024 x 1024 JPEG images of ChestX-ray14, wrapped as secondary capt
 say CR, CHEST, the view, sex and age: a dump of one is in public notes on the set.  Verified on the
 tables that torchxrayvision 1.5.7 carries: 26,684 images, 6,012 of them with 9,555 boxes, and the
 headers' CR, CHEST and views for all of them.  Of the detailed classes only their names could be
-verified.  What Kaggle calls a patient is an image.  Whose it is, the list says that the RSNA gives out beside
-(``pneumonia-challenge-dataset-mappings_2018.json``: subset_img_id, img_id).
+verified.  What Kaggle calls a patient is an image.  Whose it is, the list says that the RSNA gives
+out beside (``pneumonia-challenge-dataset-mappings_2018.json``: subset_img_id, img_id).
 """
 
 from collections.abc import Iterator
