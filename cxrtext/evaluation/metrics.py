@@ -163,11 +163,16 @@ def average_precision(
     order = np.argsort(-values, kind="stable")
     ordered = truth[order]
     starts = _group_starts(values[order])
+    group = np.searchsorted(starts, np.flatnonzero(ordered), side="right") - 1
+    # Recall makes a step where a group of equal scores holds a positive; others only add up.
+    stops, first = np.unique(group, return_index=True)
+    ends = np.append(starts[1:], len(values))[stops]
+    positives, upto = order[ordered], order[: ends[-1]]
+    begins = np.append(0, ends[:-1])
 
     def precision(block: Floats) -> Floats:
-        block = block[:, order]
-        total = np.add.reduceat(block, starts, axis=1).cumsum(axis=1)
-        present = np.add.reduceat(block * ordered, starts, axis=1)
+        total = np.add.reduceat(block[:, upto], begins, axis=1).cumsum(axis=1)
+        present = np.add.reduceat(block[:, positives], first, axis=1)
         found = present.cumsum(axis=1)
         # Before the first drawn row precision is 0 / 0, but recall makes no step there.
         steps = present * np.divide(found, total, out=np.zeros_like(found), where=total > 0)
@@ -222,11 +227,12 @@ def weighted_median(values: ArrayLike, weights: ArrayLike) -> Floats:
     ordered = numbers[order]
 
     def median(block: Floats) -> Floats:
-        upto = block[:, order].cumsum(axis=1)
-        total = upto[:, -1:]
-        lower = ordered[(upto > (total - 1) // 2).argmax(axis=1)]
-        upper = ordered[(upto > total // 2).argmax(axis=1)]
-        return np.where(total[:, 0] > 0, (lower + upper) / 2, np.nan)
+        medians = np.full(len(block), np.nan)
+        for row, upto in enumerate(block[:, order].cumsum(axis=1)):
+            if total := upto[-1]:
+                middle = upto.searchsorted([(total - 1) // 2, total // 2], side="right")
+                medians[row] = ordered[middle].mean()
+        return medians
 
     return _blocks(weights, len(numbers), median)
 

@@ -11,7 +11,7 @@ from math import inf, isfinite, nan, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cxrtext.evaluation.intervals.bootstrap import RESAMPLES_AT_ONCE, resample_patients
+from cxrtext.evaluation.intervals.bootstrap import RESAMPLES_AT_ONCE
 from cxrtext.evaluation.intervals.estimates import Estimate, Patients, share_of
 from cxrtext.evaluation.intervals.proportions import cluster_codes
 from cxrtext.evaluation.metrics import Floats, scores_and_truth
@@ -92,19 +92,22 @@ def resampled_sums(
 ) -> Floats:
     """Sums of rows [n, k] on resamples of the patients, [R, k].
 
-    Each patient's rows are added up first, so that memory does not grow with n times R.
+    Each patient's rows are added up first.  Patients with equal sums are of one kind, and how many
+    of each kind are drawn is multinomial: the work grows with the kinds, which are few where rows
+    count something.
     """
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim != 2 or len(rows) != len(clusters):
         raise ValueError(f"values {rows.shape} and {len(clusters)} clusters must be equally long")
     codes = cluster_codes(clusters)
     sums = np.stack([np.bincount(codes, column) for column in rows.T], axis=1)
+    kinds, times = np.unique(sums, axis=0, return_counts=True)
     generator = np.random.default_rng(list(seed))
     parts: list[Floats] = [np.zeros((0, rows.shape[1]))]
     for start in range(0, resamples, RESAMPLES_AT_ONCE):
         some = min(RESAMPLES_AT_ONCE, resamples - start)
-        drawn = resample_patients(range(len(sums)), some, generator)
-        parts.append(drawn.astype(np.float64) @ sums)
+        drawn = generator.multinomial(len(sums), times / len(sums), size=some)
+        parts.append(drawn.astype(np.float64) @ kinds)
     return np.concatenate(parts)
 
 

@@ -36,8 +36,10 @@ def resample_patients(
         raise ValueError("at least one row and one resample are wanted")
     numbers: dict[Hashable, int] = {}
     rows = np.array([numbers.setdefault(patient, len(numbers)) for patient in patients])
-    shares = np.full(len(numbers), 1 / len(numbers))
-    drawn: Counts = generator.multinomial(len(numbers), shares, size=resamples)
+    P = len(numbers)
+    drawn = np.empty((resamples, P), dtype=np.int64)
+    for counts in drawn:
+        counts[:] = np.bincount(generator.integers(P, size=P), minlength=P)
     return drawn[:, rows]
 
 
