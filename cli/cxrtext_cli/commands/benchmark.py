@@ -1,5 +1,6 @@
 """``cxrtext benchmark``."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,7 +110,7 @@ def benchmark(
             device=pick_device(device),
             cache=DecodedCache(cache, say) if cache else None,
             features=open_features(features) if features else None,
-            report=ReportOptions(examples, pictures),
+            report=ReportOptions(examples, pictures, command=("cxrtext", *sys.argv[1:])),
             max_rejected=max_rejected,
             importing=stages.show,
             progress=lambda done, total: stages.show("embedding", done, total, "images"),

@@ -88,6 +88,7 @@ def flow_of(
     rejects: Mapping[str, str] | None = None,
     validation: bool = False,
     tasks: Sequence[Task] = (),
+    first: Step | None = None,
 ) -> Flow:
     """Follow the images of a population.
 
@@ -98,9 +99,11 @@ def flow_of(
         rejects: Names of images that could not be read, and why.
         validation: Whether images of split "val" chose thresholds and temperatures.
         tasks: What else was measured.
+        first: A step before all others.
     """
     everything = population.counts(population.all_rows)
-    steps, notes = [], []
+    notes: list[str] = []
+    steps = [] if first is None else [first]
     if imported is not None and population.whole:
         left_out = {why: Counts(n) for why, n in _fewer(imported.left_out).items()}
         total = everything.images + sum(imported.left_out.values())

@@ -11,9 +11,9 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.data import DataFolder, read_data_folder
 from cxrtext.evaluation.documents import provenance
-from cxrtext.evaluation.documents.flow import Flow, Task, flow_of, reason_class
+from cxrtext.evaluation.documents.flow import Flow, Step, Task, flow_of, reason_class
 from cxrtext.evaluation.documents.imported import Imported, read_imported
-from cxrtext.evaluation.documents.population import Population, population_in, population_of
+from cxrtext.evaluation.documents.population import Counts, Population, population_in, population_of
 from cxrtext.evaluation.documents.table_one import TableOne, table_one
 from cxrtext.evaluation.predictions.file import NAME as PREDICTIONS
 from cxrtext.evaluation.result import Evaluation
@@ -122,6 +122,7 @@ class Material:
             rejects=self.unread,
             validation=self.fitted,
             tasks=_tasks(self.result),
+            first=_listed(self.result.recipe),
         )
 
     @property
@@ -213,8 +214,22 @@ class Material:
             boxes = Settings.from_dict(result.settings).boxes
             found["data"]["tables"] = provenance.table_facts(data, boxes)
             found["data"]["images_listed"] = self.images_listed
+        if result.recipe:
+            told = ("recipe", "version", "recipe_sha256", "benchmark", "why_not", "list")
+            found["benchmark"] = {name: result.recipe[name] for name in told}
         # What is not JSON (a path, a numpy number) is a fault of ours, and raises here.
         return dict(json.loads(json.dumps(found, allow_nan=False)))
+
+
+def _listed(recipe: Mapping[str, Any]) -> Step | None:
+    """The images that the list of a benchmark asks for; None where it was none."""
+    if not recipe:
+        return None
+    listed = recipe["list"]
+    left_out = {why: Counts(images) for why, images in listed["left_out"].items() if images}
+    return Step(
+        f"Images that recipe {recipe['recipe']} asks for", Counts(listed["needed"]), left_out
+    )
 
 
 def _tasks(result: Evaluation) -> list[Task]:

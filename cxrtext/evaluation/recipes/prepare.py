@@ -1,7 +1,8 @@
 """The images of a benchmark brought together: imported, compared with the list, laid out.
 
 ``OUT/data`` is what ``cxrtext import`` makes of the set, of the benchmark's images alone, and
-``OUT/selected`` the data folder that is measured: its manifest names the images in ``OUT/data``.
+``OUT/selected/NAME`` the data folder that is measured, whose manifest names the images in
+``OUT/data``.
 """
 
 import json
@@ -39,6 +40,9 @@ class Selection:
     found: FoundList
     images: int
     short: list[str] = field(default_factory=list)
+    missing: int = 0
+    apart: int = 0
+    """Images that choose no thresholds, as another one of their patient is measured."""
     findings: tuple[str, ...] = ()
     """Those with a column of labels that are measured."""
     left_out: list[str] = field(default_factory=list)
@@ -151,7 +155,8 @@ def prepare(
     short += missing
     log = out / "data" / "import.rejected.csv"
     _refuse(recipe, missing, subset, f" (why: {log})" if log.is_file() else "")
-    selection = Selection(out / "selected", found, 0, short)
+    selection = Selection(out / "selected" / recipe.name, found, 0, short)
+    selection.missing = len(found.wanted - by_name.keys())
     _lay_out(recipe, selection, home, by_name)
     return selection
 
@@ -172,7 +177,7 @@ def _lay_out(recipe: Recipe, selection: Selection, home: Path, by_name: Mapping[
     selection.images = sum(row["split"] == "test" for row in rows)
     if not selection.images:
         raise DataError(f"{home}: has none of the images that {recipe.name} measures")
-    _apart(rows)
+    rows, selection.apart = _apart(rows)
     columns = list(dict.fromkeys(column for row in rows[:1] for column in row))
     write_table(folder / "manifest.csv", columns, rows)
     studies = {row["study_id"] for row in rows}
@@ -188,14 +193,15 @@ def _lay_out(recipe: Recipe, selection: Selection, home: Path, by_name: Mapping[
         write_table(folder / "reports.csv", reports.columns, own)
 
 
-def _apart(rows: list[Row]) -> None:
-    """Take images of patients that are measured from those that choose thresholds."""
-    measured = {row.get("patient_id") or row["study_id"] for row in rows if row["split"] == "test"}
-    rows[:] = [
-        row
-        for row in rows
-        if row["split"] == "test" or (row.get("patient_id") or row["study_id"]) not in measured
-    ]
+def _apart(rows: list[Row]) -> tuple[list[Row], int]:
+    """Leave out of the images that choose thresholds those of patients who are measured."""
+    measured = {_patient(row) for row in rows if row["split"] == "test"}
+    kept = [row for row in rows if row["split"] == "test" or _patient(row) not in measured]
+    return kept, len(rows) - len(kept)
+
+
+def _patient(row: Row) -> str:
+    return row.get("patient_id") or row["study_id"]
 
 
 def _labels(

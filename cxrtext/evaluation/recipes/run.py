@@ -151,6 +151,13 @@ def _record(
             "digest_compared": bool(official and official["sha256"]),
             "measured": len(found.test),
             "measured_sha256": digest_of_names(found.test),
+            "needed": len(found.wanted),
+            "left_out": {
+                "not in the set that was given": selection.missing,
+                "chooses no thresholds, as another image of its patient is measured": (
+                    selection.apart
+                ),
+            },
         },
         "images": result.images,
         "patients": result.patients,

@@ -100,6 +100,12 @@ def test_a_benchmark(checkpoint: Path, tmp_path: Path) -> None:
     page = (out / "report.html").read_text()
     assert "a made-up list, equal by digest" in page
     assert "This is not the benchmark" not in page
+    (first, second) = json.loads((out / "documents/flow.json").read_text())["steps"][:2]
+    assert (first["title"], first["counts"]["images"]) == ("Images that recipe nih asks for", 10)
+    assert second["counts"]["images"] == 10
+    told = json.loads((out / "documents/provenance.json").read_text())
+    assert told["benchmark"]["list"] == record["list"]
+    assert told["data"]["name"] == "nih"
     text = (out / "recipe.json").read_text()
     assert str(tmp_path) not in text
     # Only the images of the list were brought over, as hard links.
@@ -140,6 +146,8 @@ def test_lists_that_are_not_the_official_one(checkpoint: Path, tmp_path: Path) -
         f"9 of 10 images; missing {names[3]}",
     ]
     assert run.record["images"] == 9
+    (first, *_) = json.loads((out / "documents/flow.json").read_text())["steps"]
+    assert first["left_out"]["not in the set that was given"]["images"] == 1
     assert "This is not the benchmark: test_list.txt lists" in (out / "report.html").read_text()
 
 
