@@ -9,6 +9,7 @@ import numpy as np
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.classified import Classified
+from cxrtext.evaluation.classification.few import few_patients
 from cxrtext.evaluation.classification.points import measure_classes, measure_operating
 from cxrtext.evaluation.classification.subgroups import measure_slices
 from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
@@ -16,6 +17,8 @@ from cxrtext.evaluation.grounding.absence import AbsenceScores, measure_absence
 from cxrtext.evaluation.grounding.masks import MaskValues, measure_masks
 from cxrtext.evaluation.grounding.phrases import PhraseValues, measure_grounding
 from cxrtext.evaluation.grounding.sides import SideScores, measure_sides
+from cxrtext.evaluation.intervals.comparison import estimate_of
+from cxrtext.evaluation.intervals.methods import method_of
 from cxrtext.evaluation.predictions.file import AGAIN, Part, Predictions, read_predictions
 from cxrtext.evaluation.probes.linear_probe import Probed, measure_probes
 from cxrtext.evaluation.result import Evaluation
@@ -54,7 +57,20 @@ def measure(predictions: Predictions, **settings: Any) -> Evaluation:
         result.left_out.extend(about["left_out"].get(name, ()))
         if name in predictions.parts:
             compute(result, predictions.parts[name], how)
+    result.warnings.extend(few_patients(result.measured.compared))
+    _declare(result, how.primary)
     return result
+
+
+def _declare(result: Evaluation, primary: str) -> None:
+    """Put the primary measure first."""
+    compared = result.measured.compared
+    if primary in compared:
+        found = {"measure": primary, **estimate_of(compared[primary])}
+        result.primary.update({**found, "method": method_of(primary)})
+    elif compared:
+        line = f"the primary measure, {primary}, was not measured; others are: "
+        result.left_out.append(line + ", ".join(compared))
 
 
 MADE = ("average", "boxes", "sigma", "exclude_same_patient", "probe", "calibrate")

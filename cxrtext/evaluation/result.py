@@ -12,6 +12,7 @@ from cxrtext.evaluation.data import DataFolder
 from cxrtext.evaluation.grounding.phrases import Grounded
 from cxrtext.evaluation.intervals.bootstrap import Interval
 from cxrtext.evaluation.intervals.comparison import Compared
+from cxrtext.evaluation.intervals.methods import interval_methods
 from cxrtext.evaluation.predictions.file import Predictions
 from cxrtext.evaluation.retrieval.sentences import Wording
 from cxrtext.evaluation.settings import Settings
@@ -53,6 +54,7 @@ class Measured:
 class Evaluation:
     """What was measured; a part is empty where the data lack what it needs (``left_out``).
 
+    ``primary``: ``measure``, ``value``, ``low``, ``high`` and ``method`` of the primary measure.
     ``classification``: by finding; its intervals are of ``mean_auc`` and the other means.
     ``grounding``: "mean", "mean of findings" and "by finding": CNR, mIoU, pointing game, with
     intervals.  ``box_retrieval``: "Recall", "MedR", and both directions between boxes and
@@ -75,6 +77,7 @@ class Evaluation:
     images: int
     patients: int
     settings: dict[str, Any] = field(default_factory=dict)
+    primary: dict[str, Any] = field(default_factory=dict)
     classification: dict[str, FindingResult] = field(default_factory=dict)
     classification_intervals: dict[str, Interval] = field(default_factory=dict)
     grounding: dict[str, Any] = field(default_factory=dict)
@@ -116,4 +119,5 @@ class Evaluation:
             one.name: getattr(self, one.name) for one in fields(self) if one.name not in ASIDE
         }
         values["classification"] = {k: asdict(v) for k, v in self.classification.items()}
+        values["interval_methods"] = interval_methods()
         return {**values, **{f"mean_{name}": self.mean_of(name) for name in MEANS.values()}}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from cxrtext.errors import ConfigError
+from cxrtext.evaluation.intervals.comparison import PRIMARY
 from cxrtext.evaluation.metrics import Uncertain
 
 Average = Literal["embeddings", "scores"]
@@ -42,6 +43,8 @@ class Settings:
         probe: Whether linear probes are fitted to the training images.
         sensitivity: That of a second operating point, beside Youden's; above 0, at most 1.
         prevalence: Of other people, for whom PPV and NPV are computed too; between 0 and 1.
+        primary: The one measure that decides, declared before the figures are seen; named as in
+            a comparison.
 
     Raises:
         ConfigError: A value is out of range.
@@ -59,6 +62,7 @@ class Settings:
     probe: bool = False
     sensitivity: float = 0.95
     prevalence: float | None = None
+    primary: str = PRIMARY
 
     def __post_init__(self) -> None:
         for name, value, known in (

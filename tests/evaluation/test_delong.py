@@ -328,6 +328,6 @@ def test_wrong_arguments(call: Callable[[], object], message: str) -> None:
 
 
 def test_areas_far_from_the_middle() -> None:
-    one = Area(0.999, 50, 50, 1.0, np.full((3, 4), 5.0))
+    one = Area(0.999, 50, 50, (40, 40), 1.0, np.full((3, 4), 5.0))
     assert one.interval() == (0.0, 1.0)
     assert one.reaching(inf) == (0.0, 1.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cxrtext.evaluation.report.write import model_names
+from cxrtext.evaluation.report.comparison import model_names
 from cxrtext_cli.main import main
 
 
@@ -68,9 +68,15 @@ def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path
         "--resamples",
         "20",
         "--no-pictures",
+        "--noninferiority",
+        "0.3",
+        "--primary",
+        "ACC",
     )
     assert code == 0, err
     assert "not distinguishable" in out
+    assert "Primary measure ACC: 2-" in out
+    assert "noninferior by a margin of 0.3" in out
     first, second = model_names([checkpoint, checkpoint])
     found = json.loads((tmp_path / "out/comparison.json").read_text())
     assert found["models"] == [first, second]
@@ -79,6 +85,17 @@ def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path
     text = (tmp_path / "out/comparison.html").read_text()
     assert "<h1>Comparison</h1>" in text
     assert f'<th scope="col">{first}</th><th scope="col">{second}</th>' in text
+    assert "noninferior by 0.3" in text
+    assert "Holm p" in text
+    files = [tmp_path / "out" / name / "predictions.parquet" for name in (first, second)]
+    again = tmp_path / "again"
+    code, out, err = run(
+        *("--compare", "--from", files[0], "--from", files[1], "--out", again),
+        *("--noninferiority", "0.3"),
+    )
+    assert code == 0, err
+    # The figures of a comparison need no model.
+    assert json.loads((again / "comparison.json").read_text()) == found
 
 
 def test_wrong_options_are_refused(checkpoint: Path, data_folder: Path) -> None:
@@ -88,6 +105,8 @@ def test_wrong_options_are_refused(checkpoint: Path, data_folder: Path) -> None:
         ((checkpoint, "--average", "mean"), "--average: 'mean'"),
         ((checkpoint, "--uncertain", "perhaps"), "--uncertain: 'perhaps'"),
         ((checkpoint, "--boxes", data_folder / "none.json"), "no such file"),
+        ((checkpoint, "--noninferiority", "0.02"), "and --compare"),
+        ((checkpoint, checkpoint, "--compare", "--noninferiority", "2"), "between 0 and 1"),
     ):
         code, _, err = run(*arguments, "--data", data_folder)
         assert code == 2

@@ -1,7 +1,7 @@
 """``cxrtext evaluate``."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -107,6 +107,19 @@ def evaluate(
     prevalence: Annotated[
         float | None, typer.Option(help="Of other people, for PPV and NPV: 0.05 for 5 %.")
     ] = None,
+    primary: Annotated[
+        str,
+        typer.Option(
+            help="The one measure that decides: AUC (the mean), 'AUC of Edema', ACC, CNR, mIoU, "
+            "Recall, MedR, …; declare it before you see the figures."
+        ),
+    ] = "AUC",
+    noninferiority: Annotated[
+        float | None,
+        typer.Option(
+            help="With --compare: by how much the primary measure, and an AUC, may be worse: 0.02."
+        ),
+    ] = None,
     calibrate: Annotated[
         bool,
         typer.Option(
@@ -168,6 +181,10 @@ def evaluate(
         command=("cxrtext", *sys.argv[1:]),
         answers=read_answers(answers) if answers else {},
     )
+    if noninferiority is not None and not (compare and 0 < noninferiority < 1):
+        raise ConfigError(
+            "--noninferiority: give a margin between 0 and 1, such as 0.02, and --compare"
+        )
     if predictions:
         asked = {
             "uncertain": uncertain,
@@ -176,9 +193,15 @@ def evaluate(
             "slices": tuple(slices or ()),
             "sensitivity": sensitivity,
             "prevalence": prevalence,
+            "primary": primary,
         }
         options = replace(options, pictures=False, data=data)
-        _recompute(ctx, predictions, out, options, asked, as_json)
+        given = _given(ctx, compare)
+        asked = {name: value for name, value in asked.items() if name in given}
+        if compare:
+            _compare_files(predictions, asked, out, noninferiority, as_json)
+        else:
+            _recompute(predictions, out, options, asked, as_json)
         return
     if not checkpoint or data is None:
         raise ConfigError(
@@ -202,6 +225,7 @@ def evaluate(
         probe=probe,
         sensitivity=sensitivity,
         prevalence=prevalence,
+        primary=primary,
     )
     if compare and (calibrate or keep_reference):
         raise ConfigError("--calibrate and --keep-reference want one checkpoint, without --compare")
@@ -233,7 +257,7 @@ def evaluate(
             )
 
     if compare:
-        _compare(checkpoint, measure, out, options, max_rejected, as_json)
+        _compare(checkpoint, measure, out, options, max_rejected, noninferiority, as_json)
         return
     rejects = Rejects(max_rejected)
     result = measure(checkpoint[0], rejects)
@@ -257,37 +281,44 @@ def evaluate(
 
 RECOMPUTED = {
     *("predictions", "out", "uncertain", "resamples", "seed", "slices", "as_json"),
-    *("sensitivity", "prevalence"),
+    *("sensitivity", "prevalence", "primary"),
     *("data", "answers"),  # of the documents
 }
 """Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
 
 
+COMPARED = (RECOMPUTED | {"compare", "noninferiority"}) - {"data", "answers"}
+"""Parameters that ``--compare --from`` goes with."""
+
+
+def _given(ctx: typer.Context, compare: bool) -> set[str]:
+    """The parameters that the command line has, all of which go with ``--from``."""
+    from cxrtext.errors import ConfigError
+
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    given = {name for name, one in sources.items() if one and one.name == "COMMANDLINE"}
+    for name in sorted(given - (COMPARED if compare else RECOMPUTED)):
+        reason = "" if name in RECOMPUTED else ": the predictions were made with it"
+        beside = "--compare --from" if compare else "--from"
+        raise ConfigError(f"{beside} goes without '{name.replace('_', '-')}'{reason}")
+    return given
+
+
 def _recompute(
-    ctx: typer.Context,
     predictions: list[Path],
     out: Path | None,
     options: Any,
     asked: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Compute the figures of an evaluation again from its predictions.
-
-    ``asked`` are settings by the name of their option, of which those given count.
-    """
+    """Compute the figures of an evaluation again from its predictions, with settings ``asked``."""
     from cxrtext.errors import ConfigError
     from cxrtext.evaluation import measure_file
     from cxrtext.evaluation.report import write_report
 
-    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
-    given = {name for name, one in sources.items() if one and one.name == "COMMANDLINE"}
     if len(predictions) > 1:
-        raise ConfigError(f"--from: {len(predictions)} files; give one")
-    for name in sorted(given - RECOMPUTED):
-        raise ConfigError(
-            f"--from goes without '{name.replace('_', '-')}': the predictions were made with it"
-        )
-    result = measure_file(predictions[0], **{k: v for k, v in asked.items() if k in given})
+        raise ConfigError(f"--from: {len(predictions)} files; give one, or several with --compare")
+    result = measure_file(predictions[0], **asked)
     written = write_report(out, result, options) if out is not None else []
     if as_json:
         print_json(result.to_dict())
@@ -387,6 +418,7 @@ def _show(result: "Evaluation") -> None:
         box_retrieval_rows,
         classification_rows,
         grounding_rows,
+        primary_line,
         retrieval_rows,
     )
     from cxrtext.records import CHEX5
@@ -409,6 +441,8 @@ def _show(result: "Evaluation") -> None:
         if part:
             typer.echo(f"\n{title}")
             print_table(rows(result))
+    if result.primary:
+        typer.echo(f"\n{primary_line(result)}")
     for line in result.warnings:
         typer.echo(f"note: {line}")
     for line in result.left_out:
@@ -424,22 +458,66 @@ def _compare(
     out: Path | None,
     options: Any,
     max_rejected: int,
+    margin: float | None,
     as_json: bool,
 ) -> None:
-    from cxrtext.evaluation import compare
-    from cxrtext.evaluation.report.tables import difference_rows, measure_rows
-    from cxrtext.evaluation.report.write import model_names, summary_line, write_comparison
+    from cxrtext.evaluation.report.comparison import model_names
     from cxrtext.records import Rejects
 
-    measures, lines = {}, {}
-    for name, checkpoint in zip(model_names(checkpoints), checkpoints, strict=True):
-        rejects = Rejects(max_rejected)
-        result = measure(checkpoint, rejects)
-        _write(out / name if out else None, result, options, rejects)
+    def results() -> Iterator[tuple[str, "Evaluation"]]:
+        for name, checkpoint in zip(model_names(checkpoints), checkpoints, strict=True):
+            rejects = Rejects(max_rejected)
+            result = measure(checkpoint, rejects)
+            _write(out / name if out else None, result, options, rejects)
+            yield name, result
+            del result  # a model and its images go before the next come
+
+    _compare_results(results(), out, margin, as_json)
+
+
+def _compare_files(
+    predictions: list[Path],
+    asked: dict[str, Any],
+    out: Path | None,
+    margin: float | None,
+    as_json: bool,
+) -> None:
+    """Compare models by their predictions, with settings ``asked``."""
+    from cxrtext.errors import ConfigError
+    from cxrtext.evaluation import measure_file
+    from cxrtext.evaluation.report.comparison import model_names
+
+    if len(predictions) < 2:
+        raise ConfigError("--compare wants at least two files: --from A --from B")
+    names = model_names(predictions)
+    files = zip(names, predictions, strict=True)
+    results = ((name, measure_file(path, **asked)) for name, path in files)
+    _compare_results(results, out, margin, as_json)
+
+
+def _compare_results(
+    results: Iterable[tuple[str, "Evaluation"]],
+    out: Path | None,
+    margin: float | None,
+    as_json: bool,
+) -> None:
+    """Compare models, each measured when it is its turn."""
+    from cxrtext.evaluation import compare
+    from cxrtext.evaluation.report.comparison import (
+        difference_rows,
+        measure_rows,
+        primary_lines,
+        write_comparison,
+    )
+    from cxrtext.evaluation.report.write import summary_line
+
+    measures, lines, primary = {}, {}, "AUC"
+    for name, result in results:
         measures[name] = result.measured.compared
         lines[name] = summary_line(result)
-        result = replace(result, details=None)  # a model and its images go before the next come
-    comparison = compare(measures)
+        primary = result.settings["primary"]
+        del result
+    comparison = compare(measures, primary=primary, margin=margin)
     written = write_comparison(out, comparison, lines) if out is not None else []
     if as_json:
         print_json(comparison.to_dict())
@@ -447,6 +525,9 @@ def _compare(
     print_table(measure_rows(comparison))
     typer.echo("")
     print_table(difference_rows(comparison), left=3)
+    typer.echo("")
+    for line in primary_lines(comparison):
+        typer.echo(line)
     for line in comparison.left_out:
         typer.echo(f"left out: {line}")
     if written:

@@ -121,7 +121,9 @@ def compare(
     differences: list[PairedDifference] = []
     left_out: list[str] = []
     if primary not in known:
-        left_out.append(f"the primary measure, {primary}: measured are {', '.join(known)}")
+        left_out.append(
+            f"the primary measure, {primary}, was not measured; others are: {', '.join(known)}"
+        )
     for name in names:
         for first, second in combinations(models, 2):
             one, other = models[first].get(name), models[second].get(name)

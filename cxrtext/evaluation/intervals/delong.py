@@ -75,6 +75,7 @@ class Area:
         value: The AUC as it is.
         positives: Rows with the finding; of a mean, the fewest.
         negatives: Rows without; of a mean, the fewest.
+        patients: Patients with a positive, and with a negative; of a mean, the fewest of each.
         design_effect: How many times the variance is that of as many independent rows; of a mean,
             the largest.
         influence: [3, P], how far each patient moves the AUC, so that the sum of squares is the
@@ -87,6 +88,7 @@ class Area:
     value: float
     positives: int
     negatives: int
+    patients: tuple[int, int]
     design_effect: float
     influence: Floats = field(repr=False, compare=False)
     apart: float = 0.0
@@ -156,19 +158,20 @@ def area(
     middle = min(max(value, edge), 1 - edge)
     if min(counts[:2]) < 2:
         guess = _guess(middle, counts[0], counts[1])
-        return Area(value, m, n, 1.0, np.zeros((3, size)), guess, edge)
+        return Area(value, m, n, counts[:2], 1.0, np.zeros((3, size)), guess, edge)
     present = np.bincount(codes[truth], by_positives - value, size) / m
     absent = np.bincount(codes[~truth], by_negatives - value, size) / n
     influence, degrees = _stacked(present, absent, counts)
     variance = float(np.vdot(influence, influence))
     if not variance > 0:
         guess = _guess(middle, counts[0], counts[1])
-        return Area(value, m, n, 1.0, np.zeros((3, size)), guess, edge)
+        return Area(value, m, n, counts[:2], 1.0, np.zeros((3, size)), guess, edge)
     alone = float(by_positives.var(ddof=1) / m + by_negatives.var(ddof=1) / n)
     effect = variance / alone
     guess = _guess(middle, m, n) * max(effect, 1.0)
     shrunk = (degrees * variance + PRIOR * guess) / (degrees + PRIOR)
-    return Area(value, m, n, effect, influence * sqrt(shrunk / variance), 0.0, edge)
+    influence = influence * sqrt(shrunk / variance)
+    return Area(value, m, n, counts[:2], effect, influence, 0.0, edge)
 
 
 def _guess(value: float, positives: int, negatives: int) -> float:
@@ -210,6 +213,7 @@ def mean_area(areas: Sequence[Area]) -> Area:
         float(np.mean([one.value for one in areas])),
         min(one.positives for one in areas),
         min(one.negatives for one in areas),
+        (min(one.patients[0] for one in areas), min(one.patients[1] for one in areas)),
         max(one.design_effect for one in areas),
         influence,
         sum(one.apart for one in areas) / len(areas) ** 2,

@@ -16,6 +16,8 @@ from cxrtext.files.digests import read_sums
 from cxrtext.page import DENSE, EMPTY, Block, Cell, Columns, Section, Table
 from cxrtext.records.tables import plain
 
+TABLES = "tables"
+"""The folder, beside a page, of its tables."""
 LONGEST = 80
 """Characters of a file's name, without its ending."""
 _FIGURE = re.compile(r"(.*\S) \[([^\[\],]+), ([^\[\],]+)\]")

@@ -9,7 +9,6 @@ from cxrtext.evaluation.classification.subgroups import UNKNOWN
 from cxrtext.evaluation.classification.zero_shot import MEANS, MEASURES, FindingResult
 from cxrtext.evaluation.grounding.phrases import CNR, COMMON, MIOU, POINTING, SIGNED
 from cxrtext.evaluation.intervals.bootstrap import SMALLER_IS_BETTER
-from cxrtext.evaluation.intervals.comparison import Comparison
 from cxrtext.evaluation.paper import (
     TABLE1,
     TABLE1_COLUMNS,
@@ -109,12 +108,13 @@ def box_retrieval_rows(result: Evaluation) -> Rows:
     for suffix, part in (("", found), (", equal sentences right", other)):
         for direction in DIRECTIONS:
             block, ends = part[direction], part[direction]["intervals"]
-            cells = [with_interval(block[name], ends.get(name), _digits(name)) for name in names]
+            cells = [with_interval(block[name], ends.get(name), digits_of(name)) for name in names]
             rows.append([direction + suffix, *cells])
     return rows
 
 
-def _digits(name: str) -> int:
+def digits_of(name: str) -> int:
+    """Digits after the point that a measure is printed with."""
     return 1 if name.endswith(SMALLER_IS_BETTER) else 3
 
 
@@ -128,7 +128,7 @@ def retrieval_rows(result: Evaluation) -> Rows:
             with_interval(
                 metrics.get(name),
                 ends.get(name),
-                0 if name in ("queries", "candidates") else _digits(name),
+                0 if name in ("queries", "candidates") else digits_of(name),
             )
             for name in names
         ]
@@ -157,14 +157,15 @@ def slice_rows(result: Evaluation, column: str) -> Rows:
                 few = 0 if group is None else group["positives"]
                 cells.append(f"too few ({few} with)")
             else:
-                cells.append(with_interval(group["auc"], _ends(group["low"], group["high"]), 2))
-        ends = _ends(report["gap_low"], report["gap_high"])
+                cells.append(with_interval(group["auc"], ends_of(group["low"], group["high"]), 2))
+        ends = ends_of(report["gap_low"], report["gap_high"])
         cells.append(with_interval(report["gap"], ends, 2))
         rows.append([finding, *cells])
     return rows
 
 
-def _ends(low: float | None, high: float | None) -> tuple[float, float] | None:
+def ends_of(low: float | None, high: float | None) -> tuple[float, float] | None:
+    """An interval, where there is one."""
     return None if low is None or high is None else (low, high)
 
 
@@ -186,6 +187,13 @@ def probe_rows(result: Evaluation) -> Rows:
 
 def _rows(paper: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
     return [[f"{name} (paper)", *cells] for name, cells in paper.items()]
+
+
+def primary_line(result: Evaluation) -> str:
+    """The primary measure with its interval."""
+    one = result.primary
+    text = with_interval(one["value"], ends_of(one["low"], one["high"]), digits_of(one["measure"]))
+    return f"Primary measure: {one['measure']} {text}"
 
 
 def headline(result: Evaluation) -> dict[str, str]:
@@ -240,27 +248,3 @@ def table5(result: Evaluation) -> Table:
         "Table 5: retrieval between boxes and sentences",
         STRONG,
     )
-
-
-def measure_rows(comparison: Comparison) -> list[list[str]]:
-    """Header and one row a measure, a column a model."""
-    names = list(dict.fromkeys(name for one in comparison.measures.values() for name in one))
-    rows = [["measure", *comparison.models]]
-    for name in names:
-        cells = []
-        for model in comparison.models:
-            one = comparison.measures[model].get(name)
-            ends = None if one is None else _ends(one["low"], one["high"])
-            cells.append(with_interval(None if one is None else one["value"], ends, _digits(name)))
-        rows.append([name, *cells])
-    return rows
-
-
-def difference_rows(comparison: Comparison) -> list[list[str]]:
-    """Header and one row a measure and pair of models."""
-    rows = [["measure", "difference of", "and", "second less first", "p", "second is"]]
-    for one in comparison.differences:
-        text = with_interval(one.estimate, (one.low, one.high), _digits(one.measure))
-        p = f"{one.p_value:.3f}" if one.p_value >= 0.001 else f"{one.p_value:.1e}"
-        rows.append([one.measure, one.first, one.second, text, p, one.verdict])
-    return rows

@@ -1,6 +1,6 @@
 """Writing an evaluation as ``report.html`` and ``metrics.json``, a comparison likewise."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -11,11 +11,11 @@ from cxrtext.evaluation.documents.flow_drawing import flow_svg
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.table_one import NOTE
 from cxrtext.evaluation.documents.write import write_documents
-from cxrtext.evaluation.intervals.comparison import Comparison
+from cxrtext.evaluation.intervals.methods import AREA, LOGIT, RESAMPLED, SHARE
 from cxrtext.evaluation.predictions.file import NAME, write_predictions
 from cxrtext.evaluation.report import tables
 from cxrtext.evaluation.report.benchmark import benchmark_blocks
-from cxrtext.evaluation.report.export import export_tables, to_csv, to_latex
+from cxrtext.evaluation.report.export import TABLES, export_tables, to_csv, to_latex
 from cxrtext.evaluation.report.figures import (
     classification_figures,
     grounding_figures,
@@ -40,7 +40,6 @@ from cxrtext.page import (
     Text,
     Tile,
     html_page,
-    number,
 )
 
 PROTECTED = (
@@ -89,11 +88,12 @@ DEFINITIONS = {
     "MRR": "the mean of 1 / rank of the first right answer.",
     "Recall": "the mean of R@10, R@50 and R@100 over both directions between boxes and sentences.",
     "Gap": "the AUC of the best group less that of the worst; never below 0, and larger by "
-    "chance the smaller the groups.",
+    "chance the smaller the groups. Its interval is of all pairs of groups at once.",
     "Probe": "AUC of a logistic regression on the mean region of frozen features, its ridge chosen "
     "on validation images.",
-    "Intervals": "in brackets, 95 %: percentiles over resamples of the patients, not of the "
-    "images.",
+    "Intervals": "in brackets, 95 %, with patients and not images as what was drawn. Of an AUC: "
+    f"{AREA} (Obuchowski), drawn toward Hanley and McNeil's variance where patients are few. Of a "
+    f"share: {SHARE} (design effect). Of AP: {LOGIT}. Of all others: {RESAMPLED}.",
 }
 """By name."""
 
@@ -117,12 +117,10 @@ class ReportOptions:
 
 def summary_line(result: Evaluation) -> str:
     """What was measured on what."""
-    resamples = result.settings.get("resamples")
-    brackets = f" Brackets: 95 % intervals over {resamples} resamples." if resamples else ""
     return (
         f"{result.images} images of {result.patients} patients, split '{result.split}' of "
         f"`{result.data}`; model `{result.checkpoint}`, fingerprint "
-        f"`{result.fingerprint[:16]}`.{brackets}"
+        f"`{result.fingerprint[:16]}`. Brackets: 95 % intervals."
     )
 
 
@@ -206,8 +204,6 @@ def _probe(result: Evaluation) -> list[Block]:
     return [Text(note), Table(tables.probe_rows(result))]
 
 
-TABLES = "tables"
-"""The folder, beside a page, of its tables as CSV and LaTeX."""
 RETRIEVAL = "Retrieval of sentences and images"
 SECTIONS: Mapping[str, tuple[str, Callable[[Evaluation], list[Block]]]] = {
     "Benchmark": ("recipe", benchmark_blocks),
@@ -305,7 +301,8 @@ def write_report(
         result.predictions.about.update(material.kept())
         write_predictions(files[-1], result.predictions, sentences=options.pictures)
     sections = _sections(result, options, material)
-    head = [Text(summary_line(result)), *(Text(line, "warn") for line in result.warnings)]
+    warnings = [Text(line, "warn") for line in result.warnings]
+    head = [Text(summary_line(result)), *_primary(result), *warnings]
     if any(isinstance(block, Gallery) for one in sections for block in one.blocks):
         head.append(Text(PROTECTED, "warn"))
     tiles = [
@@ -323,51 +320,14 @@ def write_report(
     return [*files, folder / TABLES, documents]
 
 
+def _primary(result: Evaluation) -> list[Text]:
+    """The primary measure, where it was measured."""
+    return [Text(tables.primary_line(result), "lead")] if result.primary else []
+
+
 def _table_one(material: Material) -> dict[str, str]:
     """Table 1 as CSV and LaTeX, by name."""
     if material.table_one is None:
         return {}
     latex = to_latex(material.table_one.page_table(), "table-1")
     return {"table-1.csv": to_csv(material.table_one.data_table()), "table-1.tex": latex}
-
-
-def model_names(checkpoints: Sequence[Path]) -> list[str]:
-    """A short name for each: its folder's, that above "checkpoint", or with a number before it."""
-    names = [
-        path.parent.name if path.name == "checkpoint" and path.parent.name else path.name
-        for path in (one.resolve() for one in checkpoints)
-    ]
-    if len(set(names)) < len(names):
-        names = [f"{number}-{name}" for number, name in enumerate(names, 1)]
-    return names
-
-
-def write_comparison(
-    folder: Path, comparison: Comparison, evaluated: Mapping[str, str]
-) -> list[Path]:
-    """Write ``comparison.html``, ``comparison.json`` and ``tables/``; returns them.
-
-    ``evaluated`` says for each model what it was evaluated on.
-    """
-    count = len(comparison.differences)
-    measures = (
-        "Brackets: 95 % intervals over resamples of the patients. CNR, mIoU and the pointing game "
-        "are means over sentences; Recall and MedR are those of boxes and sentences."
-    )
-    differences = (
-        "On the same resamples of the same patients. MedR is better when smaller. The p-values "
-        f"are two-sided and not corrected: of {count} comparisons, {number(count / 20, 1)} fall "
-        "below 0.05 by chance alone."
-    )
-    sections = [
-        Section("Measures", [Text(measures), Table(tables.measure_rows(comparison))]),
-        Section("Differences", [Text(differences), Table(tables.difference_rows(comparison))]),
-    ]
-    if comparison.left_out:
-        sections.append(Section("Left out", [Bullets(comparison.left_out)]))
-    head = [Bullets([f"{name}: {line}" for name, line in evaluated.items()])]
-    files = [folder / "comparison.html", folder / "comparison.json"]
-    write_text(files[0], html_page("Comparison", sections, head=head))
-    write_json(files[1], comparison.to_dict())
-    export_tables(folder / TABLES, sections)
-    return [*files, folder / TABLES]
