@@ -71,11 +71,11 @@ def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path
         "--noninferiority",
         "0.3",
         "--primary",
-        "ACC",
+        "sentence to image MRR",
     )
     assert code == 0, err
     assert "not distinguishable" in out
-    assert "Primary measure ACC: 2-" in out
+    assert "Primary measure sentence to image MRR: 2-" in out
     assert "noninferior by a margin of 0.3" in out
     first, second = model_names([checkpoint, checkpoint])
     found = json.loads((tmp_path / "out/comparison.json").read_text())
