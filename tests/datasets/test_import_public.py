@@ -167,7 +167,8 @@ def test_chexpert(tmp_path: Path) -> None:
         {"Path": f"{place}/view1_frontal.jpg", "Frontal/Lateral": "Frontal", **base,
          "Edema": "1.0"},
         {"Path": f"{place}/view2_lateral.jpg", "Frontal/Lateral": "Lateral", **base, "AP/PA": ""},
-        {"Path": f"{place}/view3_frontal.jpg", "Frontal/Lateral": "Frontal", **base},
+        {"Path": f"{place}/view3_frontal.jpg", "Frontal/Lateral": "Frontal", **base,
+         "AP/PA": "LL"},
         {"Path": "../../etc/passwd", "Frontal/Lateral": "Frontal", **base},
         {"Path": f"{place}/view9_frontal.jpg", "Frontal/Lateral": "Frontal", **base},
         {"Path": "x/patient00002/study1/view1_frontal.jpg", "Frontal/Lateral": "Frontal", **base,
@@ -189,7 +190,7 @@ def test_chexpert(tmp_path: Path) -> None:
         ("images/train/patient00001/study1/view1_frontal.jpg",
          "patient00001-study1", "patient00001", "train", "AP", "58", "F"),
         ("images/train/patient00001/study1/view3_frontal.jpg",
-         "patient00001-study1", "patient00001", "train", "AP", "58", "F"),
+         "patient00001-study1", "patient00001", "train", "frontal", "58", "F"),
         ("images/valid/patient64541/study1/view1_frontal.jpg",
          "patient64541-study1", "patient64541", "val", "PA", "58", "F"),
     ]  # fmt: skip

@@ -59,7 +59,10 @@ def _image(
     listed, match = row["Path"], _place(item, row)
     if row.get("Frontal/Lateral", "").lower() == "lateral":
         raise NotKeptError(Skipped(item, LATERAL))
-    view = frontal_view(item, row.get("AP/PA", ""), row.get("Frontal/Lateral", ""), match[4])
+    said = row.get("AP/PA", "")
+    if row.get("Frontal/Lateral", "").lower() == "frontal" and said not in ("AP", "PA"):
+        said = ""  # 17 images of train.csv say LL or RL, and are frontal by that column and name
+    view = frontal_view(item, said, row.get("Frontal/Lateral", ""), match[4])
     # The tables say ``CheXpert-v1.0-small/train/patient…`` or less.
     below = "/".join(match.groups()[1:])
     folder = "train" if stem == LIST_5X200 else stem
