@@ -235,13 +235,12 @@ def test_absence_by_hand() -> None:
     present = np.array([1, 1, 0, 0, 1, 0, 0], dtype=bool)
     scores = np.array([3.0, 1.0, 2.0, 0.0, 2.0, 1.0, 0.0])
     measured = np.arange(7) < 4
-    findings = ["A", "B", "A", "B", "A", "A", "A"]
+    findings = ["A", "A", "A", "A", "A", "A", "A"]
     given = AbsenceScores(images(7), list(range(7)), findings, ["x"] * 7, present, measured, scores)
     found = measure_absence(given, QUICK)
     assert found["all"]["auc"]["value"] == 3 / 4
     assert (found["all"]["with a box"], found["all"]["without"]) == (2, 2)
-    assert found["by finding"]["A"]["auc"]["value"] == 1
-    assert found["mean of findings"] == 1
+    assert found["by finding"]["A"]["auc"]["value"] == found["mean of findings"] == 3 / 4
     youden = found["thresholds"][0]
     # Of the validation rows 2 | 1, 0: halfway is 1.5.
     assert youden["threshold"] == 1.5
@@ -249,6 +248,19 @@ def test_absence_by_hand() -> None:
     assert measure_absence(AbsenceScores.from_table(given.to_table()), QUICK) == found
     alone = replace(given, measured=np.ones(7, dtype=np.bool_))
     assert measure_absence(alone, QUICK)["thresholds"] == []
+
+
+def test_findings_that_always_have_a_box_are_apart() -> None:
+    present, measured = np.array([1, 0, 1, 1], dtype=bool), np.ones(4, dtype=np.bool_)
+    findings, scores = ["A", "A", "B", "B"], np.array([2.0, 1.0, 0.0, 0.0])
+    given = AbsenceScores(images(4), [0, 1, 2, 3], findings, ["x"] * 4, present, measured, scores)
+    found = measure_absence(given, QUICK)
+    assert found["all"]["auc"]["value"] == 1
+    assert (found["all"]["with a box"], found["by finding"]["B"]["with a box"]) == (1, 2)
+    # Where no finding has both, all of them count.
+    apart = measure_absence(replace(given, findings=["A", "B", "A", "A"]), QUICK)
+    assert apart["all"]["auc"]["value"] == 1 / 3
+    assert apart["mean of findings"] is None
 
 
 # All of it
@@ -270,6 +282,8 @@ def drawn_folder(data_folder: Path, to: Path) -> Path:
             drawn.append(Box(name, 80, 80, "Pneumothorax", PNEUMOTHORAX, place, runs))
         if number % 3 != 1:
             drawn.append(Absent(name, 80, 80, "Pleural Effusion", EFFUSION))
+        if number % 3 != 2:
+            drawn.append(Absent(name, 80, 80, "Pneumothorax", PNEUMOTHORAX))
     write_boxes(folder / "boxes.json", drawn)
     return folder
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf, isfinite, nan, sqrt
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.evaluation.intervals.bootstrap import RESAMPLES_AT_ONCE
 from cxrtext.evaluation.intervals.estimates import Estimate, Patients, share_of
@@ -27,16 +27,20 @@ class Confusion:
     true_negatives: int
 
 
+def outcomes(scores: ArrayLike, labels: ArrayLike, threshold: float) -> NDArray[np.bool_]:
+    """Which of the four each row is, [n, 4]: true and false positive, false and true negative."""
+    values, truth = scores_and_truth(scores, labels, positive=False, negative=False)
+    above = values > threshold
+    return np.stack([above & truth, above & ~truth, ~above & truth, ~above & ~truth], axis=1)
+
+
 def confusion(scores: ArrayLike, labels: ArrayLike, threshold: float) -> Confusion:
     """Count the rows above a threshold and not above it, with and without the finding.
 
     >>> confusion([0.9, 0.8, 0.2, 0.1], [1, 0, 1, 0], 0.5)
     Confusion(true_positives=1, false_positives=1, false_negatives=1, true_negatives=1)
     """
-    values, truth = scores_and_truth(scores, labels, positive=False, negative=False)
-    above = values > threshold
-    true, found, present = int((above & truth).sum()), int(above.sum()), int(truth.sum())
-    return Confusion(true, found - true, present - true, len(truth) - found - present + true)
+    return Confusion(*outcomes(scores, labels, threshold).sum(axis=0).tolist())
 
 
 def sensitivity_threshold(scores: ArrayLike, labels: ArrayLike, sensitivity: float) -> float:
@@ -195,16 +199,17 @@ def operating_point(
     chosen: str = "",
     clusters: Patients = None,
     prevalence: float | None = None,
-    resamples: int = 0,
-    seed: Sequence[int] = (0,),
+    resampled: ArrayLike | None = None,
 ) -> OperatingPoint:
     """Measure a threshold that was chosen on other rows; both classes must occur.
 
     Shares have Wilson's interval, clustered by patient; likelihood ratios, and the predictive
     values of a given prevalence, follow from those of sensitivity and specificity; F1 and MCC have
-    percentiles over resamples of the patients.
+    percentiles over resamples of the patients, where there are some.
 
-    ``prevalence``: for PPV and NPV of other people than those of the data.
+    Args:
+        prevalence: For PPV and NPV of other people than those of the data.
+        resampled: [R, 4], the sums of :func:`outcomes` on resamples (:func:`resampled_sums`).
 
     Source: Altman and Bland 1994 (predictive values); Zou, Donner 2012 (:func:`ratio_interval`).
     """
@@ -223,20 +228,17 @@ def operating_point(
     found = {name: share_of(right, _some(clusters, at)) for name, (right, at) in shares.items()}
     sensitivity, specificity = found["sensitivity"], found["specificity"]
     ratios = likelihood_ratios(_ends(sensitivity), _ends(specificity))
-    counts = confusion(values, truth, threshold)
-    four = np.stack([above & truth, above & ~truth, ~above & truth, ~above & ~truth], axis=1)
-    rows = clusters if clusters is not None else range(len(values))
-    resampled = resampled_sums(four, rows, resamples, seed)
-    totals = four.sum(axis=0)
+    totals = outcomes(values, truth, threshold).sum(axis=0)
+    drawn = np.zeros((0, 4)) if resampled is None else np.asarray(resampled)
     return OperatingPoint(
         chosen=chosen,
         threshold=threshold,
-        counts=counts,
+        counts=Confusion(*totals.tolist()),
         prevalence=float(truth.mean()),
         ratio_positive=_finite(ratios[0]),
         ratio_negative=_finite(ratios[1]),
-        f1=_percentiles(f1_score(totals), f1_score(resampled)),
-        mcc=_percentiles(matthews(totals), matthews(resampled)),
+        f1=_percentiles(f1_score(totals), f1_score(drawn)),
+        mcc=_percentiles(matthews(totals), matthews(drawn)),
         at_prevalence={} if prevalence is None else _at(prevalence, ratios),
         **found,
     )

@@ -1,5 +1,6 @@
 """Operating points of findings, and findings as classes, from what a model said of each image."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,9 +14,15 @@ from cxrtext.evaluation.classification.multiclass import (
     multiclass_accuracy,
     only_class,
 )
-from cxrtext.evaluation.classification.operating import operating_point, sensitivity_threshold
+from cxrtext.evaluation.classification.operating import (
+    operating_point,
+    outcomes,
+    resampled_sums,
+    sensitivity_threshold,
+)
 from cxrtext.evaluation.classification.probabilities import net_benefit, recalibration
 from cxrtext.evaluation.classification.zero_shot import FindingScores
+from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.settings import Settings
 
 YOUDEN = "Youden"
@@ -24,7 +31,7 @@ SCORES = "positive prompt", "difference"
 
 
 def measure_operating(
-    given: Classified, scores: dict[str, FindingScores], settings: Settings
+    given: Classified, scores: Mapping[str, FindingScores], settings: Settings
 ) -> dict[str, Any]:
     """Operating points, calibration and net benefit by finding, as ``metrics.json`` holds them.
 
@@ -32,41 +39,74 @@ def measure_operating(
     choose the thresholds (Youden's, and that of a given sensitivity) and Platt's scale and shift.
     ``scores`` are those of :func:`~.zero_shot.measure_zero_shot`.
     """
-    found: dict[str, Any] = {}
     own = np.flatnonzero(given.measured)
+    patients = [given.images.patients[place] for place in own.tolist()]
+    chosen: dict[str, dict[str, float]] = {}
     for number, (name, one) in enumerate(scores.items()):
-        if one.fit is None or not one.truth.any() or one.truth.all():
-            continue
-        patients = [given.images.patients[own[row]] for row in one.rows]
-        seen, said = given.rows(number, settings.uncertain, measured=False)
-        chosen = {
-            YOUDEN: one.fit.threshold,
-            f"sensitivity {settings.sensitivity:g}": sensitivity_threshold(
-                given.scores[number][seen], said, settings.sensitivity
-            ),
-        }
-        points = [
-            operating_point(
-                one.scores,
-                one.truth,
-                threshold,
-                chosen=how,
-                clusters=patients,
-                prevalence=settings.prevalence,
-                resamples=settings.resamples,
-                seed=(settings.seed, 6),
-            )
-            for how, threshold in chosen.items()
-        ]
-        platt = one.fit.platt
-        logits = platt.scale * one.scores + platt.shift
-        benefit = net_benefit(platt.probabilities(one.scores), one.truth, clusters=patients)
-        found[name] = {
-            "points": [asdict(point) for point in points],
-            "calibration": asdict(recalibration(logits, one.truth, patients)),
-            "net_benefit": asdict(benefit),
-        }
-    return found
+        if one.fit is not None and one.truth.any() and not one.truth.all():
+            seen, said = given.rows(number, settings.uncertain, measured=False)
+            validation = given.scores[number][seen]
+            other = sensitivity_threshold(validation, said, settings.sensitivity)
+            wanted = f"sensitivity {settings.sensitivity:g}"
+            chosen[name] = {YOUDEN: one.fit.threshold, wanted: other}
+    drawn = iter(_resampled(chosen, scores, patients, settings))
+    return {
+        name: _measure(scores[name], thresholds, patients, drawn, settings)
+        for name, thresholds in chosen.items()
+    }
+
+
+def _resampled(
+    chosen: Mapping[str, Mapping[str, float]],
+    scores: Mapping[str, FindingScores],
+    patients: Sequence[str],
+    settings: Settings,
+) -> list[Floats]:
+    """The four counts of every threshold, [R, 4] each, all on the same resamples."""
+    columns = []
+    for name, thresholds in chosen.items():
+        one = scores[name]
+        for threshold in thresholds.values():
+            four = np.zeros((len(patients), 4), dtype=np.bool_)
+            four[one.rows] = outcomes(one.scores, one.truth, threshold)
+            columns.append(four)
+    if not columns:
+        return []
+    sums = resampled_sums(
+        np.concatenate(columns, axis=1), patients, settings.resamples, (settings.seed, 6)
+    )
+    return np.split(sums, len(columns), axis=1)
+
+
+def _measure(
+    one: FindingScores,
+    thresholds: Mapping[str, float],
+    patients: Sequence[str],
+    drawn: Iterator[Floats],
+    settings: Settings,
+) -> dict[str, Any]:
+    assert one.fit is not None  # noqa: S101 - of findings that have thresholds
+    own = [patients[row] for row in one.rows.tolist()]
+    points = [
+        operating_point(
+            one.scores,
+            one.truth,
+            threshold,
+            chosen=how,
+            clusters=own,
+            prevalence=settings.prevalence,
+            resampled=next(drawn),
+        )
+        for how, threshold in thresholds.items()
+    ]
+    platt = one.fit.platt
+    logits = platt.scale * one.scores + platt.shift
+    benefit = net_benefit(platt.probabilities(one.scores), one.truth, clusters=own)
+    return {
+        "points": [asdict(point) for point in points],
+        "calibration": asdict(recalibration(logits, one.truth, own)),
+        "net_benefit": asdict(benefit),
+    }
 
 
 def measure_classes(given: Classified, settings: Settings) -> tuple[dict[str, Any], str]:

@@ -137,20 +137,24 @@ def score_absence(
 def measure_absence(given: AbsenceScores, settings: Settings) -> dict[str, Any]:
     """AUC of having a box, of all sentences and by finding, and false alarms at thresholds.
 
-    The thresholds are chosen on validation sentences (Youden's, and that of a given sensitivity);
-    without such with and without a box there are none.  As ``metrics.json`` holds it.
+    "all" and the thresholds are of the findings that have sentences of both kinds, where any has:
+    others would compare sentences that differ anyway.  Thresholds are chosen on validation
+    sentences (Youden's, and that of a given sensitivity); without such of both kinds there are
+    none.  As ``metrics.json`` holds it.
     """
     own = np.flatnonzero(given.measured)
     by: dict[str, list[int]] = defaultdict(list)
     for row in own.tolist():
-        by[given.findings[row] or "no finding"].append(row)
+        by[given.findings[row]].append(row)
     findings = {name: _block(given, np.array(by[name])) for name in sorted(by)}
-    each = [one["auc"]["value"] for one in findings.values() if one["auc"]["value"] is not None]
+    both = {name for name, one in findings.items() if one["with a box"] and one["without"]}
+    counted = np.array([not both or name in both for name in given.findings])
+    each = [findings[name]["auc"]["value"] for name in both]
     return {
-        "all": _block(given, own),
-        "by finding": findings,
+        "all": _block(given, own[counted[own]]),
+        "by finding": {name or "no finding": one for name, one in findings.items()},
         "mean of findings": float(np.mean(each)) if each else None,
-        "thresholds": _thresholds(given, own, settings),
+        "thresholds": _thresholds(given, counted, settings),
     }
 
 
@@ -164,8 +168,9 @@ def _block(given: AbsenceScores, at: Places) -> dict[str, Any]:
     }
 
 
-def _thresholds(given: AbsenceScores, own: Places, settings: Settings) -> list[dict[str, Any]]:
-    seen, said = given.scores[~given.measured], given.present[~given.measured]
+def _thresholds(given: AbsenceScores, counted: Truth, settings: Settings) -> list[dict[str, Any]]:
+    own, others = np.flatnonzero(counted & given.measured), counted & ~given.measured
+    seen, said = given.scores[others], given.present[others]
     if not said.any() or said.all():
         return []
     present = given.present[own]

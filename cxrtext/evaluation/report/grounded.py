@@ -64,7 +64,7 @@ def mask_blocks(result: Evaluation) -> list[Block]:
     note = (
         "For every sentence with masks, of the map of region scores in original pixels; several "
         f"masks of a sentence are one. {chosen} Best Dice is at the threshold that is best for the "
-        "row itself: it flatters. The mask's share of the picture is the pixel precision of chance."
+        "row itself: it flatters. A map that says nothing has a pixel AUROC of 0.5."
     )
     rows = mask_rows(result)
     table = Table(rows, strong=frozenset({len(rows) - 1}))
@@ -91,8 +91,12 @@ def absence_rows(result: Evaluation) -> Rows:
     """Header, one row a finding, and all."""
     rows = [["finding", "AUC", "with a box", "without"]]
     for name, one in _with_all(result.absence).items():
+        if not (one["with a box"] and one["without"]):
+            continue
         rows.append([name, estimate(one["auc"]), str(one["with a box"]), str(one["without"])])
-    rows.insert(-1, ["mean of findings", number(result.absence["mean of findings"]), "", ""])
+    mean = result.absence["mean of findings"]
+    if mean is not None:
+        rows.insert(-1, ["mean of findings", number(mean), "", ""])
     return rows
 
 
@@ -100,8 +104,9 @@ def absence_blocks(result: Evaluation) -> list[Block]:
     """Phrases without a box."""
     note = (
         "Sentences that were looked for in an image: the chance that one with a box there scores "
-        "above one without, by the image-sentence score. The AUC of all mixes sentences whose "
-        "scores differ anyway; those of findings less so."
+        "above one without, by the image-sentence score. Of the findings that have sentences of "
+        "both kinds. The AUC of all compares sentences of different findings too, whose scores "
+        "differ anyway."
     )
     rows = absence_rows(result)
     blocks: list[Block] = [Text(note), Table(rows, strong=frozenset({len(rows) - 1}))]
