@@ -18,7 +18,7 @@ from cxrtext.evaluation.grounding.masks import MaskValues, measure_masks
 from cxrtext.evaluation.grounding.phrases import PhraseValues, measure_grounding
 from cxrtext.evaluation.grounding.sides import SideScores, measure_sides
 from cxrtext.evaluation.intervals.comparison import estimate_of
-from cxrtext.evaluation.intervals.methods import method_of
+from cxrtext.evaluation.intervals.methods import SHARE, method_of
 from cxrtext.evaluation.predictions.file import AGAIN, Part, Predictions, read_predictions
 from cxrtext.evaluation.probes.linear_probe import Probed, measure_probes
 from cxrtext.evaluation.result import Evaluation
@@ -62,12 +62,19 @@ def measure(predictions: Predictions, **settings: Any) -> Evaluation:
     return result
 
 
+CLASSES = "multi-class accuracy"
+"""The primary measure of findings as classes, by the positive prompts as in GLoRIA."""
+
+
 def _declare(result: Evaluation, primary: str) -> None:
     """Put the primary measure first."""
     compared = result.measured.compared
     if primary in compared:
         found = {"measure": primary, **estimate_of(compared[primary])}
         result.primary.update({**found, "method": method_of(primary)})
+    elif primary == CLASSES and result.multiclass:
+        share = result.multiclass["positive prompt"]["accuracy"]
+        result.primary.update({"measure": primary, **share, "method": SHARE})
     elif compared:
         line = f"the primary measure, {primary}, was not measured; others are: "
         result.left_out.append(line + ", ".join(compared))

@@ -43,7 +43,7 @@ def test_a_set_is_measured(cxrtext: Command, checkpoint: Path, tmp_path: Path) -
     lines = done.stdout.splitlines()
     assert lines[1] == "list: 10 images in test_list.txt: ours, by digest"
     assert lines[2] == "measured: 10 images of 10 patients"
-    assert lines[3].startswith("mean AUC: ")
+    assert lines[3].startswith("AUC: ")
     assert "NOT THE BENCHMARK" not in done.stdout
     found = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"recipe.json", "metrics.json", "report.html", "predictions.parquet"} <= found

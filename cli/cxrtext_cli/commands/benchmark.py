@@ -149,8 +149,8 @@ def _show(run: "RecipeRun") -> None:
     typer.echo(f"list: {listed['images']:,} images in {listed['file']}: {compared}")
     typer.echo(f"measured: {record['images']:,} images of {record['patients']:,} patients")
     value = "not measured" if primary["value"] is None else f"{primary['value']:.3f}"
-    if primary["interval"]:
-        value += " [{:.3f}, {:.3f}]".format(*primary["interval"])
+    if primary["low"] is not None:
+        value += f" [{primary['low']:.3f}, {primary['high']:.3f}]"
     typer.echo(f"{primary['measure']}: {value}")
     if not record["benchmark"]:
         typer.echo(f"NOT THE BENCHMARK: {'; '.join(record['why_not'])}")

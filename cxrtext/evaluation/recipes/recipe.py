@@ -147,8 +147,8 @@ class RecipeFile(_Part):
     """What a label that is left blank counts as."""
     prompts: PromptSet | None = None
     settings: HowDone = HowDone()
-    primary: Literal["mean AUC", "multi-class accuracy", "CNR", "mIoU"]
-    """The one measure that the benchmark is about."""
+    primary: str
+    """The one measure that the benchmark is about, named as for ``evaluate --primary``."""
     expected: Expected = Expected()
     keep: tuple[str, ...] = ()
     """Metadata of the set that are imported."""

@@ -20,6 +20,7 @@ from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.records import Rejects
 
 NOTE = "recipe.json"
+NOT_MEASURED = {"value": None, "low": None, "high": None, "method": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def run_recipe(
         features=features,
         rejects=rejects,
         progress=progress,
-        settings=Settings(**content.settings.model_dump()),
+        settings=Settings(**content.settings.model_dump(), primary=content.primary),
     )
     record = _record(found, selection, result, rejects)
     result.recipe.update(record)
@@ -105,24 +106,6 @@ def run_recipe(
     write_json(out / NOTE, record)
     rejects.write(out / "images")
     return RecipeRun(result, record, files)
-
-
-def primary_measure(result: Evaluation, name: str) -> dict[str, Any]:
-    """A measure of an evaluation by its name, with its interval; None where it was not measured.
-
-    The multi-class accuracy is that of the positive prompts, as in GLoRIA.
-    """
-    value: float | None = None
-    ends: Any = None
-    if name == "mean AUC":
-        value, ends = result.mean_auc, result.classification_intervals.get("mean_auc")
-    elif name in ("CNR", "mIoU") and result.grounding:
-        mean = result.grounding["mean"]
-        value, ends = mean.get(name), mean.get("intervals", {}).get(name)
-    elif name == "multi-class accuracy" and result.multiclass:
-        share = result.multiclass["positive prompt"]["accuracy"]
-        value, ends = share["value"], (share["low"], share["high"])
-    return {"measure": name, "value": value, "interval": None if ends is None else list(ends)}
 
 
 def _record(
@@ -161,7 +144,7 @@ def _record(
         },
         "images": result.images,
         "patients": result.patients,
-        "primary": primary_measure(result, content.primary),
+        "primary": result.primary or {"measure": content.primary, **NOT_MEASURED},
         "prompts": {name: asdict(prompts[name]) for name in selection.findings},
         "prompts_source": content.prompts.source if content.prompts else "",
         "settings": content.settings.model_dump(),

@@ -9,9 +9,8 @@ def benchmark_blocks(result: Evaluation) -> list[Block]:
     note = result.recipe
     listed, primary = note["list"], note["primary"]
     value = "not measured" if primary["value"] is None else number(primary["value"], 3)
-    if primary["interval"]:
-        low, high = (number(end, 3) for end in primary["interval"])
-        value += f" [{low}, {high}]"
+    if primary["low"] is not None:
+        value += f" [{number(primary['low'], 3)}, {number(primary['high'], 3)}]"
     official = listed["official"]
     if official is None:
         compared = "none of the official lists"
