@@ -42,6 +42,38 @@ TEXTS = "models/test_text_encoder.py"
 TWO = "training/test_training_distributed.py::test_two_processes_have_the_gradients_of_one"
 
 MUTANTS = (
+    # datasets
+    Mutant(
+        "a finding that half of the readers see, as one that most see",
+        "datasets/importing/formats/vindr.py",
+        "2 * seen > len(cast)",
+        "2 * seen >= len(cast)",
+        ("datasets/test_import_public_sets.py::test_votes",),
+    ),
+    Mutant(
+        "masks of SIIM read along the rows",
+        "datasets/importing/formats/siim.py",
+        "return runs_of_mask(mask_of_runs([*counts, rest], height, width))",
+        "return runs_of_mask(mask_of_runs([*counts, rest], width, height).T)",
+        ("datasets/test_import_public_sets.py::test_runs_of_siim_are_read_as_its_users_read_them",),
+    ),
+    Mutant(
+        "boxes of PadChest-GR as shares of the height alone",
+        "datasets/importing/formats/padchest_gr.py",
+        "place = (x * width, y * height, w * width, h * height)",
+        "place = (x * height, y * height, w * height, h * height)",
+        ("datasets/test_import_public_sets.py::test_padchest_gr",),
+    ),
+    Mutant(
+        "a set that overrules a header that speaks",
+        "datasets/admission/public.py",
+        "if not said.first(keyword) or",
+        "if said.texts is not None or",
+        (
+            "datasets/test_import_public_sets.py::"
+            "test_what_a_set_says_leaves_a_header_that_speaks_alone",
+        ),
+    ),
     # models/features, jobs/encode
     Mutant(
         "regions pooled by whole cells instead of the area that they share",

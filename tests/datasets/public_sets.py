@@ -38,17 +38,17 @@ def save_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def gray(seed: int, size: int) -> NDArray[np.uint8]:
-    """Gray noise over a gradient, [size, size]."""
-    ramp = np.linspace(60, 160, size)[:, None]
-    noise = np.random.default_rng(seed).normal(0, 12, (size, size))
+def gray(seed: int, height: int, width: int = 0) -> NDArray[np.uint8]:
+    """Gray noise over a gradient, [height, width], by default a square."""
+    ramp = np.linspace(60, 160, height)[:, None]
+    noise = np.random.default_rng(seed).normal(0, 12, (height, width or height))
     return np.clip(ramp + noise, 0, 255).astype(np.uint8)
 
 
-def save_picture(path: Path, seed: int, size: int, *, deep: bool = False) -> None:
-    """Write a PNG or JPEG; ``deep`` writes 16 bits."""
+def save_picture(path: Path, seed: int, height: int, width: int = 0, *, deep: bool = False) -> None:
+    """Write a PNG or JPEG, by default a square; ``deep`` writes 16 bits."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = gray(seed, size)
+    pixels = gray(seed, height, width)
     Image.fromarray(pixels.astype(np.uint16) * 257 if deep else pixels).save(path)
 
 
@@ -195,7 +195,7 @@ def vindr_name(split: str, number: int) -> str:
 
 @oddly
 def save_vindr(path: Path, number: int, size: int) -> None:
-    """A file as VinDr-CXR's, of which all but 25 elements were removed.
+    """A file as VinDr-CXR's, of which all but 25 elements were removed: one eighth wider than high.
 
     There is no SOPClassUID, Modality or ViewPosition, and the UID of the file header is an MD5.
     In turn, files have a window, are MONOCHROME1, say neither sex nor age, say an age that is
@@ -212,10 +212,10 @@ def save_vindr(path: Path, number: int, size: int) -> None:
     if kind != 2:
         file.PatientSex = "O" if kind == 3 else "FM"[number % 2]
         file.add_new(0x00101010, "SH" if kind == 4 else "AS", "000Y" if kind == 3 else "061Y")
-    pixels = gray(number, size).astype("<u2") * 16
+    pixels = gray(number, size, size + size // 8).astype("<u2") * 16
     file.SamplesPerPixel = 1
     file.PhotometricInterpretation = "MONOCHROME1" if kind == 1 else "MONOCHROME2"
-    file.Rows = file.Columns = size
+    file.Rows, file.Columns = pixels.shape
     file.PixelSpacing = [0.139, 0.139]
     file.BitsAllocated, file.BitsStored, file.HighBit = 16, 12, 11
     file.PixelRepresentation = 0
@@ -440,12 +440,16 @@ _GROUNDED: tuple[list[dict[str, Any]], ...] = (
 
 
 def padchest_gr(root: Path, count: int = 12, size: int = 128) -> Path:
-    """PadChest-GR: in turn without a finding, with one box, and with two boxes and none."""
+    """PadChest-GR: in turn without a finding, with one box, and with two boxes and none.
+
+    Images are a quarter wider than high.
+    """
     grounded: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     for number in range(count):
         image, study = f"{251488034557732338 + number}_wigcpj.png", str(159580160328898734 + number)
-        save_picture(root / "Padchest_GR_files/PadChest_GR" / image, number, size, deep=True)
+        place = root / "Padchest_GR_files/PadChest_GR" / image
+        save_picture(place, number, size, size + size // 4, deep=True)
         findings = _GROUNDED[number % 3]
         ids = {"StudyID": study, "ImageID": image}
         previous = {"PreviousStudyID": None, "PreviousImageID": None}

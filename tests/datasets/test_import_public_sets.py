@@ -172,7 +172,7 @@ def test_vindr(tmp_path: Path) -> None:
     assert "Other diseases" not in labels[heart]
     boxes = read_boxes(tmp_path / "out/boxes.json")
     drawn = [box for box in boxes if box.image == rows[fluid]["image"]]
-    assert [(box.finding, box.width) for box in drawn] == [("Pleural Effusion", 128)] * 3
+    assert [(box.finding, box.width) for box in drawn] == [("Pleural Effusion", 144)] * 3
     assert drawn[0].bbox == pytest.approx((0.2 * 128 + 4, 68, 0.4 * 128, 0.3 * 128))
     # Sex and age where there are some; kinds of header come in turn.
     said = [rows[sets.vindr_name("train", number)] for number in range(5)]
@@ -349,9 +349,9 @@ def test_padchest_gr(tmp_path: Path) -> None:
     boxes = drawn_or_not(tmp_path)
     own = [box for box in boxes if box.image == by_study[second]["image"]]
     assert isinstance(own[0], Box)
-    assert own[0].bbox == pytest.approx((70.4, 76.8, 44.8, 32.0))
+    assert own[0].bbox == pytest.approx((0.55 * 160, 76.8, 0.35 * 160, 32.0))
     assert (own[0].finding, own[0].label_text) == ("Pleural Effusion", "Left pleural effusion.")
-    assert own[1] == Absent(by_study[second]["image"], 128, 128, "No Finding", "No pneumothorax.")
+    assert own[1] == Absent(by_study[second]["image"], 160, 128, "No Finding", "No pneumothorax.")
     # A finding that was not drawn is neither a box nor absent.
     assert [b.label_text for b in boxes if b.image == by_study[third]["image"]] == [
         "Bilateral apical pleural thickening."
