@@ -198,11 +198,14 @@ def _intervals(material: Material) -> str:
     return INTERVALS
 
 
-INTERVALS = "95 % intervals beside each figure; how, in `../report.html`, Definitions"
+INTERVALS = "95 % intervals beside each figure; methods: `../metrics.json`, `interval_methods`"
 
 
 def _results(material: Material) -> str:
     result, parts = material.result, []
+    primary = result.primary
+    if primary.get("value") is not None:
+        parts.append(f"declared primary measure: {primary['measure']}")
     if result.mean_auc is not None:
         ends = result.classification_intervals.get("mean_auc")
         parts.append(f"mean AUC {with_interval(result.mean_auc, ends)}")

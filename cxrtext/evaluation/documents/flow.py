@@ -16,7 +16,7 @@ from cxrtext.evaluation.documents.population import LABEL_NAMES, Counts, Populat
 MOST_REASONS = 6
 """Reasons that are told apart; the rest is counted together."""
 OTHER_REASONS = "other reasons"
-NO_REASON = "cannot be read"
+NO_REASON = "not measured, with no reason noted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,6 +244,19 @@ def _tasks(result: Evaluation) -> list[Task]:
             ("their boxes", mean["boxes"]),
         ]
         tasks.append(Task("Grounding", [*lines, *_left_out(result, "grounding")]))
+    if result.masks:
+        found = result.masks["all"]
+        lines = [("images with masks", found["images"]), ("sentences", found["sentences"])]
+        tasks.append(Task("Masks", lines))
+    if result.absence:
+        found = result.absence["all"]
+        lines = [("phrases with a box", found["with a box"]), ("without", found["without"])]
+        tasks.append(Task("Phrases without a box", lines))
+    if result.sides:
+        found = result.sides["all"]
+        right = found["sentences"] - found["left"]
+        lines = [("images", found["images"]), ("left", found["left"]), ("right", right)]
+        tasks.append(Task("Sentences of one side", lines))
     if result.retrieval:
         found = result.retrieval["sentence to image"]
         lines = [
