@@ -18,7 +18,7 @@ METRICS = (
     "AUC (area under the ROC curve) of the difference of two prompts' scores, accuracy, average "
     "precision; grounding by contrast-to-noise ratio, overlap and pointing game; retrieval by "
     "recall among the first K and median rank. Definitions: `../report.html`, Definitions, and "
-    "the guide to measures. Intervals are of 95 % and count patients, not images; `../metrics.json` "
+    "the guide to measures. Intervals are of 95 % and count patients; `../metrics.json` "
     "says the method of each."
 )
 PAPER = "Table "
