@@ -25,6 +25,8 @@ from cxrtext_cli.commands.import_data import import_data
 from cxrtext_cli.commands.index import index
 from cxrtext_cli.commands.job import job
 from cxrtext_cli.commands.keys import keys
+from cxrtext_cli.commands.pacs.peers import peers
+from cxrtext_cli.commands.pacs.pull import pull
 from cxrtext_cli.commands.phantom import phantom
 from cxrtext_cli.commands.pretrain_image import pretrain_image
 from cxrtext_cli.commands.pretrain_text import pretrain_text
@@ -55,6 +57,7 @@ app = typer.Typer(
 COMMANDS: dict[Callable[..., None], str] = {
     phantom: "Draw an embedded data set: radiographs, reports, labels.",
     import_data: "Turn DICOM files or a public set into a data folder.",
+    pull: "Fetch the chest radiographs of a PACS.",
     check_data: "Look for what is wrong with a data set.",
     pretrain_text: "Train a language model on a corpus of reports.",
     pretrain_image: "Train an image encoder to start a training from.",
@@ -86,6 +89,7 @@ for function, summary in COMMANDS.items():
 app.add_typer(index, name="index", short_help="Embed and index an archive for search.")
 app.add_typer(job, name="job", short_help="Embed, score or decode an archive in shards.")
 app.add_typer(keys, name="keys", short_help="Make, list and revoke a server's API keys.")
+app.add_typer(peers, name="peers", short_help="Hospital systems: look at what fails.")
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,119 @@
+"""Asking a peer with patience: through its restarts and its busy hours, on several threads."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from cxrtext.errors import WorkError
+from cxrtext.pacs.faults import BusyError, GoneError
+from cxrtext.pacs.pace import Pace, back_off
+from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.sources import is_there
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+TRIES = 4
+"""How often the same is asked of a peer that is busy, before it is set aside."""
+
+PATIENCE_S = 600.0
+"""How long a peer that is gone is waited for."""
+
+
+class Asking:
+    """Asks one peer."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        pace: Pace,
+        say: Callable[[str], None],
+        *,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._peer, self._pace, self._say = peer, pace, say
+        self._patience_s = patience_s
+        self._gone_since: float | None = None
+
+    def patiently(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask, and again where the peer is busy or gone.
+
+        Raises:
+            PeerError: It has no answer; `GoneError`: it stays away.
+        """
+        tries = 0
+        while True:
+            try:
+                answer = ask()
+                self._gone_since = None
+                return answer
+            except GoneError as error:
+                if self._wait_for_it(error):
+                    continue  # a restart of the peer is nobody's fault
+                tries += 1
+                if tries == TRIES:
+                    raise BusyError(error.peer, error.what) from None
+                self._pace.pause(back_off(tries))
+            except BusyError as error:
+                tries += 1
+                if tries == TRIES or self._pace.stopped.is_set():
+                    raise
+                seconds = back_off(tries, error.retry_after)
+                if error.retry_after is not None:
+                    self._pace.hold(seconds)
+                else:
+                    self._pace.pause(seconds)
+            if self._pace.stopped.is_set():
+                raise WorkError(f"{self._peer.name}: stopped")
+
+    def _wait_for_it(self, error: GoneError) -> bool:
+        """Wait until something listens there again; False where something does all the time."""
+        if is_there(self._peer):
+            return False
+        begun = time.monotonic()
+        if self._gone_since is None:
+            self._gone_since = begun
+            self._say(f"{self._peer.name} is gone; waiting for it")
+        turn = 0
+        while not is_there(self._peer):
+            if time.monotonic() - begun > self._patience_s:
+                minutes = self._patience_s / 60
+                raise GoneError(
+                    error.peer,
+                    f"has been gone for {minutes:.0f} min; run the same command again to resume",
+                )
+            if self._pace.stopped.is_set():
+                raise error
+            turn += 1
+            self._pace.pause(min(back_off(turn), 10.0))
+        return True
+
+    def each(
+        self, items: Iterable[Item], work: Callable[[Item], Answer]
+    ) -> Iterator[tuple[Item, Answer]]:
+        """Work on items on as many threads as the peer allows; answers as they come.
+
+        An error ends it, after the work at hand.
+        """
+        parallel = self._peer.limits.parallel
+        running: dict[Future[Answer], Item] = {}
+        with ThreadPoolExecutor(parallel) as pool:
+            try:
+                for item in items:
+                    running[pool.submit(work, item)] = item
+                    if len(running) >= 2 * parallel:
+                        yield from _done(running)
+                while running:
+                    yield from _done(running)
+            except BaseException:
+                self._pace.stopped.set()
+                for future in running:
+                    future.cancel()
+                raise
+
+
+def _done(running: "dict[Future[Answer], Item]") -> Iterator[tuple[Item, Answer]]:
+    finished, _ = wait(running, return_when=FIRST_COMPLETED)
+    for future in finished:
+        yield running.pop(future), future.result()

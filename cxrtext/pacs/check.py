@@ -1,0 +1,274 @@
+"""Whether a peer can be spoken with, layer by layer, and what to do about the first that fails."""
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from urllib.parse import urlsplit
+
+from cxrtext.errors import CxrTextError
+from cxrtext.images.dicom.file import ALLOWED, uid_name
+from cxrtext.pacs.dicomweb import DicomWeb, tls_of, web_of
+from cxrtext.pacs.dimse import ECHO, FIND, GET, Associations, DimsePeer, storage_contexts
+from cxrtext.pacs.faults import AnswerError, DeniedError, PeerError
+from cxrtext.pacs.peers import Peer, Web
+from cxrtext.pacs.source import Question
+
+BUDGET_S = 10.0
+STEP_S = 3.0
+"""Most seconds of one layer."""
+
+UNCOMPRESSED = {"1.2.840.10008.1.2", "1.2.840.10008.1.2.1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a layer of a protocol said."""
+
+    protocol: str  # "DICOMweb" or "DIMSE"
+    layer: str
+    ok: bool
+    said: str  # what was found; where it failed, what to do
+
+
+class _Failed(Exception):  # noqa: N818 - an answer of a check
+    pass
+
+
+Look = Callable[[], str]
+
+
+def check_peer(peer: Peer) -> list[Step]:
+    """Look at every layer of each protocol that a peer has, until one fails; within 10 seconds."""
+    end = time.monotonic() + BUDGET_S - 0.5
+    given = peer.limits.model_copy(
+        update={"timeout_s": STEP_S, "window": None, "requests_per_second": 1000.0}
+    )
+    asked = peer.model_copy(update={"limits": given})
+    protocols = [
+        name
+        for name, there in (("DICOMweb", peer.dicomweb), ("DIMSE", peer.dimse))
+        if there is not None
+    ]
+    layers = {"DICOMweb": _web_layers, "DIMSE": _dimse_layers}
+    found: dict[str, list[Step]] = {name: [] for name in protocols}
+
+    def look(name: str) -> None:
+        for layer, looked in layers[name](asked):
+            step = _within(name, layer, looked, min(STEP_S + 1.0, end - time.monotonic()))
+            found[name].append(step)
+            if not step.ok:
+                return
+
+    threads = [threading.Thread(target=look, args=(name,), daemon=True) for name in protocols]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(end + 0.5 - time.monotonic(), 0.1))
+    return [step for name in protocols for step in list(found[name])]
+
+
+def _within(protocol: str, layer: str, look: Look, seconds: float) -> Step:
+    """Look at a layer, for a limited time whatever it does."""
+    answer: list[Step] = []
+
+    def run() -> None:
+        try:
+            answer.append(Step(protocol, layer, True, look()))
+        except (_Failed, CxrTextError) as error:
+            answer.append(Step(protocol, layer, False, str(error)))
+        except Exception as error:  # noqa: BLE001 - whatever a peer makes a library raise
+            said = f"failed ({type(error).__name__}); run with --debug"
+            answer.append(Step(protocol, layer, False, said))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(max(seconds, 0.1))
+    hangs = "gave no answer in time; is something between us that swallows it (a firewall)?"
+    return answer[0] if answer else Step(protocol, layer, False, hangs)
+
+
+def _web_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
+    web = web_of(peer)
+    parts = urlsplit(web.url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    yield "name", lambda: _resolved(host)
+    yield "TCP", lambda: _reached(host, port)
+    if parts.scheme == "https":
+        yield "TLS", lambda: _secured(peer.name, web, host, port)
+    yield "login", lambda: _web_login(peer)
+    yield "right to search (QIDO)", lambda: _web_search(peer)
+
+
+def _dimse_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
+    where = Associations(peer).where
+    yield "name", lambda: _resolved(where.host)
+    yield "TCP", lambda: _reached(where.host, where.port)
+    yield "AET", lambda: _echoed(peer)
+    yield "right to search (C-FIND)", lambda: _found(peer)
+    if where.retrieve == "get":
+        yield "right to fetch and syntaxes (C-GET)", lambda: _offered(peer)
+    else:
+        yield "our_port for C-MOVE", lambda: _listened(peer)
+
+
+def _resolved(host: str) -> str:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise _Failed(
+            f"nothing has the name {host}; correct it in peers.yaml, or see this machine's DNS"
+        ) from None
+    return str(found[0][4][0])
+
+
+def _reached(host: str, port: int) -> str:
+    try:
+        with socket.create_connection((host, port), timeout=STEP_S):
+            return f"port {port}"
+    except TimeoutError:
+        raise _Failed(
+            f"port {port} is silent; have the firewall between us opened, or correct the address"
+        ) from None
+    except OSError as error:
+        raise _Failed(
+            f"port {port}: {(error.strerror or 'failed').lower()}; start the peer there, or "
+            "correct the port in peers.yaml"
+        ) from None
+
+
+def _secured(name: str, web: Web, host: str, port: int) -> str:
+    context = tls_of(name, web)
+    try:
+        with (
+            socket.create_connection((host, port), timeout=STEP_S) as plain,
+            context.wrap_socket(plain, server_hostname=host) as secured,
+        ):
+            return secured.version() or "TLS"
+    except ssl.SSLCertVerificationError as error:
+        raise _Failed(
+            f"its certificate is not trusted ({error.verify_message}); name the hospital's "
+            "authority as ca in peers.yaml, or have the certificate renewed"
+        ) from None
+    except TimeoutError:
+        raise _Failed("took the connection and is silent; is this port one of TLS?") from None
+    except (ssl.SSLError, OSError):
+        raise _Failed("does not speak TLS on this port; correct the url in peers.yaml") from None
+
+
+def _asked_web(peer: Peer) -> str:
+    client = DicomWeb(peer)
+    try:
+        day = date.today().strftime("%Y%m%d")
+        found = client.studies(Question(day=day))
+    except AnswerError as error:
+        raise _Failed(error.what) from None
+    finally:
+        client.close()
+    return f"answered; {len(found.rows)} studies of today"
+
+
+def _web_login(peer: Peer) -> str:
+    web = web_of(peer)
+    try:
+        _asked_web(peer)
+    except DeniedError as error:
+        if "(401)" in error.what:
+            raise _Failed(error.what) from None
+    except PeerError as error:
+        raise _Failed(error.what) from None
+    except _Failed:
+        pass  # the next layer's
+    return "no user" if web.user is None else f"user {web.user}"
+
+
+def _web_search(peer: Peer) -> str:
+    try:
+        return _asked_web(peer)
+    except PeerError as error:
+        raise _Failed(error.what) from None
+
+
+def _echoed(peer: Peer) -> str:
+    from pynetdicom import build_context
+
+    associations = Associations(peer)
+    try:
+        association = associations.open([build_context(ECHO), build_context(FIND)])
+    except PeerError as error:
+        raise _Failed(error.what) from None
+    try:
+        if association.accepted_contexts and any(
+            context.abstract_syntax == ECHO for context in association.accepted_contexts
+        ):
+            status = association.send_c_echo()
+            if getattr(status, "Status", None) != 0:
+                raise _Failed("took the association, but does not answer C-ECHO; see its log")
+    finally:
+        with contextlib.suppress(Exception):
+            association.release()
+    where = associations.where
+    return f"{where.our_aet} to {where.aet}"
+
+
+def _found(peer: Peer) -> str:
+    client = DimsePeer(_only_get(peer))
+    try:
+        found = client.studies(Question(day=date.today().strftime("%Y%m%d")))
+    except PeerError as error:
+        raise _Failed(f"{error.what}; have {_ours(peer)} registered there for queries") from None
+    finally:
+        client.close()
+    return f"answered; {len(found.rows)} studies of today"
+
+
+def _offered(peer: Peer) -> str:
+    from pynetdicom import build_context
+
+    try:
+        association = Associations(peer).open([build_context(GET), *storage_contexts()], scp=True)
+    except PeerError as error:
+        raise _Failed(error.what) from None
+    try:
+        accepted = association.accepted_contexts
+        if not any(context.abstract_syntax == GET for context in accepted):
+            raise _Failed(
+                f"does not offer C-GET to {_ours(peer)}; have it granted, or set retrieve: move "
+                "and our_port in peers.yaml"
+            )
+        syntaxes = {
+            str(context.transfer_syntax[0])
+            for context in accepted
+            if context.abstract_syntax != GET and context.as_scp
+        }
+    finally:
+        with contextlib.suppress(Exception):
+            association.release()
+    if not syntaxes:
+        raise _Failed("sends no radiographs in a syntax that is read here; see its C-GET settings")
+    said = f"{len(syntaxes)} of {len(ALLOWED)} transfer syntaxes"
+    if not syntaxes & UNCOMPRESSED:
+        said += f", none uncompressed: {', '.join(sorted(map(uid_name, syntaxes)))[:80]}"
+    return said
+
+
+def _listened(peer: Peer) -> str:
+    client = DimsePeer(peer)
+    client.close()
+    where = Associations(peer).where
+    return f"port {where.our_port} is free; the peer must know {where.our_aet} at this address"
+
+
+def _only_get(peer: Peer) -> Peer:
+    """The same peer, for questions alone: without a port of our own."""
+    where = Associations(peer).where.model_copy(update={"retrieve": "get"})
+    return peer.model_copy(update={"dimse": where})
+
+
+def _ours(peer: Peer) -> str:
+    return repr(Associations(peer).where.our_aet)

@@ -1,0 +1,382 @@
+"""A peer over DICOMweb: QIDO-RS, WADO-RS and STOW-RS within its limits.
+
+Objects go to disk as they come, byte for byte, and no more of them than the limit.  No redirect is
+followed, no proxy of the environment is used, and certificates are verified.
+"""
+
+import json
+import os
+import re
+import secrets
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cxrtext.errors import ConfigError
+from cxrtext.images.dicom.described import Described
+from cxrtext.pacs import need
+from cxrtext.pacs.faults import (
+    AnswerError,
+    BusyError,
+    DeniedError,
+    GoneError,
+    PeerError,
+    TooLargeError,
+)
+from cxrtext.pacs.pace import Pace
+from cxrtext.pacs.peers import Peer, Web
+from cxrtext.pacs.source import (
+    INSTANCE_FIELDS,
+    MAX_ROWS,
+    STUDY_FIELDS,
+    UNCUT,
+    Instance,
+    Question,
+    Studies,
+    from_json,
+    is_uid,
+)
+
+if TYPE_CHECKING:
+    import httpx2
+
+CONNECT_S = 5.0
+DEADLINE = 20
+"""Times `timeout_s`: how long a whole answer may take, however slowly its bytes come."""
+MAX_JSON = 64 * 2**20
+MAX_PART_HEADERS = 16_384
+ANY_SYNTAX = 'multipart/related; type="application/dicom"; transfer-syntax=*'
+DICOM_JSON = "application/dicom+json"
+
+_BOUNDARY = re.compile(r'boundary="?([^";,\s]{1,200})"?', re.IGNORECASE)
+
+
+def web_of(peer: Peer) -> Web:
+    """Where a peer is asked over DICOMweb (ConfigError where the file does not say)."""
+    if peer.dicomweb is None:
+        raise ConfigError(f"{peer.name}: has no dicomweb in peers.yaml, which this needs")
+    return peer.dicomweb
+
+
+class DicomWeb:
+    """A peer over DICOMweb; any number of threads may ask.
+
+    Raises:
+        ConfigError: The peer has no ``dicomweb``, or the environment has no password for it.
+        UnavailableError: ``cxrtext[pacs]`` is not installed.
+    """
+
+    def __init__(
+        self, peer: Peer, *, pace: Pace | None = None, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        need("httpx2")
+        import httpx2
+
+        web = web_of(peer)
+        self.name = peer.name
+        self.pace = pace or Pace(peer.limits)
+        self._url, self._orthanc = web.url, web.orthanc
+        self._max_bytes = peer.limits.object_mb * 2**20
+        self._deadline_s = DEADLINE * peer.limits.timeout_s
+        self._http = httpx2.Client(
+            auth=web.login(environment),
+            verify=tls_of(peer.name, web),
+            timeout=httpx2.Timeout(peer.limits.timeout_s, connect=CONNECT_S),
+            limits=httpx2.Limits(max_connections=peer.limits.parallel, keepalive_expiry=5.0),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._http.close()
+
+    def studies(self, question: Question) -> Studies:
+        """Ask for studies (QIDO-RS).
+
+        Raises:
+            PeerError: There is no answer that can be used.
+        """
+        params = [*question.matches().items()]
+        params += [("includefield", keyword) for keyword in STUDY_FIELDS]
+        if question.offset:
+            params.append(("offset", str(question.offset)))
+        rows, more = self._search("/studies", params, "its studies")
+        return Studies([from_json(row, STUDY_FIELDS) for row in rows], more)
+
+    def instances(self, study: str) -> list[Described]:
+        """Ask for the instances of a study (QIDO-RS), series by series where there are many.
+
+        Raises:
+            PeerError: There is no answer that can be used.
+        """
+        rows = self._instances(f"/studies/{study}")
+        if len(rows) >= UNCUT:
+            series, _ = self._search(f"/studies/{study}/series", [], "the series of a study")
+            for one in series:
+                uid = from_json(one, ("SeriesInstanceUID",)).first("SeriesInstanceUID")
+                if is_uid(uid):
+                    rows |= self._instances(f"/studies/{study}/series/{uid}")
+        return list(rows.values())
+
+    def _instances(self, place: str) -> dict[str, Described]:
+        """The instances of a study or series by UID; asked for by pages while these are new."""
+        fields = [("includefield", keyword) for keyword in INSTANCE_FIELDS]
+        found: dict[str, Described] = {}
+        read = 0
+        while True:
+            params = [*fields, ("offset", str(read))] if read else fields
+            rows, more = self._search(f"{place}/instances", params, "the images of a study")
+            before = len(found)
+            for row in rows:
+                said = from_json(row, INSTANCE_FIELDS)
+                found.setdefault(said.first("SOPInstanceUID"), said)
+            read += len(rows)
+            if len(found) == before or not (more or len(rows) >= UNCUT):
+                return found
+
+    def fetch(self, instance: Instance, path: Path) -> None:
+        """Write an object into a file as it is stored (WADO-RS).
+
+        Raises:
+            PeerError: It did not come, or not whole.
+        """
+        address = (
+            f"{self._url}/studies/{instance.study}/series/{instance.series}"
+            f"/instances/{instance.instance}"
+        )
+        headers = {"Accept": ANY_SYNTAX, "Accept-Encoding": "identity"}
+        with self._asking("an image", "GET", address, headers=headers) as response:
+            said = response.headers.get("content-type", "")
+            with path.open("wb") as file:
+                size = 0
+                for piece in self._first_part(response, said):
+                    size += len(piece)
+                    if size > self._max_bytes:
+                        raise TooLargeError(
+                            self.name,
+                            f"an image is larger than {self._max_bytes >> 20} MiB; "
+                            "limits.object_mb in peers.yaml allows more",
+                        )
+                    file.write(piece)
+        if size == 0:
+            raise AnswerError(self.name, "an image came empty")
+
+    def store(self, objects: Sequence[bytes], study: str = "") -> int:
+        """Send objects (STOW-RS); those that the peer has already are no failure.
+
+        Args:
+            objects: Whole DICOM files.
+            study: The study that all are of; "" where it is not said.
+
+        Returns:
+            How many it says that it took.
+
+        Raises:
+            PeerError: It did not take all of them.
+        """
+        boundary = secrets.token_hex(16)
+        head = f"--{boundary}\r\nContent-Type: application/dicom\r\n\r\n".encode()
+        body = b"".join(part for one in objects for part in (head, one, b"\r\n"))
+        headers = {
+            "Accept": DICOM_JSON,
+            "Content-Type": f'multipart/related; type="application/dicom"; boundary={boundary}',
+        }
+        address = f"{self._url}/studies" + (f"/{study}" if study else "")
+        content = body + f"--{boundary}--\r\n".encode()
+        with self._asking("to store", "POST", address, headers=headers, content=content) as answer:
+            data = self._read(answer)
+        failed, stored = (_items(_json(self.name, data), tag) for tag in ("00081198", "00081199"))
+        if failed:
+            reason = from_json(failed[0], ("FailureReason",)).first("FailureReason")
+            code = f"{int(reason):04X}" if reason.isdigit() else "no code"
+            raise AnswerError(
+                self.name, f"did not take {len(failed)} of {len(objects)} objects ({code})"
+            )
+        return len(stored)
+
+    def orthanc(self, path: str, **params: str | int) -> Any:
+        """Ask Orthanc's own REST API, such as its list of changes.
+
+        Raises:
+            ConfigError: peers.yaml does not say where it is.
+            PeerError: There is no answer that can be used.
+        """
+        if self._orthanc is None:
+            raise ConfigError(
+                f"{self.name}: has no dicomweb.orthanc in peers.yaml, the address of Orthanc's own "
+                "REST API; without it there is the reconciliation alone"
+            )
+        address = self._orthanc + path
+        with self._asking("Orthanc's changes", "GET", address, params=params) as response:
+            return _json(self.name, self._read(response))
+
+    def _search(
+        self, path: str, params: Sequence[tuple[str, str]], what: str
+    ) -> tuple[list[Any], bool]:
+        headers = {"Accept": DICOM_JSON}
+        address = self._url + path
+        with self._asking(what, "GET", address, params=params, headers=headers) as response:
+            if response.status_code == 204:
+                return [], False
+            data = self._read(response)
+            more = any("299" in value for value in response.headers.get_list("warning"))
+        rows = _json(self.name, data)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise AnswerError(self.name, f"its answer for {what} is not a list of DICOM JSON")
+        if len(rows) > MAX_ROWS:
+            raise AnswerError(self.name, f"its answer for {what} has more than {MAX_ROWS} rows")
+        return rows, more
+
+    @contextmanager
+    def _asking(
+        self, what: str, method: str, address: str, **content: Any
+    ) -> "Iterator[httpx2.Response]":
+        """Send a request; what goes wrong inside the block is the peer's fault."""
+        self.pace.wait()
+        with (
+            _reaching(self.name, what),
+            self._http.stream(method, address, **content) as response,
+        ):
+            if response.status_code >= 300:
+                raise refusal(self.name, what, response.status_code, response.headers)
+            yield response
+
+    def _timed(self, response: "httpx2.Response") -> Iterator[bytes]:
+        """The bytes of an answer, none after the deadline."""
+        end = time.monotonic() + self._deadline_s
+        for piece in response.iter_bytes():
+            yield piece
+            if time.monotonic() > end:
+                raise BusyError(
+                    self.name, f"an answer was not whole after {self._deadline_s:.0f} s"
+                )
+
+    def _read(self, response: "httpx2.Response") -> bytes:
+        data = bytearray()
+        for piece in self._timed(response):
+            data += piece
+            if len(data) > MAX_JSON:
+                raise AnswerError(self.name, f"an answer is larger than {MAX_JSON >> 20} MiB")
+        return bytes(data)
+
+    def _first_part(self, response: "httpx2.Response", said: str) -> Iterator[bytes]:
+        pieces = self._timed(response)
+        if not said.lower().startswith("multipart/"):
+            return pieces
+        boundary = _BOUNDARY.search(said)
+        if boundary is None:
+            raise AnswerError(self.name, "an image came as multipart without a boundary")
+        return first_part(self.name, pieces, boundary.group(1).encode("latin-1"))
+
+
+def first_part(peer: str, pieces: Iterator[bytes], boundary: bytes) -> Iterator[bytes]:
+    """The content of the first part of a multipart answer (RFC 2046), as it comes.
+
+    Raises:
+        AnswerError: It is none, or ends before the part does.
+    """
+    buffer = bytearray()
+    start = -1
+    for piece in pieces:
+        buffer += piece
+        begin = buffer.find(b"--" + boundary)
+        start = buffer.find(b"\r\n\r\n", begin) if begin >= 0 else -1
+        if start >= 0:
+            break
+        if len(buffer) > MAX_PART_HEADERS:
+            raise AnswerError(peer, "an image came as multipart without a part")
+    if start < 0:
+        raise AnswerError(peer, "an image did not come whole")
+    del buffer[: start + 4]
+    end = b"\r\n--" + boundary
+    while (found := buffer.find(end)) < 0:
+        keep = len(end) - 1
+        if len(buffer) > keep:
+            yield bytes(buffer[:-keep])
+            del buffer[:-keep]
+        piece = next(pieces, b"")
+        if not piece:
+            raise AnswerError(peer, "an image did not come whole")
+        buffer += piece
+    yield bytes(buffer[:found])
+    for _ in pieces:  # so that the connection can be used again
+        pass
+
+
+def _items(answer: object, tag: str) -> list[Any]:
+    element = answer.get(tag) if isinstance(answer, dict) else None
+    values = element.get("Value") if isinstance(element, dict) else None
+    return values if isinstance(values, list) else []
+
+
+def _json(peer: str, data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise AnswerError(peer, "an answer is not JSON; is its url that of DICOMweb?") from None
+
+
+def tls_of(name: str, web: Web) -> ssl.SSLContext:
+    """How a peer's certificate is verified."""
+    try:
+        return ssl.create_default_context(cafile=str(web.ca) if web.ca else None)
+    except (OSError, ssl.SSLError):
+        raise ConfigError(
+            f"{name}: {web.ca}: no certificates that can be read; ca names a PEM file"
+        ) from None
+
+
+def refusal(peer: str, what: str, status: int, headers: Mapping[str, str]) -> PeerError:
+    """What an HTTP status of a peer means."""
+    if status == 401:
+        return DeniedError(
+            peer, "does not take the login (401); check user and the variable of password_env"
+        )
+    if status == 403:
+        return DeniedError(peer, f"its user has no right to {what} (403); have it granted there")
+    if status in (408, 425, 429, 500, 502, 503, 504):
+        return BusyError(peer, f"has no answer for {what} ({status})", retry_after=_asked(headers))
+    if 300 <= status < 400:
+        return AnswerError(
+            peer, f"sends on to another address ({status}), which is not followed; correct its url"
+        )
+    if status == 404:
+        return AnswerError(peer, f"does not have {what} (404); is its url that of DICOMweb?")
+    return AnswerError(peer, f"refuses {what} ({status})")
+
+
+def _asked(headers: Mapping[str, str]) -> float | None:
+    value = headers.get("retry-after", "")
+    return float(value) if value.isdigit() and len(value) < 8 else None
+
+
+@contextmanager
+def _reaching(peer: str, what: str) -> Iterator[None]:
+    import httpx2
+
+    try:
+        yield
+    except httpx2.TimeoutException as error:
+        if isinstance(error, httpx2.ConnectTimeout):
+            raise GoneError(peer, f"cannot be reached within {CONNECT_S:.0f} s") from None
+        raise BusyError(peer, f"was silent too long when asked for {what}") from None
+    except httpx2.ConnectError as error:
+        raise GoneError(peer, _why(error)) from None
+    except httpx2.HTTPError as error:
+        raise GoneError(peer, f"broke off an answer ({type(error).__name__})") from None
+
+
+def _why(error: Exception) -> str:
+    """Why a connection did not come about, without an address."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message}); see ca in peers.yaml"
+        if isinstance(cause, ssl.SSLError):
+            return "does not speak TLS; see its url in peers.yaml"
+        cause = cause.__cause__ or cause.__context__
+    return "cannot be reached; is it running, and is its address right?"

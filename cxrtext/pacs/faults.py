@@ -1,0 +1,34 @@
+"""What can be wrong with a peer's answer, and so whether the same is worth asking again.
+
+Messages name the peer, what was asked for and what to do.  They quote nothing of an answer.
+"""
+
+from cxrtext.errors import WorkError
+
+
+class PeerError(WorkError):
+    """A peer did not do what it was asked for; asking again may help."""
+
+    def __init__(self, peer: str, what: str, *, retry_after: float | None = None) -> None:
+        super().__init__(f"{peer}: {what}")
+        self.peer, self.what, self.retry_after = peer, what, retry_after
+
+
+class GoneError(PeerError):
+    """It cannot be reached at all."""
+
+
+class BusyError(PeerError):
+    """It has no room now, or took too long."""
+
+
+class DeniedError(PeerError):
+    """It does not let us in; no other question will be answered either."""
+
+
+class AnswerError(PeerError):
+    """It answered, and the answer cannot be used."""
+
+
+class TooLargeError(AnswerError):
+    """An object is larger than the peer's limit here; it is not worth asking again."""

@@ -1,0 +1,131 @@
+"""All studies of a day, from peers that cut their answers off without a word.
+
+A peer may cap a page at 100 or 1,000 rows, ignore ``offset``, or page wrongly with a filter that
+it computes.  So a day that is answered with many rows is asked for again by halves of its hours,
+until no half adds anything to the whole.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from cxrtext.images.dicom.described import Described
+from cxrtext.pacs.source import UNCUT, Question, Source, Studies, is_uid
+
+DAY_S = 86_400
+SHORTEST_S = 60
+"""Hours are halved down to a minute."""
+
+
+@dataclass
+class Search:
+    """What was found by a question and its parts."""
+
+    studies: dict[str, Described] = field(default_factory=dict)  # by UID
+    unusable: int = 0  # rows whose UID is none
+    outside: int = 0  # rows of another day or accession number than asked for
+    cut: bool = False  # the peer has more than it can be brought to give
+
+
+def search(source: Source, question: Question) -> Search:
+    """Ask for all studies of a question.
+
+    Raises:
+        PeerError: There is no answer that can be used.
+    """
+    found = Search()
+    first = _ask(source, question, found)
+    if not _may_be_cut(first):
+        return found
+    if question.accession or not question.day:
+        found.cut |= not _page(source, question, first, found)
+    elif not _split(source, question, (0, DAY_S - 1), first, found):
+        _page(source, question, first, found)  # studies without a time are in no half
+    return found
+
+
+def _may_be_cut(answer: Studies) -> bool:
+    return answer.more or len(answer.rows) >= UNCUT
+
+
+def _uids(*answers: Studies) -> set[str]:
+    return {row.first("StudyInstanceUID") for answer in answers for row in answer.rows}
+
+
+def _ask(source: Source, question: Question, found: Search) -> Studies:
+    answer = source.studies(question)
+    for row in answer.rows:
+        _take(row, question, found)
+    return answer
+
+
+def _take(row: Described, question: Question, found: Search) -> None:
+    uid = row.first("StudyInstanceUID")
+    if not is_uid(uid):
+        found.unusable += 1
+    elif not _asked_for(question, row.first("StudyDate"), row.first("AccessionNumber")):
+        found.outside += 1
+    else:
+        found.studies.setdefault(uid, row)
+
+
+def _asked_for(question: Question, day: str, accession: str) -> bool:
+    if question.accession and accession and accession != question.accession:
+        return False
+    first, _, last = question.day.partition("-")
+    plain = day.replace(".", "")[:8]
+    return not (first and plain) or first <= plain <= (last or first)
+
+
+def _split(
+    source: Source, question: Question, times: tuple[int, int], whole: Studies, found: Search
+) -> bool:
+    """Ask for the halves of some hours that were answered with many rows.
+
+    Returns:
+        Whether the answer was whole: the halves have nothing that it has not.
+    """
+    first, last = times
+    if last - first < SHORTEST_S:
+        found.cut |= not _page(source, replace(question, times=times), whole, found)
+        return False
+    middle = (first + last) // 2
+    halves = [(first, middle), (middle + 1, last)]
+    answers = [_ask(source, replace(question, times=half), found) for half in halves]
+    if all(_uids(answer) == _uids(whole) for answer in answers):  # it does not look at the time
+        found.cut |= not _page(source, question, whole, found)
+        return False
+    if not whole.more and _uids(*answers) <= _uids(whole):
+        return True
+    for half, answer in zip(halves, answers, strict=True):
+        if _may_be_cut(answer):
+            _split(source, question, half, answer, found)
+    return False
+
+
+def _page(source: Source, question: Question, first: Studies, found: Search) -> bool:
+    """Ask for further pages while they bring anything new; whether the last was a short one.
+
+    A peer may ignore ``offset``: then nothing new comes.
+    """
+    offset = longest = len(first.rows)
+    while True:
+        before = len(found.studies)
+        page = _ask(source, replace(question, offset=offset), found)
+        if not page.rows:
+            return True
+        if len(found.studies) == before:
+            return False
+        offset += len(page.rows)
+        if len(page.rows) < longest and not page.more:
+            return True
+
+
+def merged(searches: Iterable[Search]) -> Search:
+    """What several questions found together."""
+    found = Search()
+    for one in searches:
+        found.studies = {**one.studies, **found.studies}
+        found.unusable += one.unusable
+        found.outside += one.outside
+        found.cut |= one.cut
+    return found

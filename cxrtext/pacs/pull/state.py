@@ -1,0 +1,260 @@
+"""What a pull knows: questions, studies and instances, in one SQLite file that survives a kill.
+
+A row says that something was done only after it was done: after a kill the last few are done again,
+to the same end.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from cxrtext.errors import ConfigError, DataError, kind_of, line_of
+
+FILE = "pull.sqlite"
+VERSION = 1
+
+FetchState = Literal["found", "fetched", "left", "aside", "failed"]
+"""An instance waits, is here, may not enter, waits for another try at the end, or failed."""
+
+_SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE questions (
+    kind TEXT NOT NULL, key TEXT NOT NULL, modality TEXT NOT NULL,
+    studies INTEGER NOT NULL, cut INTEGER NOT NULL, whole INTEGER NOT NULL,
+    PRIMARY KEY (kind, key, modality)
+) WITHOUT ROWID;
+CREATE TABLE studies (
+    study TEXT PRIMARY KEY, day TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'found', attempts INTEGER NOT NULL DEFAULT 0,
+    reason TEXT NOT NULL DEFAULT '', unusable INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX studies_by_state ON studies (state);
+CREATE TABLE instances (
+    instance TEXT PRIMARY KEY, study TEXT NOT NULL, series TEXT NOT NULL,
+    state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '', attempts INTEGER NOT NULL DEFAULT 0,
+    file TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '',
+    bytes INTEGER NOT NULL DEFAULT 0, header TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+CREATE INDEX instances_by_state ON instances (state);
+CREATE INDEX instances_by_study ON instances (study);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An instance as the state has it."""
+
+    instance: str
+    study: str
+    series: str
+    state: FetchState
+    reason: str = ""
+    attempts: int = 0
+    file: str = ""
+    digest: str = ""
+    size: int = 0
+    header: str = ""  # fingerprint of what the peer says of it
+
+
+class State:
+    """The state of a pull; of one thread.
+
+    Args:
+        path: The file, made when missing, for its owner alone; None keeps it in memory.
+
+    Raises:
+        DataError: The file is something else, or damaged.
+        WorkError: It cannot be read or written.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._where = "the state of the pull" if path is None else str(path)
+        with self._told():
+            if path is not None:
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version not in (0, VERSION):
+                raise DataError(f"{path}: of another version of cxrtext; name a new folder")
+            if version == 0:
+                self._db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version = {VERSION};COMMIT;")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            kind: type[Exception] = kind_of(error)
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+                sqlite3.SQLITE_NOTADB,
+                sqlite3.SQLITE_CORRUPT,
+            ):
+                kind = DataError
+            raise kind(f"{self._where}: {line_of(error)}") from None
+
+    def _change(self, sql: str, *values: str | int) -> None:
+        with self._told():
+            self._db.execute(sql, values)
+
+    def _rows(self, sql: str, *values: str | int) -> list[tuple[str, ...]]:
+        with self._told():
+            return self._db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Keep all changes of the block or none."""
+        with self._told():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def belongs_to(self, peer: str) -> None:
+        """Note whose archive this is (ConfigError where it is another peer's)."""
+        known = self._rows("SELECT value FROM facts WHERE name = 'peer'")
+        if known and known[0][0] != peer:
+            raise ConfigError(
+                f"{self._where}: was pulled from {known[0][0]!r}; name a folder for {peer!r}"
+            )
+        self._change("INSERT OR IGNORE INTO facts VALUES ('peer', ?)", peer)
+
+    # --- questions ---
+
+    def answered(self, kind: str, key: str, modality: str) -> bool:
+        """Whether a question was asked when its day was over, so that its answer stays."""
+        return bool(
+            self._rows(
+                "SELECT 1 FROM questions WHERE kind = ? AND key = ? AND modality = ? AND whole",
+                *(kind, key, modality),
+            )
+        )
+
+    def answer(
+        self, kind: str, key: str, modality: str, days: Mapping[str, str], cut: bool, whole: bool
+    ) -> None:
+        """Note the studies that a question found: the day of each."""
+        with self.together():
+            self._db.executemany(
+                "INSERT INTO studies (study, day) VALUES (?, ?) ON CONFLICT DO UPDATE SET "
+                "state = iif(? = 0, 'found', state)",  # a day that is not over: look again
+                [(study, day, int(whole)) for study, day in days.items()],
+            )
+            self._db.execute(
+                "INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?, ?)",
+                (kind, key, modality, len(days), int(cut), int(whole)),
+            )
+
+    def cut_questions(self) -> int:
+        """How many questions the peer may have more answers to than it gave."""
+        return int(self._rows("SELECT count(*) FROM questions WHERE cut")[0][0])
+
+    # --- studies ---
+
+    def studies_in(self, state: str, limit: int) -> list[str]:
+        """Studies whose instances are not listed yet ("found"), wait for another try, or failed."""
+        query = "SELECT study FROM studies WHERE state = ? ORDER BY day, study LIMIT ?"
+        rows = self._rows(query, state, limit)
+        return [study for (study,) in rows]
+
+    def list_study(self, study: str, rows: Iterable[Row], unusable: int) -> None:
+        """Note the instances of a study; what is known of one already stays."""
+        with self.together():
+            self._db.executemany(
+                "INSERT INTO instances (instance, study, series, state, reason, file, header) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                [
+                    (r.instance, r.study, r.series, r.state, r.reason, r.file, r.header)
+                    for r in rows
+                ],
+            )
+            self._db.execute(
+                "UPDATE studies SET state = 'listed', reason = '', unusable = ? WHERE study = ?",
+                (unusable, study),
+            )
+
+    def fail_study(self, study: str, state: FetchState, reason: str) -> None:
+        """Note that a study could not be listed: for now ("aside"), or in this run ("failed")."""
+        self._change(
+            "UPDATE studies SET state = ?, attempts = attempts + 1, reason = ? WHERE study = ?",
+            *(state, reason, study),
+        )
+
+    def retry(self, *states: FetchState) -> int:
+        """Let what was set aside or failed be asked for again; gives how many."""
+        again = 0
+        with self.together():
+            for table in ("studies", "instances"):
+                for state in states:
+                    query = f"UPDATE {table} SET state = 'found' WHERE state = ?"  # noqa: S608
+                    again += self._db.execute(query, (state,)).rowcount
+        return again
+
+    def give_up(self, table: Literal["studies", "instances"]) -> None:
+        """Count as failed what was set aside."""
+        self._change(f"UPDATE {table} SET state = 'failed' WHERE state = 'aside'")  # noqa: S608
+
+    # --- instances ---
+
+    def instances_in(self, state: FetchState, limit: int) -> list[Row]:
+        """Instances in a state, study by study."""
+        rows = self._rows(
+            "SELECT i.instance, i.study, i.series, i.state, i.reason, i.attempts, i.file, "
+            "i.digest, i.bytes, i.header FROM instances i JOIN studies s USING (study) "
+            "WHERE i.state = ? ORDER BY s.day, i.study, i.series, i.instance LIMIT ?",
+            *(state, limit),
+        )
+        return [Row(*row) for row in rows]  # type: ignore[arg-type]
+
+    def settle(
+        self, instance: str, state: FetchState, *, reason: str = "", digest: str = "", size: int = 0
+    ) -> None:
+        """Note what became of an instance."""
+        self._change(
+            "UPDATE instances SET state = ?, reason = ?, digest = ?, bytes = ?, "
+            "attempts = attempts + 1 WHERE instance = ?",
+            *(state, reason, digest, size, instance),
+        )
+
+    # --- sums ---
+
+    def instance_counts(self) -> dict[tuple[str, str], int]:
+        """How many instances are in each state, for each reason."""
+        rows = self._rows("SELECT state, reason, count(*) FROM instances GROUP BY 1, 2")
+        return {(state, reason): int(count) for state, reason, count in rows}
+
+    def study_counts(self) -> dict[tuple[str, str], int]:
+        """How many studies are in each state, for each reason."""
+        rows = self._rows("SELECT state, reason, count(*) FROM studies GROUP BY 1, 2")
+        return {(state, reason): int(count) for state, reason, count in rows}
+
+    def unusable(self) -> int:
+        """How many instances were said to be there under no UID that can be asked for."""
+        return int(self._rows("SELECT coalesce(sum(unusable), 0) FROM studies")[0][0])
+
+    def waiting(self) -> tuple[int, int]:
+        """How many studies wait to be listed, and how many instances to be fetched."""
+        query = "SELECT count(*) FROM {} WHERE state IN ('found', 'aside')"
+        studies, instances = (
+            int(self._rows(query.format(table))[0][0]) for table in ("studies", "instances")
+        )
+        return studies, instances
+
+    def fetched_bytes(self) -> int:
+        """How many bytes of objects were fetched."""
+        query = "SELECT coalesce(sum(bytes), 0) FROM instances WHERE state = 'fetched'"
+        return int(self._rows(query)[0][0])

@@ -1,0 +1,159 @@
+"""What is asked of a PACS, whichever protocol it speaks."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from cxrtext.datasets.admission import NEEDED, Decision, decide
+from cxrtext.datasets.admission.decide import RADIOGRAPHS
+from cxrtext.datasets.admission.ids import IDS
+from cxrtext.images.dicom.described import SEQUENCES, Described
+
+STUDY_FIELDS = ("StudyInstanceUID", "StudyDate", "StudyTime", "AccessionNumber")
+_COMPARED = (
+    *("PatientName", "PatientBirthDate", "PatientSex", "PatientAge", "StudyDate", "StudyTime"),
+    *("Laterality", "InstitutionName"),
+)
+INSTANCE_FIELDS = (
+    *dict.fromkeys(("SeriesInstanceUID", *NEEDED, *IDS, "AcquisitionDate", *_COMPARED)),
+)
+"""What is asked of instances: what decides whether one may enter, and what a correction changes."""
+
+MAX_ROWS = 100_000
+"""Of one answer."""
+
+UNCUT = 90
+"""Rows of an answer that no server cuts off: the lowest cap known is 100."""
+
+_UID = re.compile(r"[0-9]+(\.[0-9]+)*")
+
+
+def is_uid(text: str) -> bool:
+    """Whether a text is a UID, and so may stand in an address or a question."""
+    return len(text) <= 64 and _UID.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which studies are asked for; "" is any."""
+
+    day: str = ""  # YYYYMMDD, or YYYYMMDD-YYYYMMDD
+    times: tuple[int, int] | None = None  # first and last second of the day
+    modality: str = ""
+    accession: str = ""
+    study: str = ""
+    offset: int = 0
+
+    def matches(self) -> dict[str, str]:
+        """The elements that are to match, as DICOM writes them."""
+        times = ""
+        if self.times is not None:
+            first, last = map(_clock, self.times)
+            times = f"{first}.000000-{last}.999999"
+        found = {
+            "StudyDate": self.day,
+            "StudyTime": times,
+            "ModalitiesInStudy": self.modality,
+            "AccessionNumber": self.accession,
+            "StudyInstanceUID": self.study,
+        }
+        return {keyword: value for keyword, value in found.items() if value}
+
+
+def _clock(second: int) -> str:
+    return f"{second // 3600:02d}{second // 60 % 60:02d}{second % 60:02d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Studies:
+    """An answer to a question for studies."""
+
+    rows: Sequence[Described]
+    more: bool = False  # the peer says that it has more
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An object that a peer says it has."""
+
+    study: str
+    series: str
+    instance: str
+    said: Described
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of what the peer says of it: another one after a correction."""
+        fields = sorted((k, list(v)) for k, v in self.said.texts.items() if k in INSTANCE_FIELDS)
+        return hashlib.sha256(repr(fields).encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def file(self) -> str:
+        """A name for its file: made of a digest, whatever its UID is."""
+        name = hashlib.sha256(f"{self.study}/{self.instance}".encode()).hexdigest()[:40]
+        return f"{name[:2]}/{name}.dcm"
+
+    def decide(self) -> Decision:
+        """Whether it may enter, as far as the peer's answer tells; what it leaves out is unknown.
+
+        The rules are those of import.  They are asked again once the object is here.
+        """
+        texts = dict(self.said.texts)
+        if not self.said.first("Rows"):
+            texts["Rows"] = ("1",)
+        if not self.said.first("SOPClassUID") and not self.said.first("Modality"):
+            texts["SOPClassUID"] = (RADIOGRAPHS[0],)
+        return decide(Described(texts))
+
+
+class Source(Protocol):
+    """A PACS that is asked for studies, instances and objects; several threads may ask."""
+
+    name: str
+
+    def studies(self, question: Question) -> Studies:
+        """Ask for studies."""
+        ...
+
+    def instances(self, study: str) -> list[Described]:
+        """Ask for the instances of a study."""
+        ...
+
+    def fetch(self, instance: Instance, path: Path) -> None:
+        """Write an object into a file, as DICOM Part 10, with the transfer syntax that it has."""
+        ...
+
+    def close(self) -> None:
+        """Close connections."""
+        ...
+
+
+def from_json(item: Mapping[str, Any], keywords: Iterable[str]) -> Described:
+    """Take texts out of an object of DICOM JSON (PS3.18 annex F); a damaged value gives none."""
+    texts = {}
+    for keyword in keywords:
+        if found := _texts(item, keyword):
+            texts[keyword] = found
+    return Described(texts)
+
+
+def _texts(item: object, keyword: str) -> list[str]:
+    from pydicom.datadict import tag_for_keyword
+
+    element = item.get(f"{tag_for_keyword(keyword):08X}") if isinstance(item, dict) else None
+    values = element.get("Value") if isinstance(element, dict) else None
+    if not isinstance(values, list):
+        return []
+    if (parts := SEQUENCES.get(keyword)) is not None:
+        return [text for one in values[:64] for part in parts for text in _texts(one, part)]
+    return [_text(one) for one in values[:64]]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):  # a person's name
+        value = "=".join(str(value.get(k) or "") for k in ("Alphabetic", "Ideographic", "Phonetic"))
+        value = value.rstrip("=")
+    return "" if value is None else str(value).replace("\0", "").strip()[:1024]

@@ -1,0 +1,37 @@
+"""The protocol that a peer is asked by: DICOMweb where it has it, else DIMSE."""
+
+import socket
+from urllib.parse import urlsplit
+
+from cxrtext.pacs.dicomweb import DicomWeb
+from cxrtext.pacs.dimse import DimsePeer, dimse_of
+from cxrtext.pacs.pace import Pace
+from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.source import Source
+
+
+def open_source(peer: Peer, pace: Pace | None = None) -> Source:
+    """Open a peer.
+
+    Raises:
+        ConfigError: The environment has no password for it.
+        UnavailableError: ``cxrtext[pacs]`` is not installed.
+    """
+    if peer.dicomweb is not None:
+        return DicomWeb(peer, pace=pace)
+    return DimsePeer(peer, pace=pace)
+
+
+def is_there(peer: Peer, seconds: float = 3.0) -> bool:
+    """Whether something listens where a peer is said to be."""
+    if peer.dicomweb is not None:
+        parts = urlsplit(peer.dicomweb.url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        place = (parts.hostname or "", port)
+    else:
+        place = (dimse_of(peer).host, dimse_of(peer).port)
+    try:
+        with socket.create_connection(place, timeout=seconds):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,129 @@
+"""Taking one object from a peer: fetched whole, the one that was asked for, and one that may enter.
+
+The rules are those of import (`cxrtext.datasets.admission`), asked before pixels are fetched by
+what the peer says of the object, and again by the object's own header.
+"""
+
+import errno
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from cxrtext.datasets.admission import NEEDED, decide
+from cxrtext.datasets.admission.ids import IDS, object_ids
+from cxrtext.errors import DiskError, ImageError, WorkError
+from cxrtext.files import replacing, sha256
+from cxrtext.images.dicom.described import Described, described
+from cxrtext.images.dicom.file import NotDicomError, read_wanted
+from cxrtext.pacs.faults import AnswerError
+from cxrtext.pacs.source import Instance, Source, is_uid
+
+RESERVE_BYTES = 512 * 2**20
+"""Space that is left free on the disk."""
+
+NO_UID = "no UID by which it can be asked for"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The instances of a study: those that can be asked for, and how many cannot."""
+
+    instances: tuple[Instance, ...]
+    unusable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of an object: it is here, or may not enter."""
+
+    left: str = ""  # why it may not enter
+    digest: str = ""  # SHA-256 of its bytes
+    size: int = 0
+
+
+def list_study(source: Source, study: str) -> Listed:
+    """Ask for the instances of a study, each once.
+
+    Raises:
+        PeerError: There is no answer that can be used.
+    """
+    found: dict[str, Instance] = {}
+    unusable = 0
+    for said in source.instances(study):
+        instance = said.first("SOPInstanceUID")
+        series = said.first("SeriesInstanceUID")
+        if said.first("StudyInstanceUID") not in ("", study):
+            raise AnswerError(source.name, "lists images of another study than was asked for")
+        if is_uid(instance) and is_uid(series):
+            found.setdefault(instance, Instance(study, series, instance, said))
+        else:
+            unusable += 1
+    return Listed(tuple(found.values()), unusable)
+
+
+def refused_by_answer(instance: Instance) -> str:
+    """Why an instance may not enter by what the peer says of it; "" where it may."""
+    decision = instance.decide()
+    return decision.refused
+
+
+def require_space(folder: Path) -> None:
+    """Stop before a disk is full (DiskError)."""
+    free = shutil.disk_usage(folder).free
+    if free < RESERVE_BYTES:
+        raise DiskError(
+            f"{folder}: {free >> 20} MiB are free, and {RESERVE_BYTES >> 20} MiB are to stay so; "
+            "make room, then run the same command again to resume"
+        )
+
+
+def take(source: Source, instance: Instance, path: Path) -> Taken:
+    """Fetch an object into a file, whole or not at all.
+
+    Raises:
+        PeerError: It did not come, or another one did.
+        DiskError: The disk is full.
+    """
+    require_space(path.parent)
+    left = ""
+    try:
+        with replacing(path) as temporary:
+            source.fetch(instance, temporary)
+            left = _refused(source.name, instance, temporary)
+            if left:
+                raise _LeftError
+            return Taken(digest=sha256(temporary), size=temporary.stat().st_size)
+    except _LeftError:
+        return Taken(left)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskError(
+                f"{path.parent}: the disk is full; make room, then run the same command again to "
+                "resume"
+            ) from None
+        raise WorkError(f"{path.parent}: {error.strerror}; check the disk") from None
+
+
+class _LeftError(Exception):
+    """The object may not enter; its file goes."""
+
+
+def _refused(peer: str, instance: Instance, path: Path) -> str:
+    """Why an object may not enter, by its own header; "" where it may."""
+    said = read_said(peer, path)
+    ids = object_ids(said)
+    if ids.instance != instance.instance or said.first("StudyInstanceUID") != instance.study:
+        raise AnswerError(peer, "sent another object than was asked for")
+    decision = decide(said)
+    return decision.refused or decision.fault
+
+
+def read_said(peer: str, path: Path) -> Described:
+    """What the header of a fetched object says (AnswerError where it is damaged)."""
+    wanted = [*NEEDED, *IDS]
+    try:
+        return described(read_wanted(path, wanted), wanted)
+    except NotDicomError:
+        raise AnswerError(peer, "sent something that is no DICOM object") from None
+    except ImageError:
+        raise AnswerError(peer, "sent a damaged object") from None
