@@ -19,10 +19,10 @@ from cxrtext.evaluation.classification.operating import (
     operating_point,
     positive_value,
     ratio_of,
-    resampled_sums,
     sensitivity_threshold,
 )
 from cxrtext.evaluation.classification.probabilities import net_benefit, recalibration
+from cxrtext.evaluation.intervals.estimates import means_of, resampled_sums
 from cxrtext.evaluation.intervals.proportions import wilson_interval
 
 SCORES = np.array([0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.0])
@@ -139,6 +139,19 @@ def test_resampled_sums_take_patients_whole() -> None:
     assert sums.shape == (200, 2)
     assert set(sums[:, 0]) == {2, 3, 4}
     assert (sums[:, 1] == 10 * sums[:, 0]).all()
+
+
+def test_means_leave_out_what_is_not_defined() -> None:
+    columns = [[1.0, math.nan], [3.0, math.nan], [math.nan, math.nan], [2.0, math.nan]]
+    found, none = means_of(columns, ["a", "a", "b", "c"], 400, (0,))
+    assert found.value == 2
+    assert found.low == found.high == 2  # both patients' means are
+    assert none.value is None
+    spread, _ = means_of([[float(n), 1.0] for n in range(30)], range(30), 2000, (0,))
+    assert spread.value == 14.5
+    error = np.arange(30).std(ddof=1) / math.sqrt(30)
+    assert spread.low == pytest.approx(14.5 - 2.045 * error, abs=0.3)  # Student's t
+    assert spread.high == pytest.approx(14.5 + 2.045 * error, abs=0.3)
 
 
 def test_one_class_is_refused() -> None:

@@ -4,16 +4,14 @@ Scores are [n], labels [n] are 1 or 0, ``clusters`` [n] are patients; above a th
 present.  What does not fit is a ValueError.
 """
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, nan, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.evaluation.intervals.bootstrap import RESAMPLES_AT_ONCE
+from cxrtext.evaluation.intervals.bootstrap import interval_of
 from cxrtext.evaluation.intervals.estimates import Estimate, Patients, share_of
-from cxrtext.evaluation.intervals.proportions import cluster_codes
 from cxrtext.evaluation.metrics import Floats, scores_and_truth
 
 
@@ -89,30 +87,6 @@ def matthews(counts: ArrayLike) -> Floats:
     top = true * left - false * missed
     score: Floats = np.divide(top, np.sqrt(whole), out=np.zeros(whole.shape), where=whole > 0)
     return score
-
-
-def resampled_sums(
-    values: ArrayLike, clusters: Sequence[Hashable], resamples: int, seed: Sequence[int]
-) -> Floats:
-    """Sums of rows [n, k] on resamples of the patients, [R, k].
-
-    Each patient's rows are added up first.  Patients with equal sums are of one kind, and how many
-    of each kind are drawn is multinomial: the work grows with the kinds, which are few where rows
-    count something.
-    """
-    rows = np.asarray(values, dtype=np.float64)
-    if rows.ndim != 2 or len(rows) != len(clusters):
-        raise ValueError(f"values {rows.shape} and {len(clusters)} clusters must be equally long")
-    codes = cluster_codes(clusters)
-    sums = np.stack([np.bincount(codes, column) for column in rows.T], axis=1)
-    kinds, times = np.unique(sums, axis=0, return_counts=True)
-    generator = np.random.default_rng(list(seed))
-    parts: list[Floats] = [np.zeros((0, rows.shape[1]))]
-    for start in range(0, resamples, RESAMPLES_AT_ONCE):
-        some = min(RESAMPLES_AT_ONCE, resamples - start)
-        drawn = generator.multinomial(len(sums), times / len(sums), size=some)
-        parts.append(drawn.astype(np.float64) @ kinds)
-    return np.concatenate(parts)
 
 
 Ends = tuple[float, float, float]
@@ -209,7 +183,8 @@ def operating_point(
 
     Args:
         prevalence: For PPV and NPV of other people than those of the data.
-        resampled: [R, 4], the sums of :func:`outcomes` on resamples (:func:`resampled_sums`).
+        resampled: [R, 4], sums of :func:`outcomes` on resamples
+            (:func:`~cxrtext.evaluation.intervals.estimates.resampled_sums`).
 
     Source: Altman and Bland 1994 (predictive values); Zou, Donner 2012 (:func:`ratio_interval`).
     """
@@ -230,6 +205,7 @@ def operating_point(
     ratios = likelihood_ratios(_ends(sensitivity), _ends(specificity))
     totals = outcomes(values, truth, threshold).sum(axis=0)
     drawn = np.zeros((0, 4)) if resampled is None else np.asarray(resampled)
+    patients = len(values) if clusters is None else len(set(clusters))
     return OperatingPoint(
         chosen=chosen,
         threshold=threshold,
@@ -237,8 +213,8 @@ def operating_point(
         prevalence=float(truth.mean()),
         ratio_positive=_finite(ratios[0]),
         ratio_negative=_finite(ratios[1]),
-        f1=_percentiles(f1_score(totals), f1_score(drawn)),
-        mcc=_percentiles(matthews(totals), matthews(drawn)),
+        f1=_percentiles(f1_score(totals), f1_score(drawn), patients),
+        mcc=_percentiles(matthews(totals), matthews(drawn), patients),
         at_prevalence={} if prevalence is None else _at(prevalence, ratios),
         **found,
     )
@@ -253,13 +229,10 @@ def _finite(values: Ends) -> Estimate:
     return Estimate(*(value if isfinite(value) else None for value in values))
 
 
-def _percentiles(value: Floats, resampled: Floats) -> Estimate:
-    known = resampled[~np.isnan(resampled)]
-    estimate = None if np.isnan(value) else float(value)
-    if not len(known) or len(known) < 0.9 * len(resampled):
-        return Estimate(estimate)
-    low, high = np.quantile(known, [0.025, 0.975])
-    return Estimate(estimate, float(low), float(high))
+def _percentiles(value: Floats, resampled: Floats, patients: int) -> Estimate:
+    if np.isnan(value):
+        return Estimate()
+    return Estimate(float(value), *(interval_of(resampled, patients) or (None, None)))
 
 
 def _at(prevalence: float, ratios: tuple[Ends, Ends]) -> dict[str, Estimate | float]:

@@ -1,6 +1,6 @@
 """Operating points of findings, and findings as classes, from what a model said of each image."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,12 +17,11 @@ from cxrtext.evaluation.classification.multiclass import (
 from cxrtext.evaluation.classification.operating import (
     operating_point,
     outcomes,
-    resampled_sums,
     sensitivity_threshold,
 )
 from cxrtext.evaluation.classification.probabilities import net_benefit, recalibration
 from cxrtext.evaluation.classification.zero_shot import FindingScores
-from cxrtext.evaluation.metrics import Floats
+from cxrtext.evaluation.intervals.estimates import resampled_sums
 from cxrtext.evaluation.settings import Settings
 
 YOUDEN = "Youden"
@@ -49,40 +48,16 @@ def measure_operating(
             other = sensitivity_threshold(validation, said, settings.sensitivity)
             wanted = f"sensitivity {settings.sensitivity:g}"
             chosen[name] = {YOUDEN: one.fit.threshold, wanted: other}
-    drawn = iter(_resampled(chosen, scores, patients, settings))
     return {
-        name: _measure(scores[name], thresholds, patients, drawn, settings)
+        name: _measure(scores[name], thresholds, patients, settings)
         for name, thresholds in chosen.items()
     }
-
-
-def _resampled(
-    chosen: Mapping[str, Mapping[str, float]],
-    scores: Mapping[str, FindingScores],
-    patients: Sequence[str],
-    settings: Settings,
-) -> list[Floats]:
-    """The four counts of every threshold, [R, 4] each, all on the same resamples."""
-    columns = []
-    for name, thresholds in chosen.items():
-        one = scores[name]
-        for threshold in thresholds.values():
-            four = np.zeros((len(patients), 4), dtype=np.bool_)
-            four[one.rows] = outcomes(one.scores, one.truth, threshold)
-            columns.append(four)
-    if not columns:
-        return []
-    sums = resampled_sums(
-        np.concatenate(columns, axis=1), patients, settings.resamples, (settings.seed, 6)
-    )
-    return np.split(sums, len(columns), axis=1)
 
 
 def _measure(
     one: FindingScores,
     thresholds: Mapping[str, float],
     patients: Sequence[str],
-    drawn: Iterator[Floats],
     settings: Settings,
 ) -> dict[str, Any]:
     assert one.fit is not None  # noqa: S101 - of findings that have thresholds
@@ -95,7 +70,12 @@ def _measure(
             chosen=how,
             clusters=own,
             prevalence=settings.prevalence,
-            resampled=next(drawn),
+            resampled=resampled_sums(
+                outcomes(one.scores, one.truth, threshold),
+                own,
+                settings.resamples,
+                (settings.seed, 6),
+            ),
         )
         for how, threshold in thresholds.items()
     ]

@@ -23,7 +23,7 @@ from cxrtext.evaluation.grounding.phrases import (
     measuring,
 )
 from cxrtext.evaluation.intervals.delong import placements
-from cxrtext.evaluation.intervals.estimates import Estimate, mean_of
+from cxrtext.evaluation.intervals.estimates import Estimate, means_of
 from cxrtext.evaluation.metrics import Floats, Truth
 from cxrtext.evaluation.predictions.columns import (
     Images,
@@ -271,38 +271,44 @@ def measure_masks(given: MaskValues, settings: Settings) -> dict[str, Any]:
     seen = seen[~np.isnan(seen).any(axis=1)]
     chosen = int(seen.mean(axis=0).argmax()) if len(seen) else None
     own = np.flatnonzero(given.measured)
-    by: dict[str, list[int]] = defaultdict(list)
-    for row in own.tolist():
-        by[given.findings[row] or "no finding"].append(row)
+    groups: dict[str, Places] = {"": own}
+    findings = np.array(given.findings)
+    for name in sorted(set(findings[own].tolist())):
+        groups[name or "no finding"] = own[findings[own] == name]
+    columns = np.full((len(own), 2 * len(groups)), np.nan)
+    place = np.searchsorted(own, np.arange(len(findings)))
+    for number, at in enumerate(groups.values()):
+        columns[place[at], 2 * number] = given.auroc[at]
+        if chosen is not None:
+            columns[place[at], 2 * number + 1] = given.dice[at, chosen]
+    patients = [given.images.patients[given.rows[row]] for row in own.tolist()]
+    means = means_of(columns, patients, settings.resamples, (settings.seed, 8))
+    blocks = {
+        name: _block(given, at, *means[2 * number : 2 * number + 2])
+        for number, (name, at) in enumerate(groups.items())
+    }
     known = own[~np.isnan(given.dice[own]).any(axis=1)]
     curve = given.dice[known].mean(axis=0).tolist() if len(known) else []
     return {
         "threshold": None if chosen is None else PAPER_THRESHOLDS[chosen],
         "validation sentences": len(seen),
-        "all": _block(given, own, chosen, settings),
-        "by finding": {
-            name: _block(given, np.array(by[name]), chosen, settings) for name in sorted(by)
-        },
+        "all": blocks.pop(""),
+        "by finding": blocks,
         "curve": {"thresholds": list(PAPER_THRESHOLDS), "dice": curve},
     }
 
 
-def _block(given: MaskValues, at: Places, chosen: int | None, how: Settings) -> dict[str, Any]:
-    patients = [given.images.patients[given.rows[row]] for row in at.tolist()]
-    dice = given.dice[at]
-    known = ~np.isnan(dice).any(axis=1)
-
-    def mean(values: Floats) -> dict[str, Any]:
-        return asdict(mean_of(values, patients, how.resamples, (how.seed, 8)))
-
-    best = int(dice[known].mean(axis=0).argmax()) if known.any() else None
+def _block(given: MaskValues, at: Places, auroc: Estimate, dice: Estimate) -> dict[str, Any]:
+    values = given.dice[at]
+    known = ~np.isnan(values).any(axis=1)
+    best = int(values[known].mean(axis=0).argmax()) if known.any() else None
     return {
         "sentences": len(at),
         "images": len({given.rows[row] for row in at.tolist()}),
         "undefined": int((~known).sum()),
-        "mask share": float(given.share[at].mean()) if len(at) else None,
-        "pixel AUROC": mean(given.auroc[at]),
-        "dice": asdict(Estimate()) if chosen is None else mean(dice[:, chosen]),
-        "best dice": None if best is None else float(dice[known, best].mean()),
+        "mask share": float(given.share[at].mean()),
+        "pixel AUROC": asdict(auroc),
+        "dice": asdict(dice),
+        "best dice": None if best is None else float(values[known, best].mean()),
         "best threshold": None if best is None else PAPER_THRESHOLDS[best],
     }

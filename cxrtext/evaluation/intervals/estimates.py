@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cxrtext.evaluation.intervals.bootstrap import draw, interval_of
+from cxrtext.evaluation.intervals.bootstrap import RESAMPLES_AT_ONCE, interval_of
 from cxrtext.evaluation.intervals.delong import area
 from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion_interval
-from cxrtext.evaluation.metrics import weighted_mean
+from cxrtext.evaluation.metrics import Floats
 
 Patients = Sequence[Hashable] | None
 
@@ -43,14 +43,53 @@ def area_of(scores: ArrayLike, labels: ArrayLike, patients: Patients = None) -> 
     return Estimate(found.value, *found.interval())
 
 
-def mean_of(
-    values: ArrayLike, patients: Sequence[Hashable], resamples: int, seed: Sequence[int]
-) -> Estimate:
-    """A mean with percentiles over resamples of the patients; NaN rows are left out."""
+def resampled_sums(
+    values: ArrayLike, clusters: Sequence[Hashable], resamples: int, seed: Sequence[int]
+) -> Floats:
+    """Sums of rows [n, k] on resamples of the patients, [R, k].
+
+    Each patient's rows are added up first.  Patients with equal sums are of one kind, and how many
+    of each kind are drawn is multinomial: the work grows with the kinds, which are few where rows
+    count something.
+    """
     rows = np.asarray(values, dtype=np.float64)
-    known = ~np.isnan(rows)
-    if not known.any():
-        return Estimate()
-    own = [patients[row] for row in np.flatnonzero(known).tolist()]
-    ends = interval_of(weighted_mean(rows[known], draw(own, resamples, seed)))
-    return Estimate(float(rows[known].mean()), *(ends or (None, None)))
+    if rows.ndim != 2 or len(rows) != len(clusters):
+        raise ValueError(f"values {rows.shape} and {len(clusters)} clusters must be equally long")
+    codes = cluster_codes(clusters)
+    sums = np.stack([np.bincount(codes, column) for column in rows.T], axis=1)
+    kinds, times = np.unique(sums, axis=0, return_counts=True)
+    generator = np.random.default_rng(list(seed))
+    parts: list[Floats] = [np.zeros((0, rows.shape[1]))]
+    for start in range(0, resamples, RESAMPLES_AT_ONCE):
+        some = min(RESAMPLES_AT_ONCE, resamples - start)
+        drawn = generator.multinomial(len(sums), times / len(sums), size=some)
+        parts.append(drawn.astype(np.float64) @ kinds)
+    return np.concatenate(parts)
+
+
+def means_of(
+    columns: ArrayLike, patients: Sequence[Hashable], resamples: int, seed: Sequence[int]
+) -> list[Estimate]:
+    """Means of columns [n, k] with percentiles over resamples of the patients, the same for all.
+
+    A NaN is left out of its column.
+    """
+    values = np.asarray(columns, dtype=np.float64)
+    if values.ndim != 2 or len(values) != len(patients):
+        raise ValueError(f"columns {values.shape} and {len(patients)} patients must be equal")
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    found: list[Estimate] = []
+    totals, counts = filled.sum(axis=0), known.sum(axis=0)
+    sums = resampled_sums(np.concatenate([filled, known], axis=1), patients, resamples, seed)
+    top, bottom = np.split(sums, 2, axis=1)
+    drawn = np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
+    codes = cluster_codes(patients)
+    for number in range(values.shape[1]):
+        if not counts[number]:
+            found.append(Estimate())
+            continue
+        own = len(np.unique(codes[known[:, number]]))
+        ends = interval_of(drawn[:, number], own) or (None, None)
+        found.append(Estimate(float(totals[number] / counts[number]), *ends))
+    return found
