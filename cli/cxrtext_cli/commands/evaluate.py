@@ -89,7 +89,7 @@ def evaluate(
         ),
     ] = False,
     resamples: Annotated[
-        int, typer.Option(min=0, help="Of the patients, for intervals; 0 for none.")
+        int, typer.Option(min=0, help="Of the patients, for intervals of means and ranks; 0: none.")
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Of the resamples.")] = 0,
     slices: Annotated[

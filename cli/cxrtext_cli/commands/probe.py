@@ -35,10 +35,7 @@ def probe(
     uncertain: Annotated[
         str, typer.Option(help="Labels of -1: ignore, positive or negative.")
     ] = "ignore",
-    resamples: Annotated[
-        int, typer.Option(min=0, help="Of the patients, for intervals; 0 for none.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the resamples and of the picture.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the images drawn in the picture.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure what features hold: linear and few-label probes, neighbors, t-SNE."""
@@ -46,7 +43,6 @@ def probe(
 
     settings = Settings(
         uncertain=uncertain,  # type: ignore[arg-type]  # checked there
-        resamples=resamples,
         seed=seed,
     )
     from cxrtext.evaluation.probes.feature_probe import probe_features

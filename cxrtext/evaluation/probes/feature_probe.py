@@ -77,7 +77,7 @@ def probe_features(
     Args:
         features: Of the images, among others.
         data: A data folder: ``manifest.csv``, and ``labels.csv`` with a column a finding.
-        settings: Which labels count, resamples and seed.
+        settings: Which labels count, and the seed.
         labels: A table of labels in place of the folder's.
         out: Folder for ``probe.json`` and ``tsne.svg``.
         export: File for the mean features of all images, see

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+
+from cxrtext.evaluation import compare
+from cxrtext.evaluation.classification.few import few_patients
+from cxrtext.evaluation.intervals.bootstrap import Resampled
+from cxrtext.evaluation.intervals.comparison import Compared, Ranked, rows_digest
+from cxrtext.evaluation.intervals.delong import area, difference, mean_area
+from cxrtext.evaluation.intervals.methods import AREA, LOGIT, RESAMPLED, SHARE, method_of
+from cxrtext.evaluation.report.comparison import difference_rows, primary_lines
+
+
+def measures(better: float, positives: int = 60) -> dict[str, Compared]:
+    """Two findings of 300 images by a model that is better by so much, and a mean rank."""
+    generator = np.random.default_rng(0)
+    codes, truth = np.arange(300) // 2, np.arange(300) < positives
+    errors = generator.normal(size=(2, 300))
+    areas = [area(one + (1.5 + better) * truth, truth, codes, 150) for one in errors]
+    ranks = generator.normal(9, 1, size=200)
+    return {
+        "MedR": Resampled(9 - better, ranks - better, ("all",), patients=150),
+        "AUC": Ranked(mean_area(areas), ("all",)),
+        **{f"AUC of {n}": Ranked(one, (n,)) for n, one in zip("XY", areas, strict=True)},
+    }
+
+
+def test_the_primary_measure_stands_first_and_the_others_are_adjusted() -> None:
+    first, second = measures(0.0), measures(0.25)
+    found = compare({"a": first, "b": second})
+    names = [one.measure for one in found.differences]
+    assert names == ["AUC", "MedR", "AUC of X", "AUC of Y"]
+    main, *others = found.differences
+    one, other = second["AUC"], first["AUC"]
+    assert isinstance(one, Ranked)
+    assert isinstance(other, Ranked)
+    expected = difference(one.area, other.area)
+    assert (main.low, main.high) == (expected.low, expected.high)
+    assert main.adjusted_p == main.p_value  # one pair of models
+    smallest = min(others, key=lambda one: one.p_value)
+    assert smallest.adjusted_p == pytest.approx(3 * smallest.p_value)
+    assert all(one.adjusted_p >= one.p_value for one in others)
+    ranks = compare({"a": first, "b": second}, primary="MedR")
+    assert ranks.differences[0].measure == "MedR"
+    three = compare({"a": first, "b": second, "c": measures(0.1)})
+    assert [one.measure for one in three.differences[:3]] == ["AUC"] * 3
+    assert max(one.adjusted_p / one.p_value for one in three.differences[:3]) == pytest.approx(3)
+
+
+def test_noninferiority_by_the_whole_interval() -> None:
+    found = compare({"a": measures(0.0), "b": measures(-0.02)}, margin=0.1)
+    by_name = {one.measure: one for one in found.differences}
+    assert by_name["AUC"].low < 0
+    assert by_name["AUC"].noninferior is True
+    assert by_name["MedR"].noninferior is None  # neither an AUC nor the primary measure
+    assert "noninferior by a margin of 0.1" in primary_lines(found)[0]
+    assert difference_rows(found)[0][-2:] == ["noninferior by 0.1", "detectable"]
+    worse = compare({"a": measures(0.25), "b": measures(-0.2)}, margin=0.02)
+    assert worse.differences[0].noninferior is False
+    # Of ranks a smaller one is better: the upper end counts.
+    ranks = compare({"a": measures(0.0), "b": measures(0.01)}, primary="MedR", margin=0.5)
+    assert ranks.differences[0].noninferior is True
+    ranks = compare({"a": measures(0.0), "b": measures(-0.6)}, primary="MedR", margin=0.5)
+    assert ranks.differences[0].noninferior is False
+    with pytest.raises(ValueError, match="margin"):
+        compare({"a": measures(0.0), "b": measures(0.0)}, margin=-1.0)
+
+
+def test_what_cannot_be_compared_is_said() -> None:
+    first, second = measures(0.0), measures(0.1)
+    one = second["AUC"]
+    assert isinstance(one, Ranked)
+    second["AUC"] = Ranked(one.area, ("others",))
+    second["MedR"] = Ranked(one.area, ("all",))
+    found = compare({"a": first, "b": second}, primary="CNR")
+    assert [line.split(": ")[-1] for line in found.left_out[1:]] == [
+        "measured in different ways",
+        "measured on other images or boxes",
+    ]
+    assert found.left_out[0].startswith("the primary measure, CNR, was not measured")
+    assert rows_digest([["a"], [1]]) != rows_digest([["b"], [1]])
+
+
+def test_findings_of_few_patients_are_named_with_what_could_be_detected() -> None:
+    assert few_patients(measures(0.0)) == []  # 30 patients with two images each
+    lines = few_patients(measures(0.0, positives=20))
+    assert len(lines) == 2
+    assert lines[0].startswith("X: 20 images of 10 patients with it, fewer than 25 patients")
+    assert "lower by 0." in lines[0]
+    assert "detectable with a power of 80 %" in lines[0]
+    without = few_patients(measures(0.0, positives=290))
+    assert "10 images of 5 patients without it" in without[0]
+
+
+def test_methods_of_measures() -> None:
+    assert method_of("AUC of Edema") == method_of("AUC") == method_of("auc_negative") == AREA
+    assert method_of("sentence to image R@10") == method_of("pointing game") == SHARE
+    assert method_of("average_precision") == LOGIT
+    assert method_of("sentence to image MRR") == method_of("CNR") == RESAMPLED
