@@ -101,6 +101,9 @@ def run_recipe(
     )
     record = _record(found, selection, result, rejects)
     result.recipe.update(record)
+    if record["why_not"]:
+        reasons = "; ".join(record["why_not"])
+        result.warnings.insert(0, f"This is not the benchmark {found.name}: {reasons}.")
     result.left_out.extend(selection.left_out)
     files = [*write_report(out, result, report), out / NOTE]
     write_json(out / NOTE, record)

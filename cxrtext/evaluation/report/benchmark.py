@@ -5,7 +5,7 @@ from cxrtext.page import Block, Bullets, Table, Text, number
 
 
 def benchmark_blocks(result: Evaluation) -> list[Block]:
-    """What was measured by which recipe, and what keeps it from being the benchmark."""
+    """What was measured by which recipe, and what that rests on."""
     note = result.recipe
     listed, primary = note["list"], note["primary"]
     value = "not measured" if primary["value"] is None else number(primary["value"], 3)
@@ -31,11 +31,7 @@ def benchmark_blocks(result: Evaluation) -> list[Block]:
         ["prompts", note["prompts_source"] or "the phrases of the boxes"],
         ["preprocessing", f"the checkpoint's own: {prepared}"],
     ]
-    blocks: list[Block] = []
-    if not note["benchmark"]:
-        reasons = "; ".join(note["why_not"])
-        blocks.append(Text(f"This is not the benchmark: {reasons}.", "warn"))
-    blocks.append(Table(rows, words=True))
+    blocks: list[Block] = [Table(rows, words=True)]
     if note["facts"]:
         blocks += [Text("What the recipe rests on:"), Bullets(note["facts"])]
     if note["not_had"]:

@@ -264,7 +264,8 @@ def _images(material: Material) -> list[Section]:
 
 
 def _sections(result: Evaluation, options: ReportOptions, material: Material) -> list[Section]:
-    found = [Section("Beside the paper", [Text(tables.BESIDE), tables.table1(result)])]
+    beside = Section("Beside the paper", [Text(tables.BESIDE), tables.table1(result)])
+    found = [] if result.recipe else [beside]  # whose images are others than a benchmark's
     found += [
         Section(title, make(result))
         for title, (part, make) in SECTIONS.items()

@@ -148,7 +148,7 @@ def test_lists_that_are_not_the_official_one(checkpoint: Path, tmp_path: Path) -
     assert run.record["images"] == 9
     (first, *_) = json.loads((out / "documents/flow.json").read_text())["steps"]
     assert first["left_out"]["not in the set that was given"]["images"] == 1
-    assert "This is not the benchmark: test_list.txt lists" in (out / "report.html").read_text()
+    assert "This is not the benchmark nih: test_list.txt lists" in (out / "report.html").read_text()
 
 
 def test_annotations_that_are_not_the_official_ones(checkpoint: Path, tmp_path: Path) -> None:
