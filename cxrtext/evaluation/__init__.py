@@ -14,11 +14,32 @@ if TYPE_CHECKING:
         log_loss,
         reliability_bins,
     )
+    from cxrtext.evaluation.classification.multiclass import (
+        class_precision,
+        confusion_matrix,
+        multiclass_accuracy,
+        only_class,
+        precision_at,
+    )
+    from cxrtext.evaluation.classification.operating import (
+        confusion,
+        f1_score,
+        likelihood_ratios,
+        matthews,
+        negative_value,
+        operating_point,
+        positive_value,
+        ratio_of,
+        sensitivity_threshold,
+    )
+    from cxrtext.evaluation.classification.probabilities import net_benefit, recalibration
     from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts, read_prompts
     from cxrtext.evaluation.classification.subgroups import age_bands, slice_aucs
     from cxrtext.evaluation.classification.zero_shot import prompt_embeddings, score_differences
     from cxrtext.evaluation.evaluate import evaluate
+    from cxrtext.evaluation.grounding.absence import measure_absence
     from cxrtext.evaluation.grounding.boxes import box_mask, region_boxes, region_of_interest_align
+    from cxrtext.evaluation.grounding.masks import dice_by_threshold, pixel_auroc
     from cxrtext.evaluation.grounding.phrases import (
         COMMON_THRESHOLDS,
         PAPER_THRESHOLDS,
@@ -29,6 +50,7 @@ if TYPE_CHECKING:
         pointing_game,
         smooth_grid,
     )
+    from cxrtext.evaluation.grounding.sides import measure_sides, peak_on_side
     from cxrtext.evaluation.intervals.bootstrap import (
         interval,
         paired_difference,
@@ -79,12 +101,17 @@ __all__ = [
     "average_precision",
     "box_mask",
     "brier_score",
+    "class_precision",
     "compare",
+    "confusion",
+    "confusion_matrix",
     "contrast_to_noise",
     "detectable_difference",
+    "dice_by_threshold",
     "embedding_ranks",
     "evaluate",
     "expected_calibration_error",
+    "f1_score",
     "few_label_aucs",
     "fit_platt",
     "fit_probe",
@@ -93,22 +120,37 @@ __all__ = [
     "holm",
     "interval",
     "known_labels",
+    "likelihood_ratios",
     "linear_probe",
     "log_loss",
+    "matthews",
     "mean_iou",
     "mean_median_rank",
     "mean_recall",
     "measure",
+    "measure_absence",
     "measure_file",
+    "measure_sides",
+    "multiclass_accuracy",
+    "negative_value",
+    "net_benefit",
+    "only_class",
+    "operating_point",
     "overlap_by_threshold",
     "paired_difference",
+    "peak_on_side",
+    "pixel_auroc",
     "pointing_game",
     "positive_ranks",
+    "positive_value",
+    "precision_at",
     "precision_recall_curve",
     "prompt_embeddings",
     "proportion_interval",
     "rank_metrics",
+    "ratio_of",
     "read_prompts",
+    "recalibration",
     "region_boxes",
     "region_of_interest_align",
     "reliability_bins",
@@ -118,6 +160,7 @@ __all__ = [
     "roc_curve",
     "score_differences",
     "sensitivity_and_specificity",
+    "sensitivity_threshold",
     "slice_aucs",
     "smooth_grid",
     "weighted_mean",

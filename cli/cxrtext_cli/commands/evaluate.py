@@ -414,6 +414,8 @@ def _keep_familiar(
 
 
 def _show(result: "Evaluation") -> None:
+    from cxrtext.evaluation.report.grounded import absence_rows, mask_rows, side_rows
+    from cxrtext.evaluation.report.operating import share_rows
     from cxrtext.evaluation.report.tables import (
         box_retrieval_rows,
         classification_rows,
@@ -426,7 +428,11 @@ def _show(result: "Evaluation") -> None:
     typer.echo(f"{result.images} images of {result.patients} patients, split '{result.split}'")
     for title, part, rows in (
         ("zero-shot classification", result.classification, classification_rows),
+        ("operating points", result.operating, share_rows),
         ("grounding", result.grounding, grounding_rows),
+        ("masks", result.masks, mask_rows),
+        ("phrases without a box", result.absence, absence_rows),
+        ("left and right", result.sides, side_rows),
         (
             "retrieval of boxes and sentences (ties count against the model)",
             result.box_retrieval,
