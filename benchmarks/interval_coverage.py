@@ -4,9 +4,9 @@
 
 Prints Markdown tables of percentages; of 4,000 repetitions they are within 0.7 of the truth (95 %),
 of 1,000, for what is drawn again 400 times each, within 1.4, of 500 within 2.  Nine images without
-the finding stand against each with it.  Scores are normal; "skewed" are those whose deviation is twice as large
-where the finding is there.  "By patient": patients have one to five images and half of the variance
-in common; "mixed" ones may have images with and without the finding.
+the finding stand against each with it.  Scores are normal; "skewed" are those whose deviation is
+twice as large where the finding is there.  "By patient": patients have one to five images and half
+of the variance in common; "mixed" ones may have images with and without the finding.
 """
 
 import argparse
