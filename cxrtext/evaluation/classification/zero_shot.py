@@ -199,8 +199,11 @@ class Case:
         """Share of some images that are on the right side of a threshold."""
         right = ((self.scores > threshold) == self.truth)[rows].astype(np.float64)
         share = proportion(right, drawn.codes[rows])
-        part = (right, drawn.codes[rows], weighted_mean(right, drawn.counts[:, rows]))
-        return Found(share.value, share.interval(), share=part)
+
+        def resampled() -> Floats:
+            return weighted_mean(right, drawn.counts[:, rows])
+
+        return Found(share.value, share.interval(), share=(right, drawn.codes[rows], resampled))
 
 
 Places = NDArray[np.intp]
@@ -227,14 +230,14 @@ class Drawn:
 class Found:
     """A measure of a finding with its interval, and what its mean over findings is made of.
 
-    Of an AUC the ``area``, of a ``share`` whether each row is right, its patient's number, and the
-    share in each resample.
+    Of an AUC the ``area``, of a ``share`` whether each row is right, its patient's number, and what
+    gives the share in each resample.
     """
 
     value: float
     ends: Interval | None = None
     area: Area | None = None
-    share: tuple[Floats, Places, Floats] | None = None
+    share: tuple[Floats, Places, Callable[[], Floats]] | None = None
 
 
 Measured = Callable[[Case, Drawn], Found]
@@ -462,5 +465,5 @@ def _mean(found: Sequence[Found], rows: tuple[Hashable, ...]) -> Compared:
         return Ranked(mean_area(areas), rows)
     shares = [one.share for one in found if one.share is not None]
     share = mean_proportion([(right, codes) for right, codes, _ in shares])
-    values = np.mean([resampled for _, _, resampled in shares], axis=0)
+    values = np.mean([resampled() for _, _, resampled in shares], axis=0)
     return Resampled(share.value, values, rows, share.interval(), share.patients)
