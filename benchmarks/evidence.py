@@ -18,8 +18,11 @@ import numpy as np
 
 from cxrtext.evaluation import Settings, measure_file, write_predictions
 from cxrtext.evaluation.classification.classified import Classified
+from cxrtext.evaluation.grounding.absence import AbsenceScores
 from cxrtext.evaluation.grounding.boxes import Phrase
+from cxrtext.evaluation.grounding.masks import MaskValues
 from cxrtext.evaluation.grounding.phrases import MEASURES, PAPER_THRESHOLDS, PhraseValues
+from cxrtext.evaluation.grounding.sides import SidedPhrase, SideScores
 from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.predictions.file import NAME, Predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
@@ -100,6 +103,32 @@ def simulated(count: int, findings: int) -> Predictions:
         {
             "classification": Classified(names, those, positive, negative, labels, measured),
             "grounding": PhraseValues(own, phrases, values, overlap, rng.random((count, 2))),
+            "sides": SideScores(
+                own,
+                [SidedPhrase(one.row, one.finding, one.text, one.row % 2 == 0) for one in phrases],
+                *rng.normal(size=(2, count)),
+                rng.random(count).round(),
+                "simulated",
+            ),
+            "masks": MaskValues(
+                own,
+                places.tolist(),
+                finding,
+                said,
+                rng.random(count) < 0.9,
+                values[:, 0] / 5,
+                values[:, 1],
+                overlap,
+            ),
+            "absence": AbsenceScores(
+                own,
+                places.tolist(),
+                finding,
+                said,
+                rng.random(count) < 0.5,
+                rng.random(count) < 0.9,
+                rng.normal(size=count),
+            ),
             "box retrieval": BoxRanks(own, places, finding, said, boxes, ranks, ranks),
             "retrieval": SentenceRanks(queries),
         },

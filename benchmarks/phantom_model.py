@@ -19,6 +19,7 @@ import torch
 
 from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS
 from cxrtext.evaluation.classification.zero_shot import prompt_embeddings, score_differences
+from cxrtext.evaluation.grounding.sides import peak_on_side
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.models import load_model
 from cxrtext.models.regions import embed_files
@@ -97,10 +98,10 @@ def print_sides(model, regions, states) -> None:  # type: ignore[no-untyped-def]
             scores = model.scores(regions[rows], vectors).numpy()
             areas.append(area_under_curve(scores[0] - scores[1], left))
             maps = region_scores(regions[rows], vectors)
-            own = torch.where(torch.from_numpy(left)[:, None], maps[0], maps[1])
-            # The patient's left is at the image's right.
-            place = np.sign(own.argmax(dim=1).numpy() % columns - (columns - 1) / 2)
-            shares.append(np.where(place == 0, 0.5, (place > 0) == left).mean())
+            own = torch.where(torch.from_numpy(left)[:, None], maps[0], maps[1]).numpy()
+            grids = own.reshape(len(rows), -1, columns)
+            peaks = [peak_on_side(*one) for one in zip(grids, left.tolist(), strict=True)]
+            shares.append(np.mean(peaks))
         print(
             f"  {finding:13} {len(rows):4} studies on one side: AUC of the side "
             f"{np.mean(areas):.3f}, peak on it {np.mean(shares):.0%}"
