@@ -5,6 +5,7 @@ followed, no proxy of the environment is used, and certificates are verified.
 """
 
 import json
+import logging
 import os
 import re
 import secrets
@@ -75,6 +76,11 @@ class DicomWeb:
         need("httpx2")
         import httpx2
 
+        for logger in (
+            "httpx2",
+            "httpcore2",
+        ):  # their lines quote addresses, with what is asked for
+            logging.getLogger(logger).setLevel(logging.WARNING)
         web = web_of(peer)
         self.name = peer.name
         self.pace = pace or Pace(peer.limits)

@@ -5,6 +5,7 @@ context for all objects, and refuse those that are stored otherwise.
 """
 
 import logging
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -69,6 +70,16 @@ def silent_pynetdicom() -> None:
     logger.setLevel(logging.CRITICAL + 1)
 
 
+def at_once(event: Any) -> None:
+    """Send each message at once: a handler of connections that open.
+
+    TCP holds back the end of a message until its begin is confirmed, which a peer does after 40 ms.
+    """
+    with suppress(OSError, AttributeError):
+        connection = event.assoc.dul.socket.socket
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 def dimse_of(peer: Peer) -> Dimse:
     """Where a peer is asked over DIMSE (ConfigError where the file does not say)."""
     if peer.dimse is None:
@@ -120,7 +131,7 @@ class Associations:
         Raises:
             PeerError: It does not come about.
         """
-        from pynetdicom import build_role
+        from pynetdicom import build_role, evt
 
         roles = [build_role(uid, scp_role=True) for uid in TAKEN] if scp else []
         with quiet():
@@ -130,7 +141,10 @@ class Associations:
                 contexts,
                 self.where.aet,
                 ext_neg=list(roles),
-                evt_handlers=list(handlers or []),
+                evt_handlers=[
+                    (evt.EVT_CONN_OPEN, at_once),
+                    *(handlers or []),
+                ],
             )
         if association.is_established:
             return association
@@ -417,7 +431,7 @@ class DimsePeer:
             self._server = entity.start_server(
                 (self._where.our_host, self._where.our_port or 0),
                 block=False,
-                evt_handlers=[(evt.EVT_C_STORE, took)],
+                evt_handlers=[(evt.EVT_CONN_OPEN, at_once), (evt.EVT_C_STORE, took)],
             )
         except OSError as error:
             raise WorkError(

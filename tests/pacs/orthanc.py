@@ -22,6 +22,9 @@ USER, PASSWORD = "cxrtext", "a-password-that-must-not-be-shown"
 PASSWORD_ENV = "CXRTEXT_TEST_PACS_PASSWORD"
 
 
+_ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL") if which("setpriv") else ()
+
+
 def missing() -> str:
     """What lacks to start one; "" where nothing does."""
     if which(PROGRAM) is None or not PLUGIN.exists():
@@ -97,7 +100,10 @@ class Orthanc:
         """Start it, and wait until it answers (3 to 4 seconds)."""
         log = (self.folder / "orthanc.log").open("ab")
         self._process = subprocess.Popen(
-            [PROGRAM, str(self._config)], stdout=log, stderr=log, start_new_session=True
+            [*_ENDS_WITH_US, PROGRAM, str(self._config)],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         log.close()
         for _ in range(600):

@@ -1,0 +1,126 @@
+"""A DICOMweb server that does what real ones do wrong, one fault at a time."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pydicom.datadict
+from pydicom import dcmread
+from pydicom.dataset import Dataset
+from pydicom.filebase import DicomBytesIO
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+def _json_of(data: bytes) -> dict[str, Any]:
+    found: Dataset = dcmread(DicomBytesIO(data), stop_before_pixels=True)
+    return found.to_json_dict(suppress_invalid_tags=True)
+
+
+class OddPeer:
+    """Answers QIDO and WADO from objects in memory.
+
+    Args:
+        objects: DICOM files.
+        cap: Most rows of an answer.
+        ignores: Parameters that it does not look at ("offset", "StudyTime", "StudyDate").
+        before: Called with each request's path and its number; an answer replaces the usual one.
+    """
+
+    def __init__(
+        self,
+        objects: Sequence[bytes],
+        *,
+        cap: int | None = None,
+        ignores: Sequence[str] = (),
+        before: Callable[[str, int], Answer | None] = lambda _path, _number: None,
+    ) -> None:
+        self.objects = {
+            _value(row, "SOPInstanceUID"): (row, data)
+            for data in objects
+            for row in [_json_of(data)]
+        }
+        self.cap, self.ignores, self.before = cap, ignores, before
+        self.asked: list[str] = []
+
+    def answer(self, path: str, query: Mapping[str, list[str]]) -> Answer:
+        self.asked.append(path)
+        said = self.before(path, len(self.asked))
+        if said is not None:
+            return said
+        parts = path.strip("/").split("/")[1:]
+        if parts == ["studies"]:
+            return self._rows(self._studies(query), query)
+        if parts[-1] == "instances":
+            rows = (row for row, _ in self.objects.values())
+            wanted = [row for row in rows if _value(row, "StudyInstanceUID") == parts[1]]
+            return self._rows(wanted, query)
+        if len(parts) == 6 and parts[5] in self.objects:
+            return multipart(self.objects[parts[5]][1])
+        return 404, {}, b""
+
+    def _studies(self, query: Mapping[str, list[str]]) -> list[dict[str, Any]]:
+        rows = {_value(row, "StudyInstanceUID"): row for row, _ in self.objects.values()}
+        return [row for row in rows.values() if self._matches(row, query)]
+
+    def _matches(self, row: dict[str, Any], query: Mapping[str, list[str]]) -> bool:
+        for name in ("StudyDate", "StudyTime", "AccessionNumber"):
+            if name in query and name not in self.ignores:
+                first, _, last = query[name][0].partition("-")
+                if not first <= _value(row, name) <= (last or first):
+                    return False
+        return True
+
+    def _rows(self, rows: list[dict[str, Any]], query: Mapping[str, list[str]]) -> Answer:
+        offset = 0 if "offset" in self.ignores else int(query.get("offset", ["0"])[0])
+        page = rows[offset:][: self.cap]
+        return 200, {"Content-Type": "application/dicom+json"}, json.dumps(page).encode()
+
+
+def multipart(data: bytes) -> Answer:
+    said = {"Content-Type": 'multipart/related; type="application/dicom"; boundary=edge'}
+    head = b"--edge\r\nContent-Type: application/dicom\r\n\r\n"
+    return 200, said, head + data + b"\r\n--edge--\r\n"
+
+
+def _value(row: dict[str, Any], keyword: str) -> str:
+    tag = pydicom.datadict.tag_for_keyword(keyword)
+    return str((row.get(f"{tag:08X}", {}).get("Value") or [""])[0])
+
+
+@contextmanager
+def served(peer: OddPeer, seconds: float = 0.0) -> Iterator[str]:
+    """Serve it on loopback, each answer after some seconds; yields the address of its DICOMweb."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            time.sleep(seconds)
+            parts = urlsplit(self.path)
+            status, headers, body = peer.answer(parts.path, parse_qs(parts.query))
+            self.send_response(status)
+            length = {"Content-Length": str(len(body))}
+            for name, value in {**length, **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/dicom-web"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
