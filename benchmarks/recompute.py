@@ -1,8 +1,9 @@
 """An evaluation's figures, computed again from its predictions without cxrtext.
 
 Reads ``predictions.parquet`` with pyarrow and computes AUC, average precision, accuracy, Brier
-score, sensitivity, specificity, recall at cut-offs, median ranks, reciprocal ranks and the means of
-grounding with scikit-learn and numpy; prints each next to what ``metrics.json`` says.
+score, sensitivity, specificity, counts and shares at thresholds, accuracy of classes, AUC of sides,
+recall at cut-offs, median ranks, reciprocal ranks and the means of grounding with scikit-learn and
+numpy; prints each next to what ``metrics.json`` says.
 
     python benchmarks/recompute.py demo/evaluation
 """
@@ -18,9 +19,15 @@ import pyarrow.parquet as pq
 from sklearn.metrics import (
     accuracy_score,
     average_precision_score,
+    balanced_accuracy_score,
     brier_score_loss,
+    confusion_matrix,
+    f1_score,
+    matthews_corrcoef,
+    precision_score,
     recall_score,
     roc_auc_score,
+    roc_curve,
 )
 
 SCORES = ("score", "score_positive", "score_negative")
@@ -66,6 +73,67 @@ def findings(table, metrics) -> Figures:  # type: ignore[no-untyped-def]
             yield f"mean {name}", float(np.mean(means[name])), metrics[f"mean_{name}"]
 
 
+def operating(table, metrics) -> Figures:  # type: ignore[no-untyped-def]
+    """Counts and shares at thresholds, and Youden's threshold from the validation images."""
+    for finding, said in metrics["operating"].items():
+        rows = table.filter(pc.equal(table["finding"].cast("string"), finding))
+        rows = rows.filter(pc.is_in(rows["label"], pc_values(0, 1)))
+        own = column(rows, "measured")
+        truth, scores = column(rows, "label"), column(rows, "score")
+        for point in said["points"]:
+            name, above = f"{finding} {point['chosen']}", scores[own] > point["threshold"]
+            (left, false), (missed, true) = confusion_matrix(truth[own], above)
+            counts = point["counts"]
+            yield f"{name} true positives", true, counts["true_positives"]
+            yield f"{name} false positives", false, counts["false_positives"]
+            yield f"{name} false negatives", missed, counts["false_negatives"]
+            yield f"{name} true negatives", left, counts["true_negatives"]
+            yield f"{name} PPV", precision_score(truth[own], above), point["ppv"]["value"]
+            npv = precision_score(truth[own], above, pos_label=0)
+            yield f"{name} NPV", npv, point["npv"]["value"]
+            yield f"{name} F1", f1_score(truth[own], above), point["f1"]["value"]
+            yield f"{name} MCC", matthews_corrcoef(truth[own], above), point["mcc"]["value"]
+            if point["chosen"] == "Youden":
+                wrong, right, cuts = roc_curve(truth[~own], scores[~own], drop_intermediate=False)
+                best = int((right - wrong).round(12).argmax())
+                middle = (cuts[best] + cuts[best + 1]) / 2
+                yield f"{name} threshold", middle, point["threshold"]
+
+
+def classes(table, metrics) -> Figures:  # type: ignore[no-untyped-def]
+    """Accuracy of the finding that scores highest, of images with exactly one."""
+    names = list(metrics["classification"])
+    rows = table.filter(table["measured"])
+    images = rows["image"].cast("string").to_pylist()
+    which = rows["finding"].cast("string").to_pylist()
+    place = {image: number for number, image in enumerate(dict.fromkeys(images))}
+    at = [names.index(one) for one in which], [place[one] for one in images]
+    labels, scores = np.zeros((len(names), len(place))), np.zeros((2, len(names), len(place)))
+    labels[at] = [label or 0 for label in rows["label"].to_pylist()]
+    for number, name in enumerate(("score_positive", "score")):
+        scores[number][at] = column(rows, name)
+    alone = ((labels == 1).sum(axis=0) == 1) & ~(labels == -1).any(axis=0)
+    for number, name in enumerate(("positive prompt", "difference")):
+        right = labels.argmax(axis=0) == scores[number].argmax(axis=0)
+        said = metrics["multiclass"][name]
+        yield f"classes, {name}: accuracy", right[alone].mean(), said["accuracy"]["value"]
+        balanced = balanced_accuracy_score(
+            labels.argmax(axis=0)[alone], scores[number].argmax(axis=0)[alone]
+        )
+        yield f"classes, {name}: mean recall", balanced, said["balanced_accuracy"]
+
+
+def sides(table, metrics) -> Figures:  # type: ignore[no-untyped-def]
+    """The AUC of the side, and the share of peaks on it, of all sentences."""
+    left = column(table, "side") == "left"
+    gap = column(table, "score") - column(table, "score_mirrored")
+    said = metrics["sides"]["all"]
+    yield "sides: AUC", roc_auc_score(left, np.where(left, gap, -gap)), said["auc"]["value"]
+    yield "sides: own sentence higher", float((gap > 0).mean()), said["preferred"]["value"]
+    peaks = column(table, "peak_on_side").astype(float)
+    yield "sides: peak on it", float(np.nanmean(peaks)), said["peak"]["value"]
+
+
 def pc_values(*values):  # type: ignore[no-untyped-def]
     """Values to look a column up in."""
     import pyarrow as pa
@@ -107,6 +175,11 @@ def figures(folder: Path) -> Figures:
     part = table["part"].cast("string")
     parts = {name: table.filter(pc.equal(part, name)) for name in set(part.to_pylist())}
     yield from findings(parts["classification"], metrics)
+    yield from operating(parts["classification"], metrics)
+    if metrics["multiclass"]:
+        yield from classes(parts["classification"], metrics)
+    if "sides" in parts:
+        yield from sides(parts["sides"], metrics)
     if "grounding" in parts:
         yield from grounding(parts["grounding"], metrics)
     if "box retrieval" in parts:
