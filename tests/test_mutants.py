@@ -619,6 +619,27 @@ MUTANTS = (
         "if len(rows) > 1:",
         ("training/test_training_parts.py::test_a_validation_takes_its_loss_from_whole_batches",),
     ),
+    Mutant(
+        "the age of a patient's last image in table 1",
+        "evaluation/documents/table_one.py",
+        "found.get(patient) or cells[int(row)]",
+        'cells[int(row)] or found.get(patient, "")',
+        ("evaluation/test_documents.py::test_table_one_by_hand",),
+    ),
+    Mutant(
+        "a flow of images that need not add up",
+        "evaluation/documents/flow.py",
+        "if one.counts.images - left != after.counts.images:",
+        "if one.counts.images - left < after.counts.images:",
+        ("evaluation/test_documents.py::test_figures_that_do_not_add_up_are_refused",),
+    ),
+    Mutant(
+        "a row of LaTeX that begins with a bracket",
+        "evaluation/report/export.py",
+        'if cells[0].startswith(("[", "*")):',
+        'if cells[0].startswith("*"):',
+        ("evaluation/test_export.py::test_latex_is_escaped_and_whole",),
+    ),
 )
 
 
