@@ -27,6 +27,7 @@ from cxrtext_cli.commands.job import job
 from cxrtext_cli.commands.keys import keys
 from cxrtext_cli.commands.pacs.peers import peers
 from cxrtext_cli.commands.pacs.pull import pull
+from cxrtext_cli.commands.pacs.results import results
 from cxrtext_cli.commands.phantom import phantom
 from cxrtext_cli.commands.pretrain_image import pretrain_image
 from cxrtext_cli.commands.pretrain_text import pretrain_text
@@ -88,6 +89,7 @@ for function, summary in COMMANDS.items():
     app.command(name, short_help=summary)(checked(function))
 app.add_typer(index, name="index", short_help="Embed and index an archive for search.")
 app.add_typer(job, name="job", short_help="Embed, score or decode an archive in shards.")
+app.add_typer(results, name="results", short_help="Write results as DICOM, send and revoke them.")
 app.add_typer(keys, name="keys", short_help="Make, list and revoke a server's API keys.")
 app.add_typer(peers, name="peers", short_help="Hospital systems: look at what fails.")
 

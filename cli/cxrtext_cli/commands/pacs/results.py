@@ -1,0 +1,261 @@
+"""``cxrtext results IMAGE...``, ``cxrtext results send|revoke|list``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from typer.core import TyperGroup
+
+from cxrtext.errors import InputError, WorkError
+from cxrtext_cli.given import CHECKPOINT, FILE, FOLDER, INDEX, NEW_FOLDER, PROMPTS, checked
+from cxrtext_cli.options import AsJson, Device, pick_device, print_json, print_rows, progress, say
+
+if TYPE_CHECKING:
+    from cxrtext.pacs.peers import Kind, Peer
+    from cxrtext.pacs.results.folder import Kept, ResultsFolder
+
+
+class _Group(TyperGroup):
+    """Takes images in place of a command: ``results IMAGE`` is ``results make IMAGE``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help", "-h"):
+            args = ["make", *args]
+        return super().parse_args(ctx, args)
+
+
+results = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    help="Results as DICOM objects: make them of images, send them to a peer, take them back.",
+)
+
+Folder = Annotated[Path, typer.Option("--out", help="Folder of the results."), FOLDER]
+NewFolder = Annotated[
+    Path, typer.Option(help="Folder of the results; made where missing."), NEW_FOLDER
+]
+Peers = Annotated[Path, typer.Option(help="File of the peers."), FILE]
+PeersIf = Annotated[Path | None, typer.Option(help="File of the peers, for --send."), FILE]
+
+
+def make(
+    images: Annotated[
+        list[Path], typer.Argument(help="DICOM radiographs.", metavar="IMAGE..."), FILE
+    ],
+    sentence: Annotated[
+        list[str], typer.Option(help="A sentence to look for; repeatable.", show_default=False)
+    ],
+    out: NewFolder,
+    model: Annotated[
+        Path | None, typer.Option(help="Checkpoint folder; by default the index's."), CHECKPOINT
+    ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="An index; heatmaps are shaded by its images."),
+        INDEX,
+    ] = None,
+    kinds: Annotated[
+        str, typer.Option("--as", help="What to make, of sc, sr, seg, gsps.")
+    ] = "sc,sr",
+    prompts: Annotated[
+        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default."), PROMPTS
+    ] = None,
+    above: Annotated[
+        float, typer.Option(min=0, max=1, help="Make results from this probability on.")
+    ] = 0.0,
+    hash_ids: Annotated[
+        Path | None,
+        typer.Option("--hash-ids", metavar="KEYFILE", help="Key file of the archive's import."),
+        FILE,
+    ] = None,
+    send: Annotated[str | None, typer.Option(help="Peer to send them to.")] = None,
+    peers: PeersIf = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Make DICOM results of what a model finds of sentences in images.
+
+    By default a secondary capture of the heatmap and a structured report, in the image's study and
+    series of their own.  Their UIDs follow from image, model and sentence: made or sent again,
+    nothing changes.  Not for diagnosis.
+    """
+    wanted = _kinds(kinds)
+    if model is None and index is None:
+        raise InputError("give a checkpoint with --model, an index with --index, or both")
+    if not sentence:
+        raise InputError("give what to look for: --sentence 'Left pleural effusion.'")
+    from cxrtext.datasets.admission.ids import Ids, read_key
+    from cxrtext.evaluation.classification.prompts import read_prompts
+    from cxrtext.pacs.results.folder import ResultsFolder
+    from cxrtext.pacs.results.making import make_results
+    from cxrtext.service import load_service
+    from cxrtext.service.limits import check_sentence
+
+    for one in sentence:
+        check_sentence(one)
+    peer = None if send is None else _peer(peers, send)
+    if peer is not None:
+        peer.require_write()
+    ids = Ids(read_key(hash_ids) if hash_ids else None)
+    service = load_service(
+        model, index, prompts=read_prompts(prompts) if prompts else None, device=pick_device(device)
+    )
+    folder = ResultsFolder(out)
+    made: list[Kept] = []
+    faults: list[str] = []
+    new = 0
+    with progress("results", "images") as update:
+        for number, image in enumerate(images, 1):
+            for one in sentence:
+                try:
+                    found = make_results(
+                        service, image, one, folder, kinds=wanted, above=above, ids=ids
+                    )
+                except InputError as error:
+                    faults.append(str(error))
+                    break
+                made += found.results
+                new += found.new
+                for line in found.left_out:
+                    say(line)
+            update(number, len(images))
+    for line in faults:
+        say(line)
+    delivered = None if peer is None else _send(folder, made, peer)
+    if as_json:
+        print_json(
+            {
+                "results": [_row(one) for one in made],
+                "new": new,
+                "failed": len(faults),
+                "sent": delivered and {"peer": send, **delivered},
+            }
+        )
+    else:
+        typer.echo(f"{len(made)} results in {out}: {new} new, {len(made) - new} there before")
+        if delivered is not None:
+            typer.echo(f"{send}: {delivered['sent']} sent, {delivered['there']} there before")
+    if faults:
+        raise WorkError(f"{len(faults)} of {len(images)} images gave no results: see above")
+
+
+def send(
+    peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")],
+    out: Folder,
+    peers: Peers = Path("peers.yaml"),
+) -> None:
+    """Send every result of a folder that a peer does not have, but for those taken back."""
+    from cxrtext.pacs.results.folder import ResultsFolder
+
+    chosen = _peer(peers, peer)
+    folder = ResultsFolder(out, create=False)
+    some = [one for one in folder.all() if one.revoked is None]
+    done = _send(folder, some, chosen)
+    typer.echo(f"{peer}: {done['sent']} sent, {done['there']} there before")
+
+
+def revoke(
+    out: Folder,
+    study: Annotated[str | None, typer.Option(help="Those of a study, by its UID or id.")] = None,
+    instance: Annotated[str | None, typer.Option(help="One, by its SOP instance UID.")] = None,
+    model: Annotated[str | None, typer.Option(help="Those of a model, by its fingerprint.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every result of the folder.")] = False,
+    reason: Annotated[
+        Literal["quality", "safety"],
+        typer.Option(help="Why: rejected for quality, or for patient safety."),
+    ] = "quality",
+    send: Annotated[
+        str | None, typer.Option(help="Peer to send the notes to; by default who has the results.")
+    ] = None,
+    peers: PeersIf = None,
+) -> None:
+    """Take results back: write rejection notes, and send them to the peers that have the results.
+
+    A PACS that knows such notes (IHE Image Object Change Management) hides what they name; others
+    keep the results and the note beside each other.
+    """
+    if sum((study is not None, instance is not None, model is not None, every)) != 1:
+        raise InputError("name what to take back: one of --study, --instance, --model, --all")
+    from cxrtext.pacs.results.folder import ResultsFolder
+    from cxrtext.pacs.results.rejection import reject
+
+    folder = ResultsFolder(out, create=False)
+    some = [
+        one
+        for one in folder.all()
+        if one.kind != "reject"
+        and (
+            every
+            or one.instance == instance
+            or one.model == model
+            or study in (one.study, one.study_id)
+        )
+    ]
+    if not some:
+        raise InputError(f"{out}: has no such result; cxrtext results list --out {out} shows all")
+    names = [send] if send else folder.peers_of([one.instance for one in some])
+    if names and peers is None:
+        raise InputError(f"--peers FILE is wanted: {', '.join(names)} has results to take back")
+    chosen = [_peer(peers, name) for name in names]
+    for one in chosen:
+        one.require_write()
+    notes = reject(folder, some, reason)
+    typer.echo(f"{len(some)} results taken back by {len(notes)} rejection notes in {out}")
+    for one in chosen:
+        done = _send(folder, notes, one)
+        typer.echo(f"{one.name}: {done['sent']} notes sent, {done['there']} there before")
+
+
+def list_results(out: Folder, as_json: AsJson = False) -> None:
+    """List the results of a folder, and where each was sent."""
+    from cxrtext.pacs.results.folder import ResultsFolder
+
+    folder = ResultsFolder(out, create=False)
+    rows = []
+    for one in folder.all():
+        peers = folder.peers_of([one.instance])
+        rows.append(_row(one) | {"sent_to": peers if as_json else " ".join(peers)})
+    print_json(rows) if as_json else print_rows(rows)
+
+
+def _row(one: "Kept") -> dict[str, object]:
+    return {
+        "kind": one.kind,
+        "file": one.file,
+        "instance": one.instance,
+        "study": one.study,
+        "made": one.made,
+        "revoked": one.revoked or "",
+    }
+
+
+def _kinds(given: str) -> "list[Kind]":
+    from cxrtext.pacs.results.identity import KINDS
+
+    names = [name.strip().lower() for name in given.split(",") if name.strip()]
+    if not names or not set(names) <= set(KINDS):
+        raise InputError(f"--as: some of {', '.join(KINDS)}, with commas between them")
+    return [kind for kind in KINDS if kind in names]
+
+
+def _peer(path: Path | None, name: str) -> "Peer":
+    from cxrtext.pacs.peers import read_peer
+
+    if path is None:
+        raise InputError(f"--peers FILE is wanted, which says where {name} is")
+    return read_peer(path, name)
+
+
+def _send(folder: "ResultsFolder", some: "list[Kept]", peer: "Peer") -> dict[str, int]:
+    from cxrtext.pacs.results.sending import send_results
+
+    done = send_results(folder, some, peer)
+    return {"sent": done.sent, "there": done.there}
+
+
+results.command("make", short_help="Make results of images; the same without 'make'.")(
+    checked(make)
+)
+results.command("send", short_help="Send the results of a folder to a peer.")(checked(send))
+results.command("revoke", short_help="Take results back by rejection notes.")(checked(revoke))
+results.command("list", short_help="List results, and where each was sent.")(checked(list_results))

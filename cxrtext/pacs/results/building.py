@@ -1,0 +1,151 @@
+"""What every result is built with: its identity, its time, its codes, and errors in one line."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import cxrtext
+from cxrtext.errors import ImageError
+from cxrtext.images.source import quiet, shown
+from cxrtext.pacs.results.finding import Finding
+from cxrtext.pacs.results.identity import MANUFACTURER, NUMBERS, series_description, uid
+from cxrtext.pacs.results.source import Source, reference, repeat
+from cxrtext.text.wording import mentions, wording
+
+if TYPE_CHECKING:
+    from highdicom.sr import CodedConcept
+    from pydicom.dataset import Dataset
+
+FORMAT = "1"
+"""Of what results look like: another one gives other UIDs."""
+SCHEME = "99CXRTEXT"
+"""The private coding scheme of sentences, and of what no standard code says."""
+MODEL_NAME = "cxrtext image-text model"
+
+FINDINGS = {
+    "cardiomegaly": ("8186001", "Cardiomegaly"),
+    "pulmonary edema": ("19242006", "Pulmonary edema"),
+    "pleural effusion": ("60046008", "Pleural effusion"),
+    "pneumonia": ("233604007", "Pneumonia"),
+    "pneumothorax": ("36118008", "Pneumothorax"),
+    "atelectasis": ("46621007", "Atelectasis"),
+    "consolidation": ("95436008", "Lung consolidation"),
+    "emphysema": ("87433001", "Pulmonary emphysema"),
+    "hiatal hernia": ("84089009", "Hiatal hernia"),
+    "rib fracture": ("33737001", "Fracture of rib"),
+}
+"""SNOMED CT codes of findings, by the words that name them in a sentence."""
+
+
+def result_uid(source: Source, model: str, sentence: str, kind: str) -> str:
+    """The SOP instance UID of the result of a sentence, of a kind."""
+    return uid(FORMAT, source.fingerprint, model, kind, sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A result that is being built: of which image, of what, and when."""
+
+    source: Source
+    finding: Finding
+    made: datetime
+
+    def uid(self, kind: str) -> str:
+        """The SOP instance UID of its object of a kind."""
+        return result_uid(self.source, self.finding.model, self.finding.sentence, kind)
+
+    def given(self, kind: str) -> dict[str, Any]:
+        """What highdicom's objects are given; a series is of an image, a model and a kind."""
+        number = int(self.uid(kind).removeprefix("2.25."))
+        return {
+            "series_instance_uid": uid(FORMAT, self.source.fingerprint, self.finding.model, kind),
+            "series_number": NUMBERS[kind],
+            "sop_instance_uid": self.uid(kind),
+            "instance_number": 1 + number % 99_999,
+            "manufacturer": MANUFACTURER,
+        }
+
+    def device(self) -> dict[str, Any]:
+        """What made it, as highdicom is given it."""
+        return {
+            "manufacturer_model_name": MODEL_NAME,
+            "software_versions": cxrtext.__version__,
+            "device_serial_number": self.finding.model[:16],
+        }
+
+    def reference(self) -> "Dataset":
+        """The header of its image, as highdicom takes it."""
+        return reference(self.source)
+
+    def finish(self, kind: str, built: "Dataset") -> "Dataset":
+        """Put patient, study, series and time into an object that was built."""
+        repeat(self.source, built)
+        return series_attributes(kind, built, self.finding.model, self.made)
+
+
+def series_attributes(kind: str, built: "Dataset", model: str, made: datetime) -> "Dataset":
+    """Say in an object what its series is, what made it, and when."""
+    built.SeriesDescription = series_description(kind)
+    built.ManufacturerModelName = MODEL_NAME
+    built.SoftwareVersions = cxrtext.__version__
+    built.DeviceSerialNumber = model[:16]
+    day, time = made.strftime("%Y%m%d"), made.strftime("%H%M%S")
+    built.InstanceCreationDate, built.InstanceCreationTime = day, time
+    built.SeriesDate, built.SeriesTime = day, time
+    if "ContentDate" in built:
+        built.ContentDate, built.ContentTime = day, time
+    return built
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Drop the warnings and log lines of libraries, which quote names."""
+    logging.getLogger("highdicom").setLevel(logging.CRITICAL)  # its loggers have it from there
+    with quiet():
+        yield
+
+
+@contextmanager
+def building(source: Source, what: str) -> Iterator[None]:
+    """Turn what goes wrong with an object into one line that quotes nothing."""
+    try:
+        with silent():
+            yield
+    except ImageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a header that is not as the standard says
+        raise ImageError(
+            f"{shown(source.path)}: no {what} can be made of its header ({type(error).__name__}); "
+            "leave it out with --as"
+        ) from None
+
+
+def code_of(sentence: str) -> "CodedConcept":
+    """The code of what a sentence says is there; where no standard one is known, its own."""
+    from highdicom.sr import CodedConcept
+
+    words = " ".join(sentence.casefold().replace("effusions", "effusion").split())
+    said = [code for name, code in FINDINGS.items() if name in words]
+    if len(said) == 1 and wording(sentence) == "affirmed" and not mentions(sentence)[1]:
+        return CodedConcept(said[0][0], "SCT", said[0][1])
+    return CodedConcept(uid("sentence", sentence)[-16:], SCHEME, one_line(sentence, 64))
+
+
+def one_line(text: str, longest: int) -> str:
+    """A text without control characters or backslashes, cut to a length."""
+    plain = " ".join("".join(c if c.isprintable() and c != "\\" else " " for c in text).split())
+    return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
+
+
+def name_scheme(built: "Dataset") -> None:
+    """Say in an object what its private coding scheme is."""
+    from pydicom.dataset import Dataset
+
+    scheme = Dataset()
+    scheme.CodingSchemeDesignator = SCHEME
+    scheme.CodingSchemeName = "cxrtext sentences and properties"
+    scheme.CodingSchemeResponsibleOrganization = MANUFACTURER
+    built.CodingSchemeIdentificationSequence = [scheme]

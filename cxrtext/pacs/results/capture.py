@@ -1,0 +1,114 @@
+"""A secondary capture of the heatmap: the picture that the page shows, with a warning burnt in."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from cxrtext.images import render_overlay
+from cxrtext.images.gray import Floats
+from cxrtext.pacs.results.building import Result, building, one_line
+from cxrtext.pacs.results.finding import Finding
+from cxrtext.pacs.results.identity import WARNING
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
+
+MAX_SIDE = 2048
+"""Larger pictures are made smaller: at full size a capture would be larger than its image."""
+_INK, _PAPER = (255, 214, 10), (0, 0, 0)
+
+
+def draw_capture(pixels: Floats, finding: Finding) -> tuple[NDArray[np.uint8], int]:
+    """Draw what a capture shows: a band, the picture as the page has it, and a band.
+
+    The bands lie outside of the picture, so that they hide nothing of it.
+
+    Args:
+        pixels: [1, H, W] in [0, 1].
+
+    Returns:
+        [rows, columns, 3], and the rows of the upper band, where the picture begins.
+    """
+    where = finding.grounding
+    picture = render_overlay(
+        pixels,
+        where.map(),
+        limits=where.limits,
+        boxes=[box.bbox for box in where.boxes],
+        peak=where.peak,
+    )
+    picture.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
+    width, height = picture.size
+    font = _font(max(10, width // 32))
+    upper = _lines([WARNING], font, width)
+    said = [one_line(finding.sentence, 400), *filter(None, [finding.percent])]
+    if not finding.present:
+        said.append("nothing stands out in this image")
+    if finding.unlike:
+        said.append("unlike what the model was trained on: means little")
+    lower = _lines([*said, f"cxrtext, model {finding.model[:12]}"], font, width)
+    line = round(font.size * 1.4)
+    band, foot = line * len(upper) + line // 2, line * len(lower) + line // 2
+    whole = Image.new("RGB", (width, band + height + foot), _PAPER)
+    whole.paste(picture, (0, band))
+    pen = ImageDraw.Draw(whole)
+    for top, lines in ((line // 4, upper), (band + height + line // 4, lower)):
+        for number, text in enumerate(lines):
+            pen.text((line // 4, top + number * line), text, fill=_INK, font=font)
+    return np.asarray(whole), band
+
+
+def _font(size: int) -> ImageFont.FreeTypeFont:
+    """DejaVu Sans, as matplotlib brings it: it has the letters of most languages."""
+    import matplotlib as mpl
+
+    path = Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans-Bold.ttf"
+    return ImageFont.truetype(str(path), size)
+
+
+def _lines(texts: list[str], font: ImageFont.FreeTypeFont, width: int) -> list[str]:
+    """Break texts into lines that fit."""
+    room = width - font.size
+    lines: list[str] = []
+    for text in texts:
+        line = ""
+        for word in text.split():
+            longer = f"{line} {word}".strip()
+            if line and font.getlength(longer) > room:
+                lines.append(line)
+                longer = word
+            line = longer
+        lines.append(line)
+    return lines
+
+
+def build_capture(result: Result, pixels: Floats) -> "Dataset":
+    """A Secondary Capture Image of the heatmap (ImageError)."""
+    picture, _ = draw_capture(pixels, result.finding)
+    with building(result.source, "secondary capture"):
+        from highdicom.sc import SCImage
+        from pydicom.dataset import Dataset
+
+        built = SCImage(
+            pixel_array=picture,
+            photometric_interpretation="RGB",
+            bits_allocated=8,
+            coordinate_system="PATIENT",
+            study_instance_uid=result.source.study,
+            patient_orientation=("L", "F"),
+            **result.given("sc"),
+        )
+        known = result.source.orientation
+        built.PatientOrientation = list(known or ())
+        built.ConversionType = "WSD"
+        built.ImageType = ["DERIVED", "SECONDARY"]
+        built.DerivationDescription = WARNING
+        of = Dataset()
+        of.ReferencedSOPClassUID = result.source.text("SOPClassUID")
+        of.ReferencedSOPInstanceUID = result.source.instance
+        built.SourceImageSequence = [of]
+        built.BodyPartExamined = "CHEST"
+        return result.finish("sc", built)

@@ -1,0 +1,223 @@
+"""The folder of results: their files, and in SQLite what each is of and what was sent where.
+
+Only its owner may read it.  A file is written whole before its row; a row without its file, or
+with another, is made again under the same UIDs.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cxrtext.errors import DataError, kind_of, line_of
+from cxrtext.files import replacing, sha256
+from cxrtext.pacs.results.identity import uid
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
+
+FILE = "results.sqlite"
+OBJECTS = "objects"
+WAIT_S = 30.0
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS results (
+  instance TEXT PRIMARY KEY,               -- its SOPInstanceUID
+  class TEXT NOT NULL,                     -- its SOPClassUID
+  series TEXT NOT NULL,
+  study TEXT NOT NULL,                     -- StudyInstanceUID
+  kind TEXT NOT NULL,                      -- sc, sr, seg, gsps or reject
+  source TEXT NOT NULL,                    -- SOPInstanceUID of the image
+  study_id TEXT NOT NULL,                  -- as the archive calls study and patient
+  patient_id TEXT NOT NULL,
+  sentence TEXT NOT NULL,
+  probability REAL,
+  model TEXT NOT NULL,
+  file TEXT NOT NULL,                      -- below the folder
+  digest TEXT NOT NULL,                    -- SHA-256 of the file
+  made TEXT NOT NULL,                      -- UTC
+  revoked TEXT                             -- when it was taken back, UTC
+);
+CREATE INDEX IF NOT EXISTS results_study ON results (study_id);
+CREATE INDEX IF NOT EXISTS results_uid ON results (study);
+CREATE TABLE IF NOT EXISTS sent (
+  instance TEXT NOT NULL REFERENCES results (instance) ON DELETE CASCADE,
+  peer TEXT NOT NULL,
+  at TEXT NOT NULL,                        -- UTC
+  PRIMARY KEY (instance, peer)
+);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A result in the folder; its fields are the columns."""
+
+    instance: str
+    klass: str
+    series: str
+    study: str
+    kind: str
+    source: str
+    study_id: str
+    patient_id: str
+    sentence: str
+    probability: float | None
+    model: str
+    file: str
+    digest: str
+    made: str
+    revoked: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A result, and one peer that it was sent to and when; "" where it was sent nowhere."""
+
+    result: Kept
+    peer: str
+    at: str
+
+
+def now() -> str:
+    """This second, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class ResultsFolder:
+    """The results in a folder, which is made where it is missing.
+
+    Args:
+        create: False to look only: a folder that holds no results is a DataError.
+
+    Raises:
+        DataError: The path is no folder of results.
+        DiskError: The disk is full, or cannot be written.
+    """
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self.path = path
+        if not create and not (path / FILE).is_file():
+            raise DataError(f"{path}: holds no results ({FILE}); give the --out of cxrtext results")
+        if create:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (path / OBJECTS).mkdir(mode=0o700, exist_ok=True)
+            (path / FILE).touch(mode=0o600)
+            with self._database() as database:
+                database.executescript(_TABLES)
+
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self.path / FILE, timeout=WAIT_S)) as database:
+                database.execute("PRAGMA foreign_keys = ON")
+                database.execute("PRAGMA secure_delete = ON")
+                with database:
+                    yield database
+        except sqlite3.Error as error:
+            raise kind_of(error)(f"{self.path / FILE}: {line_of(error)}") from None
+
+    def find(self, instance: str) -> Kept | None:
+        """The result of a UID, where it is here and its file is as it was written."""
+        found = self._rows("WHERE instance = ?", [instance])
+        return found[0] if found and self.is_whole(found[0]) else None
+
+    def is_whole(self, kept: Kept) -> bool:
+        """Whether the file of a result is as it was written."""
+        path = self.path / kept.file
+        return path.is_file() and sha256(path) == kept.digest
+
+    def put(self, built: "Dataset", **facts: str | float | None) -> Kept:
+        """Write an object, in place of one under the same UID.
+
+        Args:
+            facts: The fields of :class:`Kept` that the object itself does not say.
+        """
+        instance = str(built.SOPInstanceUID)
+        name = f"{OBJECTS}/{facts['kind']}-{uid(instance)[-24:]}.dcm"
+        with replacing(self.path / name) as temporary:
+            built.save_as(temporary, enforce_file_format=True)
+            os.chmod(temporary, 0o600)  # noqa: PTH101
+            digest = sha256(temporary)
+        kept = Kept(
+            instance=instance,
+            klass=str(built.SOPClassUID),
+            series=str(built.SeriesInstanceUID),
+            study=str(built.StudyInstanceUID),
+            file=name,
+            digest=digest,
+            made=now(),
+            **facts,  # type: ignore[arg-type]
+        )
+        values = [getattr(kept, name) for name in Kept.__slots__]
+        with self._database() as database:
+            database.execute(
+                f"INSERT OR REPLACE INTO results VALUES ({','.join('?' * len(values))})",  # noqa: S608
+                values,
+            )
+        return kept
+
+    def all(self, **where: str) -> list[Kept]:
+        """Results whose columns have these values, in the order in which they were made."""
+        tests = " AND ".join(f"{name} = ?" for name in where)
+        return self._rows(f"WHERE {tests}" if tests else "", list(where.values()))
+
+    def of_study(self, study_id: str) -> list[Sent]:
+        """What was made of a study, by its id in the archive, and where each was sent."""
+        rows = self._rows("WHERE ? IN (study_id, study) AND kind <> 'reject'", [study_id])
+        return [one for row in rows for one in self._sent(row)]
+
+    def _sent(self, row: Kept) -> list[Sent]:
+        with self._database() as database:
+            found = database.execute(
+                "SELECT peer, at FROM sent WHERE instance = ? ORDER BY peer", [row.instance]
+            ).fetchall()
+        return [Sent(row, peer, at) for peer, at in found] or [Sent(row, "", "")]
+
+    def sent_to(self, peer: str) -> frozenset[str]:
+        """UIDs of the results that a peer has."""
+        with self._database() as database:
+            found = database.execute("SELECT instance FROM sent WHERE peer = ?", [peer])
+            return frozenset(instance for (instance,) in found)
+
+    def peers_of(self, instances: Sequence[str]) -> list[str]:
+        """The peers that have any of some results."""
+        with self._database() as database:
+            rows = database.execute("SELECT DISTINCT peer, instance FROM sent").fetchall()
+        return sorted({peer for peer, instance in rows if instance in frozenset(instances)})
+
+    def note_sent(self, instances: Sequence[str], peer: str) -> None:
+        """Note that a peer has some results."""
+        with self._database() as database:
+            database.executemany(
+                "INSERT OR IGNORE INTO sent VALUES (?, ?, ?)",
+                [(instance, peer, now()) for instance in instances],
+            )
+
+    def note_revoked(self, instances: Sequence[str]) -> None:
+        """Note that some results were taken back."""
+        with self._database() as database:
+            database.executemany(
+                "UPDATE results SET revoked = coalesce(revoked, ?) WHERE instance = ?",
+                [(now(), instance) for instance in instances],
+            )
+
+    def tally(self) -> Mapping[tuple[str, str], int]:
+        """How many results each peer was sent, by peer and kind."""
+        with self._database() as database:
+            rows = database.execute(
+                "SELECT peer, kind, count(*) FROM sent JOIN results USING (instance) GROUP BY 1, 2"
+            ).fetchall()
+        return {(peer, kind): count for peer, kind, count in rows}
+
+    def _rows(self, where: str, values: Sequence[str]) -> list[Kept]:
+        with self._database() as database:
+            rows = database.execute(
+                f"SELECT * FROM results {where} ORDER BY made, rowid",  # noqa: S608
+                values,
+            ).fetchall()
+        return [Kept(*row) for row in rows]

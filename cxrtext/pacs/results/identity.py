@@ -1,0 +1,57 @@
+"""The identity of results: UIDs that follow from what they are of, and how own ones are told.
+
+Whoever makes the same result again makes it under the same UIDs, so a PACS that has it already
+keeps one.  Whatever receives objects asks :func:`is_own_result` first, so that no result becomes
+the source of another.
+"""
+
+import hashlib
+from typing import get_args
+
+from cxrtext.images.dicom.described import Described
+from cxrtext.pacs.peers import Kind
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+DEFAULT_KINDS: tuple[Kind, ...] = ("sc", "sr")
+"""What every viewer opens; OHIF has trouble with the others."""
+
+MANUFACTURER = "cxrtext"
+SERIES = "cxrtext"
+"""What the descriptions of series of results begin with."""
+NAMES = {
+    "sc": "heatmap",
+    "sr": "measurements",
+    "seg": "regions",
+    "gsps": "annotations",
+    "reject": "rejection note",
+}
+"""What follows it, by kind of object; "reject" is the note that takes results back."""
+NUMBERS = {"sc": 9101, "sr": 9102, "seg": 9103, "gsps": 9104, "reject": 9109}
+"""Series numbers, behind those of a modality."""
+WARNING = "RESEARCH ONLY – NOT FOR DIAGNOSIS"
+
+NEEDED = ("Manufacturer", "SeriesDescription")
+"""The elements by which own results are told."""
+
+
+def uid(*parts: str) -> str:
+    """A UID made from what it names, as PS3.5 B.2 has it (2.25. and 128 bits)."""
+    text = "\0".join(("cxrtext results", *parts))
+    number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16])
+    return f"2.25.{number}"
+
+
+def series_description(kind: str) -> str:
+    """What a series of results is called."""
+    return f"{SERIES} {NAMES[kind]}"
+
+
+def is_own_result(said: Described) -> bool:
+    """Whether an object is a result of this program, by `NEEDED`: it is never taken in."""
+    return (
+        said.first("Manufacturer").casefold() == MANUFACTURER
+        and said.first("SeriesDescription").casefold() in _SERIES
+    )
+
+
+_SERIES = frozenset(f"{SERIES} {name}" for name in NAMES.values())

@@ -1,0 +1,103 @@
+"""Results of an image, made and kept: each once, however often it is asked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cxrtext.datasets.admission.ids import Ids
+from cxrtext.images.gray import Floats
+from cxrtext.images.source import shown
+from cxrtext.pacs import need
+from cxrtext.pacs.peers import Kind
+from cxrtext.pacs.results.building import Result, result_uid
+from cxrtext.pacs.results.capture import build_capture
+from cxrtext.pacs.results.finding import Finding, read_and_find
+from cxrtext.pacs.results.folder import Kept, ResultsFolder
+from cxrtext.pacs.results.identity import DEFAULT_KINDS
+from cxrtext.pacs.results.presentation import build_presentation
+from cxrtext.pacs.results.report import build_report
+from cxrtext.pacs.results.segmentation import build_segmentation
+from cxrtext.pacs.results.source import Source, read_source
+from cxrtext.service import Service
+from cxrtext.service.limits import check_sentence
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of one sentence and one image."""
+
+    results: tuple[Kept, ...]
+    new: int  # results that were not there before
+    left_out: tuple[str, ...] = ()  # what was not made, and why; names no sentence
+
+
+def make_results(
+    service: Service,
+    path: Path,
+    sentence: str,
+    folder: ResultsFolder,
+    *,
+    kinds: Sequence[Kind] = DEFAULT_KINDS,
+    above: float = 0.0,
+    ids: Ids | None = None,
+) -> Made:
+    """Make the results of a sentence and an image; those that are there stay as they are.
+
+    Args:
+        path: A DICOM radiograph.
+        above: Where the probability is less, or there is none and this is above 0, nothing is made.
+        ids: How the archive writes ids; as they are by default.
+
+    Raises:
+        ImageError: The image is no DICOM radiograph, or cannot be read.
+        InputError: The sentence is empty or too long.
+        UnavailableError: ``cxrtext[pacs]`` is not installed.
+    """
+    need("highdicom")
+    check_sentence(sentence)
+    source = read_source(path)
+    wanted = list(dict.fromkeys(kinds))
+    model = service.model.fingerprint
+    there = [folder.find(result_uid(source, model, sentence, kind)) for kind in wanted]
+    found = [one for one in there if one is not None]
+    if len(found) == len(wanted):
+        return Made(tuple(found), 0)
+    pixels, finding = read_and_find(service, path, sentence)
+    if above > 0 and (finding.probability is None or finding.probability < above):
+        return Made((), 0, (f"{shown(path)}: its probability is not {above:g} or more",))
+    result = Result(source, finding, datetime.now())
+    left_out, made, new = [], [], 0
+    for kind, kept in zip(wanted, there, strict=True):
+        if kept is None:
+            built = _build(kind, result, pixels)
+            if built is None:
+                left_out.append(f"{shown(path)}: no {kind.upper()}: nothing stands out")
+                continue
+            kept = folder.put(built, kind=kind, **_facts(source, finding, ids or Ids(None)))
+            new += 1
+        made.append(kept)
+    return Made(tuple(made), new, tuple(left_out))
+
+
+def _build(kind: Kind, result: Result, pixels: Floats) -> "Dataset | None":
+    if kind == "sc":
+        return build_capture(result, pixels)
+    if kind == "sr":
+        return build_report(result)
+    return build_segmentation(result) if kind == "seg" else build_presentation(result)
+
+
+def _facts(source: Source, finding: Finding, ids: Ids) -> dict[str, str | float | None]:
+    return {
+        "source": source.instance,
+        "study_id": ids.of("study", source.ids.study),
+        "patient_id": ids.of("patient", source.ids.patient),
+        "sentence": finding.sentence,
+        "probability": finding.probability,
+        "model": finding.model,
+    }

@@ -1,0 +1,195 @@
+"""A structured report of a finding: Comprehensive SR after TID 1500 (Measurement Report)."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import cxrtext
+from cxrtext.images.placement import Placement
+from cxrtext.pacs.results.building import (
+    MODEL_NAME,
+    SCHEME,
+    Result,
+    building,
+    code_of,
+    name_scheme,
+    one_line,
+)
+from cxrtext.pacs.results.identity import MANUFACTURER, WARNING, uid
+
+if TYPE_CHECKING:
+    from highdicom.sr import ObserverContext
+    from numpy.typing import NDArray
+    from pydicom.dataset import Dataset
+
+MAX_REGIONS = 16
+"""Regions that are outlined; the best come first."""
+
+Box = tuple[float, float, float, float]
+
+
+def outline(box: Box, placement: Placement) -> "NDArray[np.float64]":
+    """Corners of a box of the picture shown, closed, in the file's own pixels: [5, 2], (x, y)."""
+    x, y, width, height = placement.boxes_to_stored(box).tolist()
+    right = min(x + width, placement.stored_width)
+    bottom = min(y + height, placement.stored_height)
+    left, top = max(x, 0.0), max(y, 0.0)
+    corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
+    return np.array(corners, dtype=np.float64)
+
+
+def outlines(result: Result) -> "list[tuple[NDArray[np.float64], float]]":
+    """The regions of a finding, best first, each with its score; none where nothing stands out."""
+    finding = result.finding
+    boxes = finding.grounding.boxes[:MAX_REGIONS] if finding.present else []
+    return [(outline(box.bbox, result.source.placement), box.score) for box in boxes]
+
+
+def observer(model: str) -> "ObserverContext":
+    """The device that observed: this program with a model."""
+    from highdicom.sr import DeviceObserverIdentifyingAttributes, ObserverContext
+    from pydicom.sr.codedict import codes
+
+    return ObserverContext(
+        observer_type=codes.DCM.Device,
+        observer_identifying_attributes=DeviceObserverIdentifyingAttributes(
+            uid=uid("device", model),
+            name="cxrtext",
+            manufacturer_name=MANUFACTURER,
+            model_name=MODEL_NAME,
+            serial_number=model[:16],
+        ),
+    )
+
+
+def build_report(result: Result) -> "Dataset":
+    """A Comprehensive SR of a finding (ImageError)."""
+    with building(result.source, "structured report"):
+        from highdicom.sr import (
+            CodedConcept,
+            ComprehensiveSR,
+            MeasurementReport,
+            ObservationContext,
+        )
+        from pydicom.sr.codedict import codes
+
+        image = result.reference()
+        content = MeasurementReport(
+            observation_context=ObservationContext(
+                observer_device_context=observer(result.finding.model)
+            ),
+            procedure_reported=CodedConcept("399208008", "SCT", "Plain X-ray of chest"),
+            imaging_measurements=_groups(result),
+            title=codes.DCM.ImagingMeasurementReport,
+            referenced_images=[image] if _is_described(result) else None,
+        )
+        built = ComprehensiveSR(
+            evidence=[image],
+            content=content[0],
+            is_complete=True,
+            is_final=False,
+            is_verified=False,
+            **result.given("sr"),
+        )
+        name_scheme(built)
+        return result.finish("sr", built)
+
+
+def _is_described(result: Result) -> bool:
+    """Whether the header has what TID 1603 wants in the image library, which is optional."""
+    spacing = result.source.header.get("ImagerPixelSpacing") or ()
+    return len(spacing) == 2 and len(result.source.header.get("PatientOrientation") or ()) == 2
+
+
+def _groups(result: Result) -> list[Any]:
+    """The finding in the whole image, and each region where it is supported."""
+    from highdicom.sr import (
+        ImageRegion,
+        Measurement,
+        MeasurementsAndQualitativeEvaluations,
+        PlanarROIMeasurementsAndQualitativeEvaluations,
+        SourceImageForMeasurementGroup,
+        SourceImageForRegion,
+        TrackingIdentifier,
+    )
+
+    finding, source = result.finding, result.source
+    score = _private("score", "Similarity of image and sentence")
+    of = source.text("SOPClassUID"), source.instance
+    whole = [Measurement(score, round(finding.grounding.score, 6), _unit("1", "no units"))]
+    if finding.probability is not None:
+        percent = round(100 * finding.probability, 4)
+        whole.insert(0, Measurement(_certainty(), percent, _unit("%", "percent")))
+    groups: list[Any] = [
+        MeasurementsAndQualitativeEvaluations(
+            tracking_identifier=TrackingIdentifier(
+                uid(result.uid("sr"), "finding"), one_line(finding.sentence, 1024)
+            ),
+            finding_type=code_of(finding.sentence),
+            algorithm_id=_algorithm(result),
+            measurements=whole,
+            qualitative_evaluations=_properties(result),
+            source_images=[SourceImageForMeasurementGroup(*of)],
+        )
+    ]
+    for number, (corners, region_score) in enumerate(outlines(result), 1):
+        groups.append(
+            PlanarROIMeasurementsAndQualitativeEvaluations(
+                tracking_identifier=TrackingIdentifier(
+                    uid(result.uid("sr"), "region", str(number)), f"region {number}"
+                ),
+                referenced_region=ImageRegion(
+                    "POLYLINE", corners, source_image=SourceImageForRegion(*of)
+                ),
+                finding_type=code_of(finding.sentence),
+                algorithm_id=_algorithm(result),
+                measurements=[Measurement(score, round(region_score, 6), _unit("1", "no units"))],
+            )
+        )
+    return groups
+
+
+def _algorithm(result: Result) -> Any:
+    from highdicom.sr import AlgorithmIdentification
+
+    finding = result.finding
+    said = [WARNING, f"model {finding.model}", f"sentence: {one_line(finding.sentence, 1000)}"]
+    said += [f"against: {one_line(text, 1000)}" for text in finding.opposite[:4]]
+    if finding.probability is not None:
+        said.append(f"probability {'' if finding.calibrated else 'not '}calibrated")
+    if finding.unlike:
+        said.append("image or sentence unlike those that the model was trained on")
+    return AlgorithmIdentification("cxrtext", cxrtext.__version__, parameters=said)
+
+
+def _properties(result: Result) -> list[Any]:
+    """What is to be known of the numbers, as yes or no."""
+    from highdicom.sr import QualitativeEvaluation
+    from pydicom.sr.codedict import codes
+
+    finding = result.finding
+    asked = {("stands-out", "A region stands out"): finding.present}
+    if finding.probability is not None:
+        asked["calibrated", "Probability is calibrated"] = finding.calibrated
+    return [
+        QualitativeEvaluation(_private(*name), codes.SCT.Yes if yes else codes.SCT.No)
+        for name, yes in asked.items()
+    ]
+
+
+def _unit(value: str, meaning: str) -> Any:
+    from highdicom.sr import CodedConcept
+
+    return CodedConcept(value, "UCUM", meaning)
+
+
+def _certainty() -> Any:
+    from highdicom.sr import CodedConcept
+
+    return CodedConcept("111012", "DCM", "Certainty of Finding")
+
+
+def _private(value: str, meaning: str) -> Any:
+    from highdicom.sr import CodedConcept
+
+    return CodedConcept(value, SCHEME, meaning)

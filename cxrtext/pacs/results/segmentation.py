@@ -1,0 +1,67 @@
+"""The regions that stand out, as a binary segmentation on the image's own pixels."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import cxrtext
+from cxrtext.pacs.results.building import Result, building, code_of, name_scheme, one_line
+from cxrtext.pacs.results.identity import MANUFACTURER, WARNING, uid
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pydicom.dataset import Dataset
+
+
+def mask_of(result: Result) -> "NDArray[np.bool_]":
+    """Pixels of the file that reach the finding's threshold, [rows, columns]."""
+    where = result.finding.grounding
+    with np.errstate(invalid="ignore"):
+        reached = where.map() >= where.threshold
+    return result.source.placement.to_stored(reached)
+
+
+def build_segmentation(result: Result) -> "Dataset | None":
+    """A Segmentation with one segment; None where nothing stands out (ImageError)."""
+    if not result.finding.present:
+        return None
+    mask = mask_of(result)
+    if not mask.any():
+        return None
+    with building(result.source, "segmentation"):
+        from highdicom import AlgorithmIdentificationSequence
+        from highdicom.seg import Segmentation, SegmentDescription
+        from pydicom.sr.codedict import codes
+
+        finding = result.finding
+        segment = SegmentDescription(
+            segment_number=1,
+            segment_label=one_line(finding.sentence, 64),
+            segmented_property_category=codes.SCT.MorphologicallyAbnormalStructure,
+            segmented_property_type=code_of(finding.sentence),
+            algorithm_type="AUTOMATIC",
+            algorithm_identification=AlgorithmIdentificationSequence(
+                name="cxrtext",
+                family=codes.DCM.ArtificialIntelligence,
+                version=cxrtext.__version__,
+                source=MANUFACTURER,
+            ),
+            tracking_uid=uid(result.uid("seg"), "segment"),
+            tracking_id=one_line(finding.sentence, 64),
+        )
+        built = Segmentation(
+            source_images=[result.reference()],
+            pixel_array=mask.astype(np.uint8),
+            segmentation_type="BINARY",
+            segment_descriptions=[segment],
+            content_label="CXRTEXT",
+            content_description=one_line(WARNING, 64),
+            content_creator_name="cxrtext^service",
+            **result.given("seg"),
+            **result.device(),
+        )
+        built.BodyPartExamined = "CHEST"
+        if result.source.text("PatientOrientation"):
+            built.PatientOrientation = result.source.header.PatientOrientation
+        name_scheme(built)
+        return result.finish("seg", built)

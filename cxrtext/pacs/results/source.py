@@ -1,0 +1,180 @@
+"""The image that a result is of: its header, checked, and what of it a result repeats."""
+
+import hashlib
+import re
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cxrtext.datasets.admission.decide import RADIOGRAPHS
+from cxrtext.datasets.admission.ids import IDS, ObjectIds, object_ids
+from cxrtext.errors import ImageError
+from cxrtext.files import sha256
+from cxrtext.images.dicom.described import described, text_of, texts_of
+from cxrtext.images.dicom.file import NotDicomError, read_wanted
+from cxrtext.images.dicom.header import numbers, whole_number
+from cxrtext.images.dicom.orientation import KEYWORDS as ORIENTATION
+from cxrtext.images.dicom.orientation import directions, read_placement
+from cxrtext.images.placement import Placement
+from cxrtext.images.source import quiet, shown
+
+if TYPE_CHECKING:
+    from pydicom.dataset import Dataset
+
+UIDS = ("SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID")
+PATIENT = (
+    *("PatientName", "PatientID", "IssuerOfPatientID", "IssuerOfPatientIDQualifiersSequence"),
+    *("PatientBirthDate", "PatientSex"),
+)
+STUDY = (
+    *("StudyInstanceUID", "StudyDate", "StudyTime", "StudyID", "AccessionNumber"),
+    *("IssuerOfAccessionNumberSequence", "ReferringPhysicianName", "StudyDescription"),
+)
+"""What is repeated as it stands, so that a result joins its patient and study."""
+_SHOWN = (
+    *("Rows", "Columns", "PhotometricInterpretation", "BitsAllocated", "BitsStored", "HighBit"),
+    *("PixelRepresentation", "SamplesPerPixel", "NumberOfFrames", "BurnedInAnnotation"),
+    *("RescaleSlope", "RescaleIntercept", "RescaleType", "WindowCenter", "WindowWidth"),
+    *("WindowCenterWidthExplanation", "VOILUTFunction", "ModalityLUTSequence", "VOILUTSequence"),
+    *("FrameOfReferenceUID", "Modality", "ViewPosition", "BodyPartExamined"),
+    *ORIENTATION,
+)
+_UID = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))+")
+_OPPOSITE = dict(zip("LRAPHF", "RLPAFH", strict=True))
+_SEX = ("M", "F", "O")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A DICOM image that results can be made of.
+
+    ``header`` has the elements above as the file has them; ``fingerprint`` stands for the file and
+    for the patient and study that it says it is of, so that a corrected header makes new results.
+    """
+
+    path: Path
+    header: "Dataset"
+    placement: Placement
+    fingerprint: str
+    ids: ObjectIds
+
+    def text(self, keyword: str) -> str:
+        """The first value of an element; "" where there is none."""
+        return text_of(self.header, keyword)
+
+    @property
+    def orientation(self) -> tuple[str, str] | None:
+        """Where rows and columns of the picture shown lead, such as L and F; None: not known."""
+        with quiet():
+            found = directions(self.header)
+        if found is None:
+            return None
+        moved = self.placement
+        across, down = found[::-1] if moved.transposed else found
+        return (
+            _OPPOSITE[across] if moved.mirrored else across,
+            _OPPOSITE[down] if moved.inverted else down,
+        )
+
+    @property
+    def instance(self) -> str:
+        """Its SOP instance UID."""
+        return self.text("SOPInstanceUID")
+
+    @property
+    def study(self) -> str:
+        """Its study instance UID."""
+        return self.text("StudyInstanceUID")
+
+
+def read_source(path: Path) -> Source:
+    """Read the header of an image.
+
+    Raises:
+        ImageError: It is no DICOM radiograph, or names no study; one line that quotes nothing.
+    """
+    name = shown(path)
+    try:
+        with quiet():
+            found = read_wanted(path, dict.fromkeys((*UIDS, *PATIENT, *STUDY, *IDS, *_SHOWN)))
+            header, ids = found.dataset, object_ids(described(found, IDS))
+            _check(header)
+            size = whole_number(header, "Rows"), whole_number(header, "Columns")
+            placement = read_placement(header, *size)
+            said = [texts_of(header, keyword) for keyword in (*UIDS, *PATIENT, *STUDY)]
+    except NotDicomError:
+        raise ImageError(
+            f"{name}: is no DICOM file; results join the study of a DICOM image"
+        ) from None
+    except ImageError as error:
+        raise ImageError(f"{name}: {error}") from None
+    except OSError as error:
+        raise ImageError(f"{name}: cannot be opened ({error.strerror}); check the path") from None
+    digest = hashlib.sha256(f"{sha256(path)}\0{said}".encode("utf-8", "surrogatepass"))
+    return Source(path, header, placement, digest.hexdigest(), ids)
+
+
+def _check(header: "Dataset") -> None:
+    for keyword in UIDS:
+        value = text_of(header, keyword)
+        if not value:
+            raise ImageError(f"names no {keyword}; results join the study of a DICOM image")
+        if len(value) > 64 or not _UID.fullmatch(value):
+            raise ImageError(f"its {keyword} is no UID; export the file again")
+    if text_of(header, "SOPClassUID") not in RADIOGRAPHS:
+        raise ImageError("is no radiograph (CR or DX); results are made of radiographs")
+    if text_of(header, "NumberOfFrames") not in ("", "0", "1"):
+        raise ImageError("has several frames; results are made of single images")
+    if min(whole_number(header, "Rows"), whole_number(header, "Columns")) < 1:
+        raise ImageError("its size is not known; export the file again")
+
+
+def reference(source: Source) -> "Dataset":
+    """The header as highdicom takes it: complete, and without values that it refuses.
+
+    What a result repeats of patient and study is put in afterwards, see :func:`repeat`.
+    """
+    given = deepcopy(source.header)
+    given.SpecificCharacterSet = "ISO_IR 192"
+    for keyword in ("PatientID", "PatientName", "AccessionNumber", "StudyID"):
+        setattr(given, keyword, "")
+    for keyword in ("PatientBirthDate", "StudyDate", "StudyTime"):
+        setattr(given, keyword, None)
+    given.PatientSex = ""
+    given.ReferringPhysicianName = ""
+    if not _has_windows(given):
+        for keyword in ("WindowCenter", "WindowWidth", "WindowCenterWidthExplanation"):
+            if keyword in given:
+                del given[keyword]
+    given.Modality = source.text("Modality") or "DX"
+    return given
+
+
+def _has_windows(header: "Dataset") -> bool:
+    """Whether every window has a center and a width."""
+    try:
+        centers, widths = numbers(header, "WindowCenter"), numbers(header, "WindowWidth")
+    except ImageError:
+        return False
+    return len(centers) == len(widths) > 0 and min(widths) > 0
+
+
+def _is_name(value: object) -> bool:
+    from pydicom.valuerep import PersonName
+
+    return isinstance(value, PersonName)
+
+
+def repeat(source: Source, result: "Dataset") -> None:
+    """Put the patient and the study of an image into a result; text is written as UTF-8."""
+    result.SpecificCharacterSet = "ISO_IR 192"
+    for keyword in dict.fromkeys((*PATIENT, *STUDY)):
+        value = source.header.get(keyword)
+        if value is not None and value != "":
+            # A name as text: else it is written in the letters of the source's character set.
+            setattr(result, keyword, str(value) if _is_name(value) else value)
+    if source.text("PatientSex") not in _SEX:
+        result.PatientSex = ""
+    if source.text("BurnedInAnnotation").upper() in ("YES", "NO") and "PixelData" in result:
+        result.BurnedInAnnotation = source.text("BurnedInAnnotation").upper()
