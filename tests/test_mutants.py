@@ -592,6 +592,27 @@ MUTANTS = (
         ("evaluation/test_compared.py",),
     ),
     Mutant(
+        "net benefit at the inverse odds",
+        "evaluation/classification/probabilities.py",
+        "-cut / (1 - cut)",
+        "-(1 - cut) / cut",
+        ("evaluation/test_operating.py",),
+    ),
+    Mutant(
+        "the patient's left at the left of the picture",
+        "evaluation/grounding/sides.py",
+        "(place > 0) == left",
+        "(place < 0) == left",
+        ("evaluation/test_sides_masks_absence.py::test_the_side_of_a_peak",),
+    ),
+    Mutant(
+        "runs of a mask along its rows",
+        "records/masks.py",
+        "np.asarray(mask, dtype=np.bool_).T.ravel()",
+        "np.asarray(mask, dtype=np.bool_).ravel()",
+        ("records/test_masks.py",),
+    ),
+    Mutant(
         "noise of one side alone",
         "evaluation/grounding/phrases.py",
         "math.sqrt(variance_in + variance_out)",
