@@ -38,7 +38,7 @@ def test_a_set_is_measured(cxrtext: Command, checkpoint: Path, tmp_path: Path) -
     names = nih(tmp_path / "set")
     recipe = own_recipe(tmp_path / "own.yaml", names)
     command = ("benchmark", recipe, checkpoint, "--data", tmp_path / "set", "--no-pictures")
-    done = cxrtext(*command, "--out", tmp_path / "out", "--copy")
+    done = cxrtext(*command, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[1] == "list: 10 images in test_list.txt: ours, by digest"
@@ -47,7 +47,7 @@ def test_a_set_is_measured(cxrtext: Command, checkpoint: Path, tmp_path: Path) -
     assert "NOT THE BENCHMARK" not in done.stdout
     found = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"recipe.json", "metrics.json", "report.html", "predictions.parquet"} <= found
-    again = cxrtext(*command, "--out", tmp_path / "out", "--copy", "--json")
+    again = cxrtext(*command, "--out", tmp_path / "out", "--json")
     record = json.loads(again.stdout)
     before = json.loads((tmp_path / "out/recipe.json").read_text())
     assert {**record, "date": ""} == {**before, "date": ""}

@@ -50,12 +50,9 @@ def benchmark(
             help="To try: measure the images that are there; marked as not the benchmark.",
         ),
     ] = False,
-    copy: Annotated[
+    link: Annotated[
         bool,
-        typer.Option(
-            "--copy",
-            help="Copy images; hard links, which make the originals read-only, by default.",
-        ),
+        typer.Option("--link", help="Hard links instead of copies; originals become read-only."),
     ] = False,
     examples: Annotated[
         int, typer.Option(min=0, help="Pictures of each kind of example in report.html.")
@@ -106,7 +103,7 @@ def benchmark(
             data,
             out or Path(f"benchmark-{recipe.name}"),
             subset=subset,
-            link=not copy,
+            link=link,
             device=pick_device(device),
             cache=DecodedCache(cache, say) if cache else None,
             features=open_features(features) if features else None,

@@ -106,7 +106,7 @@ def prepare(
     out: Path,
     *,
     subset: bool = False,
-    link: bool = True,
+    link: bool = False,
     max_rejected: int = 100,
     progress: Tell | None = None,
 ) -> Selection:
@@ -117,7 +117,7 @@ def prepare(
         data: The set as it is given out, or a data folder made of it by ``cxrtext import``.
         out: Gets ``data`` and ``selected``.
         subset: Whether a list that is not the official one, or not complete, is used all the same.
-        link: Whether images are hard links where possible.
+        link: Whether images are hard links and no copies.
         max_rejected: How many rows and files of the set may be damaged.
         progress: Of the import.
 

@@ -44,7 +44,7 @@ def run_recipe(
     out: Path,
     *,
     subset: bool = False,
-    link: bool = True,
+    link: bool = False,
     device: str = "cpu",
     cache: DecodedCache | None = None,
     features: FeatureFolder | None = None,
@@ -64,8 +64,8 @@ def run_recipe(
             ``data``.  The same call again resumes.
         subset: Whether images that are there are measured where some are missing or the list is
             not the official one; the result is then marked as not the benchmark.
-        link: Whether images are hard links where possible, which takes the right to write from the
-            originals; copies otherwise.
+        link: Whether images are hard links, which takes the right to write from the originals;
+            copies otherwise.
         device: Where to compute.
         cache: Where decoded images are kept.
         features: Of the model's backbone, in place of images.

@@ -108,10 +108,10 @@ def test_a_benchmark(checkpoint: Path, tmp_path: Path) -> None:
     assert told["data"]["name"] == "nih"
     text = (out / "recipe.json").read_text()
     assert str(tmp_path) not in text
-    # Only the images of the list were brought over, as hard links.
+    # Only the images of the list were brought over, as copies.
     placed = sorted(path.name for path in (out / "data").rglob("*.png"))
     assert placed == names
-    assert (root / "images_001/images" / names[0]).stat().st_nlink == 2
+    assert (root / "images_001/images" / names[0]).stat().st_nlink == 1
 
 
 def test_lists_that_are_not_the_official_one(checkpoint: Path, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_recipe_of_ones_own(checkpoint: Path, tmp_path: Path) -> None:
     tree["prompts"]["findings"] = {"Pleural Effusion": "pleural effusion"}
     path = tmp_path / "own.yaml"
     path.write_text(yaml.safe_dump(tree))
-    run = run_recipe(path, checkpoint, tmp_path / "set", tmp_path / "out", link=False)
+    run = run_recipe(path, checkpoint, tmp_path / "set", tmp_path / "out", link=True)
     assert (run.is_benchmark, run.record["recipe"]) == (True, "own")
     assert run.record["primary"]["value"] == run.evaluation.mean_auc is not None
-    assert (tmp_path / "set/images_001/images" / names[0]).stat().st_nlink == 1
+    assert (tmp_path / "set/images_001/images" / names[0]).stat().st_nlink == 2
