@@ -24,6 +24,9 @@ from cxrtext.evaluation.classification.zero_shot import (
     fit_validation,
     label_rows,
     measure_finding,
+    prompt_embeddings,
+    score_differences,
+    scorer,
 )
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
 from cxrtext.evaluation.intervals.delong import area
@@ -195,6 +198,16 @@ def test_a_resample_of_each_image_once_changes_nothing() -> None:
     assert result.intervals["brier"] == pytest.approx((result.brier, result.brier))
     assert result.intervals["sensitivity"] == proportion_interval([True, False])
     assert result.intervals["auc"] == area(case.scores, truth).interval()
+
+
+def test_scores_are_times_gamma_squared(checkpoint: Path) -> None:
+    model = load_model(checkpoint)
+    regions = torch.nn.functional.normalize(torch.randn(3, 4, model.spec.dimension), dim=-1)
+    with torch.inference_mode():
+        expected = score_differences(model, regions, prompt_embeddings(model, PROMPTS))
+    positive, negative = scorer(model, PROMPTS, QUICK)(regions)
+    assert model.gamma_sq != 1
+    np.testing.assert_allclose(positive - negative, expected, atol=1e-4)
 
 
 def test_probes_and_groups(checkpoint: Path, data_folder: Path) -> None:
