@@ -11,9 +11,8 @@ import numpy as np
 
 from cxrtext.datasets.admission import decide
 from cxrtext.datasets.admission.ids import Ids, object_ids
-from cxrtext.errors import ImageError, NotFoundError
-from cxrtext.images import to_uint8
 from cxrtext.images.frontal import look
+from cxrtext.service.alike import alike, shown_pixels
 from cxrtext_api.changes import TAKEN, NewImageForm, Said
 from cxrtext_api.gate.keys import READ, Caller
 from cxrtext_api.problems import Refusal
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from cxrtext.index.store.catalogue import IndexedImage
     from cxrtext.service import EmbeddedImage, Service
 
-ALIKE = 0.99
-"""Cosine of the mean regions below which two images cannot be the same."""
-
-SAME_AMONG = 3
 SAME = "The same pixels are in the index under another id, {}; send replace=true to add them again."
 SAME_OTHERWISE = (
     "The same pixels are in the index as {}, under another study or patient: whose are they? "
@@ -107,16 +102,16 @@ def existing(
         if form.by_header:
             return None
         raise Refusal(409, TAKEN)
-    if READ not in caller.scopes or not service.archive.images:
+    if READ not in caller.scopes:
         return None
-    for hit in service.search_image(image, SAME_AMONG):
-        if hit.score < ALIKE or not _has_pixels(service, hit.image, pixels):
+    for other in alike(service, image, pixels.shape):
+        if not _has_pixels(service, other, pixels):
             continue
-        if form.image_id is None and _agrees(service, hit.image, form, said):
-            return hit.image.image
-        same = (form.study_id or hit.image.study_id, form.patient_id or hit.image.patient_id)
-        detail = SAME if same == (hit.image.study_id, hit.image.patient_id) else SAME_OTHERWISE
-        raise Refusal(409, detail.format(hit.image.image))
+        if form.image_id is None and _agrees(service, other, form, said):
+            return other.image
+        same = (form.study_id or other.study_id, form.patient_id or other.patient_id)
+        detail = SAME if same == (other.study_id, other.patient_id) else SAME_OTHERWISE
+        raise Refusal(409, detail.format(other.image))
     return None
 
 
@@ -133,10 +128,8 @@ def _may_know(service: "Service", name: str, caller: Caller) -> bool:
 def _has_pixels(service: "Service", known: "IndexedImage", pixels: Pixels) -> bool:
     if (known.height, known.width) != pixels.shape:
         return False
-    try:
-        return np.array_equal(to_uint8(service.pixels(known.image)), pixels)
-    except (NotFoundError, ImageError):
-        return False
+    shown = shown_pixels(service, known)
+    return shown is not None and np.array_equal(shown, pixels)
 
 
 def _agrees(

@@ -278,19 +278,35 @@ def embedded_images(
     yield from packed_images(model, notes, embed_files(model, paths, cache=cache, readers=readers))
 
 
+class Packer:
+    """Makes what an index keeps of embedded images.
+
+    Args:
+        notes: As of :func:`embedded_images`.
+    """
+
+    def __init__(self, model: ImageTextModel, notes: Mapping[str, str]) -> None:
+        self._model, self._familiar = model, familiar_beside(model)
+        self._language, self._labeler = Language.of_meta(notes), labeler_of(model, notes)
+        self._storage, self._pool = notes["storage"], int(notes["pool"])
+
+    def __call__(self, part: EmbeddedBatch) -> EmbeddedImages:
+        """What is kept of a batch."""
+        if not part.rows:
+            return EmbeddedImages([], [], {}, {}, part.failed)
+        model = self._model
+        vectors, regions = packed_rows(
+            model, part.regions, self._language, self._storage, self._pool
+        )
+        labels = self._labeler.columns(regions) | unlike_column(self._familiar, model, part)
+        return EmbeddedImages(part.rows, part.sizes, vectors, labels, part.failed)
+
+
 def packed_images(
     model: ImageTextModel, notes: Mapping[str, str], embedded: Iterable[EmbeddedBatch]
 ) -> Iterator[EmbeddedImages]:
     """Embedded images as an index of these notes keeps them."""
-    language, labeler = Language.of_meta(notes), labeler_of(model, notes)
-    storage, pool, familiar = notes["storage"], int(notes["pool"]), familiar_beside(model)
-    for part in embedded:
-        if not part.rows:
-            yield EmbeddedImages([], [], {}, {}, part.failed)
-            continue
-        vectors, regions = packed_rows(model, part.regions, language, storage, pool)
-        labels = labeler.columns(regions) | unlike_column(familiar, model, part)
-        yield EmbeddedImages(part.rows, part.sizes, vectors, labels, part.failed)
+    yield from map(Packer(model, notes), embedded)
 
 
 def _add_images(

@@ -43,6 +43,7 @@ class NewReports:
     sentences: Sequence[str]  # distinct sentences that the index does not hold yet
     vectors: NDArray[Any]  # [len(sentences), D]
     said: Sequence[tuple[str, str, int, str]]  # study, section, position, text; new or known
+    silent: Sequence[str] = ()  # studies that say nothing any more
 
 
 def make_room(database: Connection, names: Iterable[str], spare: int = 0) -> None:
@@ -179,7 +180,7 @@ def _put_reports(database: Connection, meta: Mapping[str, str], reports: NewRepo
         "INSERT INTO sentences VALUES (?, ?, ?)",
         [(number + i, place + i, text) for i, text in enumerate(reports.sentences)],
     )
-    _forget_reports(database, {study for study, *_ in reports.said})
+    _forget_reports(database, {*reports.silent, *(study for study, *_ in reports.said)})
     database.executemany(
         "INSERT OR REPLACE INTO said SELECT ?, ?, ?, number FROM sentences WHERE sentence = ?",
         reports.said,

@@ -17,7 +17,7 @@ COLUMNS = ("image", "study_id", "patient_id", "split")
 def export_uploads(folder: Path, out: Path) -> int:
     """Write the uploads of an index into a new folder, which only its owner can read.
 
-    It gets the images, under their ids where these end in ``.png``; ``manifest.csv``, with their
+    It gets the images, under their ids and the ending of their kind; ``manifest.csv``, with their
     metadata; ``reports.csv``, with what their studies' reports say, if any; and ``SHA256SUMS``.
 
     Returns:
@@ -65,7 +65,8 @@ def _copied(made: Path, row: tuple[Any, ...]) -> dict[str, Any]:
             f"{source}: is missing or damaged; put the file of a backup in its place, or delete "
             "its image from the index"
         )
-    name = f"images/{image}" if image.endswith(".png") else f"images/{image}.png"
+    ending = source.suffix  # .png over HTTP, .dcm from a PACS
+    name = f"images/{image}" if image.endswith(ending) else f"images/{image}{ending}"
     target = made / name
     if target.exists() or any(parent.is_file() for parent in target.parents):
         name = f"images/{file}"  # two ids that cannot be files of one folder

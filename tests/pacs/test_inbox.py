@@ -129,7 +129,7 @@ for letter in "abcd":
 def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path) -> None:
     acknowledged: set[str] = set()
     for _ in range(2):
-        command = [sys.executable, "-c", PUTS, tmp_path / "in"]
+        command = [sys.executable, "-c", PUTS, str(tmp_path / "in")]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             timer = threading.Timer(1.5, process.send_signal, [signal.SIGKILL])
             timer.start()

@@ -27,6 +27,7 @@ CREATE TABLE entries (
   source TEXT NOT NULL,                    -- the name of the peer that it came from
   file TEXT,                               -- in the folder of objects; NULL once it is done with
   bytes INTEGER NOT NULL,
+  charset TEXT NOT NULL,                   -- of a message that names none, as MSH-18 has it
   received REAL NOT NULL,                  -- seconds since 1970
   state TEXT NOT NULL DEFAULT 'waiting',   -- waiting, held, failed or done
   attempts INTEGER NOT NULL DEFAULT 0,     -- how often work on it began
@@ -66,11 +67,13 @@ CREATE TABLE reports (
   text TEXT NOT NULL,
   sections TEXT NOT NULL,                  -- JSON
   received REAL NOT NULL,
-  joined TEXT                              -- the study that it was joined to
+  joined TEXT,                             -- the study that it was joined to
+  seen INTEGER NOT NULL DEFAULT 0          -- 0 until the index says what follows from it
 );
 CREATE INDEX reports_study ON reports (study);
 CREATE INDEX reports_accession ON reports (accession COLLATE NOCASE) WHERE accession <> '';
 CREATE INDEX reports_joined ON reports (joined);
+CREATE INDEX reports_new ON reports (report) WHERE seen = 0;
 CREATE TABLE pictures (image TEXT PRIMARY KEY, pixels TEXT NOT NULL);
 CREATE TABLE tallies (
   what TEXT NOT NULL, outcome TEXT NOT NULL, number INTEGER NOT NULL,

@@ -6,6 +6,7 @@ nobody was told is kept: the next process to open the inbox removes it.
 """
 
 import errno
+import fcntl
 import os
 import re
 import secrets
@@ -19,7 +20,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Literal, Self, TypeAlias
 
-from cxrtext.errors import DiskError, WorkError
+from cxrtext.errors import DiskError, HeldError, WorkError
 from cxrtext.files import sync
 from cxrtext.pacs.inbox.database import FILE, Database
 
@@ -30,7 +31,7 @@ Bytes: TypeAlias = "bytes | bytearray | memoryview"
 Data: TypeAlias = "Bytes | Sequence[Bytes] | Path"
 """Bytes, pieces of them, or a file, which is copied."""
 
-OBJECTS = "objects"
+OBJECTS, LOCK = "objects", "worker.lock"
 MAX_BYTES = 2**30
 """Of one entry; larger images are not read (`cxrtext.images.source`)."""
 MAX_WAITING = 1_000_000
@@ -56,13 +57,14 @@ class Entry:
     path: Path
     received: float  # seconds since 1970
     attempts: int  # how often work on it began before
+    charset: str = ""  # of a message that names none
 
 
 @dataclass(eq=False, slots=True)
 class _Ticket:
     """An entry that waits to be noted."""
 
-    row: tuple[str, str, str, int, float]
+    row: tuple[str, str, str, int, str, float]
     number: int = 0
     error: BaseException | None = None
 
@@ -111,13 +113,14 @@ class Inbox:
 
     # --- what comes ---
 
-    def put(self, source: str, data: Data, what: What = "object") -> int:
+    def put(self, source: str, data: Data, what: What = "object", *, charset: str = "") -> int:
         """Keep something that was received; on disk, whatever is killed, when this returns.
 
         Args:
             source: The name of the peer that sent it.
             data: Its bytes, or a file of them.
             what: What it is.
+            charset: Of a message that names no character set, as MSH-18 has it; "" for UTF-8.
 
         Returns:
             The number of its entry; entries are worked on in this order.
@@ -134,7 +137,7 @@ class Inbox:
             size = self._write(self._objects / name, data)
         except OSError as error:
             raise _disk_error(error, self._objects) from None
-        ticket = _Ticket((what, source, name, size, time.time()))
+        ticket = _Ticket((what, source, name, size, charset, time.time()))
         with self._tickets_lock:
             self._tickets.append(ticket)
         with self._noting:  # whoever comes first notes all that wait: one sync for several
@@ -187,8 +190,8 @@ class Inbox:
             with self.database.transaction() as database:
                 for ticket in tickets:
                     made = database.execute(
-                        "INSERT INTO entries (what, source, file, bytes, received) "
-                        "VALUES (?, ?, ?, ?, ?)",
+                        "INSERT INTO entries (what, source, file, bytes, charset, received) "
+                        "VALUES (?, ?, ?, ?, ?, ?)",
                         ticket.row,
                     )
                     ticket.number = int(made.lastrowid or 0)
@@ -208,13 +211,13 @@ class Inbox:
         """
         with self.database.reading() as database:
             rows = database.execute(
-                "SELECT entry, what, source, file, received, attempts FROM entries "
+                "SELECT entry, what, source, file, received, attempts, charset FROM entries "
                 "WHERE state = 'waiting' ORDER BY entry LIMIT ?",
                 (limit,),
             ).fetchall()
         entries = [
-            Entry(number, what, source, self._objects / file, received, attempts)
-            for number, what, source, file, received, attempts in rows
+            Entry(number, what, source, self._objects / file, received, attempts, charset)
+            for number, what, source, file, received, attempts, charset in rows
         ]
         tried = next((i for i, entry in enumerate(entries) if entry.attempts), None)
         return entries if tried is None else entries[: max(tried, 1)]
@@ -236,6 +239,18 @@ class Inbox:
             )
 
     @contextmanager
+    def one_worker(self) -> Iterator[None]:
+        """Hold the right to work on the entries; a killed process gives it up (HeldError)."""
+        with (self.folder / LOCK).open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise HeldError(
+                    f"{self.folder}: another process works on this inbox; one is enough"
+                ) from None
+            yield
+
+    @contextmanager
     def finishing(self) -> Iterator["Finishing"]:
         """Note what became of entries, all of the block or nothing; their files go after it."""
         with self.database.transaction() as database:
@@ -252,6 +267,19 @@ class Inbox:
                 "UPDATE entries SET state = 'waiting', attempts = 0 "
                 "WHERE state IN ('failed', 'held') AND file IS NOT NULL"
             ).rowcount
+
+    def note_listener(self, kind: str, now: int, accepted: int, refused: int, cut: int) -> None:
+        """Note what a process that receives has counted, for the metrics of the server.
+
+        Args:
+            kind: "dicom" or "hl7".
+            now: Associations or connections that are open.
+        """
+        with self.database.transaction() as database:
+            database.execute(
+                "INSERT OR REPLACE INTO listeners VALUES (?, ?, ?, ?, ?, ?)",
+                (kind, time.time(), now, accepted, refused, cut),
+            )
 
     def _tidy(self) -> None:
         """Remove files that no entry names, and entries that were done with long ago."""

@@ -17,7 +17,7 @@ from cxrtext.datasets.importing.versions import (
 
 START, FRAME_END = b"\x0b", b"\x1c"
 MAX_BYTES = 64 * 2**20
-_CHARACTER_SETS = {
+CHARACTER_SETS = {
     "": "utf-8",
     "ASCII": "ascii",
     "UNICODE": "utf-8",
@@ -84,15 +84,15 @@ class _Marks:
     part: str
 
 
-def _decoded(message: bytes) -> tuple[list[str], _Marks]:
+def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
     head = _HEADER.match(message)
     if head is None or len(message) < 8:
         raise MessageError("begins with no MSH segment")
     marks = message[3:8].decode("latin-1")
     fields = message.split(b"\r", 1)[0].split(marks[0].encode("latin-1"))
     named = fields[17].decode("latin-1") if len(fields) > 17 else ""
-    charset = named.split(marks[2])[0].strip().upper()
-    codec = _CHARACTER_SETS.get(charset)
+    charset = (named.split(marks[2])[0].strip() or unnamed).upper()
+    codec = CHARACTER_SETS.get(charset)
     if codec is None:
         raise MessageError("names a character set that is not known (MSH-18)")
     try:
@@ -156,8 +156,12 @@ class _Segment:
         return self.get(number, component).split(self._marks.part)[0].strip()
 
 
-def read_message(message: bytes, item: str) -> ReportVersion | None:
+def read_message(message: bytes, item: str, unnamed: str = "") -> ReportVersion | None:
     """Read one message as one version of a report.
+
+    Args:
+        item: Where it stands.
+        unnamed: The character set, as MSH-18 has it, of a message that names none; "" for UTF-8.
 
     Returns:
         The version; None of a message of another kind.
@@ -165,7 +169,7 @@ def read_message(message: bytes, item: str) -> ReportVersion | None:
     Raises:
         MessageError: It cannot be read.
     """
-    lines, marks = _decoded(message)
+    lines, marks = _decoded(message, unnamed)
     segments = [_Segment(line, marks) for line in lines if line]
     head = segments[0]
     if head.get(9) not in ("ORU", "MDM"):

@@ -1,0 +1,296 @@
+"""Receiving HL7 v2 messages over MLLP: acknowledged when they are on disk.
+
+A message is framed by a start byte and two end bytes (HL7 v2.5.1, appendix C); what stands between
+frames is passed over.  AA says that a report was kept, AE that the message cannot be read, AR that
+it is of a kind that is not taken; a message of these two lies in the folder ``bad`` for somebody to
+look at.  The connection lives on.
+"""
+
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from typing import Self
+
+from cxrtext.datasets.importing.reports.hl7 import (
+    CHARACTER_SETS,
+    FRAME_END,
+    START,
+    MessageError,
+    read_message,
+)
+from cxrtext.errors import ConfigError, CxrTextError, WorkError
+from cxrtext.files import write_private
+from cxrtext.pacs.inbox.inbox import Inbox
+
+PORT = 2575
+MAX_BYTES = 16 * 2**20
+"""Of one message."""
+MAX_CONNECTIONS = 32
+IDLE_S = 300.0
+"""How long a connection may be silent."""
+FRAME_S = 60.0
+"""How long a message may take to arrive."""
+MAX_BAD = 1000
+"""Bad messages that are kept; the oldest goes first."""
+BAD = "bad"
+
+_CONTROL = re.compile(rb"[!-{}~]{1,199}")
+_BEAT_S = 1.0
+
+
+class Framing:
+    """Takes messages out of a stream of bytes, however it is divided."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max = max_bytes
+        self._data = bytearray()
+        self.garbage = 0  # bytes between messages
+
+    @property
+    def inside(self) -> bool:
+        """Whether a message has begun and not ended."""
+        return bool(self._data)
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Give the messages that end in these bytes (WorkError: one is too long)."""
+        self._data += data
+        while True:
+            start = self._data.find(START)
+            if start < 0:
+                self.garbage += len(self._data)
+                self._data.clear()
+                return
+            self.garbage += len(self._data[:start].strip(b"\r\n"))
+            del self._data[:start]
+            end = self._data.find(FRAME_END)
+            again = self._data.rfind(START, 1, end if end >= 0 else None)
+            if again > 0:  # the one before was cut, and is sent again
+                self.garbage += again
+                del self._data[:again]
+                continue
+            if end < 0:
+                if len(self._data) > self._max:
+                    raise WorkError(f"a message is larger than {self._max >> 20} MiB")
+                return
+            message = bytes(self._data[1:end])
+            del self._data[: end + 1]
+            if self._data[:1] == b"\r":
+                del self._data[:1]
+            yield message
+
+
+def acknowledge(message: bytes, code: str, text: str = "") -> bytes:
+    """The acknowledgment of a message, in its own delimiters, framed.
+
+    Args:
+        code: "AA", "AE" or "AR".
+        text: Why, without a word of the message.
+    """
+    mark = message[3:4] if message[:3] == b"MSH" and len(message) > 8 else b"|"
+    fields = message.split(b"\r", 1)[0].split(mark) if mark in message[:9] else []
+    encoding = fields[1] if len(fields) > 1 and 3 <= len(fields[1]) <= 5 else b"^~\\&"
+
+    def field(number: int, default: bytes = b"") -> bytes:
+        """A short field of the header that can be repeated; it is no text of a report."""
+        value = fields[number - 1] if number <= len(fields) else b""
+        return value if _CONTROL.fullmatch(value) else default
+
+    now = datetime.now(UTC).strftime("%Y%m%d%H%M%S+0000").encode()
+    control = secrets.token_hex(10).encode()
+    trigger = field(9).split(encoding[:1])
+    kind = encoding[:1].join([b"ACK", *trigger[1:2]])
+    head = [b"MSH", encoding, field(5), field(6), field(3), field(4), now, b"", kind, control,
+            field(11, b"P"), field(12, b"2.5.1")]  # fmt: skip
+    lines = [mark.join(head), mark.join([b"MSA", code.encode(), field(10)])]
+    if code != "AA":
+        number = b"200" if code == "AR" else b"207"  # table 0357
+        lines.append(mark.join([b"ERR", b"", b"", number, b"E", b"", b"", b"", text.encode()]))
+    return START + b"\r".join(lines) + b"\r" + FRAME_END + b"\r"
+
+
+class MessageListener:
+    """An MLLP service on a port; a context manager, which it serves inside.
+
+    Args:
+        inbox: Where messages are kept.
+        allowed: The name of each peer by the address that it sends from; empty takes whoever
+            reaches the port, which then must be a loopback one.
+        host: The address to listen on.
+        port: 0 takes a free one.
+        charset: Of messages that name none, as MSH-18 has it, such as "8859/1"; "" for UTF-8.
+        say: Takes a line for the log; it holds nothing of a message.
+
+    Raises:
+        ConfigError: The character set is not known.
+        WorkError: The port cannot be listened on.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        allowed: Mapping[str, str],
+        *,
+        host: str = "127.0.0.1",
+        port: int = PORT,
+        charset: str = "",
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        if charset.upper() not in CHARACTER_SETS:
+            raise ConfigError(
+                f"--charset is one of {', '.join(name for name in CHARACTER_SETS if name)}"
+            )
+        self._inbox, self._allowed, self._charset, self._say = inbox, allowed, charset, say
+        self._bad = inbox.folder / BAD
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self._counts = {"accepted": 0, "refused": 0, "cut": 0}
+        listener = self
+
+        class Handler(BaseRequestHandler):
+            def handle(self) -> None:
+                listener._serve(self.request, str(self.client_address[0]))
+
+        class Server(ThreadingTCPServer):
+            allow_reuse_address = daemon_threads = True
+
+            def handle_error(self, request: object, client_address: object) -> None:
+                """Keep quiet: a traceback might quote a message."""
+
+        try:
+            self._server = Server((host, port), Handler)
+        except OSError as error:
+            raise WorkError(
+                f"{host}:{port}: {error.strerror}; is another listener running, or the port taken?"
+            ) from None
+        self.port = int(self._server.server_address[1])
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True),
+            threading.Thread(target=self._beat, daemon=True),
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take no more, and close all connections; what was not acknowledged comes again."""
+        self._ended.set()
+        self._server.shutdown()
+        self._server.server_close()
+        with self._lock:
+            connections = list(self._open)
+        for connection in connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(5)
+
+    # --- a connection, in a thread of its own ---
+
+    def _serve(self, connection: socket.socket, address: str) -> None:
+        source = self._allowed.get(address, "" if self._allowed else f"hl7@{address}")
+        with self._lock:
+            full = len(self._open) >= MAX_CONNECTIONS
+            if source and not full:
+                self._open.add(connection)
+                self._counts["accepted"] += 1
+            else:
+                self._counts["refused"] += 1
+        if not source or full:
+            why = (
+                f"{MAX_CONNECTIONS} are open, which is the most" if source
+                else f"nobody may send from there; if it is a peer, give --allow {address}=NAME"
+            )  # fmt: skip
+            self._say(f"connection from {address} refused: {why}")
+            return
+        try:
+            self._receive(connection, source)
+        finally:
+            with self._lock:
+                self._open.discard(connection)
+
+    def _receive(self, connection: socket.socket, source: str) -> None:
+        framing = Framing()
+        begun = 0.0
+        while True:
+            connection.settimeout(FRAME_S if framing.inside else IDLE_S)
+            try:
+                data = connection.recv(2**16)
+            except OSError:  # silent too long, or gone
+                data = b""
+            late = framing.inside and begun and time.monotonic() > begun + FRAME_S
+            if not data or late:
+                if framing.inside:
+                    self._cut(source, "ended within a message, which was not kept")
+                return
+            try:
+                for message in framing.feed(data):
+                    connection.sendall(self._take(message, source))
+                    begun = 0.0
+            except WorkError as error:
+                self._cut(source, f"was cut off: {error}")
+                return
+            except OSError:
+                return  # it did not wait for the answer, and sends the message again
+            begun = (begun or time.monotonic()) if framing.inside else 0.0
+
+    def _cut(self, source: str, why: str) -> None:
+        with self._lock:
+            self._counts["cut"] += 1
+        self._say(f"{source}: a connection {why}")
+
+    def _take(self, message: bytes, source: str) -> bytes:
+        """Keep a message; gives the answer."""
+        try:
+            version = read_message(message, "the message", self._charset)
+        except MessageError as error:
+            return self._refuse(message, source, "AE", str(error))
+        except Exception as error:  # noqa: BLE001 - a connection is not to die of a message
+            return self._refuse(message, source, "AE", f"cannot be read ({type(error).__name__})")
+        if version is None:
+            return self._refuse(
+                message, source, "AR", "is of a kind that is not taken; ORU and MDM are"
+            )
+        try:
+            self._inbox.put(source, message, "message", charset=self._charset)
+        except CxrTextError as error:
+            self._say(f"{source}: a message was answered AE: {error}")
+            return acknowledge(message, "AE", "cannot be kept now; send it again")
+        return acknowledge(message, "AA")
+
+    def _refuse(self, message: bytes, source: str, code: str, why: str) -> bytes:
+        """Put a message where somebody looks at it; gives the answer."""
+        name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.hl7"
+        try:
+            with self._lock:
+                for old in sorted(self._bad.glob("*.hl7"))[: -MAX_BAD + 1]:
+                    old.unlink()
+                write_private(self._bad / name, message)
+        except OSError as error:
+            self._say(f"{self._bad}: {error.strerror}; a bad message was not kept")
+        self._say(f"{source}: a message was answered {code}: it {why}; see {BAD}/{name}")
+        return acknowledge(message, code, why)
+
+    def _beat(self) -> None:
+        """Note what is counted, for the metrics of the server."""
+        before: tuple[int, ...] = ()
+        noted = 0.0
+        while not self._ended.is_set():
+            with self._lock:
+                now = (len(self._open), *self._counts.values())
+            if now != before or time.monotonic() > noted + 30:
+                with suppress(CxrTextError):
+                    self._inbox.note_listener("hl7", *now)
+                    before, noted = now, time.monotonic()
+            self._ended.wait(_BEAT_S)

@@ -1,0 +1,434 @@
+"""From received DICOM objects to images of the index: once each, by the rules of import.
+
+An object whose header or pixels were corrected takes the place of the one before; one that says
+nothing new changes nothing.  What the rules leave out is gone from the inbox, with the reason.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from cxrtext.datasets.admission.decide import NO_IMAGE
+from cxrtext.datasets.admission.ids import Ids, ObjectIds, object_ids
+from cxrtext.datasets.importing.formats.dicom import metadata_of, read_object
+from cxrtext.datasets.importing.reading import NotKeptError, Skipped
+from cxrtext.datasets.importing.reports.sr import read_sr
+from cxrtext.datasets.importing.resolving import CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
+from cxrtext.datasets.importing.versions import ReportVersion
+from cxrtext.errors import HeldError, ImageError
+from cxrtext.images import encode_png
+from cxrtext.images.dicom.described import described
+from cxrtext.images.dicom.file import read_wanted
+from cxrtext.images.frontal import look
+from cxrtext.images.reader_pool import ReaderPool, ReadImage
+from cxrtext.index.build import EmbeddedImages, Packer
+from cxrtext.index.changes import NewImage, add_images
+from cxrtext.index.store.catalogue import Catalogue, IndexedImage
+from cxrtext.index.store.writer import keep_file, write_summary, writing
+from cxrtext.models.regions import EmbeddedBatch
+from cxrtext.pacs.inbox.inbox import Entry, Finishing, Inbox
+from cxrtext.pacs.inbox.reports import look_again, put_version
+from cxrtext.pacs.results.identity import NEEDED as OWN_NEEDED
+from cxrtext.pacs.results.identity import is_own_result
+from cxrtext.service import EmbeddedImage, Service
+from cxrtext.service.alike import Pixels, alike, shown_pixels
+
+WRITE_WAIT_S = 600.0
+"""How long to queue while another process writes the index."""
+NAME = "the object"
+"""What an object is called in errors: nothing of its own."""
+OWN = "a result that this program made"
+SAME = "nothing in it is new"
+SOURCE, RECEIVED = "source", "received"
+"""Columns of the index that say from which peer an image came, and when."""
+LONGEST_ID = 200
+SPLIT = "test"
+"""The split of new patients: a model that is trained later does not learn from what it labeled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """How objects are taken in."""
+
+    archive: Path  # folder of the files that the index keeps
+    ids: Ids  # ids of headers as they are, or their hashes
+    columns: tuple[str, ...] = ()  # of those that an import offers
+    issuer: str = ""  # of patient ids whose header names none
+
+
+@dataclass(slots=True)
+class _Found:
+    """An object that may enter, and what became of it so far."""
+
+    entry: Entry
+    instance: str  # its id in the index
+    ids: ObjectIds  # as the index has them
+    changed: str
+    metadata: dict[str, str]
+    note: str = ""
+    read: ReadImage | None = None
+    pixels: str = ""  # digest; "" of one gray level
+
+    @property
+    def said(self) -> str:
+        """A digest of what is kept of its header."""
+        said = (self.ids, sorted(self.metadata.items()))
+        return hashlib.sha256(repr(said).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+Outcome = Callable[[Finishing], None]
+
+_SHAPING = ("generation", "storage", "pool", "prompts", "calibration")
+"""Notes of an index by which it keeps images in one way and not in another."""
+
+
+class Intake:
+    """Takes objects into an index.
+
+    Args:
+        inbox: Where they wait.
+        service: The model and the index, of one folder.
+        readers: The processes that decode.
+    """
+
+    def __init__(self, inbox: Inbox, service: Service, given: Given, readers: ReaderPool) -> None:
+        self._inbox, self._service, self._given = inbox, service, given
+        self._readers = readers
+        self._packed_by: tuple[Mapping[str, str], Packer] | None = None
+
+    def take(self, entries: Sequence[Entry]) -> list[str]:
+        """Take objects in; gives the ids of the images that are new or replaced.
+
+        Of two that are the same object, or have the same pixels, the later one is put back.
+
+        Raises:
+            CxrTextError: The index or a disk cannot be written; nothing is noted, and the entries
+                can be taken again.
+        """
+        outcomes: list[Outcome] = []
+        found: list[_Found] = []
+        later: list[Entry] = []
+        for entry in entries:
+            seen = self._look(entry)
+            if not isinstance(seen, _Found):
+                outcomes.append(seen)
+            elif any(one.instance == seen.instance for one in found):
+                later.append(entry)
+            else:
+                found.append(seen)
+        decoded = self._decode(found, outcomes)
+        first: dict[str, _Found] = {}
+        for one in list(decoded):
+            if one.pixels and first.setdefault(one.pixels, one) is not one:
+                decoded.remove(one)
+                later.append(one.entry)
+        new = self._add(decoded, outcomes)
+        with self._inbox.finishing() as finishing:
+            for outcome in outcomes:
+                outcome(finishing)
+        self._inbox.put_back(later)
+        return new
+
+    # --- one object ---
+
+    def _look(self, entry: Entry) -> "_Found | Outcome":
+        """What an object is by its header, or what becomes of it."""
+        try:
+            said, decision = read_object(entry.path, NAME, self._given.columns)
+        except NotKeptError as error:
+            return self._not_kept(entry, error)
+        except ImageError as error:
+            return _failing(entry, str(error))
+        own = object_ids(said, self._given.issuer)
+        ids = self._hashed(own)
+        if any(len(value) > LONGEST_ID or not value.isprintable() for value in _texts(ids)):
+            return _failing(entry, "an id has more than 200 characters, or some not printed")
+        if not ids.study:
+            return _failing(entry, "names neither a study nor an accession number")
+        metadata = metadata_of(said, self._given.columns)
+        metadata = {name: value for name, value in metadata.items() if value}
+        if decision.view:
+            metadata["view"] = decision.view
+        return _Found(
+            entry,
+            ids.instance,
+            replace(ids, patient=ids.patient or ids.study),
+            max(said.all("OriginalAttributesSequence"), default=""),
+            metadata,
+            "; ".join(decision.notes),
+        )
+
+    def _hashed(self, own: ObjectIds) -> ObjectIds:
+        ids = self._given.ids
+        if not ids.hashed:
+            return own
+        return ObjectIds(
+            ids.of("instance", own.instance),
+            ids.of("study", own.study),
+            ids.of("patient", own.patient),
+            "",
+            ids.of("accession", own.accession.casefold()),
+            ids.of("issuer", own.accession_issuer.casefold()),
+        )
+
+    def _not_kept(self, entry: Entry, error: NotKeptError) -> Outcome:
+        """Why an object does not enter; a structured report goes to the reports."""
+        why = error.entry
+        if not isinstance(why, Skipped):
+            return _failing(entry, why.reason)
+        if self._is_own(entry):
+            return lambda finishing: finishing.done(entry, "left out", OWN)
+        if why.kind == NO_IMAGE:
+            try:
+                version = read_sr(entry.path, NAME)
+            except ImageError as damaged:
+                return _failing(entry, str(damaged))
+            if version is not None:
+                return self._reporting(entry, version)
+        reason = f"{why.kind}: {why.because}" if why.because else why.kind
+        return lambda finishing: finishing.done(entry, "left out", reason)
+
+    def _is_own(self, entry: Entry) -> bool:
+        with suppress(ImageError):
+            return is_own_result(described(read_wanted(entry.path, OWN_NEEDED), OWN_NEEDED))
+        return False
+
+    def _reporting(self, entry: Entry, version: ReportVersion) -> Outcome:
+        def note(finishing: Finishing) -> None:
+            new = put_version(finishing.database, version, entry, self._given.ids)
+            finishing.done(entry, "report" if new else "again", "" if new else SAME)
+
+        return note
+
+    # --- pixels ---
+
+    def _decode(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[_Found]:
+        """Those that can be decoded, with their pixels."""
+        square = self._service.model.spec.preprocessing
+
+        def decode(one: _Found) -> ReadImage | ImageError:
+            try:
+                data = one.entry.path.read_bytes()
+                return self._readers.prepare_bytes(data, NAME, square, whole=True)
+            except ImageError as error:
+                return error
+
+        decoded = []
+        for one, read in zip(found, self._readers.each(decode, found), strict=True):
+            if isinstance(read, ImageError):
+                outcomes.append(_failing(one.entry, str(read)))
+                continue
+            one.read = read
+            shown = _shown(read)
+            one.pixels = "" if shown.min() == shown.max() else digest_of(shown)
+            seen = look(shown)
+            if not seen.frontal:
+                one.note = "; ".join(filter(None, (one.note, f"looks like: {seen.kind}")))
+            decoded.append(one)
+        return decoded
+
+    def _packed(
+        self, found: Sequence[_Found], notes: Mapping[str, str]
+    ) -> tuple[EmbeddedImages, list[Tensor]]:
+        """What the index keeps of some objects, and their regions [N, D]."""
+        reads = [one.read for one in found if one.read is not None]
+        squares = [read.pixels for read in reads]
+        regions = self._service.embed_squares(squares)
+        sizes = [(read.height, read.width) for read in reads]
+        places = list(range(len(reads)))
+        batch = EmbeddedBatch(places, sizes, torch.stack(regions).float(), squares, [])
+        wanted = {name: notes[name] for name in _SHAPING}
+        if self._packed_by is None or self._packed_by[0] != wanted:
+            self._packed_by = wanted, Packer(self._service.model, notes)
+        return self._packed_by[1](batch), regions
+
+    # --- the index ---
+
+    def _add(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[str]:
+        """Add what is new to the index; gives the ids."""
+        if not found:
+            return []
+        index = self._service.index
+        notes = index.snapshot.meta
+        # What was there before is asked for without the lock: this is the only process that takes
+        # objects in, and what an upload adds meanwhile is at worst there twice.
+        news = [one for one in found if not self._held_back(one, outcomes)]
+        if not news:
+            return []
+        packed, regions = self._packed(news, notes)
+        news_of = [
+            i for i, one in enumerate(news) if not self._is_elsewhere(one, regions[i], outcomes)
+        ]
+        if not news_of:
+            return []
+        with writing(index.folder, wait_s=WRITE_WAIT_S) as catalogue:
+            if catalogue.meta()["generation"] != notes["generation"]:  # written anew meanwhile
+                raise HeldError(f"{index.folder}: was written anew meanwhile; try again")
+            images = [self._image(catalogue, news[i], packed, i) for i in news_of]
+            replaced = [catalogue.image(image.image) is not None for image in images]
+            rows = {name: values[news_of] for name, values in packed.vectors.items()}
+            add_images(index.folder, catalogue, images, rows)
+            write_summary(index.folder, catalogue)
+        for i, was in zip(news_of, replaced, strict=True):
+            outcomes.append(self._taking(news[i], "replaced" if was else "added"))
+        return [image.image for image in images]
+
+    def _held_back(self, one: _Found, outcomes: list[Outcome]) -> bool:
+        """Whether an object changes nothing, or waits; by what the inbox and the index know."""
+        catalogue = self._service.index.catalogue
+        with self._inbox.database.reading() as database:
+            known = database.execute(
+                "SELECT said, pixels, changed FROM objects WHERE instance = ?", (one.instance,)
+            ).fetchone()
+            equal = database.execute(
+                "SELECT instance, study, patient FROM objects WHERE pixels = ? AND instance <> ?",
+                (one.pixels, one.instance),
+            ).fetchall() if one.pixels else []  # fmt: skip
+        if catalogue.image(one.instance) is not None and known is not None:
+            if known[:2] == (one.said, one.pixels):
+                outcomes.append(self._again(one))
+                return True
+            if one.changed and one.changed < known[2]:
+                outcomes.append(_leaving(one, CORRECTED))
+                return True
+        for instance, study, patient in equal:
+            if catalogue.image(instance) is not None:
+                outcomes.append(_equal(one, study, patient))
+                return True
+        with catalogue.transaction() as rows:
+            other = rows.execute(
+                "SELECT 1 FROM images WHERE study_id = ? AND patient_id <> ? AND image <> ? "
+                "LIMIT 1",
+                (one.ids.study, one.ids.patient, one.instance),
+            ).fetchone()
+        if other is not None and known is None:
+            outcomes.append(_holding(one, one.ids.study, TWO_PATIENTS))
+            return True
+        return False
+
+    def _is_elsewhere(self, one: _Found, regions: Tensor, outcomes: list[Outcome]) -> bool:
+        """Whether the index has the pixels from another way in, such as an import."""
+        if one.read is None or not one.pixels:
+            return False
+        shown = _shown(one.read)
+        embedded = EmbeddedImage(regions, *shown.shape)
+        for other in alike(self._service, embedded, shown.shape):
+            if other.image != one.instance and self._digest(other) == one.pixels:
+                outcomes.append(_equal(one, other.study_id, other.patient_id))
+                return True
+        return False
+
+    def _digest(self, other: IndexedImage) -> str:
+        """A digest of the pixels of an indexed image that did not come through the inbox."""
+        key = f"{other.number} {other.image}"
+        with self._inbox.database.reading() as database:
+            found = database.execute(
+                "SELECT pixels FROM pictures WHERE image = ?", (key,)
+            ).fetchone()
+        if found is None:
+            shown = shown_pixels(self._service, other)
+            found = ("" if shown is None else digest_of(shown),)
+            with self._inbox.database.transaction() as database:
+                database.execute("INSERT OR REPLACE INTO pictures VALUES (?, ?)", (key, *found))
+        return str(found[0])
+
+    def _image(
+        self, catalogue: Catalogue, one: _Found, packed: EmbeddedImages, row: int
+    ) -> NewImage:
+        """The image for the index, with its file kept."""
+        root = self._given.archive.resolve()
+        if self._given.ids.hashed:  # the object names the patient
+            assert one.read is not None  # noqa: S101 - it was decoded
+            data, ending = encode_png(Image.fromarray(_shown(one.read))), ".png"
+        else:
+            data, ending = one.entry.path.read_bytes(), ".dcm"
+        file = keep_file(catalogue, root, data, hashlib.sha256(data).hexdigest(), ending)
+        (split,) = catalogue.database.execute(
+            "SELECT split FROM images WHERE patient_id = ? LIMIT 1", (one.ids.patient,)
+        ).fetchone() or (SPLIT,)
+        received = datetime.fromtimestamp(one.entry.received, UTC).isoformat(timespec="seconds")
+        return NewImage(
+            image=one.instance,
+            root=str(root),
+            study_id=one.ids.study,
+            patient_id=one.ids.patient,
+            split=split,
+            height=packed.sizes[row][0],
+            width=packed.sizes[row][1],
+            metadata={**one.metadata, SOURCE: one.entry.source, RECEIVED: received},
+            labels={name: float(values[row]) for name, values in packed.labels.items()},
+            file=file,
+        )
+
+    # --- what became of it ---
+
+    def _taking(self, one: _Found, outcome: str) -> Outcome:
+        def note(finishing: Finishing) -> None:
+            database, ids = finishing.database, one.ids
+            before = database.execute(
+                "SELECT study FROM objects WHERE instance = ?", (one.instance,)
+            ).fetchone()
+            database.execute(
+                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                (one.instance, ids.study, ids.patient, ids.issuer, ids.accession,
+                 ids.accession_issuer, one.said, one.pixels, one.changed, one.entry.source,
+                 one.entry.received),
+            )  # fmt: skip
+            for study in {ids.study, *(before or ())}:
+                finishing.release(study)
+                look_again(database, study, ids.accession)
+            finishing.done(one.entry, outcome, one.note)
+
+        return note
+
+    def _again(self, one: _Found) -> Outcome:
+        def note(finishing: Finishing) -> None:
+            finishing.database.execute(
+                "UPDATE objects SET deleted = NULL WHERE instance = ?", (one.instance,)
+            )
+            finishing.done(one.entry, "again", SAME)
+
+        return note
+
+
+def digest_of(pixels: Pixels) -> str:
+    """A digest of pixels [H, W] as they are shown."""
+    return hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).hexdigest()
+
+
+def _shown(read: ReadImage) -> Pixels:
+    assert read.whole is not None  # noqa: S101 - it was asked for
+    shown: Pixels = read.whole[0]
+    return shown
+
+
+def _texts(ids: ObjectIds) -> tuple[str, ...]:
+    return ids.instance, ids.study, ids.patient, ids.accession
+
+
+def _failing(entry: Entry, reason: str) -> Outcome:
+    return lambda finishing: finishing.fail(entry, reason.removeprefix(f"{NAME}: "))
+
+
+def _leaving(one: _Found, reason: str) -> Outcome:
+    return lambda finishing: finishing.done(one.entry, "left out", reason)
+
+
+def _holding(one: _Found, study: str, reason: str) -> Outcome:
+    return lambda finishing: finishing.hold(one.entry, study, reason)
+
+
+def _equal(one: _Found, study: str, patient: str) -> Outcome:
+    """What becomes of an object whose pixels another image has."""
+    if patient != one.ids.patient:
+        return _holding(one, study, WHOSE)
+    if study != one.ids.study:
+        return _holding(one, study, EQUAL)
+    return _leaving(one, EQUAL)

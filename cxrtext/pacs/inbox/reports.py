@@ -1,0 +1,266 @@
+"""Reports that come by themselves: kept in every version, joined to studies, put into the index.
+
+A report may come before its images, and a correction after years: all versions are kept, and what
+the index has of a study is always what `choose` makes of them.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cxrtext.datasets.admission.ids import Ids
+from cxrtext.datasets.importing.identity import Studies
+from cxrtext.datasets.importing.reading import FoundImage
+from cxrtext.datasets.importing.versions import ReportVersion, Status, choose, whole_text
+from cxrtext.index.changes import NewReports, add_reports
+from cxrtext.index.search.filter import as_cell
+from cxrtext.index.store.catalogue import Catalogue
+from cxrtext.index.store.writer import write_summary, writing
+from cxrtext.pacs.inbox.inbox import Entry, Inbox
+from cxrtext.records import Sentence, Study
+from cxrtext.records.text_source import SECTION_COLUMNS
+from cxrtext.service import Service
+from cxrtext.text import study_sentences
+
+AT_ONCE = 500
+WRITE_WAIT_S = 600.0
+FROM_INDEX = "index"
+"""The source of a version that is what the index had of a study before."""
+
+_COLUMNS = "report, study, accession, issuer, patient, status, time, addendum, text, sections"
+
+
+def put_version(
+    database: sqlite3.Connection, version: ReportVersion, entry: Entry, ids: Ids
+) -> bool:
+    """Keep a version of a report, in the caller's transaction; False where it is there already."""
+    if ids.hashed:
+        version = replace(
+            version,
+            study=ids.of("study", version.study),
+            accession=ids.of("accession", version.accession.casefold()),
+            issuer=ids.of("issuer", version.issuer.casefold()),
+            patient=ids.of("patient", version.patient),
+        )
+    return _put(database, version, entry.source, entry.received)
+
+
+def _put(
+    database: sqlite3.Connection, version: ReportVersion, source: str, received: float
+) -> bool:
+    sections = json.dumps(dict(version.sections), ensure_ascii=False)
+    values = (version.study, version.accession, version.issuer, version.patient,
+              int(version.status), version.time, int(version.addendum), version.report,
+              sections)  # fmt: skip
+    known = database.execute(
+        "SELECT 1 FROM reports WHERE study = ? AND accession = ? AND issuer = ? AND patient = ? "
+        "AND status = ? AND time = ? AND addendum = ? AND text = ? AND sections = ?",
+        values,
+    ).fetchone()
+    if known is not None:
+        return False
+    database.execute(
+        "INSERT INTO reports (study, accession, issuer, patient, status, time, addendum, text, "
+        "sections, source, received) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*values, source, received),
+    )
+    return True
+
+
+def look_again(database: sqlite3.Connection, study: str, accession: str) -> None:
+    """Let the reports of a study be joined anew: its images changed."""
+    database.execute(
+        "UPDATE reports SET seen = 0 WHERE joined = ? OR (joined IS NULL AND (study = ? "
+        "OR (accession <> '' AND accession IN (?, ?) COLLATE NOCASE)))",
+        (study, study, study, accession),
+    )
+
+
+class ReportJoiner:
+    """Joins the reports of an inbox to the studies of an index."""
+
+    def __init__(self, inbox: Inbox, service: Service) -> None:
+        self._inbox, self._service = inbox, service
+
+    def join(self) -> int:
+        """Put what is new of reports into the index; gives how many studies changed.
+
+        Raises:
+            CxrTextError: The index cannot be written; nothing is noted, and it can be done again.
+        """
+        with self._inbox.database.reading() as database:
+            rows = database.execute(
+                f"SELECT {_COLUMNS}, joined FROM reports WHERE seen = 0 "  # noqa: S608
+                "ORDER BY report LIMIT ?",
+                (AT_ONCE,),
+            ).fetchall()
+        if not rows:
+            return 0
+        joined = {row[0]: self._study_of(_version(row)) for row in rows}
+        studies = {study for study in joined.values() if study is not None}
+        before = {row[-1] for row in rows if row[-1] is not None}
+        with self._inbox.database.transaction() as database:
+            database.executemany(
+                "UPDATE reports SET joined = ? WHERE report = ?",
+                [(study, number) for number, study in joined.items()],
+            )
+        for study in sorted(studies - before):
+            self._keep_what_was_there(study)
+        studies |= before
+        self._write(sorted(studies))
+        with self._inbox.database.transaction() as database:
+            database.executemany(
+                "UPDATE reports SET seen = 1 WHERE report = ?", [(number,) for number in joined]
+            )
+        return len(studies)
+
+    # --- whose it is ---
+
+    def _study_of(self, version: ReportVersion) -> str | None:
+        """The study of a report; None where it is not here, or is another patient's."""
+        studies = Studies()
+        for image in self._candidates(version):
+            studies.add(image)
+        named = studies.named(version.accession, version.issuer) if version.accession else None
+        named = named or (studies.named(version.study) if version.study else None)
+        if named is None or not studies.is_of(named, version.patient):
+            return None
+        return named
+
+    def _candidates(self, version: ReportVersion) -> Iterator[FoundImage]:
+        """The images that may be of a report's study."""
+        numbers = [value for value in (version.study, version.accession) if value]
+        marks = ", ".join("?" * len(numbers))
+        catalogue = self._service.index.catalogue
+        with self._inbox.database.reading() as database:
+            received = database.execute(
+                "SELECT instance, study, patient, issuer, accession, accession_issuer "  # noqa: S608
+                f"FROM objects WHERE study IN ({marks}) "
+                "OR (accession <> '' AND accession = ? COLLATE NOCASE)",
+                (*numbers, version.accession),
+            ).fetchall()
+        for instance, study, patient, issuer, accession, accession_issuer in received:
+            if catalogue.image(instance) is not None:
+                yield _found(study, patient, issuer, accession, accession_issuer)
+        with catalogue.transaction() as rows:
+            listed = rows.execute(
+                f"SELECT study_id, patient_id, metadata FROM images WHERE study_id IN ({marks})",  # noqa: S608
+                numbers,
+            ).fetchall()
+            slot = catalogue.columns().get("accession")
+            if slot is not None and version.accession:
+                listed += rows.execute(
+                    "SELECT study_id, patient_id, metadata FROM images JOIN attributes "  # noqa: S608
+                    f"USING (number) WHERE c{int(slot)} = ?",
+                    (as_cell(version.accession),),
+                ).fetchall()
+        known = {row[1] for row in received}
+        for study, patient, metadata in listed:
+            if study not in known:
+                accession = str(json.loads(metadata).get("accession", ""))
+                issuer = patient.partition(":")[0] if ":" in patient else ""
+                yield _found(study, patient, issuer, accession, "")
+
+    # --- what a study says ---
+
+    def _versions(self, study: str) -> list[ReportVersion]:
+        with self._inbox.database.reading() as database:
+            rows = database.execute(
+                f"SELECT {_COLUMNS} FROM reports WHERE joined = ? ORDER BY report",  # noqa: S608
+                (study,),
+            ).fetchall()
+        return [_version(row) for row in rows]
+
+    def _keep_what_was_there(self, study: str) -> None:
+        """Keep, as a version, what the index had of a study before a report first came for it."""
+        with self._inbox.database.reading() as database:
+            (before,) = database.execute(
+                "SELECT count(*) FROM reports WHERE joined = ? AND (seen = 1 OR source = ?)",
+                (study, FROM_INDEX),
+            ).fetchone()
+        said = [] if before else self._service.archive.report(study)
+        if not said:
+            return
+        sections: dict[str, str] = {}
+        for section, sentence in said:
+            name = section if section in SECTION_COLUMNS else "report"
+            sections[name] = f"{sections[name]} {sentence}" if name in sections else sentence
+        text = sections.pop("report", "")
+        version = ReportVersion("", study, status=Status.UNKNOWN, report=text, sections=sections)
+        with self._inbox.database.transaction() as database:
+            _put(database, version, FROM_INDEX, 0.0)
+            database.execute(
+                "UPDATE reports SET joined = ?, seen = 1 WHERE study = ? AND source = ?",
+                (study, study, FROM_INDEX),
+            )
+
+    def _write(self, studies: Sequence[str]) -> None:
+        """Put what studies say into the index."""
+        said: list[Sentence] = []
+        silent: list[str] = []
+        for study in studies:
+            report, sections = whole_text(choose(self._versions(study)))
+            sentences = study_sentences(Study(study, report=report, sections=sections))
+            said += sentences
+            if not sentences:
+                silent.append(study)
+        index = self._service.index
+        texts = list(dict.fromkeys(one.sentence for one in said))
+        vectors = self._service.embed_sentences(texts).cpu().numpy() if texts else ()
+        with writing(index.folder, wait_s=WRITE_WAIT_S) as catalogue:
+            there = _there(catalogue, studies)
+            texts_there = {one.sentence for one in said if one.study_id in there}
+            new = [
+                (text, vector)
+                for text, vector in zip(texts, vectors, strict=True)
+                if text in texts_there and not _is_known(catalogue, text)
+            ]
+            rows = [
+                (one.study_id, one.section, one.position, one.sentence)
+                for one in said
+                if one.study_id in there
+            ]
+            stack = np.stack([vector for _, vector in new]) if new else np.empty(0)
+            silent = [study for study in silent if study in there]
+            add_reports(
+                index.folder, catalogue, NewReports([text for text, _ in new], stack, rows, silent)
+            )
+            write_summary(index.folder, catalogue)
+
+
+def _there(catalogue: Catalogue, studies: Sequence[str]) -> set[str]:
+    """Those of some studies that have an image in the index."""
+    return {
+        study
+        for study in studies
+        if catalogue.database.execute(
+            "SELECT 1 FROM images WHERE study_id = ? LIMIT 1", (study,)
+        ).fetchone()
+    }
+
+
+def _is_known(catalogue: Catalogue, sentence: str) -> bool:
+    found = catalogue.database.execute("SELECT 1 FROM sentences WHERE sentence = ?", (sentence,))
+    return found.fetchone() is not None
+
+
+def _version(row: Sequence[Any]) -> ReportVersion:
+    number, study, accession, issuer, patient, status, time, addendum, text, sections = row[:10]
+    return ReportVersion(
+        f"report {number}", study, accession, issuer, patient, Status(status), time,
+        bool(addendum), text, json.loads(sections),
+    )  # fmt: skip
+
+
+def _found(
+    study: str, patient: str, issuer: str, accession: str, accession_issuer: str
+) -> FoundImage:
+    return FoundImage(
+        Path(), "", study, patient, accession=accession, accession_issuer=accession_issuer,
+        issuer=issuer,
+    )  # fmt: skip

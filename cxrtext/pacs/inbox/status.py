@@ -1,0 +1,84 @@
+"""How an inbox does: what waits, since when, and what became of the rest.  Numbers alone."""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cxrtext.pacs.inbox.database import FILE, Database
+
+ALIVE_S = 65.0
+"""How old the last sign of a listener may be; one is given every half minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """What a process that receives has counted since it was started."""
+
+    open: int  # associations or connections now; 0 where the process is gone
+    accepted: int
+    refused: int
+    cut: int
+    alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InboxStatus:
+    """An inbox at a moment."""
+
+    waiting: dict[str, int] = field(default_factory=dict)  # by kind of entry
+    held: int = 0  # wait until something of their study changes
+    failed: int = 0  # for somebody to look at
+    oldest_s: float = 0.0  # how long the first that waits has waited
+    outcomes: dict[tuple[str, str], int] = field(default_factory=dict)  # by kind and outcome
+    listeners: dict[str, Listening] = field(default_factory=dict)  # by "dicom" or "hl7"
+    unjoined: int = 0  # reports whose study is not here, or another patient's
+
+
+def read_status(folder: Path) -> InboxStatus:
+    """Look at an inbox; whoever receives or works is not kept waiting.
+
+    Raises:
+        CheckpointError: The folder is no inbox, or is damaged.
+        WorkError: It cannot be read now.
+    """
+    database = Database(folder / FILE, read_only=True)
+    try:
+        with database.reading() as asked:
+            states = asked.execute(
+                "SELECT state, what, count(*), min(received) FROM entries WHERE state <> 'done' "
+                "GROUP BY state, what"
+            ).fetchall()
+            outcomes = asked.execute("SELECT what, outcome, number FROM tallies").fetchall()
+            listeners = asked.execute("SELECT * FROM listeners").fetchall()
+            (unjoined,) = asked.execute(
+                "SELECT count(*) FROM reports WHERE joined IS NULL AND seen = 1"
+            ).fetchone()
+    finally:
+        database.close()
+    now = time.time()
+    first = min((row[3] for row in states if row[0] == "waiting"), default=now)
+    return InboxStatus(
+        waiting={what: count for state, what, count, _ in states if state == "waiting"},
+        held=sum(count for state, _, count, _ in states if state == "held"),
+        failed=sum(count for state, _, count, _ in states if state == "failed"),
+        oldest_s=max(0.0, now - first),
+        outcomes={(what, outcome): number for what, outcome, number in outcomes},
+        listeners={
+            kind: Listening(open_now if now - seen < ALIVE_S else 0, *counts, now - seen < ALIVE_S)
+            for kind, seen, open_now, *counts in listeners
+        },
+        unjoined=unjoined,
+    )
+
+
+def reasons(folder: Path) -> list[tuple[str, str, str, int]]:
+    """Kind, outcome, reason and number of the entries that are not simply in the index."""
+    database = Database(folder / FILE, read_only=True)
+    try:
+        with database.reading() as asked:
+            return asked.execute(
+                "SELECT what, outcome, reason, count(*) AS n FROM entries WHERE outcome IN "
+                "('left out', 'held', 'failed') GROUP BY what, outcome, reason ORDER BY n DESC"
+            ).fetchall()
+    finally:
+        database.close()

@@ -1,0 +1,219 @@
+"""The one process that takes what waits in an inbox into an index.
+
+What it was killed at is begun again and changes nothing twice: the index names images by their
+SOPInstanceUID.  What ended it three times is set aside.  Where the index or the disk cannot be
+written it waits, and nothing is lost.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+
+from cxrtext.datasets.admission.ids import Ids, read_key
+from cxrtext.datasets.importing.formats.dicom import KEEP
+from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
+from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError
+from cxrtext.images.reader_pool import ReaderPool
+from cxrtext.pacs.inbox.deletions import OnDeletion, take_deletions
+from cxrtext.pacs.inbox.inbox import Entry, Inbox
+from cxrtext.pacs.inbox.intake import NAME, SAME, Given, Intake
+from cxrtext.pacs.inbox.reports import ReportJoiner, put_version
+from cxrtext.service import load_service
+
+BATCH = 16
+"""Objects that are decoded and embedded together."""
+ATTEMPTS = 3
+POLL_S = 0.1
+WAIT_S = (1.0, 60.0)
+"""How long it is waited after a failure, at first and at most."""
+DECODE_S = 30.0
+"""Computing time that an image may take."""
+ENDED_IT = "working on it ended the process three times"
+NO_REPORT = "a message of another kind than a report"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What a worker does with what waits.
+
+    Args:
+        index: The index that images are added to; its own prompts label them.
+        archive: Folder of the files that are kept of images: the objects as they came; where ids
+            are hashed their pixels alone.
+        checkpoint: The model's folder; by default the one that the index notes.
+        hash_ids: Key file by which ids are replaced by hashes.
+        columns: What is read of headers into the index, of what an import offers.
+        issuer: Of patient ids whose header names none.
+        on_deletion: What a deletion at a source does, by source; "note" by default.
+        readers: Processes that decode.
+    """
+
+    index: Path
+    archive: Path
+    checkpoint: Path | None = None
+    device: str = "cpu"
+    hash_ids: Path | None = None
+    columns: tuple[str, ...] = ()
+    issuer: str = ""
+    on_deletion: Mapping[str, OnDeletion] = field(default_factory=dict)
+    readers: int = 2
+
+    def check(self) -> None:
+        """Refuse columns that no import offers (ConfigError)."""
+        for name in self.columns:
+            if name not in KEEP:
+                raise ConfigError(f"--keep {name}: there is {', '.join(KEEP)}")
+            if name == "date" and self.hash_ids is not None:
+                raise ConfigError("--keep date: dates are dropped with --hash-ids; leave date out")
+
+
+class Worker:
+    """Takes entries of an inbox in, a batch at a time; a context manager.
+
+    Args:
+        say: Takes a line for the log: numbers of entries, outcomes and reasons, nothing of what
+            was sent.
+
+    Raises:
+        HeldError: Another process works on the inbox.
+        InputError: The index, the checkpoint or a setting is wrong.
+    """
+
+    def __init__(
+        self, inbox: Inbox, settings: WorkerSettings, say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        settings.check()
+        self._inbox, self._settings, self._say = inbox, settings, say
+        self._ids = Ids(None if settings.hash_ids is None else read_key(settings.hash_ids))
+        self._open = ExitStack()
+        try:
+            self._open.enter_context(inbox.one_worker())
+            settings.archive.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._readers = self._open.enter_context(ReaderPool(settings.readers, seconds=DECODE_S))
+            self._load()
+        except BaseException:
+            self._open.close()
+            raise
+
+    def _load(self) -> None:
+        settings = self._settings
+        self.service = load_service(settings.checkpoint, settings.index, device=settings.device)
+        given = Given(settings.archive, self._ids, settings.columns, settings.issuer)
+        self._intake = Intake(self._inbox, self.service, given, self._readers)
+        self._joiner = ReportJoiner(self._inbox, self.service)
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.service.close()
+        self._open.close()
+
+    def run(self, ended: Callable[[], bool]) -> None:
+        """Take in what waits and what comes, until it is to end."""
+        wait = WAIT_S[0]
+        while not ended():
+            try:
+                busy = self.step()
+            except (CxrTextError, OSError) as error:
+                self._say(f"{_line(error)}; trying again in {wait:.0f} s")
+                _sleep(wait, ended)
+                wait = min(2 * wait, WAIT_S[1])
+                if isinstance(error, CheckpointError):  # the index turned to another model
+                    self._reload()
+                continue
+            wait = WAIT_S[0]
+            if not busy:
+                time.sleep(POLL_S)
+
+    def drain(self) -> None:
+        """Take in what waits now."""
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """Take a batch in; False where nothing waits.
+
+        Raises:
+            CxrTextError: The index or a disk cannot be written; the entries wait on.
+        """
+        entries = self._inbox.waiting(BATCH)
+        if not entries:
+            return self._joiner.join() > 0
+        batch = list(takewhile(lambda entry: entry.what == entries[0].what, entries))
+        if batch[0].attempts >= ATTEMPTS:
+            with self._inbox.finishing() as finishing:
+                finishing.fail(batch[0], ENDED_IT)
+            return True
+        self._inbox.begin(batch)
+        try:
+            self._take(batch)
+        except (CxrTextError, OSError, KeyboardInterrupt):
+            self._inbox.put_back(batch)  # the fault is elsewhere: the attempt does not count
+            raise
+        self._joiner.join()
+        return True
+
+    def _take(self, batch: Sequence[Entry]) -> None:
+        if batch[0].what == "object":
+            self._intake.take(batch)
+        elif batch[0].what == "message":
+            self._take_messages(batch)
+        else:
+            policies = self._settings.on_deletion
+            take_deletions(self._inbox, self.service, self._ids, batch, policies)
+
+    def _take_messages(self, batch: Sequence[Entry]) -> None:
+        with self._inbox.finishing() as finishing:
+            for entry in batch:
+                try:
+                    version = read_message(entry.path.read_bytes(), NAME, entry.charset)
+                except MessageError as error:
+                    finishing.fail(entry, str(error))
+                    continue
+                if version is None:
+                    finishing.done(entry, "left out", NO_REPORT)
+                    continue
+                new = put_version(finishing.database, version, entry, self._ids)
+                finishing.done(entry, "report" if new else "again", "" if new else SAME)
+
+    def _reload(self) -> None:
+        """Load the model that the index has now; what cannot be loaded is said, and tried again."""
+        before = self.service
+        try:
+            self._load()
+        except InputError as error:
+            self._say(_line(error))
+        else:
+            before.close()
+
+
+def run_worker(folder: Path, settings: WorkerSettings, parent: int) -> None:
+    """Work on an inbox in a process of its own, as long as its parent lives.
+
+    Args:
+        parent: The id of the process that started this one.
+    """
+    with Inbox(folder) as inbox, Worker(inbox, settings, _say) as worker:
+        worker.service.warm_up()
+        worker.run(lambda: os.getppid() != parent)
+
+
+def _say(line: str) -> None:
+    os.write(2, f"worker: {line}\n".encode())
+
+
+def _line(error: BaseException) -> str:
+    if isinstance(error, CxrTextError):
+        return str(error)
+    return f"{type(error).__name__}: {getattr(error, 'strerror', None) or 'failed'}"
+
+
+def _sleep(seconds: float, ended: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not ended():
+        time.sleep(POLL_S)

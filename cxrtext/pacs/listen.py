@@ -1,0 +1,328 @@
+"""Receiving DICOM objects: a C-STORE service that answers success when they are on disk.
+
+Whatever an allowed peer sends is kept and answered 0000, and sorted out later: Orthanc ends a push
+at the first failure.  A700 says that there is no room.  No file is named by what was sent.
+"""
+
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from socketserver import BaseServer
+from typing import TYPE_CHECKING, Any, Self
+
+from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.filebase import DicomBytesIO
+from pydicom.filewriter import write_file_meta_info
+from pydicom.uid import UID
+from pynetdicom import AE, _config, evt
+from pynetdicom.presentation import AllStoragePresentationContexts
+from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]
+from pynetdicom.transport import RequestHandler, ThreadedAssociationServer
+
+from cxrtext.errors import ConfigError, CxrTextError, DiskError, WorkError
+from cxrtext.images.dicom.file import ALLOWED
+from cxrtext.images.source import quiet
+from cxrtext.pacs.inbox.inbox import Inbox
+
+if TYPE_CHECKING:
+    from pynetdicom.association import Association
+    from pynetdicom.events import Event
+
+AE_TITLE = "CXRTEXT"
+PORT = 11112
+SUCCESS, PROCESSING_FAILURE, OUT_OF_RESOURCES, CANNOT_UNDERSTAND = 0x0000, 0x0110, 0xA700, 0xC000
+"""Statuses of C-STORE (PS3.4, B.2.3)."""
+
+_BEAT_S = 1.0
+_PIECE = 2**18
+_LONGEST_PDU = 2**20
+_MESSAGES_WAITING = 4
+"""Messages of a peer that wait at a time; we offer no asynchronous operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """What peers may take."""
+
+    associations: int = 8  # at a time
+    object_bytes: int = 256 * 2**20  # held in memory for each of them
+    pdu_bytes: int = 2**17
+    idle_s: float = 60.0  # without a byte, within a message or between two
+
+
+class _Overflow(BytesIO):
+    """Stands for an object that is larger than allowed; takes the rest of it, and keeps nothing."""
+
+    def write(self, data: Any) -> int:
+        return len(data)
+
+
+class Listener:
+    """A C-STORE (and C-ECHO) service on a port; a context manager, which it serves inside.
+
+    Args:
+        inbox: Where objects are kept.
+        allowed: Peers by the application entity title that they call with: the name that each is
+            known by.
+        ae_title: The title that peers are to call.
+        host: The address to listen on.
+        port: 0 takes a free one.
+        tls: With it, connections are encrypted; it may ask for certificates of peers.
+        say: Takes a line for the log; it holds nothing of an object.
+
+    Raises:
+        ConfigError: No peer is allowed, or a title is none.
+        WorkError: The port cannot be listened on.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        allowed: Mapping[str, str],
+        *,
+        ae_title: str = AE_TITLE,
+        host: str = "127.0.0.1",
+        port: int = PORT,
+        caps: Caps | None = None,
+        tls: ssl.SSLContext | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        if not allowed:
+            raise ConfigError("no peer may send: name their titles with --allow, or in peers.yaml")
+        caps = caps or Caps()
+        self._inbox, self._allowed, self._caps, self._say = inbox, dict(allowed), caps, say
+        self._counts = {"accepted": 0, "refused": 0, "cut": 0}
+        self._counts_lock = threading.Lock()
+        # Its log lines hold what was sent.
+        logging.getLogger("pynetdicom").setLevel(logging.CRITICAL + 1)
+        _config.LOG_HANDLER_LEVEL = "none"
+        try:
+            self._ae = AE(ae_title=ae_title)
+            self._ae.require_calling_aet = list(allowed)
+        except (TypeError, ValueError):
+            raise ConfigError("a title has 1 to 16 characters of ASCII without backslash") from None
+        self._ae.require_called_aet = True
+        self._ae.maximum_associations = caps.associations
+        self._ae.maximum_pdu_size = caps.pdu_bytes
+        self._ae.acse_timeout = self._ae.dimse_timeout = self._ae.network_timeout = caps.idle_s
+        for context in AllStoragePresentationContexts:
+            self._ae.add_supported_context(str(context.abstract_syntax), sorted(ALLOWED))
+        self._ae.add_supported_context(Verification)
+        handlers: list[Any] = [
+            (evt.EVT_C_STORE, self._store),
+            (evt.EVT_PDU_RECV, self._look_at_size),
+            (evt.EVT_DIMSE_RECV, self._look_at_queue),
+            (evt.EVT_ACCEPTED, lambda _: self._count("accepted")),
+            (evt.EVT_ABORTED, lambda _: self._count("cut")),
+            (evt.EVT_REJECTED, self._refused),
+        ]
+        try:
+            self._server: ThreadedAssociationServer = self._ae.make_server(
+                (host, port), ae_title=ae_title, ssl_context=tls, evt_handlers=handlers,
+                server_class=_Server, request_handler=_Handler,
+            )  # fmt: skip
+        except OSError as error:
+            raise WorkError(
+                f"{host}:{port}: {error.strerror}; is another listener running, or the port taken?"
+            ) from None
+        self._server.idle_s = caps.idle_s  # type: ignore[attr-defined]
+        self.port = int(self._server.server_address[1])
+        self._threads = [
+            threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True),
+            threading.Thread(target=self._beat, daemon=True),
+        ]
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take no more; what is under way is cut off, and not acknowledged."""
+        self._ended.set()
+        self._server.shutdown()
+        for association in self._ae.active_associations:
+            with suppress(Exception):
+                association.abort()
+        self._server.server_close()
+        for thread in self._threads:
+            thread.join(5)
+
+    @property
+    def associations(self) -> int:
+        """How many are open."""
+        return len(self._ae.active_associations)
+
+    # --- events, each in the thread of its association ---
+
+    def _store(self, event: "Event") -> Dataset | int:
+        data = event.request.DataSet  # type: ignore[union-attr]
+        assert data is not None  # noqa: S101 - requests without one are no valid ones
+        peer = self._peer(event)
+        if isinstance(data, _Overflow):
+            limit = self._caps.object_bytes >> 20
+            self._say(f"{peer}: an object is larger than {limit} MiB and was not kept")
+            return _status(CANNOT_UNDERSTAND, f"larger than {limit} MiB")
+        try:
+            self._inbox.put(peer, [_file_head(event), data.getbuffer()])
+        except DiskError as error:
+            self._say(f"{peer}: refused with A700: {error}")
+            return _status(OUT_OF_RESOURCES, "no room")
+        except CxrTextError as error:
+            self._say(f"{peer}: refused with 0110: {error}")
+            return _status(PROCESSING_FAILURE, "cannot be kept now")
+        return SUCCESS
+
+    def _look_at_size(self, event: "Event") -> None:
+        message = event.assoc.dimse.message
+        if message is None or message.data_set is None or isinstance(message.data_set, _Overflow):
+            return
+        if message.data_set.tell() > self._caps.object_bytes:
+            message.data_set = _Overflow()
+
+    def _look_at_queue(self, event: "Event") -> None:
+        if event.assoc.dimse.msg_queue.qsize() > _MESSAGES_WAITING:
+            event.assoc.dul.event_queue.put("Evt19")  # it does not wait for answers: cut it off
+
+    def _refused(self, event: "Event") -> None:
+        self._count("refused")
+        asked: Any = event.assoc.requestor.primitive
+        calling = _title(asked and asked.calling_ae_title)
+        called = _title(asked and asked.called_ae_title)
+        where = event.assoc.requestor.address_info
+        address = "?" if where is None else where.address
+        if calling not in self._allowed:
+            why = f"no peer may send as '{calling}'; if it is one, give --allow '{calling}'"
+        elif called != self._ae.ae_title:
+            why = f"it calls '{called}', and this is '{self._ae.ae_title}'; set that title there"
+        else:
+            why = f"{self._caps.associations} associations are open, which is the most"
+        self._say(f"association from {address} refused: {why}")
+
+    def _peer(self, event: "Event") -> str:
+        return self._allowed[_title(event.assoc.requestor.ae_title)]
+
+    # --- what is counted ---
+
+    def _count(self, name: str) -> None:
+        with self._counts_lock:
+            self._counts[name] += 1
+
+    def _beat(self) -> None:
+        """Note what is counted, for the metrics of the server."""
+        before: tuple[int, ...] = ()
+        noted = 0.0
+        while not self._ended.is_set():
+            now = (self.associations, *self._counts.values())
+            if now != before or time.monotonic() > noted + 30:
+                with suppress(CxrTextError):
+                    self._inbox.note_listener("dicom", *now)
+                    before, noted = now, time.monotonic()
+            self._ended.wait(_BEAT_S)
+
+
+class _Server(ThreadedAssociationServer):
+    """Takes connections without waiting for any of them."""
+
+    idle_s = 60.0
+
+    def shutdown(self) -> None:
+        BaseServer.shutdown(self)  # the application entity does not list it
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep quiet about a connection that failed; it is counted as cut off."""
+
+    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
+        client, address = self.socket.accept()  # type: ignore[union-attr]
+        client.settimeout(self.idle_s)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.ssl_context is not None:
+            # The handshake is made when the association's own thread first reads.
+            client = self.ssl_context.wrap_socket(
+                client, server_side=True, do_handshake_on_connect=False
+            )
+        return client, address
+
+
+class _Handler(RequestHandler):
+    """Reads no more than a message unit may have, whatever its head says."""
+
+    def _create_association(self) -> "Association":
+        association = super()._create_association()
+        transport: Any = association.dul.socket
+        agreed = association.acceptor.maximum_length or _LONGEST_PDU
+        longest = 2 * agreed + 2**16  # an association request, too
+
+        def receive(count: int) -> bytearray:
+            if count > longest:
+                raise OSError("a message unit is longer than was agreed")
+            data = bytearray(count)
+            view, place = memoryview(data), 0
+            while place < count:
+                read = transport.socket.recv_into(view[place : place + _PIECE])
+                if not read:
+                    return data[:place]
+                place += read
+            return data
+
+        transport.recv = receive
+        return association
+
+
+def _title(value: str | None) -> str:
+    """A title as it may be shown: what was sent may be anything."""
+    return "".join(c for c in value or "" if c.isprintable()).strip()[:16]
+
+
+def _status(code: int, comment: str) -> Dataset:
+    status = Dataset()
+    status.Status = code
+    status.ErrorComment = comment
+    return status
+
+
+def _file_head(event: "Event") -> bytes:
+    """Preamble and file meta information before the object's own bytes."""
+    buffer = DicomBytesIO()
+    buffer.write(b"\0" * 128 + b"DICM")
+    place = buffer.tell()
+    try:
+        with quiet():
+            write_file_meta_info(buffer, event.file_meta)
+    except Exception:  # noqa: BLE001 - a UID that is none raises anything
+        meta = FileMetaDataset()
+        meta.TransferSyntaxUID = UID(event.context.transfer_syntax)
+        buffer.seek(place)
+        write_file_meta_info(buffer, meta, enforce_standard=False)
+    return bytes(buffer.getvalue())
+
+
+def tls_context(certificate: Path, key: Path, authorities: Path | None) -> ssl.SSLContext:
+    """What encrypts connections; with ``authorities`` peers need a certificate by one of them.
+
+    Raises:
+        ConfigError: A file cannot be read, or they do not fit each other.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+        if authorities is not None:
+            context.load_verify_locations(authorities)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError):
+        raise ConfigError(
+            f"{certificate}: this certificate, its key {key}, or the authorities cannot be read, "
+            "or do not fit each other; give PEM files"
+        ) from None
+    return context

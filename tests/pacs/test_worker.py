@@ -1,0 +1,266 @@
+"""From the inbox into an index: once each, by the rules of import, corrected by what comes."""
+
+import json
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.datasets.admission.decide import OTHER_MODALITY, OTHER_PART, RAW, SECONDARY
+from cxrtext.datasets.importing.resolving import EQUAL, TWO_PATIENTS, WHOSE
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.pacs.inbox.deletions import deletion
+from cxrtext.pacs.inbox.inbox import Inbox, What
+from cxrtext.pacs.inbox.intake import OWN
+from cxrtext.pacs.inbox.worker import ENDED_IT, Worker, WorkerSettings
+from cxrtext.pacs.results.identity import MANUFACTURER, series_description
+from tests.pacs.studies import PLANTED, archive, instance, study, uid
+
+Take = Callable[..., list[tuple[str, str]]]
+
+
+@pytest.fixture
+def index(index_folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(index_folder, tmp_path / "index"))
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Iterator[Inbox]:
+    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
+        yield inbox
+
+
+@pytest.fixture
+def take(
+    inbox: Inbox, index: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Take]:
+    """Puts things into the inbox, takes them into the index; gives outcome and reason of each."""
+    workers: list[Worker] = []
+
+    def run(
+        *given: bytes, what: What = "object", source: str = "PACS", **settings: Any
+    ) -> list[tuple[str, str]]:
+        if settings and workers:
+            workers.pop().__exit__()
+        if not workers:
+            made = WorkerSettings(index, tmp_path / "archive", readers=1, **settings)
+            workers.append(Worker(inbox, made))
+        numbers = [inbox.put(source, data, what) for data in given]
+        workers[0].drain()
+        return outcomes(inbox, numbers)
+
+    yield run
+    for worker in workers:
+        worker.__exit__()
+    said = capfd.readouterr()
+    assert PLANTED not in said.out + said.err
+
+
+def outcomes(inbox: Inbox, numbers: list[int]) -> list[tuple[str, str]]:
+    with inbox.database.reading() as database:
+        rows = database.execute("SELECT entry, outcome, reason FROM entries").fetchall()
+    found = {number: (outcome, reason) for number, outcome, reason in rows}
+    assert PLANTED not in repr(found)
+    return [found[number] for number in numbers]
+
+
+def indexed(index: Path) -> dict[str, dict[str, Any]]:
+    """Study, patient, metadata and labels of the images that came through the inbox."""
+    with Catalogue(index / CATALOGUE) as catalogue:
+        rows = catalogue.database.execute(
+            "SELECT image, study_id, patient_id, split, metadata, number, path, file FROM images "
+            "JOIN roots USING (root) WHERE file IS NOT NULL"
+        ).fetchall()
+        return {
+            image: {
+                "study": study_id, "patient": patient, "split": split, **json.loads(metadata),
+                "labels": catalogue.labels([number])[number], "file": Path(root) / file,
+            }
+            for image, study_id, patient, split, metadata, number, root, file in rows
+        }  # fmt: skip
+
+
+def report_of(index: Path, number: int) -> list[str]:
+    with Catalogue(index / CATALOGUE) as catalogue:
+        return [text for _, text in catalogue.report(uid(number))]
+
+
+def oru(study: int, text: str, status: str = "F", time: str = "20240301120000") -> bytes:
+    lines = (
+        f"MSH|^~\\&|RIS|{PLANTED}|CXR|RESEARCH|{time}||ORU^R01|M{study}{status}|P|2.5.1",
+        f"PID|1||{PLANTED}{study:06d}^^^{PLANTED}-HIS||{PLANTED}^Ana",
+        f"OBR|1||A{study:06d}^{PLANTED} RIS|36643-5^XR|||{time}{'|' * 15}{time}|||{status}",
+        f"OBX|1|TX|59776-5^Findings||{text}||||||{status}",
+    )
+    return "\r".join(lines).encode()
+
+
+def test_each_object_enters_once_by_the_rules_of_import_with_labels_and_where_it_came_from(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    objects = [one for _, some in archive(8) for one in some]
+    done = Counter(take(*objects))
+    outcome = Counter(one for one, _ in done.elements())
+    assert outcome == {"added": 7, "left out": 7}
+    reasons = Counter(reason.partition(":")[0] for one, reason in done.elements() if one != "added")
+    assert reasons == {"lateral view": 3, OTHER_PART: 1, OTHER_MODALITY: 1, SECONDARY: 1, RAW: 1}
+    found = indexed(index)
+    assert len(found) == 7
+    one = found[uid(1, 1, 1)]
+    assert (one["study"], one["patient"]) == (uid(1), f"{PLANTED}-HIS:{PLANTED}000001")
+    assert (one["source"], one["view"], one["split"]) == ("PACS", "PA", "test")
+    assert len(one["labels"]) == 5
+    assert one["file"].read_bytes()[128:132] == b"DICM"
+    again = take(*objects)
+    assert Counter(one for one, _ in again) == {"again": 7, "left out": 7}
+    assert indexed(index) == found
+    assert not list((inbox.folder / "objects").iterdir())
+
+
+def test_a_corrected_object_takes_the_place_of_the_one_before_and_an_older_one_does_not(
+    take: Take, index: Path
+) -> None:
+    changed: dict[str, Any] = {"PatientID": "RIGHT", "AccessionNumber": "B1"}
+    assert take(instance(1)) == [("added", "looks like: other")]
+    before = indexed(index)
+    assert take(instance(1, **changed)) == [("replaced", "looks like: other")]
+    (after,) = indexed(index).values()
+    assert after["patient"] == f"{PLANTED}-HIS:RIGHT"
+    assert not before[uid(1, 1, 1)]["file"].exists()
+    assert after["file"].exists()
+    # Other pixels under the same UID replace, too.
+    ((outcome, _),) = take(instance(1, BurnedInAnnotation="NO", stored=10, **changed))
+    assert outcome == "replaced"
+    assert len(indexed(index)) == 1
+    assert take(instance(1, BurnedInAnnotation="NO", stored=10, **changed))[0][0] == "again"
+
+
+def test_equal_pixels_enter_once_and_another_patients_wait(
+    take: Take, index: Path, data_folder: Path
+) -> None:
+    same: dict[str, Any] = {"SOPInstanceUID": "1.2.3.4"}
+    twice = [("added", "looks like: other"), ("left out", EQUAL)]
+    assert take(instance(1), instance(1, **same)) == twice
+    other = instance(1, StudyInstanceUID="1.2.3", PatientID="X", **same)
+    assert take(other) == [("held", WHOSE)]
+    assert len(indexed(index)) == 1
+    # A study under two patients: the second one waits until the first was corrected.
+    second = instance(1, 2, "AP", PatientID="RIGHT")
+    assert take(second) == [("held", TWO_PATIENTS)]
+    assert take(instance(1, PatientID="RIGHT"))[0][0] == "replaced"
+    assert {one["patient"] for one in indexed(index).values()} == {f"{PLANTED}-HIS:RIGHT"}
+    assert len(indexed(index)) == 2
+
+
+def test_pixels_that_the_index_has_from_an_import_do_not_enter_again(
+    take: Take, index: Path, data_folder: Path
+) -> None:
+    import numpy as np
+    from PIL import Image
+
+    from tests.images.conftest import make
+
+    pixels = np.asarray(Image.open(data_folder / "images/s00.png"))
+    values: dict[str, Any] = {
+        "SOPInstanceUID": "1.2.3", "StudyInstanceUID": "1.2", "Modality": "CR",
+        "ViewPosition": "PA", "SOPClassUID": "1.2.840.10008.5.1.4.1.1.1", "PatientID": "p00",
+        "WindowCenter": 128, "WindowWidth": 256,
+    }  # fmt: skip
+    assert take(make(pixels, stored=8, **values)) == [("held", EQUAL)]
+    assert indexed(index) == {}
+
+
+def test_own_results_damaged_objects_and_what_ended_the_process_do_not_enter(
+    take: Take, inbox: Inbox, index: Path
+) -> None:
+    own = instance(
+        1, kind="capture", Manufacturer=MANUFACTURER, SeriesDescription=series_description("sc")
+    )
+    whole = instance(2)
+    found = take(own, b"garbage", whole[: len(whole) // 2])
+    assert found[0] == ("left out", OWN)
+    assert [outcome for outcome, _ in found[1:]] == ["failed"] * 2
+    assert all(reason for _, reason in found)
+    assert len(list((inbox.folder / "objects").iterdir())) == 2
+    number = inbox.put("PACS", whole)
+    for _ in range(3):
+        inbox.begin(inbox.waiting(1))
+    assert take(instance(3))[0][0] == "added"
+    assert outcomes(inbox, [number]) == [("failed", ENDED_IT)]
+    assert inbox.retry() == 3
+    take()
+    assert outcomes(inbox, [number])[0][0] == "added"
+
+
+def test_reports_before_and_after_their_images_corrected_and_withdrawn(
+    take: Take, index: Path
+) -> None:
+    assert take(oru(1, "Heart is large."), what="message") == [("report", "")]
+    assert take(instance(1))[0][0] == "added"
+    assert report_of(index, 1) == ["Heart is large."]
+    assert take(oru(1, "Heart is large."), what="message")[0][0] == "again"
+    later = oru(1, "Heart is normal.", "C", "20240302")
+    assert take(later, oru(1, "Heart may be large.", "P", "20240303"), what="message")
+    assert report_of(index, 1) == ["Heart is normal."]
+    # The study moves to another accession number; the report is no longer its own.
+    take(instance(1, AccessionNumber="OTHER"))
+    assert report_of(index, 1) == []
+    take(instance(1))
+    assert report_of(index, 1) == ["Heart is normal."]
+    take(oru(1, "", "X", "20240304"), what="message")
+    assert report_of(index, 1) == []
+    assert take(b"MSH|^~\\&|A\rOBR|1", b"MSH|^~\\&|||||||ADT^A01|1|P|2.5\rPID|1", what="message")[
+        1
+    ] == ("left out", "a message of another kind than a report")
+
+
+def test_an_addendum_stands_behind_what_the_index_had_of_the_study(take: Take, index: Path) -> None:
+    message = oru(1, "Small nodule.").decode().replace("A000001", "s00").replace("59776-5", "ADT")
+    message = message.replace(f"{PLANTED}000001^^^{PLANTED}-HIS", "p00")
+    assert take(message.encode(), what="message") == [("report", "")]
+    with Catalogue(index / CATALOGUE) as catalogue:
+        said = [text for _, text in catalogue.report("s00")]
+    assert said == ["The lungs are clear."]  # as an import has it: addenda are no findings
+
+
+def test_a_deletion_is_noted_or_forgets_what_came_from_that_source(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    take(*study(1), *study(2), source="one")
+    gone = deletion(study=uid(1))
+    assert take(gone, what="deletion", source="two") == [("noted", "nothing of it is here")]
+    assert take(gone, what="deletion", source="one") == [("noted", "")]
+    assert len(indexed(index)) == 2
+    assert take(instance(1), source="one")[0][0] == "again"
+    policies = {"one": "forget"}
+    found = take(gone, b"{]", what="deletion", source="one", on_deletion=policies)
+    assert found == [("forgotten", ""), ("failed", "names no study and no object")]
+    (image,) = indexed(index)
+    assert image == uid(2, 1, 1)
+    assert uid(1).encode() not in (index / CATALOGUE).read_bytes()
+    assert take(instance(1), source="one", on_deletion=policies)[0][0] == "added"
+
+
+def test_with_hashed_ids_nothing_of_a_header_is_kept(
+    take: Take, index: Path, inbox: Inbox, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    settings: dict[str, Any] = {"hash_ids": tmp_path / "key"}
+    take(instance(1), **settings)
+    take(oru(1, "Heart is large."), what="message", **settings)
+    ((_, one),) = indexed(index).items()
+    assert one["file"].suffix == ".png"
+    with Catalogue(index / CATALOGUE) as catalogue:
+        assert [text for _, text in catalogue.report(one["study"])] == ["Heart is large."]
+    inbox.close()
+    with closing(sqlite3.connect(inbox.folder / "inbox.sqlite")) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for path in (*inbox.folder.rglob("*"), *index.rglob("*"), *(tmp_path / "archive").rglob("*")):
+        data = path.read_bytes() if path.is_file() else b""
+        assert PLANTED.encode() not in data, path
+        assert uid(1).encode() not in data, path
