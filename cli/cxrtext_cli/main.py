@@ -25,6 +25,8 @@ from cxrtext_cli.commands.import_data import import_data
 from cxrtext_cli.commands.index import index
 from cxrtext_cli.commands.job import job
 from cxrtext_cli.commands.keys import keys
+from cxrtext_cli.commands.pacs.inbox import inbox
+from cxrtext_cli.commands.pacs.listen import hl7, listen
 from cxrtext_cli.commands.pacs.peers import peers
 from cxrtext_cli.commands.pacs.pull import pull
 from cxrtext_cli.commands.pacs.results import results
@@ -72,6 +74,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     classify: "Zero-shot probabilities of findings.",
     ground: "Show where an image supports a sentence.",
     verify: "How well an image supports its report's sentences.",
+    listen: "Take DICOM objects by C-STORE, into the index.",
     serve: "Serve the REST API and the page.",
     forget: "Take a patient or a study out of every place.",
     backup: "Copy an index with its uploads, model and keys.",
@@ -91,6 +94,8 @@ app.add_typer(index, name="index", short_help="Embed and index an archive for se
 app.add_typer(job, name="job", short_help="Embed, score or decode an archive in shards.")
 app.add_typer(results, name="results", short_help="Write results as DICOM, send and revoke them.")
 app.add_typer(keys, name="keys", short_help="Make, list and revoke a server's API keys.")
+app.add_typer(inbox, name="inbox", short_help="What was received, on its way into the index.")
+app.add_typer(hl7, name="hl7", short_help="Take reports over HL7 v2 (MLLP).")
 app.add_typer(peers, name="peers", short_help="Hospital systems: look at what fails.")
 
 

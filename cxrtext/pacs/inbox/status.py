@@ -63,12 +63,14 @@ def read_status(folder: Path) -> InboxStatus:
         failed=sum(count for state, _, count, _ in states if state == "failed"),
         oldest_s=max(0.0, now - first),
         outcomes={(what, outcome): number for what, outcome, number in outcomes},
-        listeners={
-            kind: Listening(open_now if now - seen < ALIVE_S else 0, *counts, now - seen < ALIVE_S)
-            for kind, seen, open_now, *counts in listeners
-        },
+        listeners={kind: _listening(now - seen, *counts) for kind, seen, *counts in listeners},
         unjoined=unjoined,
     )
+
+
+def _listening(age: float, number: int, accepted: int, refused: int, cut: int) -> Listening:
+    alive = age < ALIVE_S
+    return Listening(number if alive else 0, accepted, refused, cut, alive)
 
 
 def reasons(folder: Path) -> list[tuple[str, str, str, int]]:

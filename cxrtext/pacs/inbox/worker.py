@@ -6,17 +6,22 @@ written it waits, and nothing is lost.
 """
 
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import takewhile
+from multiprocessing import get_context
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from typing import Self
 
 from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.importing.formats.dicom import KEEP
 from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
-from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError
+from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError, WorkError
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.pacs.inbox.deletions import OnDeletion, take_deletions
 from cxrtext.pacs.inbox.inbox import Entry, Inbox
@@ -106,7 +111,7 @@ class Worker:
         self._intake = Intake(self._inbox, self.service, given, self._readers)
         self._joiner = ReportJoiner(self._inbox, self.service)
 
-    def __enter__(self) -> "Worker":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -192,15 +197,76 @@ class Worker:
             before.close()
 
 
-def run_worker(folder: Path, settings: WorkerSettings, parent: int) -> None:
-    """Work on an inbox in a process of its own, as long as its parent lives.
+class WorkerBeside:
+    """A worker in a process of its own, started again when it ends; a context manager.
 
-    Args:
-        parent: The id of the process that started this one.
+    It ends with this process, however that ends.
     """
-    with Inbox(folder) as inbox, Worker(inbox, settings, _say) as worker:
+
+    def __init__(self, folder: Path, settings: WorkerSettings, say: Callable[[str], None]) -> None:
+        settings.check()
+        self._arguments, self._say = (folder, settings, os.getpid()), say
+        self._process: SpawnProcess | None = None
+        self._started, self._wait = 0.0, WAIT_S[0]
+
+    def __enter__(self) -> Self:
+        self.look()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join(10)
+
+    def look(self) -> None:
+        """Start it where it does not run; to be called again and again."""
+        if self._process is not None:
+            if self._process.is_alive():
+                return
+            code = self._process.exitcode
+            if code == InputError.exit_code:  # it said why; the same settings would end it again
+                raise WorkError("the worker cannot work: see above; fix it and start again")
+            self._wait = WAIT_S[0] if time.monotonic() > self._started + 600 else 2 * self._wait
+            self._say(f"the worker ended ({code}); starting it again in {self._wait:.0f} s")
+            time.sleep(min(self._wait, WAIT_S[1]))
+        self._started = time.monotonic()
+        self._process = get_context("spawn").Process(
+            target=_work, args=self._arguments, name="worker"
+        )
+        self._process.start()
+
+
+def _work(folder: Path, settings: WorkerSettings, parent: int) -> None:
+    """The process of a `WorkerBeside`, which lives as long as its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    try:
+        work(folder, settings, lambda: os.getppid() != parent, _say)
+    except CxrTextError as error:
+        _say(str(error))
+        sys.exit(error.exit_code)
+
+
+def work(
+    folder: Path,
+    settings: WorkerSettings,
+    ended: Callable[[], bool],
+    say: Callable[[str], None],
+    *,
+    once: bool = False,
+) -> None:
+    """Work on an inbox until it is to end; with ``once`` until nothing waits any more.
+
+    Raises:
+        HeldError: Another process works on the inbox.
+        InputError: The index, the checkpoint or a setting is wrong.
+    """
+    with Inbox(folder) as inbox, Worker(inbox, settings, say) as worker:
+        if once:
+            worker.drain()
+            return
         worker.service.warm_up()
-        worker.run(lambda: os.getppid() != parent)
+        say(f"working on {folder} into {settings.index}")
+        worker.run(ended)
 
 
 def _say(line: str) -> None:

@@ -10,7 +10,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -138,9 +138,10 @@ class Listener:
             threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True),
             threading.Thread(target=self._beat, daemon=True),
         ]
-        self._ended = threading.Event()
+        self._ended, self._quiet = threading.Event(), ExitStack()
 
     def __enter__(self) -> Self:
+        self._quiet.enter_context(quiet())  # warnings hold what was sent, too
         for thread in self._threads:
             thread.start()
         return self
@@ -158,6 +159,7 @@ class Listener:
         self._server.server_close()
         for thread in self._threads:
             thread.join(5)
+        self._quiet.close()
 
     @property
     def associations(self) -> int:

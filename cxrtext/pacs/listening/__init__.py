@@ -1,0 +1,1 @@
+"""Services that take what hospital systems send, and put it into an inbox."""

@@ -1,0 +1,175 @@
+"""The MLLP service: every message is answered, and what is answered AA is on disk."""
+
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cxrtext.datasets.importing.reports.hl7 import read_message
+from cxrtext.errors import ConfigError, DiskError, WorkError
+from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.status import read_status
+from cxrtext.pacs.listening import hl7
+from cxrtext.pacs.listening.hl7 import Framing, MessageListener
+from tests.pacs.studies import PLANTED
+
+Exchange = Callable[..., list[list[str]]]
+
+
+def oru(
+    number: int, text: str = "Heart is large.", charset: str = "", codec: str = "utf-8"
+) -> bytes:
+    lines = (
+        f"MSH|^~\\&|RIS|HOSPITAL|CXR|RESEARCH|20240301120000||ORU^R01|C{number}|P|2.5.1||||||{charset}",
+        f"PID|1||{number}^^^HOSPITAL||{PLANTED}^Ana",
+        f"OBR|1||A{number}^RIS|36643-5^XR|||20240301||||||||||||||||||F",
+        f"OBX|1|TX|59776-5^Findings||{text}||||||F",
+    )
+    return "\r".join(lines).encode(codec)
+
+
+def frame(message: bytes) -> bytes:
+    return b"\x0b" + message + b"\x1c\r"
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Iterator[Inbox]:
+    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
+        yield inbox
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    lines: list[str] = []
+    yield lines
+    assert PLANTED not in "\n".join(lines)
+
+
+@pytest.fixture
+def listener(inbox: Inbox, said: list[str]) -> Iterator[MessageListener]:
+    with MessageListener(inbox, {"127.0.0.1": "RIS"}, port=0, say=said.append) as listener:
+        yield listener
+
+
+@pytest.fixture
+def exchange(listener: MessageListener) -> Iterator[Exchange]:
+    """Sends bytes and gives the fields of MSA and ERR of so many answers."""
+    connections: list[socket.socket] = []
+
+    def run(data: bytes, answers: int = 1, at_once: int = 0) -> list[list[str]]:
+        if not connections:
+            connections.append(socket.create_connection(("127.0.0.1", listener.port), timeout=5))
+        step = at_once or len(data)
+        for start in range(0, len(data), step):
+            connections[0].sendall(data[start : start + step])
+        got = b""
+        while got.count(b"\x1c\r") < answers:
+            got += connections[0].recv(65536)
+        found = []
+        for one in got.split(b"\x1c\r")[:-1]:
+            assert PLANTED.encode() not in one
+            head, *rest = one.removeprefix(b"\x0b").decode("ascii").split("\r")
+            assert head.split("|")[2:6] == ["CXR", "RESEARCH", "RIS", "HOSPITAL"]
+            assert head.split("|")[8] in ("ACK^R01", "ACK^A01", "ACK")
+            found.append([line for line in rest if line])
+        return found
+
+    yield run
+    for connection in connections:
+        connection.close()
+
+
+def test_fifty_messages_of_four_character_sets_are_acknowledged_and_kept(
+    exchange: Exchange, inbox: Inbox
+) -> None:
+    texts = (
+        ("Größe normal.", "8859/1", "latin-1"),
+        ("Größe normal, 体.", "UNICODE UTF-8", "utf-8"),
+        ("Сердце не увеличено.", "8859/5", "iso8859-5"),
+        ("心臓は正常。", "ISO IR87", "iso2022_jp"),
+    )
+    sent = [(n, *texts[n % 4]) for n in range(50)]
+    data = b"".join(frame(oru(*one)) for one in sent)
+    answers = exchange(data, 50, at_once=1000)
+    assert answers == [[f"MSA|AA|C{n}"] for n in range(50)]
+    kept = [read_message(entry.path.read_bytes(), "") for entry in inbox.waiting(99)]
+    assert [one.report.partition("\n")[2] for one in kept if one] == [text for _, text, *_ in sent]
+
+
+def test_bad_messages_are_answered_and_kept_aside_and_the_connection_lives(
+    exchange: Exchange, inbox: Inbox, said: list[str]
+) -> None:
+    adt = oru(3).replace(b"ORU^R01", b"ADT^A01")
+    unnamed = oru(2, "Größe normal.", codec="latin-1")
+    no_order = b"\r".join(line for line in oru(4).split(b"\r") if not line.startswith(b"OBR"))
+    bad = unnamed, adt, no_order
+    data = b"garbage " + b"".join(frame(one) + b"\r\n??" for one in bad) + frame(oru(5))
+    cut = b"\x0b" + oru(6)[:40]  # begun, and then sent again
+    answers = exchange(data + cut + frame(oru(6)), 5)
+    assert [lines[0] for lines in answers] == [
+        "MSA|AE|C2", "MSA|AR|C3", "MSA|AE|C4", "MSA|AA|C5", "MSA|AA|C6"
+    ]  # fmt: skip
+    assert "names no character set" in answers[0][1]
+    assert "kind that is not taken" in answers[1][1]
+    files = sorted((inbox.folder / "bad").iterdir())
+    assert sorted(path.read_bytes() for path in files) == sorted(bad)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    assert len(said) == 3
+    assert len(inbox.waiting(9)) == 2
+
+
+def test_a_full_disk_is_answered_ae_and_nothing_is_claimed(
+    exchange: Exchange, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise DiskError("the disk is full")
+
+    monkeypatch.setattr(inbox, "put", full)
+    ((line, _),) = exchange(frame(oru(1)))
+    assert line == "MSA|AE|C1"
+
+
+def test_a_default_character_set_and_others_addresses(inbox: Inbox, said: list[str]) -> None:
+    with (
+        MessageListener(inbox, {}, port=0, charset="8859/1") as listener,
+        socket.create_connection(("127.0.0.1", listener.port), timeout=5) as connection,
+    ):
+        connection.sendall(frame(oru(2, "Größe normal.", codec="latin-1")))
+        assert b"MSA|AA|C2" in connection.recv(9999)
+    (entry,) = inbox.waiting(9)
+    assert (entry.source, entry.charset) == ("hl7@127.0.0.1", "8859/1")
+    with (
+        MessageListener(inbox, {"192.0.2.1": "x"}, port=0, say=said.append) as listener,
+        socket.create_connection(("127.0.0.1", listener.port), timeout=5) as connection,
+    ):
+        assert connection.recv(9999) == b""
+    assert said == [
+        "connection from 127.0.0.1 refused: nobody may send from there; if it is a peer, give "
+        "--allow 127.0.0.1=NAME"
+    ]
+    with pytest.raises(ConfigError, match="--charset is one of"):
+        MessageListener(inbox, {}, port=0, charset="latin1")
+
+
+def test_a_stream_is_divided_alike_however_it_comes() -> None:
+    stream = b"..\x0bone\x1c\r\x0btwo\x1c\x0bcut\x0bthree\x1c\r\n"
+    for step in (1, 2, 3, len(stream)):
+        framing = Framing()
+        found = []
+        for start in range(0, len(stream), step):
+            found += framing.feed(stream[start : start + step])
+        assert found == [b"one", b"two", b"three"]
+        assert not framing.inside
+    with pytest.raises(WorkError, match="larger than"):
+        list(Framing(10).feed(b"\x0b" + b"x" * 20))
+
+
+def test_old_bad_messages_make_room(
+    exchange: Exchange, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hl7, "MAX_BAD", 3)
+    exchange(b"".join(frame(oru(n).replace(b"ORU", b"ADT")) for n in range(8)), 8)
+    assert len(list((inbox.folder / "bad").iterdir())) == 3
+    assert read_status(inbox.folder).waiting == {}
