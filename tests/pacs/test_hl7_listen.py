@@ -157,7 +157,7 @@ def test_a_stream_is_divided_alike_however_it_comes() -> None:
     stream = b"..\x0bone\x1c\r\x0btwo\x1c\x0bcut\x0bthree\x1c\r\n"
     for step in (1, 2, 3, len(stream)):
         framing = Framing()
-        found = []
+        found: list[bytes] = []
         for start in range(0, len(stream), step):
             found += framing.feed(stream[start : start + step])
         assert found == [b"one", b"two", b"three"]
