@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cxrtext.evaluation.intervals import delong
-from cxrtext.evaluation.intervals.bootstrap import resample_patients
+from cxrtext.evaluation.intervals.bootstrap import Difference, resample_patients
 from cxrtext.evaluation.intervals.delong import (
     Area,
     area,
@@ -240,6 +240,20 @@ def test_differences_by_hand_and_their_p_value() -> None:
     assert difference(one, one).p_value == 1.0
     far = difference(area(scores + 50 * labels, labels), area(-scores, labels))
     assert 0 <= far.p_value < 1e-4
+
+
+def test_models_that_say_almost_the_same_hardly_differ() -> None:
+    scores, labels, codes = drawn(3, patients=60)
+    one = area(scores[0], labels, codes)
+    assert difference(one, one) == pytest.approx(Difference(0.0, 0.0, 0.0, 1.0))
+    lengths = []
+    for noise in (1e-9, 0.01, 0.1, 1.0):
+        other = np.random.default_rng(0).normal(scale=noise, size=len(labels))
+        found = difference(one, area(scores[0] + other, labels, codes))
+        assert found.low <= found.estimate <= found.high
+        lengths.append(found.high - found.low)
+    assert lengths == sorted(lengths)
+    assert lengths[1] < 0.2 * lengths[-1]
 
 
 def test_p_values_of_equal_models_are_uniform() -> None:

@@ -238,8 +238,10 @@ def difference(one: Area, other: Area, level: float = 0.95) -> Difference:
     """The first AUC less the second, of the same patients, with interval and two-sided p-value.
 
     The interval is put together from those of both AUCs and their correlation, so that it is
-    longer on the side where there is more room.  The p-value belongs to it: it is 1 less the level
-    of the interval that ends at 0.
+    longer on the side where there is more room.  Where both models say almost the same that is too
+    long, as the two sides do not cancel: then it is the deviation of the difference, as far
+    stretched as the longer of the two sides.  The p-value belongs to the interval: it is 1 less the
+    level of the one that ends at 0.
 
     Source: Zou and Donner 2008 (MOVER); Obuchowski 1997 (the covariance).
     """
@@ -247,6 +249,13 @@ def difference(one: Area, other: Area, level: float = 0.95) -> Difference:
     both = deviation * other_deviation
     correlation = covariance(one, other) / both if both else 0.0
     estimate = one.value - other.value
+    apart = _joined(deviation, other_deviation, correlation)
+
+    def joined(reach: float, other_reach: float) -> float:
+        whole = _joined(reach, other_reach, correlation)
+        if not both:
+            return whole
+        return min(whole, max(reach / deviation, other_reach / other_deviation) * apart)
 
     def ends(z: float) -> Interval:
         low, high = one.reaching(z * deviation)
@@ -254,8 +263,8 @@ def difference(one: Area, other: Area, level: float = 0.95) -> Difference:
         down, up = one.value - low, high - one.value
         other_down, other_up = other.value - other_low, other_high - other.value
         return (
-            estimate - _joined(down, other_up, correlation),
-            estimate + _joined(up, other_down, correlation),
+            estimate - joined(down, other_up),
+            estimate + joined(up, other_down),
         )
 
     low, high = ends(quantile(level))
