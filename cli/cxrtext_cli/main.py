@@ -25,6 +25,7 @@ from cxrtext_cli.commands.import_data import import_data
 from cxrtext_cli.commands.index import index
 from cxrtext_cli.commands.job import job
 from cxrtext_cli.commands.keys import keys
+from cxrtext_cli.commands.pacs.follow import follow
 from cxrtext_cli.commands.pacs.inbox import inbox
 from cxrtext_cli.commands.pacs.listen import hl7, listen
 from cxrtext_cli.commands.pacs.peers import peers
@@ -61,6 +62,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     phantom: "Draw an embedded data set: radiographs, reports, labels.",
     import_data: "Turn DICOM files or a public set into a data folder.",
     pull: "Fetch the chest radiographs of a PACS.",
+    follow: "Take in what is new, corrected or gone in a PACS.",
     check_data: "Look for what is wrong with a data set.",
     pretrain_text: "Train a language model on a corpus of reports.",
     pretrain_image: "Train an image encoder to start a training from.",

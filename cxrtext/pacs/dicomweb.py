@@ -217,7 +217,7 @@ class DicomWeb:
                 "REST API; without it there is the reconciliation alone"
             )
         address = self._orthanc + path
-        with self._asking("Orthanc's changes", "GET", address, params=params) as response:
+        with self._asking("Orthanc's changes", "GET", address, params=params or None) as response:
             return _json(self.name, self._read(response))
 
     def _search(

@@ -12,7 +12,10 @@ from cxrtext.datasets.admission.decide import RADIOGRAPHS
 from cxrtext.datasets.admission.ids import IDS
 from cxrtext.images.dicom.described import SEQUENCES, Described
 
-STUDY_FIELDS = ("StudyInstanceUID", "StudyDate", "StudyTime", "AccessionNumber")
+STUDY_FIELDS = (
+    *("StudyInstanceUID", "StudyDate", "StudyTime", "AccessionNumber"),
+    "NumberOfStudyRelatedInstances",
+)
 _COMPARED = (
     *("PatientName", "PatientBirthDate", "PatientSex", "PatientAge", "StudyDate", "StudyTime"),
     *("Laterality", "InstitutionName"),

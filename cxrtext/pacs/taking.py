@@ -112,6 +112,8 @@ def _refused(peer: str, instance: Instance, path: Path) -> str:
     """Why an object may not enter, by its own header; "" where it may."""
     said = read_said(peer, path)
     ids = object_ids(said)
+    if not ids.instance:
+        raise AnswerError(peer, "sent a damaged object")
     if ids.instance != instance.instance or said.first("StudyInstanceUID") != instance.study:
         raise AnswerError(peer, "sent another object than was asked for")
     decision = decide(said)

@@ -22,6 +22,7 @@ USER, PASSWORD = "cxrtext", "a-password-that-must-not-be-shown"
 PASSWORD_ENV = "CXRTEXT_TEST_PACS_PASSWORD"
 
 
+# The thread that starts one is to outlive it.
 _ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL") if which("setpriv") else ()
 
 

@@ -1,0 +1,408 @@
+"""Following a PACS by Orthanc's list of changes, and by comparing day by day what it has (QIDO).
+
+The list alone is not enough: a deletion makes no entry in it and takes earlier ones away, a
+correction under the same UID may make none, and it can be emptied.  So the days are compared each
+night, which also works with a PACS that has no such list, and at once after a gap in the list.
+
+An object is put into the inbox before it is noted here: after a kill one may be put twice, which
+the inbox's worker sees, and none is lost.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from cxrtext.errors import WorkError
+from cxrtext.files import only_one, scratch_folder
+from cxrtext.pacs.asking import PATIENCE_S, Asking
+from cxrtext.pacs.deletion import Deletion
+from cxrtext.pacs.dicomweb import DicomWeb
+from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError
+from cxrtext.pacs.follow.state import FollowState, Seen, SeenState
+from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.pace import Pace
+from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.pull.searching import Search, merged, search
+from cxrtext.pacs.pull.state import FILE as PULL_STATE
+from cxrtext.pacs.source import Instance, Question, Source, is_uid
+from cxrtext.pacs.sources import open_source
+from cxrtext.pacs.taking import list_study, refused_by_answer, take
+
+PAGE = 100
+TRIES = 3
+GAP_PAUSE_S = 3600.0
+"""How often the days are compared because of gaps in the list of changes, at most."""
+
+FEW_GONE, GONE_SHARE = 20, 0.1
+"""More deletions at once than these are not believed without being told to."""
+
+Say = Callable[[str], None]
+
+
+class Box(Protocol):
+    """Where objects and deletions are put; `Inbox` is one."""
+
+    def put(self, source: str, data: Any, what: Any = "object") -> int:
+        """Keep something durably."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """How a peer is followed."""
+
+    first: date | None = None  # studies from this day on; None: from the first start on
+    days: int = 30  # how many are compared at a time
+    modalities: tuple[str, ...] = ("CR", "DX")
+    every_s: float = 10.0
+    at: str = "02:00"  # when the days are compared, in local time
+    once: bool = False
+    compare: bool = False  # at once, too
+    believe: bool = False  # that much is gone
+    pulled: Path | None = None  # folder of a pull, whose images are known
+    patience_s: float = PATIENCE_S
+
+
+@dataclass
+class Tally:
+    """What was put into the inbox, and what was not."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        """As a line of a log says it."""
+        words = ("new", "corrected", "gone", "left out", "failed")
+        return ", ".join(f"{self.counts[word]} {word}" for word in words)
+
+
+class Follower:
+    """Follows one peer, of one thread."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        source: Source,
+        box: Box,
+        state: FollowState,
+        options: FollowOptions,
+        scratch: Path,
+        say: Say,
+        asking: Asking,
+    ) -> None:
+        self._peer, self._source, self._box, self._state = peer, source, box, state
+        self._options, self._scratch, self._say, self._asking = options, scratch, say, asking
+        self.tally = Tally()
+        self._compared_at = 0.0
+        if not state.fact("first"):
+            state.note("first", (options.first or date.today()).isoformat())
+
+    # --- Orthanc's list ---
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the peer has a list of changes."""
+        return self._peer.dicomweb is not None and self._peer.dicomweb.orthanc is not None
+
+    def read_changes(self) -> bool:
+        """Note the studies that the list names as changed.
+
+        Returns:
+            Whether the list has a gap, so that the days are to be compared.
+
+        Raises:
+            PeerError: There is no answer that can be used.
+        """
+        known = self._state.fact("sequence")
+        if not known:
+            last = self._changes("last")["Last"]
+            self._state.note("sequence", str(last))
+            return True  # what is there already is found by comparing
+        since, gap = int(known), False
+        if self._changes("last")["Last"] < since:
+            self._say(f"{self._peer.name}: its list of changes begins anew; comparing the days")
+            since, gap = 0, True
+        while True:
+            page = self._changes(since=since, limit=PAGE)
+            numbers = [int(change["Seq"]) for change in page["Changes"]]
+            last = max([int(page["Last"]), *numbers])
+            expected = range(since + 1, since + 1 + len(numbers))
+            gap |= numbers != list(expected) or last > (numbers[-1] if numbers else since)
+            studies, renewed = self._named(page["Changes"])
+            with self._state.together():
+                self._state.pend(studies, renewed)
+                self._state.note("sequence", str(last))
+            if page.get("Done", True) or last == since:
+                return gap
+            since = last
+
+    def _changes(self, *flags: str, **params: int) -> dict[str, Any]:
+        assert isinstance(self._source, DicomWeb)  # noqa: S101 - for mypy: has_changes says so
+        source = self._source
+        path = "/changes" + (f"?{flags[0]}" if flags else "")
+        page = self._asking.patiently(lambda: source.orthanc(path, **params))
+        try:
+            good = isinstance(page["Changes"], list) and int(page["Last"]) >= 0
+        except (KeyError, TypeError, ValueError):
+            good = False
+        if not good:
+            raise AnswerError(
+                self._peer.name, "its list of changes has another form than Orthanc's"
+            )
+        return dict(page)
+
+    def _named(self, changes: Iterable[Any]) -> tuple[set[str], set[str]]:
+        """The studies and objects that changes are of; those that are gone already are not."""
+        studies, renewed = set(), set()
+        for change in changes:
+            if change.get("ChangeType") != "NewInstance":
+                continue
+            number = str(change.get("ID", ""))
+            if not number.replace("-", "").isalnum():
+                continue
+            study = self._uid(f"/instances/{number}/study", "StudyInstanceUID")
+            instance = self._uid(f"/instances/{number}", "SOPInstanceUID")
+            if study and instance:
+                studies.add(study)
+                renewed.add(instance)
+        return studies, renewed
+
+    def _uid(self, path: str, keyword: str) -> str:
+        assert isinstance(self._source, DicomWeb)  # noqa: S101 - as above
+        source = self._source
+        try:
+            found = self._asking.patiently(lambda: source.orthanc(path))
+            uid = str(found["MainDicomTags"][keyword])
+        except (AnswerError, KeyError, TypeError):
+            return ""  # removed meanwhile
+        return uid if is_uid(uid) else ""
+
+    # --- days ---
+
+    def poll(self) -> None:
+        """Note the studies of today and yesterday that are new or have grown."""
+        today = date.today()
+        for day in (today - timedelta(days=1), today):
+            for study, (when, objects) in self._studies(day).items():
+                if self._state.know_study(study, when, objects):
+                    self._state.pend([study])
+
+    def compare(self) -> None:
+        """Compare the days with what is known: what is new, corrected, and gone.
+
+        Raises:
+            PeerError: There is no answer that can be used; the rest is compared the next time.
+        """
+        first = date.fromisoformat(self._state.fact("first"))
+        last = date.today() + timedelta(days=1)
+        day = max(first, last - timedelta(days=self._options.days))
+        gone: list[Seen] = []
+        looked = 0
+        while day <= last:
+            found = self._studies(day)
+            for study, (when, objects) in found.items():
+                self._state.know_study(study, when, objects)
+                gone += self._look_at(study)
+                looked += 1
+            for study in self._state.studies_of(f"{day:%Y%m%d}"):
+                if study not in found:
+                    gone += self._look_elsewhere(study)
+                    looked += 1
+            day += timedelta(days=1)
+        self._forget(gone, sum(self._state.counts().values()))
+        self._state.note("compared", datetime.now().astimezone().isoformat(timespec="seconds"))
+        self._compared_at = time.monotonic()
+        self._say(f"{self._peer.name}: compared {looked} studies: {self.tally}")
+
+    def _studies(self, day: date) -> dict[str, tuple[str, str]]:
+        """The studies of a day: the day and the number of objects of each."""
+        key = f"{day:%Y%m%d}"
+        questions = [Question(key, modality=one) for one in self._options.modalities]
+        searches = [self._search(question) for question in questions]
+        found = merged(searches)
+        if found.cut:
+            self._say(f"{self._peer.name}: cuts its answers off; {key} may have more studies")
+        return {
+            study: (row.first("StudyDate")[:8] or key, row.first("NumberOfStudyRelatedInstances"))
+            for study, row in found.studies.items()
+        }
+
+    def _search(self, question: Question) -> Search:
+        return self._asking.patiently(lambda: search(self._source, question))
+
+    def _look_elsewhere(self, study: str) -> list[Seen]:
+        """What is gone of a study that its day has no more: its date may have been corrected."""
+        answer = self._asking.patiently(lambda: self._source.studies(Question(study=study)))
+        rows = [row for row in answer.rows if row.first("StudyInstanceUID") == study]
+        if not rows:
+            known = self._state.objects_of(study).values()
+            return [seen for seen in known if seen.state != "gone"]
+        row = rows[0]
+        objects = row.first("NumberOfStudyRelatedInstances")
+        self._state.know_study(study, row.first("StudyDate")[:8], objects)
+        return self._look_at(study)
+
+    # --- studies ---
+
+    def work(self) -> None:
+        """Look at the studies that are pending; what fails stays pending."""
+        for study in self._state.pending(TRIES):
+            gone = self._look_at(study)
+            self._forget(gone, 0)
+
+    def _look_at(self, study: str) -> list[Seen]:
+        """Take what is new or corrected in a study; gives what is gone of it."""
+        try:
+            listed = self._asking.patiently(lambda: list_study(self._source, study))
+            known = self._state.objects_of(study)
+            for instance in listed.instances:
+                self._look_at_object(instance, known.get(instance.instance))
+        except (DeniedError, GoneError):
+            raise
+        except PeerError as error:
+            self._state.pend([study])
+            self._state.fail(study, error.what)
+            self.tally.counts["failed"] += 1
+            self._say(f"{error}; it is tried again")
+            return []
+        if listed.instances:
+            day = listed.instances[0].said.first("StudyDate")[:8]
+            self._state.know_study(study, day, str(len(listed.instances)))
+        self._state.looked_at(study)
+        here = {instance.instance for instance in listed.instances}
+        return [seen for uid, seen in known.items() if uid not in here and seen.state != "gone"]
+
+    def _look_at_object(self, instance: Instance, known: Seen | None) -> None:
+        same = known is not None and known.header == instance.fingerprint
+        again = self._state.is_renewed(instance.instance)
+        if same and not again and known is not None and known.state in ("entered", "left"):
+            return
+        left = refused_by_answer(instance)
+        if not left:
+            path = self._scratch / "object.dcm"
+            taken = self._asking.patiently(lambda: take(self._source, instance, path))
+            left = taken.left
+        entered_before = known is not None and known.state == "entered"
+        if not left:
+            self._box.put(self._peer.name, path)
+            path.unlink()
+            self._note(instance, "entered", "", "corrected" if entered_before else "new")
+        else:
+            if entered_before:  # a correction says that it is none that may enter
+                self._put_deletion(instance.study, instance.instance)
+            self._note(instance, "left", left, "left out")
+
+    def _note(self, instance: Instance, state: SeenState, reason: str, counted: str) -> None:
+        fingerprint = instance.fingerprint
+        self._state.know(Seen(instance.instance, instance.study, state, reason, fingerprint))
+        self.tally.counts[counted] += 1
+
+    # --- what is gone ---
+
+    def _forget(self, gone: list[Seen], known: int) -> None:
+        """Pass deletions on; many at once only where this was allowed."""
+        entered = [seen for seen in gone if seen.state == "entered"]
+        many = len(entered) > max(FEW_GONE, GONE_SHARE * known)
+        if many and not self._options.believe:
+            self._say(
+                f"{self._peer.name}: {len(entered)} images are gone there, too many to be "
+                "believed; look there, and run once with --believe-deletions if they are"
+            )
+            return
+        for seen in gone:
+            if seen.state == "entered":
+                self._put_deletion(seen.study, seen.instance)
+                self.tally.counts["gone"] += 1
+            self._state.know(Seen(seen.instance, seen.study, "gone", "", seen.header))
+
+    def _put_deletion(self, study: str, instance: str) -> None:
+        deletion = Deletion(study, instance, self._peer.on_deletion)
+        self._box.put(self._peer.name, deletion.to_bytes(), "deletion")
+
+    # --- turns ---
+
+    def turn(self) -> None:
+        """Do once what is to be done now."""
+        gap = False
+        if self.has_changes:
+            gap = self.read_changes()
+        elif not self._options.once:
+            self.poll()
+        self.work()
+        if self._options.compare or self._is_due() or (gap and self._may_compare()):
+            self._state.try_again()
+            self.compare()
+            self.work()
+
+    def _may_compare(self) -> bool:
+        return not self._compared_at or time.monotonic() - self._compared_at > GAP_PAUSE_S
+
+    def _is_due(self) -> bool:
+        """Whether the hour of comparing passed since it was done last."""
+        now = datetime.now().astimezone()
+        hour, minute = map(int, self._options.at.split(":"))
+        due = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+        if due > now:
+            due -= timedelta(days=1)
+        done = self._state.fact("compared")
+        return not done or datetime.fromisoformat(done) < due
+
+
+def follow_peer(
+    peer: Peer, folder: Path, options: FollowOptions, say: Say, pace: Pace | None = None
+) -> Tally:
+    """Follow a peer until ``pace.stopped`` is set, or for one turn.
+
+    Args:
+        folder: The inbox; what is known of the peer is kept in it, too.
+        say: Told of what there is to know, in a line without a name.
+
+    Raises:
+        ConfigError: The peer or the options are wrong.
+        PeerError: The peer denies access; with ``once``, whatever is wrong with it.
+        WorkError: Another process follows the same peer.
+    """
+    pace = pace or Pace(peer.limits, say)
+    file = folder / f"follow-{peer.name}.sqlite"
+    with (
+        Inbox(folder) as box,
+        only_one(file),
+        FollowState(file) as state,
+        closing(open_source(peer, pace)) as source,
+        scratch_folder(folder, f"follow-{peer.name}") as scratch,
+    ):
+        if options.pulled is not None:
+            count = state.learn_pull(options.pulled / PULL_STATE)
+            say(f"{peer.name}: {count} objects are known from {options.pulled}")
+        asking = Asking(peer, pace, say, patience_s=options.patience_s)
+        follower = Follower(peer, source, box, state, options, scratch, say, asking)
+        _turns(follower, options, say, pace)
+        if options.once and state.waiting():
+            raise WorkError(
+                f"{peer.name}: {state.waiting()} studies could not be looked at; run it again"
+            )
+        return follower.tally
+
+
+def _turns(follower: Follower, options: FollowOptions, say: Say, pace: Pace) -> None:
+    while True:
+        before = sum(follower.tally.counts.values())
+        try:
+            follower.turn()
+        except DeniedError:
+            raise
+        except PeerError as error:
+            if options.once:
+                raise
+            say(f"{error}; trying again in {options.every_s:.0f} s")
+        if sum(follower.tally.counts.values()) > before:
+            say(f"put into the inbox so far: {follower.tally}")
+        if options.once or pace.stopped.is_set():
+            return
+        pace.pause(options.every_s)
+        if pace.stopped.is_set():
+            return

@@ -1,0 +1,208 @@
+"""Following a real Orthanc: what is new, corrected or gone there comes into the inbox."""
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydicom import dcmread
+
+from cxrtext.pacs.deletion import Deletion, read_deletion
+from cxrtext.pacs.faults import GoneError
+from cxrtext.pacs.follow import FollowOptions, Tally, follow_peer
+from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.peers import read_peer
+from cxrtext.pacs.pull import PullOptions, pull_archive
+from tests.pacs.orthanc import Orthanc
+from tests.pacs.studies import PLANTED, instance, study, uid
+
+TODAY = date.today()
+ONCE = FollowOptions(first=TODAY - timedelta(days=3), once=True, at="00:00", patience_s=0.3)
+COMPARE = FollowOptions(first=ONCE.first, once=True, compare=True, patience_s=0.3)
+
+
+@pytest.fixture
+def overwriting(tmp_path: Path) -> Iterator[Orthanc]:
+    """An Orthanc that takes a corrected object in place of the one before."""
+    from tests.pacs.orthanc import missing
+
+    if said := missing():
+        pytest.skip(said)
+    orthanc = Orthanc(tmp_path / "overwriting", overwrite=True).start()
+    yield orthanc
+    orthanc.kill()
+
+
+Turn = Callable[..., Tally]
+
+
+@pytest.fixture
+def turn(orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path) -> Turn:
+    """Follows once; another Orthanc and other entries of its peer may be given."""
+
+    def follow(options: FollowOptions = ONCE, of: Orthanc = orthanc, **more: Any) -> Tally:
+        peer = read_peer(peers(of.peer(**more)), "archive")
+        said: list[str] = []
+        tally = follow_peer(peer, tmp_path / "inbox", options, said.append)
+        assert not [line for line in said if PLANTED in line]
+        follow.said = said  # type: ignore[attr-defined]
+        return tally
+
+    return follow
+
+
+def entries(tmp_path: Path) -> list[str]:
+    """What waits in the inbox, in its order: UIDs; "-" before those of deletions."""
+    found = []
+    with Inbox(tmp_path / "inbox") as inbox:
+        for entry in inbox.waiting(1000):
+            assert entry.source == "archive"
+            if entry.what == "deletion":
+                found.append(f"-{read_deletion(entry.path.read_bytes()).instance}")
+            else:
+                found.append(str(dcmread(entry.path, stop_before_pixels=True).SOPInstanceUID))
+    return found
+
+
+def number_of(orthanc: Orthanc, instance_uid: str) -> str:
+    found = orthanc.ask("POST", "/tools/lookup", content=instance_uid).json()
+    return str(found[0]["ID"])
+
+
+def test_what_is_new_comes_once(orthanc: Orthanc, turn: Turn, tmp_path: Path) -> None:
+    orthanc.store(study(1, day=TODAY))
+    assert str(turn()) == "1 new, 0 corrected, 0 gone, 1 left out, 0 failed"
+    assert str(turn()) == "0 new, 0 corrected, 0 gone, 0 left out, 0 failed"
+    orthanc.store([*study(2, day=TODAY), instance(1, 3, "AP", day=TODAY)])  # one is late
+    orthanc.store(study(3, day=TODAY - timedelta(days=400)))  # an old study, stored today
+    assert turn().counts["new"] == 3
+    expected = [uid(1, 1, 1), uid(1, 3, 1), uid(2, 1, 1), uid(3, 1, 1)]
+    assert sorted(entries(tmp_path)) == expected
+
+
+def test_a_planted_deletion_a_corrected_header_and_an_emptied_list(
+    overwriting: Orthanc, turn: Turn, tmp_path: Path
+) -> None:
+    for number in range(1, 5):
+        overwriting.store(study(number, day=TODAY))
+    assert turn(of=overwriting).counts["new"] == 4
+    # A deletion leaves no trace in the list, nor does what comes before it is emptied.
+    overwriting.ask("DELETE", f"/instances/{number_of(overwriting, uid(1, 1, 1))}")
+    overwriting.ask("DELETE", f"/studies/{_study_of(overwriting, uid(4))}")
+    overwriting.store([instance(2, 1, "PA", day=TODAY, PatientSex="M")])
+    overwriting.store([instance(3, 1, "lateral", day=TODAY)])  # a view that was wrong
+    overwriting.store(study(5, day=TODAY))
+    overwriting.ask("DELETE", "/changes")
+    assert turn(COMPARE, overwriting).counts == {
+        "new": 1, "corrected": 1, "gone": 2, "left out": 2,
+    }  # fmt: skip
+    found = entries(tmp_path)[4:]
+    assert sorted(found) == sorted(
+        [f"-{uid(1, 1, 1)}", uid(2, 1, 1), f"-{uid(3, 1, 1)}", f"-{uid(4, 1, 1)}", uid(5, 1, 1)]
+    )
+    assert turn(COMPARE, overwriting).counts == {}
+
+
+def _study_of(orthanc: Orthanc, study_uid: str) -> str:
+    found = orthanc.ask("POST", "/tools/lookup", content=study_uid).json()
+    return str(next(one["ID"] for one in found if one["Type"] == "Study"))
+
+
+def test_a_gap_in_the_list_is_noticed(orthanc: Orthanc, turn: Turn, tmp_path: Path) -> None:
+    orthanc.store(study(1, day=TODAY))
+    turn()
+    orthanc.store(study(2, day=TODAY))
+    orthanc.ask("DELETE", "/changes")
+    orthanc.store(study(3, day=TODAY))
+    assert turn().counts["new"] == 2
+    assert turn().counts == {}
+
+
+@pytest.mark.parametrize("way", ["DICOMweb", "DIMSE"])
+def test_without_a_list_the_days_are_compared(
+    way: str, orthanc: Orthanc, turn: Turn, tmp_path: Path
+) -> None:
+    more = {"dicomweb": None} if way == "DIMSE" else {"dimse": None, "dicomweb": _plain(orthanc)}
+    orthanc.store(study(1, day=TODAY))
+    turn(COMPARE, **more)
+    turn(COMPARE, **more)
+    assert entries(tmp_path) == [uid(1, 1, 1)]
+    orthanc.clear()
+    orthanc.store(study(2, day=TODAY))
+    tally = turn(COMPARE, **more)
+    assert (tally.counts["new"], tally.counts["gone"]) == (1, 1)
+
+
+def _plain(orthanc: Orthanc) -> dict[str, Any]:
+    return {**orthanc.peer()["dicomweb"], "orthanc": None}
+
+
+def test_a_study_with_a_corrected_date_is_not_gone(
+    overwriting: Orthanc, turn: Turn, tmp_path: Path
+) -> None:
+    overwriting.store([instance(1, day=TODAY)])
+    turn(of=overwriting)
+    overwriting.ask("DELETE", f"/studies/{_study_of(overwriting, uid(1))}")
+    overwriting.store([instance(1, day=TODAY - timedelta(days=90))])
+    overwriting.ask("DELETE", "/changes")
+    tally = turn(COMPARE, overwriting)
+    assert tally.counts == {"corrected": 1}
+    assert entries(tmp_path) == [uid(1, 1, 1)] * 2
+
+
+def test_that_everything_is_gone_is_not_believed(
+    orthanc: Orthanc, turn: Turn, tmp_path: Path
+) -> None:
+    for number in range(1, 23):
+        orthanc.store([instance(number, size=8, day=TODAY)])
+    assert turn().counts["new"] == 22
+    orthanc.clear()
+    assert turn(COMPARE).counts["gone"] == 0
+    assert "22 images are gone there, too many" in " ".join(turn.said)  # type: ignore[attr-defined]
+    believed = FollowOptions(first=ONCE.first, once=True, compare=True, believe=True)
+    assert turn(believed).counts["gone"] == 22
+
+
+def test_what_was_pulled_is_known(
+    orthanc: Orthanc, turn: Turn, peers: Callable[..., Path], tmp_path: Path
+) -> None:
+    orthanc.store([*study(1, day=TODAY), *study(2, day=TODAY)])
+    peer = read_peer(peers(orthanc.peer()), "archive")
+    pull_archive(peer, tmp_path / "archive", PullOptions(TODAY, TODAY))
+    orthanc.ask("DELETE", f"/studies/{_study_of(orthanc, uid(2))}")
+    options = FollowOptions(first=TODAY, once=True, compare=True, pulled=tmp_path / "archive")
+    assert turn(options).counts == {"gone": 1}
+    assert entries(tmp_path) == [f"-{uid(2, 1, 1)}"]
+
+
+def test_a_stopped_orthanc_and_a_killed_one(
+    overwriting: Orthanc, turn: Turn, tmp_path: Path
+) -> None:
+    overwriting.store(study(1, day=TODAY))
+    turn(of=overwriting)
+    overwriting.kill()
+    with pytest.raises(GoneError, match="archive: has been gone"):
+        turn(of=overwriting)
+    overwriting.start()
+    overwriting.store(study(2, day=TODAY))
+    assert turn(of=overwriting).counts["new"] == 1
+
+
+def test_no_name_is_in_a_log(
+    orthanc: Orthanc, turn: Turn, caplog: pytest.LogCaptureFixture, capfd: Any
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        orthanc.store(study(1, day=TODAY))
+        turn(COMPARE)
+    out = capfd.readouterr()
+    assert PLANTED not in caplog.text + out.out + out.err
+
+
+def test_a_deletion_as_the_inbox_keeps_it() -> None:
+    deletion = Deletion("1.2", "1.2.3", "forget")
+    assert read_deletion(deletion.to_bytes()) == deletion
+    for bad in (b"[]", b"{}", b"", Deletion("1.2", "../x").to_bytes()):
+        with pytest.raises(ValueError):
+            read_deletion(bad)
