@@ -20,10 +20,10 @@ from typing import Any, Protocol
 from cxrtext.errors import WorkError
 from cxrtext.files import only_one, scratch_folder
 from cxrtext.pacs.asking import PATIENCE_S, Asking
-from cxrtext.pacs.deletion import Deletion
 from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError
 from cxrtext.pacs.follow.state import FollowState, Seen, SeenState
+from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.pacs.pace import Pace
 from cxrtext.pacs.peers import Peer
@@ -293,7 +293,7 @@ class Follower:
             self._note(instance, "entered", "", "corrected" if entered_before else "new")
         else:
             if entered_before:  # a correction says that it is none that may enter
-                self._put_deletion(instance.study, instance.instance)
+                self._put_deletion(instance.instance)
             self._note(instance, "left", left, "left out")
 
     def _note(self, instance: Instance, state: SeenState, reason: str, counted: str) -> None:
@@ -315,13 +315,12 @@ class Follower:
             return
         for seen in gone:
             if seen.state == "entered":
-                self._put_deletion(seen.study, seen.instance)
+                self._put_deletion(seen.instance)
                 self.tally.counts["gone"] += 1
             self._state.know(Seen(seen.instance, seen.study, "gone", "", seen.header))
 
-    def _put_deletion(self, study: str, instance: str) -> None:
-        deletion = Deletion(study, instance, self._peer.on_deletion)
-        self._box.put(self._peer.name, deletion.to_bytes(), "deletion")
+    def _put_deletion(self, instance: str) -> None:
+        self._box.put(self._peer.name, deletion(instance=instance), "deletion")
 
     # --- turns ---
 
