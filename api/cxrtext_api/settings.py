@@ -49,6 +49,9 @@ class Settings(BaseModel):
         readers: Processes that decode images.
         metrics: Whether ``/metrics`` is there.
         log_format: How log lines are written.
+        worklist: Whether ``/v1/worklist`` is there.
+        results: Folder of results (``cxrtext results --out``); with one ``/v1/results`` is there,
+            and the page shows what was sent back of a study.
         audit_log: File that says who asked about which study, see :mod:`cxrtext_api.observe.audit`.
     """
 
@@ -84,6 +87,8 @@ class Settings(BaseModel):
     metrics: bool = True
     log_format: Literal["text", "json"] = "text"
     audit_log: Path | None = None
+    worklist: bool = False
+    results: Path | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

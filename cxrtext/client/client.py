@@ -22,7 +22,10 @@ from cxrtext.client.models import (
     ModelInfo,
     Prompts,
     ScoredText,
+    SentResult,
+    SentResults,
     Verified,
+    Worklist,
 )
 from cxrtext.client.transport import RETRIES, ApiError, Transport
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
@@ -224,6 +227,21 @@ class Client:
         """An indexed image as PNG; ``size`` bounds its longest side."""
         path = f"{address_of(image_id)}/rendered"
         return self._transport.send("GET", path, params=given({"size": size})).content
+
+    def worklist(self, prompt: str, since: str | None = None, limit: int | None = None) -> Worklist:
+        """Studies that were received lately, those first in which a prompt fits best.
+
+        Args:
+            prompt: A finding of the prompts, or a sentence.
+            since: A time as ISO 8601 has it; by default 24 hours ago.
+            limit: How many to list; 100 by default.
+        """
+        params = given({"prompt": prompt, "since": since, "limit": limit})
+        return self._get(Worklist, "/v1/worklist", **params)
+
+    def results(self, study_id: str) -> list[SentResult]:
+        """The DICOM results that were made of a study, and where each was sent."""
+        return self._get(SentResults, "/v1/results", study_id=study_id).results
 
     def add_image(
         self,

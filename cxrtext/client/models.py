@@ -3,6 +3,7 @@
 Docstrings and descriptions are part of the API's description.
 """
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -205,6 +206,8 @@ class ModelInfo(Answer):
     has_index: bool
     has_language_model: bool = Field(description="Whether /v1/score-text answers.")
     takes_images: bool = Field(description="Whether images can be added.")
+    has_results: bool = Field(default=False, description="Whether /v1/results answers.")
+    has_worklist: bool = Field(default=False, description="Whether /v1/worklist answers.")
     images: Count = Field(description="Indexed images.")
     sentences: Count = Field(description="Distinct indexed sentences.")
     columns: Count = Field(description="Columns that filters can name.")
@@ -724,3 +727,77 @@ class ScoreTextRequest(BaseModel):
     )
     a: float = Field(default=DEFAULT_A, gt=0, lt=1)
     k: float = Field(default=DEFAULT_K, ge=0, le=10)
+
+
+# --- hospital systems ---
+
+When = Annotated[datetime, Field(description="ISO 8601, UTC.")]
+
+
+class WorklistEntry(Answer):
+    """A study of the order of work."""
+
+    model_config = example(
+        study_id="1.2.826.0.1.99.1.1",
+        image_ids=["1.2.826.0.1.99.1.1.1.1"],
+        received="2026-11-23T06:12:03Z",
+        age_seconds=94.2,
+        score=0.4312,
+        probability=0.9187,
+        calibrated=True,
+    )
+
+    study_id: str
+    image_ids: list[str]
+    received: When
+    age_seconds: float = Field(ge=0, description="How long ago it was received.")
+    score: Score | None = Field(
+        description="Similarity of its best image and the prompt; null: not scored."
+    )
+    probability: Probability | None = Field(
+        description="Null where it was not scored, or no sentence says the opposite of the prompt."
+    )
+    calibrated: bool = Field(description="Whether the checkpoint's calibration gave it.")
+
+
+class Worklist(Answer):
+    """Studies that were received lately, in an order of work; research use only."""
+
+    model: Fingerprint
+    prompt: str
+    since: When
+    ordered: bool = Field(description="False: as they were received, the first one first.")
+    reason: str | None = Field(description="Why they are not ordered.")
+    complete: bool = Field(description="False: there are more, and these are the latest.")
+    total: Count = Field(description="Studies, of which the first are listed.")
+    entries: list[WorklistEntry]
+
+
+class SentResult(Answer):
+    """A DICOM result of a study, and one peer that it was sent to."""
+
+    model_config = example(
+        kind="sc",
+        instance="2.25.239456179852778017",
+        sentence="Left pleural effusion.",
+        probability=0.9187,
+        made="2026-11-23T06:12:05+00:00",
+        revoked=None,
+        peer="archive",
+        sent="2026-11-23T06:12:06+00:00",
+    )
+
+    kind: Literal["sc", "sr", "seg", "gsps"]
+    instance: str = Field(description="Its SOP instance UID.")
+    sentence: str
+    probability: Probability | None
+    made: str
+    revoked: str | None = Field(description="When it was taken back.")
+    peer: str | None = Field(description="Null: it was sent nowhere.")
+    sent: str | None
+
+
+class SentResults(Answer):
+    """What was made of a study, and where it was sent; a result has an entry for each peer."""
+
+    results: list[SentResult]

@@ -71,6 +71,8 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
         takes_images=service.has_index
         and settings.uploads is not None
         and not is_read_only(service, settings),
+        has_results=settings.results is not None,
+        has_worklist=settings.worklist,
         columns=0 if facts is None else facts.columns,
         exact=facts is None or facts.exact,
         index=None if facts is None else _index_info(facts, publications_of(service)),

@@ -91,6 +91,14 @@ def serve(
     audit_log: Annotated[
         Path | None, typer.Option(help="File to write who asked about which study into."), NEW_FILE
     ] = None,
+    worklist: Annotated[
+        bool, typer.Option("--worklist", help="Order studies received lately: /v1/worklist.")
+    ] = False,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Folder of DICOM results, to show what was sent back of a study."),
+        NEW_FOLDER,
+    ] = None,
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="How log lines are written.")
     ] = "text",
@@ -109,6 +117,8 @@ def serve(
         raise InputError("--require-all wants --shards FILE")
     if uploads is not None and not index:
         raise InputError("--uploads wants --index DIR: images are added to an index")
+    if worklist and not index and shards is None:
+        raise InputError("--worklist wants --index DIR: it orders the images of an index")
     if uploads is not None:
         _check_uploads(index or [], read_only)
     from cxrtext_api.gate.keys import keys_file_of
@@ -138,6 +148,8 @@ def serve(
         drain_seconds=drain_seconds,
         metrics=metrics,
         audit_log=audit_log,
+        worklist=worklist,
+        results=results,
         log_format=log_format,
     )
     configure_logging(log_format)

@@ -124,6 +124,9 @@ export const ground = (source, fields, signal) => post("/v1/ground", source, fie
 export const verify = (source, fields, signal) => post("/v1/verify", source, fields, signal);
 export const search = (source, fields, signal) => post("/v1/search", source, fields, signal);
 
+export const results = (study, signal) =>
+  get(`/v1/results?${new URLSearchParams({ study_id: study })}`, signal);
+
 export function images(offset, limit, where = "", signal = undefined) {
   const query = new URLSearchParams({ offset, limit, ...(where ? { where } : {}) });
   return get(`/v1/images?${query}`, signal);

@@ -51,6 +51,31 @@ async function showOthers({ image_id: id, patient_id: patient }) {
   }
 }
 
+const KINDS = { sc: "Heatmap", sr: "Report", seg: "Regions", gsps: "Annotations" };
+
+function resultLine(one) {
+  const likely = one.probability === null ? "" : `, ${Math.round(100 * one.probability)} %`;
+  const place = one.peer ? `sent to ${one.peer} on ${one.sent.slice(0, 10)}` : "sent nowhere";
+  const end = one.revoked ? `; taken back on ${one.revoked.slice(0, 10)}` : "";
+  return element("li", {}, `${KINDS[one.kind]} of “${one.sentence}”${likely}: ${place}${end}`);
+}
+
+/** DICOM results of the study, and where each was sent, where the server shows them. */
+async function showResults({ study_id: study }) {
+  byId("study-results").replaceChildren();
+  if (!study || !session.current.model?.has_results) return;
+  try {
+    const { results } = await api.results(study, session.whileOpen());
+    if (results.length === 0) return;
+    byId("study-results").replaceChildren(
+      element("h3", {}, "Results sent back"),
+      element("ul", { className: "plain" }, ...results.map(resultLine)),
+    );
+  } catch {
+    // Without them the panel is still whole.
+  }
+}
+
 function showStudy() {
   const { source, detail } = session.current;
   byId("study-hint").hidden = Boolean(detail);
@@ -59,6 +84,7 @@ function showStudy() {
     : "Open an image of the archive to see its study.";
   byId("study-links").hidden = !detail;
   byId("study-others").replaceChildren();
+  byId("study-results").replaceChildren();
   byId("study-facts").replaceChildren();
   showReport(detail?.report ?? []);
   if (!detail) return;
@@ -71,6 +97,7 @@ function showStudy() {
       element("p", { className: "hint" }, "The index holds no report of this study."),
     );
   }
+  showResults(detail);
   showOthers(detail);
 }
 
