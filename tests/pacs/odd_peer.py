@@ -1,11 +1,13 @@
 """A DICOMweb server that does what real ones do wrong, one fault at a time."""
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -94,8 +96,14 @@ def _value(row: dict[str, Any], keyword: str) -> str:
 
 
 @contextmanager
-def served(peer: OddPeer, seconds: float = 0.0) -> Iterator[str]:
-    """Serve it on loopback, each answer after some seconds; yields the address of its DICOMweb."""
+def served(
+    peer: OddPeer, seconds: float = 0.0, certificate: tuple[Path, Path] | None = None
+) -> Iterator[str]:
+    """Serve it on loopback, each answer after some seconds; yields the address of its DICOMweb.
+
+    Args:
+        certificate: Its file and that of its key, for TLS.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -116,10 +124,15 @@ def served(peer: OddPeer, seconds: float = 0.0) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/dicom-web"
+        scheme = "http" if certificate is None else "https"
+        yield f"{scheme}://127.0.0.1:{server.server_port}/dicom-web"
     finally:
         server.shutdown()
         thread.join()

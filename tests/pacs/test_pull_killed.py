@@ -30,7 +30,7 @@ def test_ten_kills_and_two_restarts_of_the_peer_change_nothing(
         monkeypatch.setenv("CXRTEXT_TEST_PACS_PASSWORD", orthanc.password)
         for _, objects in archive(STUDIES):
             orthanc.store(objects)
-        slow = {"parallel": 2, "requests_per_second": 30}
+        slow = {"parallel": 2, "requests_per_second": 12}
         path = peers(orthanc.peer(), orthanc.peer("slow", limits=slow))
         whole = _pull(path, "archive", tmp_path / "whole")
         whole.communicate(timeout=120)

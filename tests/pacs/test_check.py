@@ -1,0 +1,137 @@
+"""``peers check``: the layer that fails, and what to do about it, within ten seconds."""
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.pacs.check import Step, check_peer
+from cxrtext.pacs.peers import read_peer
+from tests.pacs.odd_peer import OddPeer, served
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc
+from tests.pacs.studies import study
+
+Check = Callable[..., list[Step]]
+
+
+@pytest.fixture
+def check(orthanc: Orthanc, peers: Callable[..., Path]) -> Check:
+    """Checks the Orthanc with some keys of its entry changed; None leaves a protocol out."""
+
+    def look(of: Orthanc = orthanc, **changed: Any) -> list[Step]:
+        entry = of.peer()
+        for key, value in changed.items():
+            entry[key] = {**entry[key], **value} if isinstance(value, dict) else value
+        given = {key: value for key, value in entry.items() if value is not None}
+        begun = time.monotonic()
+        steps = check_peer(read_peer(peers(given), "archive"))
+        assert time.monotonic() - begun < 10
+        assert PASSWORD not in str(steps)
+        return steps
+
+    return look
+
+
+def failed(steps: list[Step]) -> tuple[str, str]:
+    """The one layer that failed, which is the last, and what it said."""
+    assert [step.ok for step in steps] == [True] * (len(steps) - 1) + [False]
+    return steps[-1].layer, steps[-1].said
+
+
+def test_a_good_peer(check: Check) -> None:
+    steps = check()
+    assert all(step.ok for step in steps)
+    assert [step.layer for step in steps if step.protocol == "DICOMweb"] == [
+        "name", "TCP", "login", "right to search (QIDO)",
+    ]  # fmt: skip
+    assert [step.layer for step in steps if step.protocol == "DIMSE"] == [
+        "name", "TCP", "AET", "right to search (C-FIND)", "right to fetch and syntaxes (C-GET)",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "layer", "says"),
+    [
+        (
+            {"dimse": {"aet": "WRONG"}, "dicomweb": None},
+            "AET",
+            "is not called 'WRONG' (association rejected); correct dimse.aet",
+        ),
+        (
+            {"dimse": {"our_aet": "NOBODY"}, "dicomweb": None},
+            "right to search (C-FIND)",
+            "have 'NOBODY' registered there for queries",
+        ),
+        (
+            {"dimse": {"port": 1}, "dicomweb": None},
+            "TCP",
+            "port 1: connection refused; start the peer there, or correct the port",
+        ),
+        (
+            {"dicomweb": {"url": "https://no.such.host.invalid/x"}, "dimse": None},
+            "name",
+            "nothing has the name no.such.host.invalid; correct it in peers.yaml",
+        ),
+    ],
+)
+def test_the_layer_that_fails(check: Check, changed: Any, layer: str, says: str) -> None:
+    found, said = failed(check(**changed))
+    assert found == layer
+    assert says in said
+
+
+def test_wrong_ports_and_paths_of_dicomweb(check: Check, orthanc: Orthanc) -> None:
+    web = {"url": f"https://127.0.0.1:{orthanc.http_port}/dicom-web"}
+    assert failed(check(dicomweb=web, dimse=None)) == (
+        "TLS",
+        "does not speak TLS on this port; correct the url in peers.yaml",
+    )
+    layer, said = failed(check(dicomweb={"url": f"{orthanc.rest}/elsewhere"}, dimse=None))
+    assert layer == "right to search (QIDO)"
+    assert "(404); is its url that of DICOMweb?" in said
+    layer, said = failed(check(dimse={"port": orthanc.http_port}, dicomweb=None))
+    assert (layer, said.partition(";")[0]) == ("AET", "ended the association at once")
+
+
+def test_a_wrong_password(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PASSWORD_ENV, "another")
+    layer, said = failed(check(dimse=None))
+    assert layer == "login"
+    assert said == "does not take the login (401); check user and the variable of password_env"
+    monkeypatch.delenv(PASSWORD_ENV)
+    layer, said = failed(check(dimse=None))
+    assert (layer, f"no password in {PASSWORD_ENV}" in said) == ("login", True)
+
+
+def test_a_peer_that_hangs(check: Check) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        url = f"http://127.0.0.1:{port}/dicom-web"
+        steps = check(dicomweb={"url": url}, dimse={"port": port})
+    assert [(s.protocol, s.layer) for s in steps if not s.ok] == [
+        ("DICOMweb", "login"), ("DIMSE", "AET"),
+    ]  # fmt: skip
+
+
+def test_certificates(check: Check, tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "ca.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+    made += ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"]
+    made += ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(made, check=True, capture_output=True)
+    with served(OddPeer(study(1)), certificate=(certificate, key)) as url:
+        layer, said = failed(check(dicomweb={"url": url}, dimse=None))
+        assert layer == "TLS"
+        assert said.startswith("its certificate is not trusted (self-signed certificate); name the")
+        trusted = check(dicomweb={"url": url, "ca": str(certificate)}, dimse=None)
+        assert [step.said for step in trusted if step.layer == "TLS"] == ["TLSv1.3"]
+        assert all(step.ok for step in trusted)
+        other = check(
+            dicomweb={"url": url.replace("127.0.0.1", "localhost"), "ca": str(certificate)},
+            dimse=None,
+        )
+        assert "not valid for 'localhost'" in failed(other)[1]
