@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+# Here, and so before any thread asks: two threads that import pydicom at the same time fail.
+from pydicom.datadict import tag_for_keyword
+
 from cxrtext.datasets.admission import NEEDED, Decision, decide
 from cxrtext.datasets.admission.decide import RADIOGRAPHS
 from cxrtext.datasets.admission.ids import IDS
@@ -144,8 +147,6 @@ def from_json(item: Mapping[str, Any], keywords: Iterable[str]) -> Described:
 
 
 def _texts(item: object, keyword: str) -> list[str]:
-    from pydicom.datadict import tag_for_keyword
-
     element = item.get(f"{tag_for_keyword(keyword):08X}") if isinstance(item, dict) else None
     values = element.get("Value") if isinstance(element, dict) else None
     if not isinstance(values, list):
