@@ -787,7 +787,7 @@ class SentResult(Answer):
         sent="2026-11-23T06:12:06+00:00",
     )
 
-    kind: Literal["sc", "sr", "seg", "gsps"]
+    kind: str = Field(description="sc, sr, seg or gsps.")
     instance: str = Field(description="Its SOP instance UID.")
     sentence: str
     probability: Probability | None

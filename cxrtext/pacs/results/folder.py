@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS results (
   patient_id TEXT NOT NULL,
   sentence TEXT NOT NULL,
   probability REAL,
+  calibrated INTEGER NOT NULL,             -- whether the probability is
   model TEXT NOT NULL,
   file TEXT NOT NULL,                      -- below the folder
   digest TEXT NOT NULL,                    -- SHA-256 of the file
@@ -67,6 +68,7 @@ class Kept:
     patient_id: str
     sentence: str
     probability: float | None
+    calibrated: bool
     model: str
     file: str
     digest: str

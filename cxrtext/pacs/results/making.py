@@ -99,5 +99,6 @@ def _facts(source: Source, finding: Finding, ids: Ids) -> dict[str, str | float 
         "patient_id": ids.of("patient", source.ids.patient),
         "sentence": finding.sentence,
         "probability": finding.probability,
+        "calibrated": finding.calibrated,
         "model": finding.model,
     }

@@ -49,7 +49,7 @@ def reject(
             note = folder.put(
                 _note(folder, some, instance, reason), kind="reject", source=first.source,
                 study_id=first.study_id, patient_id=first.patient_id, sentence="",
-                probability=None, model=first.model,
+                probability=None, calibrated=False, model=first.model,
             )  # fmt: skip
         folder.note_revoked([one.instance for one in some])
         notes.append(note)

@@ -1,5 +1,6 @@
 """``cxrtext results IMAGE...``, ``cxrtext results send|revoke|list``."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -7,7 +8,16 @@ import typer
 from typer.core import TyperGroup
 
 from cxrtext.errors import InputError, WorkError
-from cxrtext_cli.given import CHECKPOINT, FILE, FOLDER, INDEX, NEW_FOLDER, PROMPTS, checked
+from cxrtext_cli.given import (
+    CHECKPOINT,
+    FILE,
+    FOLDER,
+    INDEX,
+    NEW_FILE,
+    NEW_FOLDER,
+    PROMPTS,
+    checked,
+)
 from cxrtext_cli.options import AsJson, Device, pick_device, print_json, print_rows, progress, say
 
 if TYPE_CHECKING:
@@ -218,6 +228,21 @@ def list_results(out: Folder, as_json: AsJson = False) -> None:
     print_json(rows) if as_json else print_rows(rows)
 
 
+def fhir(
+    study: Annotated[str, typer.Argument(help="A study, by its UID or id.", metavar="STUDY")],
+    to: Annotated[Path, typer.Option(help="File of the bundle.", metavar="FILE"), NEW_FILE],
+    out: Folder,
+) -> None:
+    """Write the results of a study as a FHIR R4 bundle: preliminary, and without a name."""
+    from cxrtext.files import write_private
+    from cxrtext.pacs.fhir.bundle import bundle_of
+    from cxrtext.pacs.results.folder import ResultsFolder
+
+    made = bundle_of(ResultsFolder(out, create=False), study)
+    write_private(to, json.dumps(made, indent=2, ensure_ascii=False).encode() + b"\n")
+    typer.echo(f"{to}: {len(made['entry'])} resources")
+
+
 def _row(one: "Kept") -> dict[str, object]:
     return {
         "kind": one.kind,
@@ -258,4 +283,5 @@ results.command("make", short_help="Make results of images; the same without 'ma
 )
 results.command("send", short_help="Send the results of a folder to a peer.")(checked(send))
 results.command("revoke", short_help="Take results back by rejection notes.")(checked(revoke))
+results.command("fhir", short_help="Write the results of a study as FHIR.")(checked(fhir))
 results.command("list", short_help="List results, and where each was sent.")(checked(list_results))

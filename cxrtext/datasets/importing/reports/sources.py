@@ -1,9 +1,15 @@
-"""Where versions of reports come from: tables, text, HL7 messages, structured reports, folders."""
+"""Where versions of reports come from: tables, text, HL7, FHIR, structured reports, folders."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from cxrtext.datasets.importing.reading import columns_of, read_rows
+from cxrtext.datasets.importing.reports.fhir import (
+    ResourceError,
+    looks_like_fhir,
+    read_resource,
+    resources,
+)
 from cxrtext.datasets.importing.reports.hl7 import (
     MAX_BYTES,
     MessageError,
@@ -36,7 +42,7 @@ def has_versions(path: Path) -> bool:
         return True
     if path.suffix.lower() in (".csv", ".parquet"):
         return bool({"status", "time", "date", "accession"} & set(columns_of(path)))
-    return _kind(path) == "hl7"
+    return _kind(path) in ("hl7", "fhir")
 
 
 def open_versions(path: Path) -> Versions:
@@ -45,7 +51,7 @@ def open_versions(path: Path) -> Versions:
         return _folder(path)
     if path.suffix.lower() in (".csv", ".parquet"):
         return _table(path)
-    return hl7_file(path, path.name)
+    return (fhir_file if _kind(path) == "fhir" else hl7_file)(path, path.name)
 
 
 def _table(path: Path) -> Versions:
@@ -103,6 +109,8 @@ def file_versions(path: Path, item: str) -> Versions:
     kind = _kind(path)
     if kind == "hl7":
         yield from hl7_file(path, item)
+    elif kind == "fhir":
+        yield from fhir_file(path, item)
     elif kind == "dicom":
         try:
             version = read_sr(path, item)
@@ -117,24 +125,22 @@ def file_versions(path: Path, item: str) -> Versions:
 
 
 def _kind(path: Path) -> str:
-    """What a file holds by its content: "hl7", "dicom" or ""."""
+    """What a file holds by its content: "hl7", "fhir", "dicom" or ""."""
     try:
         with path.open("rb") as handle:
             start = handle.read(_HEAD)
     except OSError:
         return ""
-    return "hl7" if looks_like_hl7(start) else "dicom" if is_dicom(start) else ""
+    if looks_like_hl7(start):
+        return "hl7"
+    return "fhir" if looks_like_fhir(start) else "dicom" if is_dicom(start) else ""
 
 
 def hl7_file(path: Path, item: str) -> Versions:
     """The reports of a file of HL7 messages; messages of other kinds are passed over."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            yield Rejected(item, f"larger than {MAX_BYTES >> 20} MiB; divide it")
-            return
-        data = path.read_bytes()
-    except OSError as error:
-        yield Rejected(item, f"cannot be read ({error.strerror}); see its permissions")
+    data = _whole(path, item)
+    if isinstance(data, Rejected):
+        yield data
         return
     for number, message in enumerate(messages(data), 1):
         where = item if number == 1 else f"{item} message {number}"
@@ -145,3 +151,28 @@ def hl7_file(path: Path, item: str) -> Versions:
         else:
             if version is not None:
                 yield version
+
+
+def fhir_file(path: Path, item: str) -> Versions:
+    """The DiagnosticReports of a file of FHIR resources; other resources are passed over."""
+    data = _whole(path, item)
+    if isinstance(data, Rejected):
+        yield data
+        return
+    try:
+        for number, resource in enumerate(resources(data), 1):
+            where = item if number == 1 else f"{item} line {number}"
+            for found in read_resource(resource, where):
+                yield found if isinstance(found, ReportVersion) else Rejected(where, str(found))
+    except ResourceError as error:
+        yield Rejected(item, str(error))
+
+
+def _whole(path: Path, item: str) -> bytes | Rejected:
+    """A file of messages, or why it is not read."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return Rejected(item, f"larger than {MAX_BYTES >> 20} MiB; divide it")
+        return path.read_bytes()
+    except OSError as error:
+        return Rejected(item, f"cannot be read ({error.strerror}); see its permissions")

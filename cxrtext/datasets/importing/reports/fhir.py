@@ -1,0 +1,227 @@
+"""DiagnosticReports of FHIR R4 as versions of a report: a resource, a bundle, or lines of them.
+
+What is required of a value set is checked here: libraries take any text.  Reports that this
+program made are passed over.
+
+Source: HL7 FHIR 4.0.1, DiagnosticReport, and its value set diagnostic-report-status.
+"""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterator, Mapping
+from html.parser import HTMLParser
+from typing import Any
+
+from cxrtext.datasets.admission.ids import issued
+from cxrtext.datasets.importing.versions import ReportVersion, Status, read_time
+
+MAX_BYTES = 64 * 2**20
+OWN_TAG = {"system": "urn:cxrtext", "code": "result"}
+"""In ``meta.tag`` of every resource that this program makes."""
+
+STATUSES: Mapping[str, tuple[Status, bool]] = {
+    "registered": (Status.PRELIMINARY, False),
+    "partial": (Status.PRELIMINARY, False),
+    "preliminary": (Status.PRELIMINARY, False),
+    "final": (Status.FINAL, False),
+    "amended": (Status.CORRECTED, False),
+    "corrected": (Status.CORRECTED, False),
+    "appended": (Status.FINAL, True),
+    "cancelled": (Status.WITHDRAWN, False),
+    "entered-in-error": (Status.WITHDRAWN, False),
+    "unknown": (Status.UNKNOWN, False),
+}
+"""Every status that R4 knows, as a status here, and whether it is an addendum."""
+
+_OID = re.compile(r"urn:oid:([0-9]+(?:\.[0-9]+)+)")
+_START = re.compile(rb'\s*\{[^{}]{0,400}?"resourceType"\s*:', re.DOTALL)
+
+Resource = Mapping[str, Any]
+
+
+class ResourceError(Exception):
+    """Says in one line what is wrong with a resource, without quoting it."""
+
+
+def looks_like_fhir(start: bytes) -> bool:
+    """Whether a file begins as a resource in JSON."""
+    return _START.match(start.removeprefix(b"\xef\xbb\xbf")) is not None
+
+
+def resources(data: bytes) -> Iterator[Resource]:
+    """The resources of a file: one, or one a line.
+
+    Raises:
+        ResourceError: It is no JSON.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ResourceError("is not UTF-8, which FHIR is") from None
+    try:
+        found = [json.loads(text)]
+    except (ValueError, RecursionError):
+        try:
+            found = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except (ValueError, RecursionError):
+            raise ResourceError("is no JSON; export it again") from None
+    for one in found:
+        if not isinstance(one, dict):
+            raise ResourceError("holds no FHIR resource")
+        yield one
+
+
+def read_resource(resource: Resource, item: str) -> Iterator[ReportVersion | ResourceError]:
+    """The versions in a resource: of a DiagnosticReport one, of a Bundle one for each in it."""
+    if resource.get("resourceType") == "DiagnosticReport":
+        several, others = [resource], {}
+    elif resource.get("resourceType") == "Bundle":
+        entries = [one for one in _list(resource, "entry") if isinstance(one.get("resource"), dict)]
+        others = {str(one.get("fullUrl", "")): one["resource"] for one in entries}
+        others |= {f"{r.get('resourceType')}/{r.get('id')}": r for r in others.values()}
+        several = [one["resource"] for one in entries]
+        several = [r for r in several if r.get("resourceType") == "DiagnosticReport"]
+    else:
+        return
+    for number, one in enumerate(several, 1):
+        try:
+            version = _version(one, others, item if number == 1 else f"{item} report {number}")
+        except ResourceError as error:
+            yield error
+        else:
+            if version is not None:
+                yield version
+
+
+def _version(report: Resource, others: Mapping[str, Resource], item: str) -> ReportVersion | None:
+    if dict(OWN_TAG) in [
+        {"system": tag.get("system"), "code": tag.get("code")}
+        for tag in _list(_part(report, "meta"), "tag")
+    ]:
+        return None
+    if report.get("status") not in STATUSES:
+        raise ResourceError(
+            f"its status is none of FHIR R4's ({', '.join(sorted(STATUSES))}); correct it"
+        )
+    status, addendum = STATUSES[str(report["status"])]
+    text = _text(report)
+    study, accession, issuer = _study(report, others)
+    if not study and not accession:
+        raise ResourceError("names neither an accession number nor a study UID")
+    if not text and status != Status.WITHDRAWN:
+        raise ResourceError("holds no text (presentedForm, conclusion, text)")
+    return ReportVersion(
+        item=item,
+        study=study,
+        accession=accession,
+        issuer=issuer,
+        patient=_patient(report, others),
+        status=status,
+        time=read_time(str(report.get("issued") or report.get("effectiveDateTime") or "")),
+        addendum=addendum,
+        report=text,
+    )
+
+
+def _part(resource: Resource, name: str) -> Resource:
+    found = resource.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _list(resource: Resource, name: str) -> list[Resource]:
+    found = resource.get(name)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _resolved(report: Resource, reference: Resource, others: Mapping[str, Resource]) -> Resource:
+    address = str(reference.get("reference", ""))
+    if address.startswith("#"):
+        contained = {f"#{one.get('id')}": one for one in _list(report, "contained")}
+        return contained.get(address, {})
+    return others.get(address, {})
+
+
+def _study(report: Resource, others: Mapping[str, Resource]) -> tuple[str, str, str]:
+    """Study UID, accession number and its issuer, of the report or what it refers to."""
+    identifiers = _list(report, "identifier")
+    for name in ("imagingStudy", "basedOn"):
+        for reference in _list(report, name):
+            identifiers += _list(_resolved(report, reference, others), "identifier")
+            identifiers.append(_part(reference, "identifier"))
+    for name in ("imagingStudy",):
+        for reference in _list(report, name):
+            if found := _uid(_resolved(report, reference, others)) or _uid_of(reference):
+                return (found, *_accession(identifiers))
+    return ("", *_accession(identifiers))
+
+
+def _uid(study: Resource) -> str:
+    return next(filter(None, map(_oid, _list(study, "identifier"))), "")
+
+
+def _uid_of(reference: Resource) -> str:
+    return _oid(_part(reference, "identifier"))
+
+
+def _oid(identifier: Resource) -> str:
+    if identifier.get("system") != "urn:dicom:uid":
+        return ""
+    match = _OID.fullmatch(str(identifier.get("value", "")))
+    return match[1] if match else ""
+
+
+def _accession(identifiers: list[Resource]) -> tuple[str, str]:
+    for one in identifiers:
+        codes = {coding.get("code") for coding in _list(_part(one, "type"), "coding")}
+        if "ACSN" in codes and one.get("value"):
+            assigner = _part(one, "assigner")
+            return str(one["value"]), str(assigner.get("display") or one.get("system") or "")
+    return "", ""
+
+
+def _patient(report: Resource, others: Mapping[str, Resource]) -> str:
+    subject = _part(report, "subject")
+    found = [_part(subject, "identifier"), *_list(_resolved(report, subject, others), "identifier")]
+    for one in found:
+        if one.get("value"):
+            return issued(str(one["value"]), str(_part(one, "assigner").get("display") or ""))
+    return ""
+
+
+def _text(report: Resource) -> str:
+    """The report's own text: a plain attachment, else its conclusion, else its narrative."""
+    for form in _list(report, "presentedForm"):
+        kind = str(form.get("contentType", "")).split(";")[0].strip().lower()
+        if kind in ("text/plain", "text/html") and isinstance(form.get("data"), str):
+            try:
+                text = base64.b64decode(form["data"], validate=True).decode("utf-8")
+            except (binascii.Error, ValueError):
+                raise ResourceError("its presentedForm is no UTF-8 in base64") from None
+            return text.strip() if kind == "text/plain" else _plain(text)
+    if isinstance(report.get("conclusion"), str):
+        return str(report["conclusion"]).strip()
+    return _plain(str(_part(report, "text").get("div", "")))
+
+
+class _Words(HTMLParser):
+    """The text of HTML; blocks are lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
+        if tag in ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4"):
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        self.parts.append(data)
+
+
+def _plain(html: str) -> str:
+    words = _Words()
+    words.feed(html)
+    lines = ("".join(words.parts)).splitlines()
+    return "\n".join(line for line in (" ".join(line.split()) for line in lines) if line)

@@ -1,0 +1,176 @@
+"""Results as FHIR R4, and reports that come as FHIR."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.datasets.importing.reports.fhir import STATUSES
+from cxrtext.datasets.importing.reports.sources import file_versions, has_versions, open_versions
+from cxrtext.datasets.importing.versions import ReportVersion, Status
+from cxrtext.errors import DataError
+from cxrtext.pacs.fhir.bundle import bundle_of, check
+from cxrtext.pacs.results.folder import ResultsFolder
+from cxrtext.pacs.results.making import make_results
+from cxrtext.records import Rejected
+from cxrtext.service import load_service
+from tests.conftest import draw
+from tests.pacs.result_sources import write_source
+
+
+@pytest.fixture(scope="module")
+def folder(
+    checkpoint: Path, index_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> ResultsFolder:
+    where = tmp_path_factory.mktemp("results")
+    service = load_service(checkpoint, index_folder)
+    path = write_source(where / "a.dcm", "dx-mono1", pixels=draw("effusion", 3) / 255)
+    made = ResultsFolder(where / "out")
+    for sentence in ("Left pleural effusion.", "The lungs are clear."):
+        make_results(service, path, sentence, made)
+    return made
+
+
+STUDY = "1.2.826.0.1.99.2.1"
+
+
+def of_kind(bundle: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    found = [entry["resource"] for entry in bundle["entry"]]
+    return [one for one in found if one["resourceType"] == kind]
+
+
+def test_results_are_a_bundle_of_preliminary_resources_without_a_name(
+    folder: ResultsFolder,
+) -> None:
+    bundle = bundle_of(folder, STUDY)
+    assert bundle == bundle_of(folder, STUDY)
+    (report,) = of_kind(bundle, "DiagnosticReport")
+    (images,) = of_kind(bundle, "ImagingStudy")
+    (patient,) = of_kind(bundle, "Patient")
+    likely, plain = of_kind(bundle, "Observation")
+    assert report["status"] == likely["status"] == plain["status"] == "preliminary"
+    assert report["conclusion"].startswith("RESEARCH ONLY – NOT FOR DIAGNOSIS.\nLeft pleural")
+    assert likely["code"]["coding"][0]["code"] == "60046008"
+    assert 0 < likely["valueQuantity"]["value"] < 100
+    assert likely["component"][0]["valueBoolean"] is False
+    assert "dataAbsentReason" in plain
+    assert images["identifier"][0]["value"] == f"urn:oid:{STUDY}"
+    assert images["identifier"][1]["value"] == "CANARY1"
+    assert images["started"] == "2024-03-01"
+    assert {one["modality"]["code"] for one in images["series"]} == {"OT", "SR"}
+    assert patient["identifier"][0]["assigner"] == {"display": "CANARY-HOSPITAL"}
+    text = json.dumps(bundle, ensure_ascii=False)
+    assert not any(name in text for name in ("Taro", "山田", "thorax"))
+    known = {entry["fullUrl"] for entry in bundle["entry"]}
+    references = [report["subject"], *report["result"], *report["imagingStudy"], likely["device"]]
+    assert {one["reference"] for one in references} <= known
+
+
+def test_a_status_outside_of_its_value_set_is_refused(folder: ResultsFolder) -> None:
+    bundle = bundle_of(folder, STUDY)
+    of_kind(bundle, "Observation")[0]["status"] = "zzz"
+    with pytest.raises(DataError, match=r"Observation\.status must be one of preliminary"):
+        check(bundle)
+    with pytest.raises(DataError, match="has no results of such a study"):
+        bundle_of(folder, "1.2.3")
+
+
+def test_a_bundle_comes_back_as_it_went_and_never_as_a_report_of_the_hospital(
+    folder: ResultsFolder, tmp_path: Path
+) -> None:
+    bundle = bundle_of(folder, STUDY)
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(bundle))
+    assert has_versions(path)
+    assert list(open_versions(path)) == []
+    for entry in bundle["entry"]:
+        del entry["resource"]["meta"]
+    path.write_text(json.dumps(bundle))
+    (version,) = open_versions(path)
+    assert isinstance(version, ReportVersion)
+    (report,) = of_kind(bundle, "DiagnosticReport")
+    assert (version.study, version.accession, version.status) == (STUDY, "CANARY1", 1)
+    assert (version.report, version.patient) == (report["conclusion"], "CANARY-HOSPITAL:CANARY-1")
+    assert version.time == report["issued"].translate(str.maketrans("", "", "-:T"))[:14]
+
+
+def report(**more: Any) -> dict[str, Any]:
+    attachment = base64.b64encode("FINDINGS:\nKleiner Erguß.".encode()).decode()
+    accession = {"type": {"coding": [{"code": "ACSN"}]}, "value": "A1"}
+    return {
+        "resourceType": "DiagnosticReport",
+        "status": "final",
+        "identifier": [accession],
+        "issued": "2024-03-01T12:00:00+01:00",
+        "presentedForm": [{"contentType": "text/plain", "data": attachment}],
+        **more,
+    }
+
+
+@pytest.mark.parametrize("status", sorted(STATUSES))
+def test_every_status_is_read(tmp_path: Path, status: str) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report(status=status), indent=1))
+    (version,) = file_versions(path, "report.json")
+    assert isinstance(version, ReportVersion)
+    assert (version.status, version.addendum) == STATUSES[status]
+    assert version.report == "FINDINGS:\nKleiner Erguß."
+    assert version.accession == "A1"
+
+
+def test_text_is_that_of_the_attachment_else_the_conclusion_else_the_narrative(
+    tmp_path: Path,
+) -> None:
+    conclusion = report(presentedForm=[], conclusion="No effusion.")
+    narrative = report(
+        presentedForm=None, text={"div": "<div><p>Small</p><p>effusion &amp; more</p></div>"}
+    )
+    contained = report(
+        identifier=[],
+        contained=[
+            {
+                "resourceType": "ImagingStudy",
+                "id": "s",
+                "identifier": [{"system": "urn:dicom:uid", "value": "urn:oid:1.2.3"}],
+            }
+        ],
+        imagingStudy=[{"reference": "#s"}],
+    )
+    path = tmp_path / "reports.ndjson"
+    lines = [json.dumps(one) for one in (conclusion, narrative, contained)]
+    path.write_text("\n".join(lines))
+    first, second, third = file_versions(path, "reports.ndjson")
+    assert isinstance(first, ReportVersion)
+    assert isinstance(second, ReportVersion)
+    assert isinstance(third, ReportVersion)
+    assert (first.report, second.report) == ("No effusion.", "Small\neffusion & more")
+    assert (third.study, third.accession) == ("1.2.3", "")
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (json.dumps(report(status="zzz CANARY")), "its status is none of FHIR R4's (amended, "),
+        (json.dumps(report(identifier=[])), "names neither an accession number nor a study UID"),
+        (json.dumps(report(presentedForm=[])), "holds no text"),
+        (
+            json.dumps(report(presentedForm=[{"contentType": "text/plain", "data": "CANARY!"}])),
+            "its presentedForm is no UTF-8 in base64",
+        ),
+        (json.dumps(report())[:-30], "is no JSON; export it again"),
+        ('{"resourceType": "DiagnosticReport", "x": ' + "[" * 100_000, "is no JSON"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, content: str, line: str) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(content)
+    (found,) = file_versions(path, "report.json")
+    assert isinstance(found, Rejected)
+    assert found.reason.startswith(line)
+    assert "CANARY" not in found.reason
+
+
+def test_withdrawn_reports_need_no_text() -> None:
+    assert STATUSES["entered-in-error"] == (Status.WITHDRAWN, False)
