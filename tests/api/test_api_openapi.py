@@ -64,6 +64,8 @@ def test_every_route_is_described(description: dict[str, Any]) -> None:
         ("delete", "/v1/images"),
         ("delete", "/v1/images/{image_id}"),
         ("get", "/v1/columns"),
+        ("get", "/v1/worklist"),
+        ("get", "/v1/results"),
     }
     names = [route["operationId"] for _, _, route in routes(description)]
     assert len(set(names)) == len(names)
