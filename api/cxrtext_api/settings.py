@@ -25,6 +25,7 @@ class Settings(BaseModel):
         require_all: Whether an answer without one of them is refused.
         uploads: Folder for images that are added over HTTP; without one none can be.
         read_only: Whether to refuse to add and delete images; of a replica that is so anyway.
+        inbox: Folder of what hospital systems sent (``cxrtext listen``), for the metrics alone.
         hash_ids: Key file by which ids of DICOM headers are replaced by hashes, the one that the
             archive was imported with; without one they are kept as they are.
         host: The address to listen on; one that is not loopback wants keys.
@@ -66,6 +67,7 @@ class Settings(BaseModel):
     language_model: str | None = None
     uploads: Path | None = None
     read_only: bool = False
+    inbox: Path | None = None
     hash_ids: Path | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000

@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 import cxrtext
+from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.service import Service
 from cxrtext_api.observe.logs import FIELDS, JsonFormatter, TextFormatter
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
@@ -145,3 +147,20 @@ def test_what_other_libraries_say_is_withheld(formatter: logging.Formatter) -> N
     line = formatter.format(failed)
     assert "canary" not in line
     assert "ValueError" in line
+
+
+def test_the_numbers_of_an_inbox(service: Service, serve: Any, tmp_path: Path) -> None:
+    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
+        inbox.put("PACS", b"x")
+        inbox.put("PACS", b"y")
+        (first,) = inbox.waiting(1)
+        with inbox.finishing() as finishing:
+            finishing.done(first, "added")
+        inbox.note_listener("dicom", 2, 7, 1, 0)
+        with serve(service, Settings(inbox=inbox.folder)) as client:
+            found = samples(client)
+    assert one(found, "cxrtext_inbox_waiting", state="waiting") == 1
+    assert one(found, "cxrtext_inbox_oldest_seconds") > 0
+    assert one(found, "cxrtext_inbox_entries", what="object", outcome="added") == 1
+    assert one(found, "cxrtext_listener_associations", kind="dicom") == 2
+    assert one(found, "cxrtext_listener_requests", kind="dicom", outcome="refused") == 1

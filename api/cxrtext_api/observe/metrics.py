@@ -19,6 +19,7 @@ from prometheus_client import (
 )
 
 from cxrtext.index.store.replica import Publication
+from cxrtext.pacs.inbox.status import InboxStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -59,6 +60,26 @@ class Metrics:
 
         self.publications = self._gauge(
             "publication_seconds", "When it was published, in seconds since 1970.", "publication"
+        )
+
+        self.inbox_waiting = self._gauge(
+            "inbox_waiting", "Entries of the inbox that wait, are held, or failed.", "state"
+        )
+        self.inbox_oldest = self._gauge(
+            "inbox_oldest_seconds", "How long the first that waits has waited."
+        )
+        self.inbox_entries = self._gauge(
+            "inbox_entries", "Entries done with since the inbox was made.", "what", "outcome"
+        )
+        self.inbox_reports = self._gauge(
+            "inbox_reports_without_study", "Reports whose study is not here."
+        )
+        self.listener_up = self._gauge("listener_up", "1 while it runs.", "kind")
+        self.listener_open = self._gauge(
+            "listener_associations", "Associations or connections that are open.", "kind"
+        )
+        self.listener_counts = self._gauge(
+            "listener_requests", "Since the listener was started.", "kind", "outcome"
         )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -115,6 +136,23 @@ class Metrics:
         for one in found:
             time = datetime.fromisoformat(one.published).timestamp()
             self.publications.labels(one.digest).set(time)
+
+    def describe_inbox(self, found: InboxStatus) -> None:
+        """Note how an inbox does."""
+        waiting = sum(found.waiting.values())
+        states = {"waiting": waiting, "held": found.held, "failed": found.failed}
+        for state, count in states.items():
+            self.inbox_waiting.labels(state).set(count)
+        self.inbox_oldest.set(found.oldest_s)
+        self.inbox_reports.set(found.unjoined)
+        for (what, outcome), count in found.outcomes.items():
+            self.inbox_entries.labels(what, outcome).set(count)
+        for kind, one in found.listeners.items():
+            self.listener_up.labels(kind).set(int(one.alive))
+            self.listener_open.labels(kind).set(one.open)
+            counts = {"accepted": one.accepted, "refused": one.refused, "cut": one.cut}
+            for outcome, count in counts.items():
+                self.listener_counts.labels(kind, outcome).set(count)
 
     def page(self) -> bytes:
         """Everything in Prometheus' text format."""

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 import cxrtext
 from cxrtext.client.models import Health, Readiness, Shards
 from cxrtext.errors import CxrTextError, UnavailableError
+from cxrtext.pacs.inbox.status import read_status
 from cxrtext.shards.service import ShardsService
 from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
@@ -90,6 +91,9 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
     if not resources.settings.metrics:
         raise HTTPException(404)
     measured: Metrics = request.app.state.metrics
+    if resources.settings.inbox is not None:
+        with suppress(CxrTextError):  # what was seen last is given
+            measured.describe_inbox(await asyncio.to_thread(read_status, resources.settings.inbox))
     try:
         # Of an index that a writer holds, what was seen last is given.
         with suppress(TimeoutError, CxrTextError):

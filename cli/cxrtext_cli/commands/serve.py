@@ -11,6 +11,7 @@ from cxrtext.errors import InputError
 from cxrtext_cli.given import (
     ANY_PATH,
     CHECKPOINT,
+    FOLDER,
     INDEX,
     LANGUAGE_MODEL,
     NEW_FILE,
@@ -69,6 +70,9 @@ def serve(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Refuse to add and delete images.")
     ] = False,
+    inbox: Annotated[
+        Path | None, typer.Option(help="Inbox of 'cxrtext listen', for /metrics."), FOLDER
+    ] = None,
     hash_ids: Annotated[
         Path | None,
         typer.Option(
@@ -135,6 +139,7 @@ def serve(
         language_model=language_model,
         uploads=uploads,
         read_only=read_only,
+        inbox=inbox,
         hash_ids=hash_ids,
         host=host,
         port=port,

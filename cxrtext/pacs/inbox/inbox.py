@@ -37,6 +37,7 @@ MAX_BYTES = 2**30
 MAX_WAITING = 1_000_000
 RESERVE_BYTES = 2**30
 """Space that is left free on the disk."""
+LOOK_S = 1.0
 ORPHAN_S = 3600.0
 """How old a file is that no entry names before it is removed: another process may be about to."""
 KEPT_S = 90 * 86_400.0
@@ -99,6 +100,7 @@ class Inbox:
             ) from None
         self._tickets: list[_Ticket] = []
         self._tickets_lock, self._noting = threading.Lock(), threading.Lock()
+        self._looked, self._since, self._spare = 0.0, 0, 0  # at the room that there is
         self._tidy()
 
     def __enter__(self) -> Self:
@@ -148,6 +150,10 @@ class Inbox:
         return ticket.number
 
     def _require_room(self) -> None:
+        """Refuse where the disk or the queue is full; looked at again each second."""
+        self._since += 1
+        if time.monotonic() < self._looked + LOOK_S and self._since < self._spare:
+            return
         free = shutil.disk_usage(self.folder).free
         if free < self._reserve:
             raise DiskError(
@@ -156,13 +162,13 @@ class Inbox:
             )
         with self.database.reading() as database:
             (waiting,) = database.execute(
-                "SELECT count(*) FROM (SELECT 1 FROM entries WHERE state = 'waiting' LIMIT ?)",
-                (self._max_waiting,),
+                "SELECT count(*) FROM entries WHERE state = 'waiting'"
             ).fetchone()
         if waiting >= self._max_waiting:
             raise DiskError(
                 f"{self.folder}: {waiting} entries wait; is 'cxrtext inbox work' running?"
             )
+        self._looked, self._since, self._spare = time.monotonic(), 0, self._max_waiting - waiting
 
     def _write(self, path: Path, data: Data) -> int:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

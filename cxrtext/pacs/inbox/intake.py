@@ -326,11 +326,13 @@ class Intake:
         return False
 
     def _digest(self, other: IndexedImage) -> str:
-        """A digest of the pixels of an indexed image that did not come through the inbox."""
+        """A digest of the pixels of an indexed image; of one from elsewhere it is kept."""
         key = f"{other.number} {other.image}"
         with self._inbox.database.reading() as database:
             found = database.execute(
-                "SELECT pixels FROM pictures WHERE image = ?", (key,)
+                "SELECT pixels FROM objects WHERE instance = ? "
+                "UNION ALL SELECT pixels FROM pictures WHERE image = ?",
+                (other.image, key),
             ).fetchone()
         if found is None:
             shown = shown_pixels(self._service, other)

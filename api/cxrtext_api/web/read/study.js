@@ -76,6 +76,14 @@ async function showResults({ study_id: study }) {
   }
 }
 
+/** Metadata in the words of a reader; what came from a PACS says from which, and when. */
+function origin(metadata) {
+  const { source, received, ...others } = metadata;
+  if (!received) return Object.entries(metadata);
+  const when = new Date(received).toLocaleString();
+  return [["Came from", source], ["Received", when], ...Object.entries(others)];
+}
+
 function showStudy() {
   const { source, detail } = session.current;
   byId("study-hint").hidden = Boolean(detail);
@@ -90,7 +98,7 @@ function showStudy() {
   if (!detail) return;
   byId("study-facts").replaceChildren(...facts([
     ["Study", detail.study_id], ["Patient", detail.patient_id], ["Split", detail.split],
-    ["Size", `${detail.width} × ${detail.height}`], ...Object.entries(detail.metadata),
+    ["Size", `${detail.width} × ${detail.height}`], ...origin(detail.metadata),
   ]));
   if (detail.report.length === 0) {
     byId("study-report").replaceChildren(
