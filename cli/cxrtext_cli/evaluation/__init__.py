@@ -1,0 +1,1 @@
+"""What ``cxrtext evaluate`` does with an evaluation: shows it, keeps it, compares it."""

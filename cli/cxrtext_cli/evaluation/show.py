@@ -1,0 +1,78 @@
+"""An evaluation in the terminal, and in a folder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from cxrtext_cli.options import print_table
+
+if TYPE_CHECKING:
+    from cxrtext.evaluation import Evaluation
+    from cxrtext.records import Rejects
+
+
+def write_out(
+    out: Path | None, result: "Evaluation", options: Any, rejects: "Rejects"
+) -> list[Path]:
+    """Write a report and its files, where a folder is given; returns them."""
+    from cxrtext.evaluation.report import write_report
+
+    if out is None:
+        return []
+    written = write_report(out, result, options)
+    rejects.write(out / "images")
+    return written
+
+
+def show(result: "Evaluation") -> None:
+    """Print every table of an evaluation, its primary measure, and what was left out."""
+    from cxrtext.evaluation.report.grounded import absence_rows, mask_rows, side_rows
+    from cxrtext.evaluation.report.operating import share_rows
+    from cxrtext.evaluation.report.tables import (
+        box_retrieval_rows,
+        classification_rows,
+        grounding_rows,
+        primary_line,
+        retrieval_rows,
+    )
+    from cxrtext.records import CHEX5
+
+    typer.echo(f"{result.images} images of {result.patients} patients, split '{result.split}'")
+    for title, part, rows in (
+        ("zero-shot classification", result.classification, classification_rows),
+        ("operating points", result.operating, share_rows),
+        ("grounding", result.grounding, grounding_rows),
+        ("masks", result.masks, mask_rows),
+        ("phrases without a box", result.absence, absence_rows),
+        ("left and right", result.sides, side_rows),
+        (
+            "retrieval of boxes and sentences (ties count against the model)",
+            result.box_retrieval,
+            box_retrieval_rows,
+        ),
+        (
+            "retrieval (ties count against the model; equal sentences are right)",
+            result.retrieval,
+            retrieval_rows,
+        ),
+    ):
+        if part:
+            typer.echo(f"\n{title}")
+            print_table(rows(result))
+    if result.primary:
+        typer.echo(f"\n{primary_line(result)}")
+    for line in result.warnings:
+        typer.echo(f"note: {line}")
+    for line in result.left_out:
+        typer.echo(f"left out: {line}")
+    if result.mean_auc is not None:
+        name = "mean CheX5 AUC" if set(result.classification) == set(CHEX5) else "mean AUC"
+        typer.echo(f"{name} {result.mean_auc:.3f}")
+
+
+def say_written(written: Sequence[Path]) -> None:
+    """Name the files that were written, if any."""
+    if written:
+        typer.echo(f"written: {', '.join(str(path) for path in written)}")
