@@ -12,6 +12,7 @@ from pydicom import dcmread
 
 from cxrtext.pacs.faults import GoneError
 from cxrtext.pacs.follow import FollowOptions, Tally, follow_peer
+from cxrtext.pacs.follow.state import FollowState, Seen
 from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.pacs.peers import read_peer
 from cxrtext.pacs.pull import PullOptions, pull_archive
@@ -198,3 +199,27 @@ def test_no_name_is_in_a_log(
         turn(COMPARE)
     out = capfd.readouterr()
     assert PLANTED not in caplog.text + out.out + out.err
+
+
+def test_what_is_killed_between_inbox_and_state_is_put_again(
+    orthanc: Orthanc, turn: Turn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orthanc.store([*study(1, day=TODAY), *study(2, day=TODAY)])
+    know = FollowState.know
+    calls: list[str] = []
+
+    def dies(self: FollowState, seen: Seen) -> None:
+        calls.append(seen.instance)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        know(self, seen)
+
+    monkeypatch.setattr(FollowState, "know", dies)
+    with pytest.raises(KeyboardInterrupt):
+        turn()
+    put = entries(tmp_path)
+    turn()
+    turn()
+    assert set(entries(tmp_path)) == {uid(1, 1, 1), uid(2, 1, 1)}
+    assert len(entries(tmp_path)) <= len(put) + 1
+    assert not list((tmp_path / "inbox").glob(".follow-*"))

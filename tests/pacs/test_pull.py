@@ -238,7 +238,8 @@ def test_a_peer_that_denies_access_stops_the_pull(status: int, says: str, tmp_pa
     assert sum("/instances/" in path for path in peer.asked) <= 2
 
 
-def test_a_silent_peer_and_a_closed_port(tmp_path: Path) -> None:
+def test_a_silent_peer_and_a_closed_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "TRIES", 2)
     says = "odd: was silent too long when asked for its studies"
     with served(OddPeer(study(1)), seconds=1.2) as url, pytest.raises(PeerError, match=says):
         pull_archive(odd(url), tmp_path / "out", ONE_DAY)
