@@ -265,8 +265,8 @@ def draw_svg(width: float, height: float, draw: Callable[["Drawing"], None]) -> 
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number, or a dash."""
-    return EMPTY if value is None else f"{value:.{digits}f}".replace("-", "−")
+    """A number, or a dash; what is rounded to 0 has no sign."""
+    return EMPTY if value is None else f"{value:z.{digits}f}".replace("-", "−")
 
 
 def with_interval(value: float | None, ends: Sequence[float] | None, digits: int = 3) -> str:

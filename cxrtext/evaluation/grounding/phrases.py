@@ -340,7 +340,8 @@ def measure_grounding(given: PhraseValues, settings: Settings) -> Grounded:
     own = [given.images.patients[phrase.row] for phrase in phrases]
     everyone = np.arange(len(phrases))
     counts = draw(own, settings.resamples, (settings.seed, 1))
-    keys = tuple((given.images.names[phrase.row], phrase.text) for phrase in phrases)
+    # By boxes, since sentences may be numbered in place of written out.
+    keys = tuple((given.images.names[phrase.row], phrase.boxes) for phrase in phrases)
     mean, resampled = _block(phrases, values, everyone, counts, own)
     names: dict[str, list[int]] = {}
     for number, phrase in enumerate(phrases):

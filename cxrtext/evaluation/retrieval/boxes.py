@@ -247,7 +247,7 @@ def measure_box_retrieval(given: BoxRanks, settings: Settings) -> BoxRetrieval:
     summary["pairs"] = len(given.places)
     summary["equal sentences right"], _ = _summary(given.equal, counts, codes)
     names = [given.images.names[place] for place in given.places]
-    keys = tuple(zip(names, given.sentences, given.boxes, strict=True))
+    keys = tuple(zip(names, given.boxes, strict=True))
     ends = summary["intervals"]
     measured = {
         name: Resampled(summary[name], values, keys, ends.get(name), len(set(patients)))
