@@ -3,7 +3,7 @@
 Labels are names of this program (routes, stages, reasons), never what a caller sent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -74,6 +74,7 @@ class Metrics:
         self.inbox_reports = self._gauge(
             "inbox_reports_without_study", "Reports whose study is not here."
         )
+        self.results_sent = self._gauge("results_sent", "Results that a peer has.", "peer", "kind")
         self.listener_up = self._gauge("listener_up", "1 while it runs.", "kind")
         self.listener_open = self._gauge(
             "listener_associations", "Associations or connections that are open.", "kind"
@@ -153,6 +154,11 @@ class Metrics:
             counts = {"accepted": one.accepted, "refused": one.refused, "cut": one.cut}
             for outcome, count in counts.items():
                 self.listener_counts.labels(kind, outcome).set(count)
+
+    def describe_results(self, sent: Mapping[tuple[str, str], int]) -> None:
+        """Note how many results each peer was sent, by its name in peers.yaml and their kind."""
+        for (peer, kind), count in sent.items():
+            self.results_sent.labels(peer, kind).set(count)
 
     def page(self) -> bytes:
         """Everything in Prometheus' text format."""

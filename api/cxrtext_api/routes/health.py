@@ -12,6 +12,7 @@ import cxrtext
 from cxrtext.client.models import Health, Readiness, Shards
 from cxrtext.errors import CxrTextError, UnavailableError
 from cxrtext.pacs.inbox.status import read_status
+from cxrtext.pacs.results.folder import FILE, ResultsFolder
 from cxrtext.shards.service import ShardsService
 from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
@@ -91,9 +92,14 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
     if not resources.settings.metrics:
         raise HTTPException(404)
     measured: Metrics = request.app.state.metrics
-    if resources.settings.inbox is not None:
+    inbox, results = resources.settings.inbox, resources.settings.results
+    if inbox is not None:
         with suppress(CxrTextError):  # what was seen last is given
-            measured.describe_inbox(await asyncio.to_thread(read_status, resources.settings.inbox))
+            measured.describe_inbox(await asyncio.to_thread(read_status, inbox))
+    if results is not None and (results / FILE).is_file():
+        with suppress(CxrTextError):
+            folder = ResultsFolder(results, create=False)
+            measured.describe_results(await asyncio.to_thread(folder.tally))
     try:
         # Of an index that a writer holds, what was seen last is given.
         with suppress(TimeoutError, CxrTextError):
