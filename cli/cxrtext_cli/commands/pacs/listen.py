@@ -136,11 +136,11 @@ def hl7_listen(
 
 
 def _until_stopped(folder: Path, settings: "WorkerSettings | None") -> None:
-    from cxrtext.pacs.inbox.worker import WorkerBeside
-
     with ExitStack() as stack:
         worker = None
-        if settings is not None:
+        if settings is not None:  # it imports what computes, which a listener alone does not need
+            from cxrtext.pacs.inbox.worker import WorkerBeside
+
             worker = stack.enter_context(WorkerBeside(folder, settings, say))
         try:
             while True:
