@@ -311,7 +311,7 @@ class DimsePeer:
             holder["received"][0] += len(event.data)
             if holder["received"][0] > self._max_bytes + 2**20:
                 holder["arrival"].too_large = True
-                event.assoc.abort()
+                _end_now(event.assoc)
 
         handlers = [(evt.EVT_C_STORE, took), (evt.EVT_DATA_RECV, counted)]
         contexts = [build_context(GET), *storage_contexts()]
@@ -333,9 +333,12 @@ class DimsePeer:
                 for status, _ in association.send_c_move(identifier, self._where.our_aet, MOVE):
                     self._code(status, association, "an image")
             arrival.done.wait(min(self._timeout_s, 5.0))
+        except PeerError:
+            if not (arrival.too_large or arrival.fault):
+                raise
         finally:
             self._waited.pop(instance.instance, None)
-        if arrival.too_large:
+        if arrival.too_large and not arrival.done.is_set():
             raise self._too_large()
 
     def _too_large(self) -> TooLargeError:
@@ -424,20 +427,45 @@ class DimsePeer:
         entity.require_calling_aet = [self._where.aet]
 
         def took(event: Any) -> int:
+            received.pop(event.assoc, None)
             arrival = self._waited.get(str(event.request.AffectedSOPInstanceUID))
             return 0x0000 if arrival is None else self._took(event, arrival)
+
+        received: dict[Any, int] = {}
+
+        def counted(event: Any) -> None:
+            received[event.assoc] = received.get(event.assoc, 0) + len(event.data)
+            if received[event.assoc] > self._max_bytes + 2**20:
+                # Which object it is of is not known yet; those that arrive are not too large.
+                for arrival in [*self._waited.values()]:
+                    arrival.too_large = True
+                _end_now(event.assoc)
+
+        def forget(event: Any) -> None:
+            received.pop(event.assoc, None)
 
         try:
             self._server = entity.start_server(
                 (self._where.our_host, self._where.our_port or 0),
                 block=False,
-                evt_handlers=[(evt.EVT_CONN_OPEN, at_once), (evt.EVT_C_STORE, took)],
+                evt_handlers=[
+                    (evt.EVT_CONN_OPEN, at_once),
+                    (evt.EVT_CONN_CLOSE, forget),
+                    (evt.EVT_DATA_RECV, counted),
+                    (evt.EVT_C_STORE, took),
+                ],
             )
         except OSError as error:
             raise WorkError(
                 f"{self.name}: our_port {self._where.our_port} cannot be listened at "
                 f"({error.strerror}); choose another in peers.yaml"
             ) from None
+
+
+def _end_now(association: "Association") -> None:
+    """Abort an association, and let who waits for an answer on it wait no longer."""
+    association.abort()
+    association.dimse.msg_queue.put((None, None))
 
 
 def _supported() -> "list[PresentationContext]":

@@ -257,6 +257,53 @@ def test_an_object_that_is_too_large_is_left_out(tmp_path: Path) -> None:
     assert (summary.fetched, summary.whole) == (1, True)
 
 
+@pytest.mark.parametrize("way", ["get", "move"])
+def test_an_object_that_is_too_large_for_dimse(
+    way: str, orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path
+) -> None:
+    orthanc.store([instance(1, size=1800), *study(2)])
+    entry = orthanc.peer(dicomweb=None, limits={"object_mb": 1, "requests_per_second": 1000})
+    port = orthanc.modalities["CXRTEXT"]
+    entry["dimse"] |= {"retrieve": way, "our_port": port, "our_host": "127.0.0.1"}
+    summary = pull_archive(read_peer(peers(entry), "archive"), tmp_path / "out", ONE_DAY)
+    assert summary.left == {"larger than limits.object_mb": 1, "lateral view": 1}
+    assert (summary.fetched, summary.whole) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("dimse", "says"),
+    [
+        ({"aet": "WRONG"}, "archive: is not called 'WRONG' (association rejected)"),
+        ({"our_aet": "NOBODY"}, "gave no answer to a question, or ended the association"),
+        ({"port": 1}, "archive: has been gone for 0 min; run the same command again to resume"),
+    ],
+)
+def test_wrong_titles_and_ports_of_dimse(
+    dimse: dict[str, Any],
+    says: str,
+    orthanc: Orthanc,
+    peers: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking, "TRIES", 2)
+    entry = orthanc.peer(dicomweb=None)
+    entry["dimse"] |= dimse
+    with pytest.raises(PeerError) as caught:
+        pull_archive(read_peer(peers(entry), "archive"), tmp_path / "out", ONE_DAY)
+    assert says in str(caught.value)
+
+
+def test_a_peer_that_repeats_itself(tmp_path: Path) -> None:
+    class Twice(OddPeer):
+        def _rows(self, rows: list[dict[str, Any]], query: Any) -> Answer:
+            return super()._rows([*rows, *rows], query)
+
+    with served(Twice([*study(1), *study(2)])) as url:
+        summary = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
+    assert str(summary) == "found 4 = 2 fetched + 2 left out + 0 failed"
+
+
 @pytest.mark.parametrize("bad", ["../../x", "1.2.3/../../x", "", "1" * 65, "1.2.é"])
 def test_a_uid_that_is_none_is_never_asked_for_and_names_no_file(bad: str, tmp_path: Path) -> None:
     rows = f'[{{"0020000D": {{"Value": ["{uid(1)}"]}}, "0020000E": {{"Value": ["1.2"]}}, '
