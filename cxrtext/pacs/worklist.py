@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 
 from cxrtext.errors import InputError
 from cxrtext.index import IndexedImage
+from cxrtext.pacs.inbox.intake import RECEIVED
 from cxrtext.pacs.results.finding import prompts_of
 from cxrtext.pausing import Pausing
 from cxrtext.service import Service
 from cxrtext.service.limits import check_prompts, check_sentence
 
-RECEIVED = "received"
-"""The index's column of when an image was received, as ISO 8601 in UTC; the inbox fills it."""
 MAX_IMAGES = 2_000
 """Images that are looked at for one list; of more the latest."""
 
