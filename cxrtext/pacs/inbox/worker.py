@@ -23,10 +23,12 @@ from cxrtext.datasets.importing.formats.dicom import KEEP
 from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError, WorkError
 from cxrtext.images.reader_pool import ReaderPool
-from cxrtext.pacs.inbox.deletions import OnDeletion, take_deletions
+from cxrtext.pacs.inbox.answering import Answers
+from cxrtext.pacs.inbox.deletions import take_deletions
 from cxrtext.pacs.inbox.inbox import Entry, Inbox
 from cxrtext.pacs.inbox.intake import NAME, SAME, Given, Intake
 from cxrtext.pacs.inbox.reports import ReportJoiner, put_version
+from cxrtext.pacs.peers import Peer
 from cxrtext.service import load_service
 
 BATCH = 16
@@ -53,7 +55,9 @@ class WorkerSettings:
         hash_ids: Key file by which ids are replaced by hashes.
         columns: What is read of headers into the index, of what an import offers.
         issuer: Of patient ids whose header names none.
-        on_deletion: What a deletion at a source does, by source; "note" by default.
+        peers: By name, as peers.yaml has them: what their deletions do here, and which results
+            are sent back to them.
+        results: Folder of the results that are sent back.
         readers: Processes that decode.
     """
 
@@ -64,16 +68,32 @@ class WorkerSettings:
     hash_ids: Path | None = None
     columns: tuple[str, ...] = ()
     issuer: str = ""
-    on_deletion: Mapping[str, OnDeletion] = field(default_factory=dict)
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+    results: Path | None = None
     readers: int = 2
 
+    @property
+    def answered(self) -> frozenset[str]:
+        """The peers that results are sent back to."""
+        return frozenset(name for name, peer in self.peers.items() if peer.results is not None)
+
     def check(self) -> None:
-        """Refuse columns that no import offers (ConfigError)."""
+        """Refuse columns that no import offers, and results that cannot be made (ConfigError)."""
         for name in self.columns:
             if name not in KEEP:
                 raise ConfigError(f"--keep {name}: there is {', '.join(KEEP)}")
             if name == "date" and self.hash_ids is not None:
                 raise ConfigError("--keep date: dates are dropped with --hash-ids; leave date out")
+        if self.answered and self.results is None:
+            raise ConfigError(
+                f"the peer {min(self.answered)} is to be sent results: name a folder for them with "
+                "--results"
+            )
+        if self.answered and self.hash_ids is not None:
+            raise ConfigError(
+                f"the peer {min(self.answered)} is to be sent results, which name the patient; "
+                "leave --hash-ids or its results out"
+            )
 
 
 class Worker:
@@ -99,6 +119,9 @@ class Worker:
             self._open.enter_context(inbox.one_worker())
             settings.archive.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._readers = self._open.enter_context(ReaderPool(settings.readers, seconds=DECODE_S))
+            self._answers = None
+            if settings.answered and settings.results is not None:
+                self._answers = Answers(inbox, settings.results, settings.peers, say)
             self._load()
         except BaseException:
             self._open.close()
@@ -107,7 +130,9 @@ class Worker:
     def _load(self) -> None:
         settings = self._settings
         self.service = load_service(settings.checkpoint, settings.index, device=settings.device)
-        given = Given(settings.archive, self._ids, settings.columns, settings.issuer)
+        given = Given(
+            settings.archive, self._ids, settings.columns, settings.issuer, settings.answered
+        )
         self._intake = Intake(self._inbox, self.service, given, self._readers)
         self._joiner = ReportJoiner(self._inbox, self.service)
 
@@ -148,7 +173,8 @@ class Worker:
         """
         entries = self._inbox.waiting(BATCH)
         if not entries:
-            return self._joiner.join() > 0
+            joined = self._joiner.join() > 0
+            return joined or (self._answers is not None and self._answers.send_next(self.service))
         batch = list(takewhile(lambda entry: entry.what == entries[0].what, entries))
         if batch[0].attempts >= ATTEMPTS:
             with self._inbox.finishing() as finishing:
@@ -169,7 +195,7 @@ class Worker:
         elif batch[0].what == "message":
             self._take_messages(batch)
         else:
-            policies = self._settings.on_deletion
+            policies = {name: peer.on_deletion for name, peer in self._settings.peers.items()}
             take_deletions(self._inbox, self.service, self._ids, batch, policies)
 
     def _take_messages(self, batch: Sequence[Entry]) -> None:

@@ -36,14 +36,21 @@ Issuer = Annotated[str, typer.Option(help="Issuer of patient ids whose header na
 Readers = Annotated[int, typer.Option(min=1, max=64, help="Processes that decode images.")]
 Peers = Annotated[
     Path | None,
-    typer.Option("--peers", help="File of peers; its on_deletion says what deletions do."),
+    typer.Option("--peers", help="File of peers: what their deletions do, which results they get."),
     FILE,
+]
+
+Results = Annotated[
+    Path | None,
+    typer.Option(help="Folder of results that peers.yaml asks to send back."),
+    NEW_FOLDER,
 ]
 
 
 def worker_settings(
     index: Path, archive: Path | None, model: Path | None, device: str, hash_ids: Path | None,
     keep: str, issuer: str, readers: int, peers: Path | None,
+    results: Path | None,
 ) -> "WorkerSettings":  # fmt: skip
     """The settings of a worker, checked before anything is loaded."""
     from cxrtext.errors import InputError
@@ -60,8 +67,8 @@ def worker_settings(
         hash_ids=hash_ids,
         columns=tuple(name.strip() for name in keep.split(",") if name.strip()),
         issuer=issuer,
-        on_deletion={} if peers is None
-        else {name: peer.on_deletion for name, peer in read_peers(peers).items()},
+        peers={} if peers is None else read_peers(peers),
+        results=results,
         readers=readers,
     )  # fmt: skip
     settings.check()
@@ -81,6 +88,7 @@ def work(
     issuer: Issuer = "",
     readers: Readers = 2,
     peers: Peers = None,
+    results: Results = None,
     device: Device = "auto",
 ) -> None:
     """Take what was received into an index, label it, and join reports; a server follows.
@@ -90,7 +98,16 @@ def work(
     from cxrtext.pacs.inbox.worker import work as work_on
 
     settings = worker_settings(
-        index, archive, model, pick_device(device), hash_ids, keep, issuer, readers, peers
+        index,
+        archive,
+        model,
+        pick_device(device),
+        hash_ids,
+        keep,
+        issuer,
+        readers,
+        peers,
+        results,
     )
     work_on(folder, settings, lambda: False, say, once=once)
     if once:

@@ -16,6 +16,7 @@ from cxrtext_cli.commands.pacs.inbox import (
     Model,
     Peers,
     Readers,
+    Results,
     worker_settings,
 )
 from cxrtext_cli.given import FILE, INDEX, NEW_FOLDER, checked
@@ -47,6 +48,7 @@ def listen(
     ] = None,
     archive: Archive = None,
     peers: Peers = None,
+    results: Results = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(help="A title that may send, or TITLE=NAME; repeatable."),
@@ -85,7 +87,16 @@ def listen(
     settings = None
     if index is not None:
         settings = worker_settings(
-            index, archive, model, pick_device(device), hash_ids, keep, issuer, readers, peers
+            index,
+            archive,
+            model,
+            pick_device(device),
+            hash_ids,
+            keep,
+            issuer,
+            readers,
+            peers,
+            results,
         )
     from cxrtext.pacs import need
     from cxrtext.pacs.inbox.inbox import Inbox
