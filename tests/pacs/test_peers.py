@@ -136,7 +136,7 @@ def test_a_real_orthanc_takes_the_made_up_studies(
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cxrtext.pacs.find_spec", lambda name: None)
+    monkeypatch.setattr("cxrtext.pacs.find_spec", lambda _name: None)
     with pytest.raises(
         UnavailableError, match=r"httpx2 is not installed; run: pip install 'cxrtext\[pacs\]'"
     ):

@@ -23,7 +23,6 @@ from cxrtext.pacs.asking import PATIENCE_S, Asking
 from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError
 from cxrtext.pacs.follow.state import FollowState, Seen, SeenState
-from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.pacs.pace import Pace
 from cxrtext.pacs.peers import Peer
@@ -320,6 +319,8 @@ class Follower:
             self._state.know(Seen(seen.instance, seen.study, "gone", "", seen.header))
 
     def _put_deletion(self, instance: str) -> None:
+        from cxrtext.pacs.inbox.deletions import deletion  # imports the index, and so torch
+
         self._box.put(self._peer.name, deletion(instance=instance), "deletion")
 
     # --- turns ---

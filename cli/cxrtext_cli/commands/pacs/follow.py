@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cxrtext_cli.commands.pacs.peers import PEERS_FILE, PeersFile
+from cxrtext_cli.commands.pacs.peers import PEERS_FILE, PeersFile, modalities_of
 from cxrtext_cli.given import FOLDER, NEW_FOLDER
 from cxrtext_cli.options import say
 
@@ -48,14 +48,13 @@ def follow(
     today. Each night the last days are compared, which finds corrections and deletions.
     """
     from cxrtext.errors import ConfigError
-    from cxrtext.pacs.follow import FollowOptions, follow_peer
-    from cxrtext.pacs.peers import read_peer
 
     if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", at):
         raise ConfigError(f"--at is '{at}'; give a time such as 02:00")
-    modalities = tuple(one.strip().upper() for one in modality.split(",") if one.strip())
-    if not modalities or not all(one.isalnum() for one in modalities):
-        raise ConfigError(f"--modality is '{modality}'; give such as CR,DX")
+    modalities = modalities_of(modality)
+    from cxrtext.pacs.follow import FollowOptions, follow_peer
+    from cxrtext.pacs.peers import read_peer
+
     options = FollowOptions(
         first=first.date() if first else None,
         days=days,

@@ -22,6 +22,16 @@ PeersFile = Annotated[
 PEERS_FILE = Path("peers.yaml")
 
 
+def modalities_of(text: str) -> tuple[str, ...]:
+    """The modalities of an option, such as "CR,DX"."""
+    from cxrtext.errors import ConfigError
+
+    found = tuple(one.strip().upper() for one in text.split(",") if one.strip())
+    if not found or not all(one.isalnum() for one in found):
+        raise ConfigError(f"--modality is '{text}'; give such as CR,DX")
+    return found
+
+
 @peers.command("check", short_help="Say which layer fails, and what to do.")
 @checked
 def check(

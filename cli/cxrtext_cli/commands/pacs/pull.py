@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cxrtext_cli.commands.pacs.peers import PEERS_FILE, PeersFile
+from cxrtext_cli.commands.pacs.peers import PEERS_FILE, PeersFile, modalities_of
 from cxrtext_cli.given import FILE, NEW_FOLDER
 from cxrtext_cli.options import AsJson, Stages, print_json, print_table, say
 
@@ -58,13 +58,11 @@ def pull(
     """
     from dataclasses import asdict
 
-    from cxrtext.errors import ConfigError
+
+    modalities = modalities_of(modality)
     from cxrtext.pacs.peers import read_peer
     from cxrtext.pacs.pull import PullOptions, pull_archive
 
-    modalities = tuple(one.strip().upper() for one in modality.split(",") if one.strip())
-    if not modalities or not all(one.isalnum() for one in modalities):
-        raise ConfigError(f"--modality is '{modality}'; give such as CR,DX")
     options = PullOptions(
         first=first.date(),
         last=last.date(),
