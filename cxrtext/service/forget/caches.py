@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from cxrtext.errors import CxrTextError, WorkError, line_of
-from cxrtext.files import only_one
+from cxrtext.files import only_one, remove_file
 from cxrtext.files.table_sums import strict_text
 from cxrtext.images.cache_store import NAME as DECODED
 from cxrtext.images.cache_store import only_filler
@@ -172,6 +172,41 @@ def forget_facts(path: Path, subject: Subject) -> None:
     with _opened(path, write=True) as base:
         rows = [(name,) for name in _facts(base, subject)]
         base.executemany("DELETE FROM facts WHERE path = ?", rows)
+
+
+# --- results for a PACS (`cxrtext.pacs.results.folder`, which stands above this layer) ---
+
+RESULTS = frozenset({"results", "sent", "answered"})
+"""Tables by which the file of a folder of results is known."""
+
+
+def _results(base: sqlite3.Connection, subject: Subject) -> list[tuple[str, str, str]]:
+    """UID, file and source of the results of somebody."""
+    rows = base.execute("SELECT instance, file, source, study_id, patient_id, study FROM results")
+    return sorted(
+        (instance, file, source)
+        for instance, file, source, study_id, patient_id, study in rows
+        if patient_id in subject.patients or subject.studies & {study_id, study}
+    )
+
+
+def count_results(path: Path, subject: Subject) -> int:
+    """How many results a folder of them notes."""
+    with _opened(path) as base:
+        return len(_results(base, subject))
+
+
+def forget_results(path: Path, subject: Subject) -> None:
+    """Remove their files, then take them out."""
+    with _opened(path, write=True) as base:
+        rows = _results(base, subject)
+        for _, file, _ in rows:
+            if (path.parent / file).resolve().is_relative_to(path.parent.resolve()):
+                remove_file(path.parent / file)
+        for instance, _, source in rows:
+            base.execute("DELETE FROM sent WHERE instance = ?", [instance])
+            base.execute("DELETE FROM answered WHERE image = ?", [source])
+            base.execute("DELETE FROM results WHERE instance = ?", [instance])
 
 
 # --- sentence scores, and states of locked encoders ---

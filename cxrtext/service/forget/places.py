@@ -12,7 +12,7 @@ from cxrtext.index.store.catalogue import CATALOGUE
 from cxrtext.index.store.columns import ENDING
 from cxrtext.index.store.replica import POINTER, PUBLICATIONS
 from cxrtext.models.folders import VOCABULARY_FILES
-from cxrtext.service.forget.caches import tables_of
+from cxrtext.service.forget.caches import RESULTS, tables_of
 from cxrtext.service.forget.tables import ENDINGS, is_table
 
 PICTURES = (".png", ".jpg", ".jpeg", ".dcm", "")
@@ -32,6 +32,7 @@ class Places:
     decoded: list[Path] = field(default_factory=list)  # folders of decoded caches
     scores: list[Path] = field(default_factory=list)
     facts: list[Path] = field(default_factory=list)
+    results: list[Path] = field(default_factory=list)  # of folders of results for a PACS
     features: list[Path] = field(default_factory=list)
     tables: list[Path] = field(default_factory=list)
     pictures: list[Path] = field(default_factory=list)
@@ -111,6 +112,8 @@ def _put(found: Places, path: Path, *, is_index: bool) -> None:
             found.scores.append(path)
         elif "facts" in names:
             found.facts.append(path)
+        elif names >= RESULTS:
+            found.results.append(path)
         else:
             found.others.append(path)
     elif suffix == ".f16" and path.with_suffix(".keys").is_file():
