@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from cxrtext.errors import WorkError
 from cxrtext.pacs.faults import BusyError, GoneError
-from cxrtext.pacs.pace import Pace, back_off
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.sources import is_there
+from cxrtext.pacs.throttle import Throttle, back_off
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -27,12 +27,12 @@ class Asking:
     def __init__(
         self,
         peer: Peer,
-        pace: Pace,
+        throttle: Throttle,
         say: Callable[[str], None],
         *,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self._peer, self._pace, self._say = peer, pace, say
+        self._peer, self._throttle, self._say = peer, throttle, say
         self._patience_s = patience_s
         self._gone_since: float | None = None
 
@@ -54,17 +54,17 @@ class Asking:
                 tries += 1
                 if tries == TRIES:
                     raise BusyError(error.peer, error.what) from None
-                self._pace.pause(back_off(tries))
+                self._throttle.pause(back_off(tries))
             except BusyError as error:
                 tries += 1
-                if tries == TRIES or self._pace.stopped.is_set():
+                if tries == TRIES or self._throttle.stopped.is_set():
                     raise
                 seconds = back_off(tries, error.retry_after)
                 if error.retry_after is not None:
-                    self._pace.hold(seconds)
+                    self._throttle.hold(seconds)
                 else:
-                    self._pace.pause(seconds)
-            if self._pace.stopped.is_set():
+                    self._throttle.pause(seconds)
+            if self._throttle.stopped.is_set():
                 raise WorkError(f"{self._peer.name}: stopped")
 
     def _wait_for_it(self, error: GoneError) -> bool:
@@ -83,10 +83,10 @@ class Asking:
                     error.peer,
                     f"has been gone for {minutes:.0f} min; run the same command again to resume",
                 )
-            if self._pace.stopped.is_set():
+            if self._throttle.stopped.is_set():
                 raise error
             turn += 1
-            self._pace.pause(min(back_off(turn), 10.0))
+            self._throttle.pause(min(back_off(turn), 10.0))
         return True
 
     def each(
@@ -107,7 +107,7 @@ class Asking:
                 while running:
                     yield from _done(running)
             except BaseException:
-                self._pace.stopped.set()
+                self._throttle.stopped.set()
                 for future in running:
                     future.cancel()
                 raise

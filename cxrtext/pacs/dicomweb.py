@@ -27,7 +27,6 @@ from cxrtext.pacs.faults import (
     PeerError,
     TooLargeError,
 )
-from cxrtext.pacs.pace import Pace
 from cxrtext.pacs.peers import Peer, Web
 from cxrtext.pacs.source import (
     INSTANCE_FIELDS,
@@ -40,6 +39,7 @@ from cxrtext.pacs.source import (
     from_json,
     is_uid,
 )
+from cxrtext.pacs.throttle import Throttle
 
 if TYPE_CHECKING:
     import httpx2
@@ -71,7 +71,11 @@ class DicomWeb:
     """
 
     def __init__(
-        self, peer: Peer, *, pace: Pace | None = None, environment: Mapping[str, str] = os.environ
+        self,
+        peer: Peer,
+        *,
+        throttle: Throttle | None = None,
+        environment: Mapping[str, str] = os.environ,
     ) -> None:
         need("httpx2")
         import httpx2
@@ -83,7 +87,7 @@ class DicomWeb:
             logging.getLogger(logger).setLevel(logging.WARNING)
         web = web_of(peer)
         self.name = peer.name
-        self.pace = pace or Pace(peer.limits)
+        self.throttle = throttle or Throttle(peer.limits)
         self._url, self._orthanc = web.url, web.orthanc
         self._max_bytes = peer.limits.object_mb * 2**20
         self._deadline_s = DEADLINE * peer.limits.timeout_s
@@ -242,7 +246,7 @@ class DicomWeb:
         self, what: str, method: str, address: str, **content: Any
     ) -> "Iterator[httpx2.Response]":
         """Send a request; what goes wrong inside the block is the peer's fault."""
-        self.pace.wait()
+        self.throttle.wait()
         with (
             _reaching(self.name, what),
             self._http.stream(method, address, **content) as response,

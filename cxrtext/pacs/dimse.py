@@ -27,7 +27,6 @@ from cxrtext.pacs.faults import (
     PeerError,
     TooLargeError,
 )
-from cxrtext.pacs.pace import Pace
 from cxrtext.pacs.peers import Dimse, Peer
 from cxrtext.pacs.source import (
     INSTANCE_FIELDS,
@@ -38,6 +37,7 @@ from cxrtext.pacs.source import (
     Studies,
     is_uid,
 )
+from cxrtext.pacs.throttle import Throttle
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -199,9 +199,9 @@ class DimsePeer:
         WorkError: ``our_port`` cannot be listened at.
     """
 
-    def __init__(self, peer: Peer, *, pace: Pace | None = None) -> None:
+    def __init__(self, peer: Peer, *, throttle: Throttle | None = None) -> None:
         self.name = peer.name
-        self.pace = pace or Pace(peer.limits)
+        self.throttle = throttle or Throttle(peer.limits)
         self._associations = Associations(peer)
         self._where = self._associations.where
         self._max_bytes = peer.limits.object_mb * 2**20
@@ -381,7 +381,7 @@ class DimsePeer:
         handlers: list[Any] | None = None,
     ) -> "Iterator[Association]":
         """This thread's association of a kind, opened again where it was lost."""
-        self.pace.wait()
+        self.throttle.wait()
         association = getattr(self._own, kind, None)
         if association is None or not association.is_established:
             association = self._associations.open(contexts, scp=scp, handlers=handlers)

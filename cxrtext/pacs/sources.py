@@ -5,12 +5,12 @@ from urllib.parse import urlsplit
 
 from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.dimse import DimsePeer, dimse_of
-from cxrtext.pacs.pace import Pace
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.source import Source
+from cxrtext.pacs.throttle import Throttle
 
 
-def open_source(peer: Peer, pace: Pace | None = None) -> Source:
+def open_source(peer: Peer, throttle: Throttle | None = None) -> Source:
     """Open a peer.
 
     Raises:
@@ -18,8 +18,8 @@ def open_source(peer: Peer, pace: Pace | None = None) -> Source:
         UnavailableError: ``cxrtext[pacs]`` is not installed.
     """
     if peer.dicomweb is not None:
-        return DicomWeb(peer, pace=pace)
-    return DimsePeer(peer, pace=pace)
+        return DicomWeb(peer, throttle=throttle)
+    return DimsePeer(peer, throttle=throttle)
 
 
 def is_there(peer: Peer, seconds: float = 3.0) -> bool:

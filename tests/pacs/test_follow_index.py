@@ -37,7 +37,7 @@ def test_the_index_follows_a_pacs(
     index = Path(shutil.copytree(index_folder, tmp_path / "index"))
     peer = read_peer(peers(overwriting.peer(on_deletion="forget")), "archive")
     settings = WorkerSettings(
-        index, tmp_path / "files", readers=1, columns=("sex",), on_deletion={"archive": "forget"}
+        index, tmp_path / "files", readers=1, columns=("sex",), peers={"archive": peer}
     )
 
     def follow() -> dict[str, str]:

@@ -14,7 +14,7 @@ from pydicom import dcmread
 
 from cxrtext.datasets.importing import ImportOptions, import_folder
 from cxrtext.errors import ConfigError, DiskError
-from cxrtext.pacs import asking, pace, taking
+from cxrtext.pacs import asking, taking, throttle
 from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.faults import DeniedError, GoneError, PeerError
 from cxrtext.pacs.peers import Peer, read_peer
@@ -31,7 +31,7 @@ ONE_DAY = PullOptions(BEGIN, BEGIN, modalities=("DX",), patience_s=0.5)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(throttle, "FIRST_WAIT_S", 0.01)
 
 
 def pulled(folder: Path) -> dict[str, str]:
@@ -372,5 +372,5 @@ def test_no_name_is_in_a_log_an_error_or_the_state(
 
 def test_patience_ends() -> None:
     assert asking.PATIENCE_S == 600
-    assert [pace.back_off(n, asked) for n, asked in ((0, 7.0), (9, 1e9))] == [7.0, 300.0]
-    assert all(0.5 * 0.01 * 2**n <= pace.back_off(n) <= 0.01 * 2**n for n in range(5))
+    assert [throttle.back_off(n, asked) for n, asked in ((0, 7.0), (9, 1e9))] == [7.0, 300.0]
+    assert all(0.5 * 0.01 * 2**n <= throttle.back_off(n) <= 0.01 * 2**n for n in range(5))

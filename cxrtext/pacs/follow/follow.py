@@ -24,13 +24,13 @@ from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError
 from cxrtext.pacs.follow.state import FollowState, Seen, SeenState
 from cxrtext.pacs.inbox.inbox import Inbox
-from cxrtext.pacs.pace import Pace
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.pull.searching import Search, merged, search
 from cxrtext.pacs.pull.state import FILE as PULL_STATE
 from cxrtext.pacs.source import Instance, Question, Source, is_uid
 from cxrtext.pacs.sources import open_source
 from cxrtext.pacs.taking import list_study, refused_by_answer, take
+from cxrtext.pacs.throttle import Throttle
 
 PAGE = 100
 TRIES = 3
@@ -353,9 +353,9 @@ class Follower:
 
 
 def follow_peer(
-    peer: Peer, folder: Path, options: FollowOptions, say: Say, pace: Pace | None = None
+    peer: Peer, folder: Path, options: FollowOptions, say: Say, throttle: Throttle | None = None
 ) -> Tally:
-    """Follow a peer until ``pace.stopped`` is set, or for one turn.
+    """Follow a peer until ``throttle.stopped`` is set, or for one turn.
 
     Args:
         folder: The inbox; what is known of the peer is kept in it, too.
@@ -366,21 +366,21 @@ def follow_peer(
         PeerError: The peer denies access; with ``once``, whatever is wrong with it.
         WorkError: Another process follows the same peer.
     """
-    pace = pace or Pace(peer.limits, say)
+    throttle = throttle or Throttle(peer.limits, say)
     file = folder / f"follow-{peer.name}.sqlite"
     with (
         Inbox(folder) as box,
         only_one(file),
         FollowState(file) as state,
-        closing(open_source(peer, pace)) as source,
+        closing(open_source(peer, throttle)) as source,
         scratch_folder(folder, f"follow-{peer.name}") as scratch,
     ):
         if options.pulled is not None:
             count = state.learn_pull(options.pulled / PULL_STATE)
             say(f"{peer.name}: {count} objects are known from {options.pulled}")
-        asking = Asking(peer, pace, say, patience_s=options.patience_s)
+        asking = Asking(peer, throttle, say, patience_s=options.patience_s)
         follower = Follower(peer, source, box, state, options, scratch, say, asking)
-        _turns(follower, options, say, pace)
+        _turns(follower, options, say, throttle)
         if options.once and state.waiting():
             raise WorkError(
                 f"{peer.name}: {state.waiting()} studies could not be looked at; run it again"
@@ -388,7 +388,7 @@ def follow_peer(
         return follower.tally
 
 
-def _turns(follower: Follower, options: FollowOptions, say: Say, pace: Pace) -> None:
+def _turns(follower: Follower, options: FollowOptions, say: Say, throttle: Throttle) -> None:
     while True:
         before = sum(follower.tally.counts.values())
         try:
@@ -401,8 +401,8 @@ def _turns(follower: Follower, options: FollowOptions, say: Say, pace: Pace) -> 
             say(f"{error}; trying again in {options.every_s:.0f} s")
         if sum(follower.tally.counts.values()) > before:
             say(f"put into the inbox so far: {follower.tally}")
-        if options.once or pace.stopped.is_set():
+        if options.once or throttle.stopped.is_set():
             return
-        pace.pause(options.every_s)
-        if pace.stopped.is_set():
+        throttle.pause(options.every_s)
+        if throttle.stopped.is_set():
             return

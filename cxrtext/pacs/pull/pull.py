@@ -16,7 +16,6 @@ from cxrtext.files import only_one
 from cxrtext.images.dicom.described import Described
 from cxrtext.pacs.asking import PATIENCE_S, Asking
 from cxrtext.pacs.faults import DeniedError, GoneError, PeerError, TooLargeError
-from cxrtext.pacs.pace import Pace
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.pull.searching import Search, search
 from cxrtext.pacs.pull.state import FILE, Row, State
@@ -31,6 +30,7 @@ from cxrtext.pacs.taking import (
     require_space,
     take,
 )
+from cxrtext.pacs.throttle import Throttle
 
 IMAGES = "images"
 BATCH = 1000
@@ -123,9 +123,9 @@ def pull_archive(
     """
     if options.first > options.last:
         raise ConfigError(f"--from {options.first} is after --to {options.last}; exchange them")
-    pace = Pace(peer.limits, say)
-    with closing(open_source(peer, pace)) as source:
-        asking = Asking(peer, pace, say, patience_s=options.patience_s)
+    throttle = Throttle(peer.limits, say)
+    with closing(open_source(peer, throttle)) as source:
+        asking = Asking(peer, throttle, say, patience_s=options.patience_s)
         if options.dry_run:
             with State(None) as state:
                 run = _Run(peer, options, out, state, source, asking, show)

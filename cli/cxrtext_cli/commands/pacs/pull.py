@@ -56,10 +56,10 @@ def pull(
     What may enter is decided before pixels are fetched, by the rules of import. Stopped in
     whatever way, the same command resumes.
     """
+    modalities = modalities_of(modality)
+
     from dataclasses import asdict
 
-
-    modalities = modalities_of(modality)
     from cxrtext.pacs.peers import read_peer
     from cxrtext.pacs.pull import PullOptions, pull_archive
 

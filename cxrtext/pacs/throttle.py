@@ -21,7 +21,7 @@ def back_off(attempt: int, asked: float | None = None) -> float:
     return longest * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
-class Pace:
+class Throttle:
     """Lets requests of all threads through one after the other, within a peer's limits."""
 
     def __init__(self, limits: Limits, say: Callable[[str], None] | None = None) -> None:
