@@ -150,9 +150,17 @@ class Associations:
             return association
         raise self._why(association)
 
+    def _is_open(self) -> bool:
+        """Whether anything takes connections at the peer's port."""
+        try:
+            with socket.create_connection((self.where.host, self.where.port), CONNECT_S):
+                return True
+        except OSError:
+            return False
+
     def _why(self, association: "Association") -> PeerError:
         if not association.is_rejected:
-            if association.acceptor.primitive is None and not association.is_aborted:
+            if association.acceptor.primitive is None and not self._is_open():
                 return GoneError(self.name, "cannot be reached; is it running, on this port?")
             return GoneError(
                 self.name, "ended the association at once; is this a port of DIMSE, in use?"

@@ -1,0 +1,97 @@
+"""``cxrtext results`` as a user starts it: what it says, refuses, and keeps to itself."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, cxrtext, refused
+from tests.conftest import draw
+from tests.pacs.orthanc import Orthanc, free_port
+from tests.pacs.result_sources import write_source
+
+__all__ = ["cxrtext", "refused"]  # fixtures
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    return write_source(tmp_path / "a.dcm", "jpeg-2000", pixels=draw("effusion", 3) / 255)
+
+
+def test_results_are_made_sent_listed_and_taken_back_without_a_name(
+    cxrtext: Command,
+    checkpoint: Path,
+    image: Path,
+    tmp_path: Path,
+    orthanc: Orthanc,
+    peers: Callable[..., Path],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    out, file = tmp_path / "out", peers(orthanc.peer(write=True))
+    picture = tmp_path / "b.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n")
+    asked = ["--sentence", "Left pleural effusion.", "--out", out, "--peers", file]
+    made = cxrtext("results", image, "--model", checkpoint, *asked, "--send", "archive")
+    assert made.returncode == 0, made.stderr
+    assert "2 new, 0 there before" in made.stdout
+    assert "archive: 2 sent, 0 there before" in made.stdout
+    again = cxrtext("results", image, picture, "--model", checkpoint, *asked, "--json")
+    assert again.returncode == 1
+    assert json.loads(again.stdout)["new"] == 0
+    assert f"{picture}: is no DICOM file; results join the study" in again.stderr
+    assert "archive: 0 sent, 2 there before" in (
+        cxrtext("results", "send", "archive", "--out", out, "--peers", file).stdout
+    )
+    study = "1.2.826.0.1.99.4.1"
+    fhir = cxrtext("results", "fhir", study, "--to", tmp_path / "f.json", "--out", out)
+    assert "resources" in fhir.stdout
+    back = cxrtext("results", "revoke", "--study", study, "--out", out, "--peers", file)
+    assert "2 results taken back by 1 rejection notes" in back.stdout
+    assert "archive: 1 notes sent" in back.stdout
+    listed = cxrtext("results", "list", "--out", out, "--json")
+    assert [row["kind"] for row in json.loads(listed.stdout)] == ["sc", "sr", "reject"]
+    assert len(orthanc.instances()) == 3
+    everything = (made, again, fhir, back, listed)
+    said = caplog.text + "".join(one.stdout + one.stderr for one in everything)
+    assert not any(name in said for name in ("CANARY", "王小东", "thorax"))
+
+
+def test_what_cannot_be_done_is_said_in_a_line(
+    refused: Refused,
+    checkpoint: Path,
+    image: Path,
+    tmp_path: Path,
+    peers: Callable[..., Path],
+) -> None:
+    out = tmp_path / "out"
+    dimse = {"host": "127.0.0.1", "port": free_port(), "aet": "A"}
+    file = peers({"name": "archive", "dimse": dimse})
+    base = ["results", image, "--sentence", "Pneumothorax", "--out", out]
+    assert "--model" in refused(*base)
+    model = [*base, "--model", checkpoint]
+    assert "some of sc, sr, seg, gsps" in refused(*model, "--as", "sc,pdf")
+    assert "--peers FILE is wanted" in refused(*model, "--send", "archive")
+    named = [*model, "--peers", file, "--send"]
+    assert "has no peer 'other'; it has archive" in refused(*named, "other")
+    assert "set write: true at this peer" in refused(*named, "archive")
+    assert "the sentence is empty" in refused(*model[:2], "--sentence", "…", *model[4:])
+    assert not out.exists()
+    out.mkdir()
+    assert "holds no results" in refused("results", "list", "--out", out)
+    assert "name what to take back" in refused("results", "revoke", "--out", out)
+
+
+def test_a_peer_that_is_not_there_is_said_in_a_line_and_nothing_is_lost(
+    cxrtext: Command, checkpoint: Path, image: Path, tmp_path: Path, peers: Callable[..., Path]
+) -> None:
+    dimse = {"host": "127.0.0.1", "port": free_port(), "aet": "A"}
+    file = peers({"name": "archive", "dimse": dimse, "write": True})
+    done = cxrtext(
+        "results", image, "--sentence", "Pneumothorax", "--out", tmp_path / "out",
+        "--model", checkpoint, "--send", "archive", "--peers", file,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "error: archive: cannot be reached; is it running, on this port?" in done.stderr
+    assert len(list((tmp_path / "out" / "objects").iterdir())) == 2
