@@ -17,9 +17,10 @@ from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.inbox import Inbox, What
 from cxrtext.pacs.inbox.intake import OWN
-from cxrtext.pacs.inbox.worker import ENDED_IT, Worker, WorkerSettings
+from cxrtext.pacs.inbox.worker import ENDED_IT, LOST, Worker, WorkerSettings
 from cxrtext.pacs.peers import Peer, read_peers
 from cxrtext.pacs.results.identity import MANUFACTURER, series_description
+from cxrtext.service.forget.forget import forget
 from tests.pacs.orthanc import Orthanc
 from tests.pacs.studies import PLANTED, archive, instance, study, uid
 
@@ -287,3 +288,29 @@ def test_results_that_a_peer_asks_for_are_sent_back_once(
     found = Counter(take(*back, source="archive"))
     assert (len(own), found["left out", OWN], sum(found.values())) == (2, 2, 3)
     assert orthanc.instances() == sent
+
+
+def test_forgetting_a_patient_empties_the_inbox_and_the_archive_of_them(
+    index: Path, tmp_path: Path
+) -> None:
+    folder, archive_folder = tmp_path / "inbox", tmp_path / "archive"
+    settings = WorkerSettings(index, archive_folder, readers=1)
+    with Inbox(folder, reserve=0) as inbox:
+        for number in (1, 2):
+            inbox.put("RIS", oru(number, f"Heart of {number} is large."), "message")
+            inbox.put("PACS", instance(number))
+        with Worker(inbox, settings) as worker:
+            worker.drain()
+        inbox.put("PACS", instance(1, 2, "AP"))  # waits
+    forget([folder, index, archive_folder], patient=f"{PLANTED}-HIS:{PLANTED}000001", wait_s=5)
+    for path in (*folder.rglob("*"), *index.rglob("*"), *archive_folder.rglob("*")):
+        data = path.read_bytes() if path.is_file() else b""
+        for text in (uid(1, 1, 1), f"{PLANTED}000001", "Heart of 1"):
+            assert text.encode() not in data, (path, text)
+    with Inbox(folder, reserve=0) as inbox:
+        (gone,) = inbox.waiting(9)
+        with Worker(inbox, settings) as worker:
+            worker.drain()
+        assert outcomes(inbox, [gone.number]) == [("left out", LOST)]
+    assert set(indexed(index)) == {uid(2, 1, 1)}
+    assert report_of(index, 2) == ["Heart of 2 is large."]

@@ -16,6 +16,7 @@ from itertools import takewhile
 from multiprocessing import get_context
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from traceback import extract_tb
 from typing import Self
 
 from cxrtext.datasets.admission.ids import Ids, read_key
@@ -40,6 +41,7 @@ WAIT_S = (1.0, 60.0)
 DECODE_S = 30.0
 """Computing time that an image may take."""
 ENDED_IT = "working on it ended the process three times"
+LOST = "its file was removed, such as by 'cxrtext forget'"
 NO_REPORT = "a message of another kind than a report"
 
 
@@ -180,6 +182,12 @@ class Worker:
             with self._inbox.finishing() as finishing:
                 finishing.fail(batch[0], ENDED_IT)
             return True
+        lost = [entry for entry in batch if not entry.path.is_file()]
+        if lost:
+            with self._inbox.finishing() as finishing:
+                for entry in lost:
+                    finishing.done(entry, "left out", LOST)
+            return True
         self._inbox.begin(batch)
         try:
             self._take(batch)
@@ -270,6 +278,10 @@ def _work(folder: Path, settings: WorkerSettings, parent: int) -> None:
     except CxrTextError as error:
         _say(str(error))
         sys.exit(error.exit_code)
+    except Exception as error:  # noqa: BLE001 - its own words may quote what was sent
+        frame = extract_tb(error.__traceback__)[-1]
+        _say(f"ended by {type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}")
+        sys.exit(1)
 
 
 def work(

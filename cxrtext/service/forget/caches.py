@@ -209,6 +209,54 @@ def forget_results(path: Path, subject: Subject) -> None:
             base.execute("DELETE FROM results WHERE instance = ?", [instance])
 
 
+# --- inboxes ---
+
+INBOX_TABLES = frozenset({"entries", "objects", "reports", "due"})
+"""Tables of an inbox (`cxrtext.pacs.inbox`, which stands above this layer)."""
+_BUSY_INBOX = "is in use: stop 'cxrtext listen', 'hl7 listen', 'follow' and 'inbox work' first"
+
+
+def _of_inbox(base: sqlite3.Connection, subject: Subject) -> dict[str, list[tuple[object]]]:
+    """Keys of the rows about them, by table."""
+    ids = {*subject.patients, *subject.studies}
+
+    def rows(query: str) -> list[tuple[object, ...]]:
+        return [row for row in base.execute(query).fetchall() if ids & set(row[1:])]
+
+    objects = rows("SELECT instance, patient, study, accession FROM objects")
+    numbers = {row[3] for row in objects if row[3]} | ids
+    reports = base.execute("SELECT report, patient, study, joined, accession FROM reports")
+    images = subject.images | {str(row[0]) for row in objects}
+    due = base.execute("SELECT image FROM due").fetchall()
+    return {
+        "objects": [(row[0],) for row in objects],
+        "reports": [(row[0],) for row in reports if (ids & set(row[1:4])) or row[4] in numbers],
+        "entries": [(row[0],) for row in rows("SELECT entry, study FROM entries")],
+        "due": [row for row in due if row[0] in images],
+    }
+
+
+def count_inbox(path: Path, subject: Subject) -> int:
+    """How many rows of an inbox are about them."""
+    with _opened(path) as base:
+        return sum(map(len, _of_inbox(base, subject).values()))
+
+
+def forget_inbox(path: Path, subject: Subject) -> None:
+    """Take them out; who receives or works must be stopped, so that no byte stays in a journal.
+
+    Raises:
+        WorkError: Another process has the inbox open.
+    """
+    keys = {"objects": "instance", "reports": "report", "entries": "entry", "due": "image"}
+    try:
+        with _opened(path, write=True) as base:
+            for table, rows in _of_inbox(base, subject).items():
+                base.executemany(f"DELETE FROM {table} WHERE {keys[table]} = ?", rows)  # noqa: S608
+    except WorkError:
+        raise WorkError(f"{path}: {_BUSY_INBOX}, then run the command again") from None
+
+
 # --- sentence scores, and states of locked encoders ---
 
 

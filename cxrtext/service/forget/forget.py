@@ -340,6 +340,8 @@ class _Work:
             add("facts of check-data", path, caches.count_facts(path, subject))
         for path in places.results:
             add("results", path, caches.count_results(path, subject))
+        for path in places.inboxes:
+            add("inbox", path, caches.count_inbox(path, subject))
         for path in places.features:
             entries, why = self._features(path)
             add("features of a locked encoder", path, entries, why)
@@ -428,6 +430,9 @@ class _Work:
         for path in places.results:
             if caches.count_results(path, subject):
                 caches.forget_results(path, subject)
+        for path in places.inboxes:
+            if caches.count_inbox(path, subject):
+                caches.forget_inbox(path, subject)
         for number, folder in enumerate(places.indexes):
             self._tell("writing indexes anew", number, len(places.indexes))
             self._remove_from_index(folder)

@@ -12,7 +12,7 @@ from cxrtext.index.store.catalogue import CATALOGUE
 from cxrtext.index.store.columns import ENDING
 from cxrtext.index.store.replica import POINTER, PUBLICATIONS
 from cxrtext.models.folders import VOCABULARY_FILES
-from cxrtext.service.forget.caches import RESULTS, tables_of
+from cxrtext.service.forget.caches import INBOX_TABLES, RESULTS, tables_of
 from cxrtext.service.forget.tables import ENDINGS, is_table
 
 PICTURES = (".png", ".jpg", ".jpeg", ".dcm", "")
@@ -33,6 +33,7 @@ class Places:
     scores: list[Path] = field(default_factory=list)
     facts: list[Path] = field(default_factory=list)
     results: list[Path] = field(default_factory=list)  # of folders of results for a PACS
+    inboxes: list[Path] = field(default_factory=list)  # their queues
     features: list[Path] = field(default_factory=list)
     tables: list[Path] = field(default_factory=list)
     pictures: list[Path] = field(default_factory=list)
@@ -114,6 +115,8 @@ def _put(found: Places, path: Path, *, is_index: bool) -> None:
             found.facts.append(path)
         elif names >= RESULTS:
             found.results.append(path)
+        elif names >= INBOX_TABLES:
+            found.inboxes.append(path)
         else:
             found.others.append(path)
     elif suffix == ".f16" and path.with_suffix(".keys").is_file():
