@@ -18,10 +18,9 @@ from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.inbox import Inbox, What
 from cxrtext.pacs.inbox.intake import OWN
 from cxrtext.pacs.inbox.worker import ENDED_IT, LOST, Worker, WorkerSettings
-from cxrtext.pacs.peers import Peer, read_peers
+from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.identity import MANUFACTURER, series_description
 from cxrtext.service.forget.forget import forget
-from tests.pacs.orthanc import Orthanc
 from tests.pacs.studies import PLANTED, archive, instance, study, uid
 
 Take = Callable[..., list[tuple[str, str]]]
@@ -268,26 +267,6 @@ def test_with_hashed_ids_nothing_of_a_header_is_kept(
         data = path.read_bytes() if path.is_file() else b""
         assert PLANTED.encode() not in data, path
         assert uid(1).encode() not in data, path
-
-
-def test_results_that_a_peer_asks_for_are_sent_back_once(
-    take: Take, orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path
-) -> None:
-    pytest.importorskip("highdicom")
-    rule = {"sentences": ["Left pleural effusion."], "kinds": ["sc", "sr"]}
-    file = peers(orthanc.peer(write=True, results=rule))
-    settings: dict[str, Any] = {"peers": read_peers(file), "results": tmp_path / "results"}
-    orthanc.store([instance(1)])
-    assert take(instance(1), source="archive", **settings)[0][0] == "added"
-    sent = orthanc.instances()
-    assert len(sent) == 3
-    # What comes back of them is left out, and the same image again asks for nothing new.
-    own = [one for one in sent if one.startswith("2.25.")]
-    back = [orthanc.ask("GET", f"/instances/{key}/file").content for key in
-            orthanc.ask("GET", "/instances").json()]  # fmt: skip
-    found = Counter(take(*back, source="archive"))
-    assert (len(own), found["left out", OWN], sum(found.values())) == (2, 2, 3)
-    assert orthanc.instances() == sent
 
 
 def test_forgetting_a_patient_empties_the_inbox_and_the_archive_of_them(

@@ -2,8 +2,7 @@
 
 ``entries`` is the queue.  ``objects`` has one row for each DICOM object that was taken into the
 index, ``reports`` every version of a report that came, ``pictures`` digests of the pixels of
-images that the index had from elsewhere, ``due`` names images whose results are to be sent,
-``tallies`` how many entries came to what, and
+images that the index had from elsewhere, ``tallies`` how many entries came to what, and
 ``listeners`` what the processes that receive count.
 """
 
@@ -76,10 +75,6 @@ CREATE INDEX reports_accession ON reports (accession COLLATE NOCASE) WHERE acces
 CREATE INDEX reports_joined ON reports (joined);
 CREATE INDEX reports_new ON reports (report) WHERE seen = 0;
 CREATE TABLE pictures (image TEXT PRIMARY KEY, pixels TEXT NOT NULL);
-CREATE TABLE due (                         -- images of which results are to be sent back
-  image TEXT PRIMARY KEY, source TEXT NOT NULL, tries INTEGER NOT NULL DEFAULT 0,
-  after REAL NOT NULL DEFAULT 0            -- when it is tried next
-);
 CREATE TABLE tallies (
   what TEXT NOT NULL, outcome TEXT NOT NULL, number INTEGER NOT NULL,
   PRIMARY KEY (what, outcome)

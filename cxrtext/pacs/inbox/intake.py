@@ -61,7 +61,6 @@ class Given:
     ids: Ids  # ids of headers as they are, or their hashes
     columns: tuple[str, ...] = ()  # of those that an import offers
     issuer: str = ""  # of patient ids whose header names none
-    answered: frozenset[str] = frozenset()  # sources that results are sent back to
 
 
 @dataclass(slots=True)
@@ -384,11 +383,6 @@ class Intake:
                  ids.accession_issuer, one.said, one.pixels, one.changed, one.entry.source,
                  one.entry.received),
             )  # fmt: skip
-            if one.entry.source in self._given.answered:
-                database.execute(
-                    "INSERT OR REPLACE INTO due (image, source) VALUES (?, ?)",
-                    (one.instance, one.entry.source),
-                )
             for study in {ids.study, *(before or ())}:
                 finishing.release(study)
                 look_again(database, study, ids.accession)

@@ -24,7 +24,6 @@ from cxrtext.datasets.importing.formats.dicom import KEEP
 from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError, WorkError
 from cxrtext.images.reader_pool import ReaderPool
-from cxrtext.pacs.inbox.answering import Answers
 from cxrtext.pacs.inbox.deletions import take_deletions
 from cxrtext.pacs.inbox.inbox import Entry, Inbox
 from cxrtext.pacs.inbox.intake import NAME, SAME, Given, Intake
@@ -57,9 +56,7 @@ class WorkerSettings:
         hash_ids: Key file by which ids are replaced by hashes.
         columns: What is read of headers into the index, of what an import offers.
         issuer: Of patient ids whose header names none.
-        peers: By name, as peers.yaml has them: what their deletions do here, and which results
-            are sent back to them.
-        results: Folder of the results that are sent back.
+        peers: By name, as peers.yaml has them: what their deletions do here; "note" of others.
         readers: Processes that decode.
     """
 
@@ -71,31 +68,15 @@ class WorkerSettings:
     columns: tuple[str, ...] = ()
     issuer: str = ""
     peers: Mapping[str, Peer] = field(default_factory=dict)
-    results: Path | None = None
     readers: int = 2
 
-    @property
-    def answered(self) -> frozenset[str]:
-        """The peers that results are sent back to."""
-        return frozenset(name for name, peer in self.peers.items() if peer.results is not None)
-
     def check(self) -> None:
-        """Refuse columns that no import offers, and results that cannot be made (ConfigError)."""
+        """Refuse columns that no import offers (ConfigError)."""
         for name in self.columns:
             if name not in KEEP:
                 raise ConfigError(f"--keep {name}: there is {', '.join(KEEP)}")
             if name == "date" and self.hash_ids is not None:
                 raise ConfigError("--keep date: dates are dropped with --hash-ids; leave date out")
-        if self.answered and self.results is None:
-            raise ConfigError(
-                f"the peer {min(self.answered)} is to be sent results: name a folder for them with "
-                "--results"
-            )
-        if self.answered and self.hash_ids is not None:
-            raise ConfigError(
-                f"the peer {min(self.answered)} is to be sent results, which name the patient; "
-                "leave --hash-ids or its results out"
-            )
 
 
 class Worker:
@@ -121,9 +102,6 @@ class Worker:
             self._open.enter_context(inbox.one_worker())
             settings.archive.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._readers = self._open.enter_context(ReaderPool(settings.readers, seconds=DECODE_S))
-            self._answers = None
-            if settings.answered and settings.results is not None:
-                self._answers = Answers(inbox, settings.results, settings.peers, say)
             self._load()
         except BaseException:
             self._open.close()
@@ -132,9 +110,7 @@ class Worker:
     def _load(self) -> None:
         settings = self._settings
         self.service = load_service(settings.checkpoint, settings.index, device=settings.device)
-        given = Given(
-            settings.archive, self._ids, settings.columns, settings.issuer, settings.answered
-        )
+        given = Given(settings.archive, self._ids, settings.columns, settings.issuer)
         self._intake = Intake(self._inbox, self.service, given, self._readers)
         self._joiner = ReportJoiner(self._inbox, self.service)
 
@@ -175,8 +151,7 @@ class Worker:
         """
         entries = self._inbox.waiting(BATCH)
         if not entries:
-            joined = self._joiner.join() > 0
-            return joined or (self._answers is not None and self._answers.send_next(self.service))
+            return self._joiner.join() > 0
         batch = list(takewhile(lambda entry: entry.what == entries[0].what, entries))
         if batch[0].attempts >= ATTEMPTS:
             with self._inbox.finishing() as finishing:

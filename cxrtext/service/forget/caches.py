@@ -211,7 +211,7 @@ def forget_results(path: Path, subject: Subject) -> None:
 
 # --- inboxes ---
 
-INBOX_TABLES = frozenset({"entries", "objects", "reports", "due"})
+INBOX_TABLES = frozenset({"entries", "objects", "reports", "listeners"})
 """Tables of an inbox (`cxrtext.pacs.inbox`, which stands above this layer)."""
 _BUSY_INBOX = "is in use: stop 'cxrtext listen', 'hl7 listen', 'follow' and 'inbox work' first"
 
@@ -226,13 +226,10 @@ def _of_inbox(base: sqlite3.Connection, subject: Subject) -> dict[str, list[tupl
     objects = rows("SELECT instance, patient, study, accession FROM objects")
     numbers = {row[3] for row in objects if row[3]} | ids
     reports = base.execute("SELECT report, patient, study, joined, accession FROM reports")
-    images = subject.images | {str(row[0]) for row in objects}
-    due = base.execute("SELECT image FROM due").fetchall()
     return {
         "objects": [(row[0],) for row in objects],
         "reports": [(row[0],) for row in reports if (ids & set(row[1:4])) or row[4] in numbers],
         "entries": [(row[0],) for row in rows("SELECT entry, study FROM entries")],
-        "due": [row for row in due if row[0] in images],
     }
 
 
@@ -248,7 +245,7 @@ def forget_inbox(path: Path, subject: Subject) -> None:
     Raises:
         WorkError: Another process has the inbox open.
     """
-    keys = {"objects": "instance", "reports": "report", "entries": "entry", "due": "image"}
+    keys = {"objects": "instance", "reports": "report", "entries": "entry"}
     try:
         with _opened(path, write=True) as base:
             for table, rows in _of_inbox(base, subject).items():

@@ -36,21 +36,14 @@ Issuer = Annotated[str, typer.Option(help="Issuer of patient ids whose header na
 Readers = Annotated[int, typer.Option(min=1, max=64, help="Processes that decode images.")]
 Peers = Annotated[
     Path | None,
-    typer.Option("--peers", help="File of peers: what their deletions do, which results they get."),
+    typer.Option("--peers", help="File of peers; its on_deletion says what deletions do."),
     FILE,
-]
-
-Results = Annotated[
-    Path | None,
-    typer.Option(help="Folder of results that peers.yaml asks to send back."),
-    NEW_FOLDER,
 ]
 
 
 def worker_settings(
     index: Path, archive: Path | None, model: Path | None, device: str, hash_ids: Path | None,
     keep: str, issuer: str, readers: int, peers: Path | None,
-    results: Path | None,
 ) -> "WorkerSettings":  # fmt: skip
     """The settings of a worker, checked before anything is loaded."""
     from cxrtext.errors import InputError
@@ -68,7 +61,6 @@ def worker_settings(
         columns=tuple(name.strip() for name in keep.split(",") if name.strip()),
         issuer=issuer,
         peers={} if peers is None else read_peers(peers),
-        results=results,
         readers=readers,
     )  # fmt: skip
     settings.check()
@@ -88,7 +80,6 @@ def work(
     issuer: Issuer = "",
     readers: Readers = 2,
     peers: Peers = None,
-    results: Results = None,
     device: Device = "auto",
 ) -> None:
     """Take what was received into an index, label it, and join reports; a server follows.
@@ -107,7 +98,6 @@ def work(
         issuer,
         readers,
         peers,
-        results,
     )
     work_on(folder, settings, lambda: False, say, once=once)
     if once:

@@ -16,7 +16,6 @@ from cxrtext_cli.commands.pacs.inbox import (
     Model,
     Peers,
     Readers,
-    Results,
     worker_settings,
 )
 from cxrtext_cli.given import FILE, INDEX, NEW_FOLDER, checked
@@ -48,7 +47,6 @@ def listen(
     ] = None,
     archive: Archive = None,
     peers: Peers = None,
-    results: Results = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(help="A title that may send, or TITLE=NAME; repeatable."),
@@ -96,7 +94,6 @@ def listen(
             issuer,
             readers,
             peers,
-            results,
         )
     from cxrtext.pacs import need
     from cxrtext.pacs.inbox.inbox import Inbox
