@@ -24,6 +24,7 @@ def test_results_are_forgotten_with_their_study_also_under_hashed_ids(
         )
         made = make_results(service, path, "Left pleural effusion.", folder, ids=ids).results
         folder.note_sent([one.instance for one in made], "archive")
+        folder.note_answered("rule", made[0].source, "2026-11-23T06:00:00+00:00", "")
         studies.append(made[0].study_id)
         path.unlink()
     done = forget([tmp_path / "out"], study=studies[0])
@@ -33,4 +34,5 @@ def test_results_are_forgotten_with_their_study_also_under_hashed_ids(
     left = folder.all()
     assert {one.study_id for one in left} == {studies[1]}
     assert len(list((tmp_path / "out" / "results" / "objects").iterdir())) == len(left) == 2
+    assert not folder.is_answered("rule", "1.2.826.0.1.99.1.1.1.1", "2026-11-23T06:00:00+00:00")
     assert sum(folder.tally().values()) == 2

@@ -51,6 +51,14 @@ CREATE TABLE IF NOT EXISTS sent (
   at TEXT NOT NULL,                        -- UTC
   PRIMARY KEY (instance, peer)
 );
+CREATE TABLE IF NOT EXISTS answered (
+  rule TEXT NOT NULL,                      -- a peer's rule with a model, as a digest
+  image TEXT NOT NULL,                     -- its id in the index
+  received TEXT NOT NULL,                  -- UTC
+  fault TEXT NOT NULL,                     -- why it gave no results; '' where it did
+  PRIMARY KEY (rule, image, received)
+);
+CREATE INDEX IF NOT EXISTS answered_received ON answered (rule, received);
 """
 
 
@@ -206,6 +214,32 @@ class ResultsFolder:
             database.executemany(
                 "UPDATE results SET revoked = coalesce(revoked, ?) WHERE instance = ?",
                 [(now(), instance) for instance in instances],
+            )
+
+    def answered_until(self, rule: str) -> str:
+        """When the last image was received that a rule has dealt with; "" before the first."""
+        with self._database() as database:
+            (found,) = database.execute(
+                "SELECT max(received) FROM answered WHERE rule = ?", [rule]
+            ).fetchone()
+        return found or ""
+
+    def is_answered(self, rule: str, image: str, received: str) -> bool:
+        """Whether a rule has dealt with an image, as it was received then."""
+        with self._database() as database:
+            return (
+                database.execute(
+                    "SELECT 1 FROM answered WHERE (rule, image, received) = (?, ?, ?)",
+                    [rule, image, received],
+                ).fetchone()
+                is not None
+            )
+
+    def note_answered(self, rule: str, image: str, received: str, fault: str) -> None:
+        """Note that a rule has dealt with an image."""
+        with self._database() as database:
+            database.execute(
+                "INSERT OR IGNORE INTO answered VALUES (?, ?, ?, ?)", [rule, image, received, fault]
             )
 
     def tally(self) -> Mapping[tuple[str, str], int]:

@@ -176,16 +176,16 @@ def forget_facts(path: Path, subject: Subject) -> None:
 
 # --- results for a PACS (`cxrtext.pacs.results.folder`, which stands above this layer) ---
 
-RESULTS = frozenset({"results", "sent"})
+RESULTS = frozenset({"results", "sent", "answered"})
 """Tables by which the file of a folder of results is known."""
 
 
-def _results(base: sqlite3.Connection, subject: Subject) -> list[tuple[str, str]]:
-    """UID and file of the results of somebody."""
-    rows = base.execute("SELECT instance, file, study_id, patient_id, study FROM results")
+def _results(base: sqlite3.Connection, subject: Subject) -> list[tuple[str, str, str]]:
+    """UID, file and source of the results of somebody."""
+    rows = base.execute("SELECT instance, file, source, study_id, patient_id, study FROM results")
     return sorted(
-        (instance, file)
-        for instance, file, study_id, patient_id, study in rows
+        (instance, file, source)
+        for instance, file, source, study_id, patient_id, study in rows
         if patient_id in subject.patients or subject.studies & {study_id, study}
     )
 
@@ -200,11 +200,12 @@ def forget_results(path: Path, subject: Subject) -> None:
     """Remove their files, then take them out."""
     with _opened(path, write=True) as base:
         rows = _results(base, subject)
-        for _, file in rows:
+        for _, file, _ in rows:
             if (path.parent / file).resolve().is_relative_to(path.parent.resolve()):
                 remove_file(path.parent / file)
-        for instance, _ in rows:
+        for instance, _, source in rows:
             base.execute("DELETE FROM sent WHERE instance = ?", [instance])
+            base.execute("DELETE FROM answered WHERE image = ?", [source])
             base.execute("DELETE FROM results WHERE instance = ?", [instance])
 
 

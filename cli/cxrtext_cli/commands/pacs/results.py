@@ -228,6 +228,64 @@ def list_results(out: Folder, as_json: AsJson = False) -> None:
     print_json(rows) if as_json else print_rows(rows)
 
 
+def answer(
+    index: Annotated[Path, typer.Option(help="Index that the inbox's worker fills."), INDEX],
+    out: NewFolder,
+    peers: Peers,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when all that is there was dealt with.")
+    ] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    hash_ids: Annotated[
+        Path | None,
+        typer.Option("--hash-ids", metavar="KEYFILE", help="Key file of the archive's import."),
+        FILE,
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Make and send the results of what comes from peers, by their rule in the file of peers.
+
+    Each image is dealt with once; it may be stopped at any time.  Where a peer does not answer,
+    what was made waits.  Not for diagnosis.
+    """
+    import time
+
+    from cxrtext.datasets.admission.ids import Ids, read_key
+    from cxrtext.pacs.answering import answer as answer_them
+    from cxrtext.pacs.faults import PeerError
+    from cxrtext.pacs.peers import read_peers
+    from cxrtext.pacs.results.folder import ResultsFolder
+    from cxrtext.service import load_service
+    from cxrtext.service.service import turned
+
+    chosen = [peer for peer in read_peers(peers).values() if peer.results is not None]
+    if not chosen:
+        raise InputError(f"{peers}: no peer has a rule (results:); see docs/tasks/pacs.md")
+    service, folder = load_service(None, index, device=pick_device(device)), ResultsFolder(out)
+    ids = Ids(read_key(hash_ids) if hash_ids else None)
+    typer.echo(f"results of what comes from {', '.join(peer.name for peer in chosen)}")
+    wait = every
+    while True:
+        try:
+            done = answer_them(service, chosen, folder, ids=ids, say=say)
+        except PeerError as error:
+            if once:
+                raise
+            wait = min(2 * wait, 60.0)
+            say(f"{error}; trying again in {wait:.0f} s")
+        else:
+            wait = every
+            if done.images or once:
+                typer.echo(
+                    f"{done.images} images: {done.made} results made, {done.sent} sent, "
+                    f"{done.failed} images gave none"
+                )
+        if once:
+            return
+        time.sleep(wait)
+        service = turned(service) or service
+
+
 def fhir(
     study: Annotated[str, typer.Argument(help="A study, by its UID or id.", metavar="STUDY")],
     to: Annotated[Path, typer.Option(help="File of the bundle.", metavar="FILE"), NEW_FILE],
@@ -283,5 +341,8 @@ results.command("make", short_help="Make results of images; the same without 'ma
 )
 results.command("send", short_help="Send the results of a folder to a peer.")(checked(send))
 results.command("revoke", short_help="Take results back by rejection notes.")(checked(revoke))
+results.command("answer", short_help="Make and send results of what comes, by a rule.")(
+    checked(answer)
+)
 results.command("fhir", short_help="Write the results of a study as FHIR.")(checked(fhir))
 results.command("list", short_help="List results, and where each was sent.")(checked(list_results))
