@@ -4,6 +4,7 @@ import gc
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -46,6 +47,11 @@ class Senders:
     def _send(self, first: int) -> None:
         numbers = list(range(first + 1, OBJECTS + 1, ASSOCIATIONS))
         while numbers:
+            try:
+                socket.create_connection(("127.0.0.1", self._port), 1).close()
+            except OSError:
+                time.sleep(0.2)
+                continue
             ae = AE(ae_title="SENDER")
             ae.requested_contexts = [build_context(DX, "1.2.840.10008.1.2.1")]
             association = ae.associate("127.0.0.1", self._port, ae_title="CXRTEXT")
