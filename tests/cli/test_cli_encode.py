@@ -48,7 +48,7 @@ def test_images_are_encoded_probed_and_exported(
     refused(run(*given, "--views", "2"), 2, "begun with another --views (1, now 2)")
     probed = run(
         "probe", out, "--data", data_folder, "--out", tmp_path / "probe",
-        "--export", tmp_path / "v.npz", "--resamples", "20",
+        "--export", tmp_path / "v.npz",
     )  # fmt: skip
     assert probed.returncode == 0, probed.stderr
     assert "Pneumothorax" in probed.stdout
