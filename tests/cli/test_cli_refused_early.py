@@ -130,6 +130,17 @@ evaluate CHECKPOINT CHECKPOINT --data DATA --compare --export new.npz
 evaluate CHECKPOINT --data DATA --compare
 evaluate CHECKPOINT CHECKPOINT --data DATA
 evaluate CHECKPOINT CHECKPOINT --data DATA --compare --calibrate
+pull archive
+pull archive --from 2005-01-01 --to 2004-13-01 --out new
+pull archive --from 2005-01-01 --to 2005-12-31 --out FILE
+pull archive --from 2005-01-01 --to 2005-12-31 --out new --peers GONE
+follow archive
+follow archive --inbox FILE
+follow archive --inbox new --peers GONE
+listen
+listen FILE
+listen new --index GONE
+listen new --peers GONE
 benchmark
 benchmark none CHECKPOINT --data DATA
 benchmark nih
