@@ -1,14 +1,12 @@
 """What is known of a followed peer: how far its changes were read, and every object seen there."""
 
-import os
-import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
-from cxrtext.errors import ConfigError, DataError, kind_of, line_of
+from cxrtext.errors import ConfigError
+from cxrtext.pacs.state_file import StateFile
 
 VERSION = 1
 
@@ -43,7 +41,7 @@ class Seen:
     header: str  # fingerprint of what the peer said of it
 
 
-class FollowState:
+class FollowState(StateFile):
     """The state of following one peer; of one thread.
 
     Raises:
@@ -52,63 +50,18 @@ class FollowState:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        with self._told():
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._db = sqlite3.connect(path, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version not in (0, VERSION):
-                raise DataError(f"{path}: of another version of cxrtext; move it away")
-            if version == 0:
-                self._db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version = {VERSION};COMMIT;")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            damaged = code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
-            kind = DataError if damaged else kind_of(error)
-            raise kind(f"{self._path}: {line_of(error)}") from None
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Keep all changes of the block or none."""
-        with self._told():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-
-    def _all(self, sql: str, *values: str | int) -> list[tuple[str, ...]]:
-        with self._told():
-            return self._db.execute(sql, values).fetchall()
-
-    def _do(self, sql: str, *values: str | int) -> None:
-        with self._told():
-            self._db.execute(sql, values)
+        super().__init__(path, _SCHEMA, VERSION, mend="move it away")
 
     # --- facts ---
 
     def fact(self, name: str, default: str = "") -> str:
         """Something noted by name."""
-        rows = self._all("SELECT value FROM facts WHERE name = ?", name)
+        rows = self._rows("SELECT value FROM facts WHERE name = ?", name)
         return rows[0][0] if rows else default
 
     def note(self, name: str, value: str) -> None:
         """Note something by name."""
-        self._do("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
+        self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
     # --- studies to look at ---
 
@@ -124,24 +77,24 @@ class FollowState:
 
     def pending(self, tries: int) -> list[str]:
         """Studies that are to be looked at, without those that were tried so often in vain."""
-        rows = self._all(
+        rows = self._rows(
             "SELECT study FROM pending WHERE attempts < ? ORDER BY attempts, study", tries
         )
         return [study for (study,) in rows]
 
     def waiting(self) -> int:
         """How many studies are to be looked at."""
-        return int(self._all("SELECT count(*) FROM pending")[0][0])
+        return int(self._rows("SELECT count(*) FROM pending")[0][0])
 
     def fail(self, study: str, reason: str) -> None:
         """Note that a study could not be looked at."""
-        self._do(
+        self._change(
             "UPDATE pending SET attempts = attempts + 1, reason = ? WHERE study = ?", reason, study
         )
 
     def try_again(self) -> None:
         """Let what was tried in vain be tried again."""
-        self._do("UPDATE pending SET attempts = 0")
+        self._change("UPDATE pending SET attempts = 0")
 
     def looked_at(self, study: str) -> None:
         """Note that a study was looked at."""
@@ -155,19 +108,19 @@ class FollowState:
 
     def is_renewed(self, instance: str) -> bool:
         """Whether an object came anew since it was looked at."""
-        return bool(self._all("SELECT 1 FROM renewed WHERE instance = ?", instance))
+        return bool(self._rows("SELECT 1 FROM renewed WHERE instance = ?", instance))
 
     # --- what is known ---
 
     def know_study(self, study: str, day: str, objects: str) -> bool:
         """Note a study; whether it is new, or has another number of objects than before."""
-        known = self._all("SELECT day, objects FROM studies WHERE study = ?", study)
-        self._do("INSERT OR REPLACE INTO studies VALUES (?, ?, ?)", study, day, objects)
+        known = self._rows("SELECT day, objects FROM studies WHERE study = ?", study)
+        self._change("INSERT OR REPLACE INTO studies VALUES (?, ?, ?)", study, day, objects)
         return not known or known[0][1] != objects
 
     def studies_of(self, day: str) -> list[str]:
         """The studies of a day of which objects are here."""
-        rows = self._all(
+        rows = self._rows(
             "SELECT study FROM studies WHERE day = ? AND EXISTS (SELECT 1 FROM instances i "
             "WHERE i.study = studies.study AND i.state <> 'gone')",
             day,
@@ -176,21 +129,21 @@ class FollowState:
 
     def objects_of(self, study: str) -> dict[str, Seen]:
         """What is known of a study's objects."""
-        rows = self._all(
+        rows = self._rows(
             "SELECT instance, study, state, reason, header FROM instances WHERE study = ?", study
         )
         return {row[0]: Seen(*row) for row in rows}  # type: ignore[arg-type]
 
     def know(self, seen: Seen) -> None:
         """Note what became of an object."""
-        self._do(
+        self._change(
             "INSERT OR REPLACE INTO instances VALUES (?, ?, ?, ?, ?)",
             *(seen.instance, seen.study, seen.state, seen.reason, seen.header),
         )
 
     def counts(self) -> dict[str, int]:
         """How many objects are in each state."""
-        rows = self._all("SELECT state, count(*) FROM instances GROUP BY 1")
+        rows = self._rows("SELECT state, count(*) FROM instances GROUP BY 1")
         return {state: int(count) for state, count in rows}
 
     def learn_pull(self, path: Path) -> int:

@@ -4,15 +4,13 @@ A row says that something was done only after it was done: after a kill the last
 to the same end.
 """
 
-import os
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
-from cxrtext.errors import ConfigError, DataError, kind_of, line_of
+from cxrtext.errors import ConfigError
+from cxrtext.pacs.state_file import StateFile
 
 FILE = "pull.sqlite"
 VERSION = 1
@@ -60,7 +58,7 @@ class Row:
     header: str = ""  # fingerprint of what the peer says of it
 
 
-class State:
+class State(StateFile):
     """The state of a pull; of one thread.
 
     Args:
@@ -72,57 +70,14 @@ class State:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._where = "the state of the pull" if path is None else str(path)
-        with self._told():
-            if path is not None:
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version not in (0, VERSION):
-                raise DataError(f"{path}: of another version of cxrtext; name a new folder")
-            if version == 0:
-                self._db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version = {VERSION};COMMIT;")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            kind: type[Exception] = kind_of(error)
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
-                sqlite3.SQLITE_NOTADB,
-                sqlite3.SQLITE_CORRUPT,
-            ):
-                kind = DataError
-            raise kind(f"{self._where}: {line_of(error)}") from None
-
-    def _change(self, sql: str, *values: str | int) -> None:
-        with self._told():
-            self._db.execute(sql, values)
-
-    def _rows(self, sql: str, *values: str | int) -> list[tuple[str, ...]]:
-        with self._told():
-            return self._db.execute(sql, values).fetchall()
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Keep all changes of the block or none."""
-        with self._told():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+        super().__init__(
+            path,
+            _SCHEMA,
+            VERSION,
+            mend="name a new folder",
+            name="the state of the pull",
+            sync=False,
+        )
 
     def belongs_to(self, peer: str) -> None:
         """Note whose archive this is (ConfigError where it is another peer's)."""
