@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import Command
 
 
+@pytest.mark.slow
 def test_an_archive_is_embedded_in_parts_and_finished(
     cxrtext: Command,
     refused: Callable[..., str],

@@ -6,6 +6,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import numpy as np
+import pytest
 import torch
 
 from cxrtext.images import read_image
@@ -15,6 +16,7 @@ from cxrtext.models.features import open_features
 Command = Callable[..., CompletedProcess[str]]
 
 
+@pytest.mark.slow
 def test_a_network_of_ones_own_is_a_locked_backbone(
     cxrtext: Command, data_folder: Path, sentences_table: Path, language_model: Path, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def corpus(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_values_in_the_same_order_and_a_killed_one_is_an_error(
     corpus: Path, language_model: Path, tmp_path: Path
 ) -> None:
