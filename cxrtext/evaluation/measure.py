@@ -77,7 +77,7 @@ def _declare(result: Evaluation, primary: str) -> None:
         result.primary.update({"measure": primary, **share, "method": SHARE})
     elif compared:
         line = f"the primary measure, {primary}, was not measured; others are: "
-        result.left_out.append(line + ", ".join(compared))
+        result.warnings.append(line + "; ".join(compared))
 
 
 MADE = ("average", "boxes", "sigma", "exclude_same_patient", "probe", "calibrate")

@@ -117,6 +117,8 @@ def _spoiled(table: pa.Table, part: str, column: str, value: Any) -> pa.Table:
         ("retrieval", "rank", 0, "numbers below 1"),
         ("retrieval", "direction", "sideways", "directions are"),
         ("box retrieval", "sentence_to_box", None, "empty rows"),
+        ("grounding", "iou", [0.5, 0.5], "lists of several lengths"),
+        ("grounding", "iou", None, "lists of several lengths"),
     ],
 )
 def test_a_changed_file_is_refused(

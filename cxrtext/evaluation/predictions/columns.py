@@ -151,18 +151,29 @@ def column_of(name: str) -> str:
 
 
 def lists(values: NDArray[Any]) -> "pa.Array":
-    """Rows of equal length, [n, k]."""
+    """Rows of equal length, [n, k].
+
+    Not lists of a fixed size, which take their full room in the rows of other parts, too.
+    """
     import pyarrow as pa
 
-    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
+    offsets = pa.array(np.arange(len(values) + 1, dtype=np.int32) * values.shape[1], pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.array(values.ravel()))
 
 
 def matrix(table: "pa.Table", column: str) -> NDArray[np.float64]:
-    """A column of lists of equal length, float64 [n, k]."""
+    """A column of lists of equal length, float64 [n, k].
+
+    Raises:
+        ValueError: A list is missing, or longer than another.
+    """
+    import pyarrow.compute as pc
+
     rows = table[column].combine_chunks()
-    flat: NDArray[np.float64] = rows.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
-    if not len(rows) or len(flat) % len(rows):
+    lengths = pc.unique(pc.list_value_length(rows)).to_pylist()
+    if len(lengths) != 1 or not lengths[0]:
         raise ValueError(f"column '{column}' has lists of several lengths")
+    flat: NDArray[np.float64] = rows.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
     return flat.reshape(len(rows), -1)
 
 
