@@ -92,7 +92,10 @@ def print_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print mappings of equal keys as a table; numbers with four digits, long texts shortened."""
+    """Print mappings of equal keys as a table; numbers with four digits.
+
+    Long texts are shortened; what is one word, such as a UID or a path, is to be copied and stays.
+    """
     if not rows:
         typer.echo("nothing found")
         return
@@ -102,7 +105,8 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     def cell(value: Any) -> str:
         text = f"{value:.4f}" if isinstance(value, float) else str(value)
         text = " ".join(text.split())
-        return text if len(text) <= widest else text[: widest - 1] + "…"
+        whole = len(text) <= widest or " " not in text
+        return text if whole else text[: widest - 1] + "…"
 
     body = [[cell(row[name]) for name in columns] for row in rows]
     print_table([columns, *body], left=len(columns))

@@ -45,10 +45,11 @@ def test_results_are_made_sent_listed_and_taken_back_without_a_name(
         cxrtext("results", "send", "archive", "--out", out, "--peers", file).stdout
     )
     study = "1.2.826.0.1.99.4.1"
+    assert f" {study} " in cxrtext("results", "list", "--out", out).stdout
     fhir = cxrtext("results", "fhir", study, "--to", tmp_path / "f.json", "--out", out)
     assert "resources" in fhir.stdout
     back = cxrtext("results", "revoke", "--study", study, "--out", out, "--peers", file)
-    assert "2 results taken back by 1 rejection notes" in back.stdout
+    assert "results taken back: 2; rejection notes in " in back.stdout
     assert "archive: 1 notes sent" in back.stdout
     listed = cxrtext("results", "list", "--out", out, "--json")
     assert [row["kind"] for row in json.loads(listed.stdout)] == ["sc", "sr", "reject"]

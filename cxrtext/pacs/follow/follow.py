@@ -375,9 +375,8 @@ def follow_peer(
         closing(open_source(peer, throttle)) as source,
         scratch_folder(folder, f"follow-{peer.name}") as scratch,
     ):
-        if options.pulled is not None:
-            count = state.learn_pull(options.pulled / PULL_STATE)
-            say(f"{peer.name}: {count} objects are known from {options.pulled}")
+        if options.pulled and (count := state.learn_pull(options.pulled / PULL_STATE)):
+            say(f"{peer.name}: learned of {count} more objects from {options.pulled}")
         asking = Asking(peer, throttle, say, patience_s=options.patience_s)
         follower = Follower(peer, source, box, state, options, scratch, say, asking)
         _turns(follower, options, say, throttle)

@@ -34,8 +34,11 @@ def _accessions(path: Path | None) -> tuple[str, ...]:
 def pull(
     name: Annotated[str, typer.Argument(help="Name of the peer in the file of peers.")],
     first: Annotated[datetime, typer.Option("--from", formats=Day, help="First StudyDate.")],
-    last: Annotated[datetime, typer.Option("--to", formats=Day, help="Last StudyDate.")],
     out: Annotated[Path, typer.Option(help="Folder that the images come into."), NEW_FOLDER],
+    last: Annotated[
+        datetime | None,
+        typer.Option("--to", formats=Day, help="Last StudyDate.", show_default="today"),
+    ] = None,
     modality: Annotated[
         str, typer.Option(help="Modalities of the studies that are asked for.")
     ] = "CR,DX",
@@ -63,6 +66,7 @@ def pull(
     from cxrtext.pacs.peers import read_peer
     from cxrtext.pacs.pull import PullOptions, pull_archive
 
+    last = last or datetime.now()
     options = PullOptions(
         first=first.date(),
         last=last.date(),

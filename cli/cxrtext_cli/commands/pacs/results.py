@@ -210,7 +210,7 @@ def revoke(
     for one in chosen:
         one.require_write()
     notes = reject(folder, some, reason)
-    typer.echo(f"{len(some)} results taken back by {len(notes)} rejection notes in {out}")
+    typer.echo(f"results taken back: {len(some)}; rejection notes in {out}: {len(notes)}")
     for one in chosen:
         done = _send(folder, notes, one)
         typer.echo(f"{one.name}: {done['sent']} notes sent, {done['there']} there before")
