@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 
 
 def _proxy_of() -> Callable[..., Any]:
-    spec = importlib.util.spec_from_file_location("nginx", ROOT / "benchmarks" / "nginx.py")
+    spec = importlib.util.spec_from_file_location("nginx", ROOT / "benchmarks/serving/nginx.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -12,7 +12,7 @@ from cxrtext.datasets.checking import check_data
 @pytest.fixture(scope="module")
 def archive() -> ModuleType:
     """The script that makes a large one."""
-    path = Path(__file__).parents[2] / "benchmarks/archive.py"
+    path = Path(__file__).parents[2] / "benchmarks/images/archive.py"
     spec = util.spec_from_file_location("hospital_archive", path)
     assert spec is not None
     assert spec.loader is not None

@@ -22,7 +22,7 @@ PROMPTS = {
     "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
 }
 SETTINGS = Settings(resamples=20, probe=True, slices=("sex",))
-RECOMPUTE = Path(__file__).parents[2] / "benchmarks" / "recompute.py"
+RECOMPUTE = Path(__file__).parents[2] / "benchmarks/evaluation/recompute.py"
 
 
 @pytest.fixture(scope="module")

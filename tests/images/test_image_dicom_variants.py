@@ -1,10 +1,10 @@
-"""Every kind of file of ``benchmarks/dicom_variants.py`` is read as the reference reads it."""
+"""Every kind of file of ``benchmarks/images`` is read as the reference reads it."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks/dicom_variants.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks/images/dicom_variants.py"
 
 
 def test_no_kind_of_file_is_read_wrongly() -> None:

@@ -1,0 +1,94 @@
+"""How fast a pull is beside DCMTK's movescu, from the same Orthanc on this machine.
+
+    python benchmarks/pacs/pull.py [--studies 100] [--side 2000]
+
+It starts an Orthanc of its own on loopback (packages orthanc, orthanc-dicomweb, dcmtk), fills it
+with square radiographs of 16 bits, and prints images a second, three runs of each
+kind in turns.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from cxrtext.pacs.peers import read_peer  # noqa: E402
+from cxrtext.pacs.pull import PullOptions, pull_archive  # noqa: E402
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, write_peers  # noqa: E402
+from tests.pacs.studies import instance  # noqa: E402
+
+DAY = date(2024, 3, 1)
+
+
+def movescu(orthanc: Orthanc, out: Path) -> float:
+    """Seconds of one C-MOVE of the day's studies to movescu's own port."""
+    out.mkdir()
+    port = orthanc.modalities["MOVESCU"]
+    command = ["movescu", "-S", "-aet", "MOVESCU", "-aec", orthanc.aet, "-aem", "MOVESCU"]
+    command += ["--port", str(port), "-od", str(out), "-k", "QueryRetrieveLevel=STUDY"]
+    command += ["-k", "StudyInstanceUID", "127.0.0.1", str(orthanc.dimse_port)]
+    studies = orthanc.ask("GET", "/studies?expand").json()
+    begun = time.monotonic()
+    uids = "\\".join(one["MainDicomTags"]["StudyInstanceUID"] for one in studies)
+    command[command.index("StudyInstanceUID")] = f"StudyInstanceUID={uids}"
+    subprocess.run(command, check=True, capture_output=True)
+    return time.monotonic() - begun
+
+
+def pull(peers: Path, name: str, out: Path) -> float:
+    """Seconds of a pull, with its questions and its decisions."""
+    begun = time.monotonic()
+    summary = pull_archive(read_peer(peers, name), out, PullOptions(DAY, DAY, ("DX",)))
+    assert summary.whole
+    return time.monotonic() - begun
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--studies", type=int, default=100)
+    parser.add_argument("--side", type=int, default=2000, help="pixels")
+    given = parser.parse_args()
+    studies, side = given.studies, given.side
+    os.environ[PASSWORD_ENV] = PASSWORD
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        from tests.pacs.orthanc import free_port
+
+        orthanc = Orthanc(folder / "orthanc", modalities={"MOVESCU": free_port()}).start()
+        try:
+            for number in range(studies):
+                orthanc.store([instance(number, size=side)])
+            limits = {"parallel": 2, "requests_per_second": 1000}
+            move = orthanc.peer()["dimse"] | {
+                "retrieve": "move", "our_port": orthanc.modalities["CXRTEXT"]
+            }  # fmt: skip
+            peers = write_peers(
+                folder / "peers.yaml",
+                orthanc.peer("web", limits=limits),
+                orthanc.peer("get", limits=limits, dicomweb=None),
+                orthanc.peer("move", limits=limits, dicomweb=None, dimse=move),
+            )
+            megabytes = studies * side * side * 2 / 1e6
+            for turn in range(3):
+                plain = movescu(orthanc, folder / f"movescu{turn}")
+                print(f"movescu   {studies / plain:6.1f} images/s {megabytes / plain:6.0f} MB/s")
+                for way in ("web", "get", "move"):
+                    seconds = pull(peers, way, folder / f"{way}{turn}")
+                    print(
+                        f"pull {way:4} {studies / seconds:6.1f} images/s "
+                        f"{megabytes / seconds:6.0f} MB/s, {plain / seconds:.2f} of movescu"
+                    )
+        finally:
+            orthanc.kill()
+
+
+if __name__ == "__main__":
+    main()
