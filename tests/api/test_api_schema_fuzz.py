@@ -25,6 +25,7 @@ from schemathesis.checks import CHECKS, load_all_checks  # noqa: E402
 from cxrtext.index import open_index  # noqa: E402
 from cxrtext.models import ImageTextModel  # noqa: E402
 from cxrtext.models.masked_lm import load_masked_language_model  # noqa: E402
+from cxrtext.pacs.results.folder import ResultsFolder  # noqa: E402
 from cxrtext.service import Service  # noqa: E402
 from cxrtext_api.app import create_app  # noqa: E402
 from cxrtext_api.gate.keys import add_key  # noqa: E402
@@ -74,7 +75,14 @@ def listening(
         open_index(folder / "index", model),
         language_model=load_masked_language_model(language_model),
     )
-    settings = Settings(uploads=folder / "uploads", rate_limit=0, **options)
+    ResultsFolder(folder / "results")
+    settings = Settings(
+        uploads=folder / "uploads",
+        rate_limit=0,
+        worklist=True,
+        results=folder / "results",
+        **options,
+    )
     app = create_app(settings, lambda _: service)
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
     with running(server) as url:
