@@ -77,13 +77,17 @@ def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
 def files_by_name(root: Path, out: Path, endings: tuple[str, ...] = PICTURES) -> dict[str, str]:
     """The relative path of every file by its name alone; the first of equal names.
 
+    An ending in capitals is that in small letters, as lists have it.
+
     Args:
         endings: Of the files that are wanted, in small letters; by default PNG and JPEG files.
     """
     found: dict[str, str] = {}
     for name in walk_set(root, out):
-        if isinstance(name, str) and name.lower().endswith(endings):
-            found.setdefault(name.rpartition("/")[2], name)
+        own = name.rpartition("/")[2] if isinstance(name, str) else ""
+        ending = next((end for end in endings if own.lower().endswith(end)), "")
+        if ending and isinstance(name, str):
+            found.setdefault(own[: -len(ending)] + ending, name)
     return found
 
 

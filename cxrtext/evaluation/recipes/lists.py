@@ -14,6 +14,7 @@ from cxrtext.datasets.importing.reading import find_table, read_rows
 from cxrtext.errors import DataError
 from cxrtext.evaluation.recipes.recipe import ImageList, KnownList, ListFile, Recipe
 from cxrtext.records import Rejected
+from cxrtext.records.decoding import decode
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".dcm", ".dicom")
 
@@ -39,15 +40,17 @@ class FoundList:
 
 
 def name_of(kind: str, path: str) -> str:
-    """What stands for an image in a list: its file name, that without ending, or three parts."""
+    """What stands for an image in a list: its file name, that without ending, or three parts.
+
+    The ending of a file name is in small letters, as official lists have it.
+    """
     parts = path.replace("\\", "/").rstrip("/").split("/")
     if kind == "tail":
         return "/".join(parts[-3:])
     name = parts[-1]
-    if kind == "stem":
-        ending = next((end for end in ENDINGS if name.lower().endswith(end)), "")
-        return name[: len(name) - len(ending)]
-    return name
+    ending = next((end for end in ENDINGS if name.lower().endswith(end)), "")
+    stem = name[: len(name) - len(ending)]
+    return stem if kind == "stem" else stem + ending
 
 
 def digest_of_names(names: Iterable[str]) -> str:
@@ -81,8 +84,8 @@ def _values(tree: Any, keys: Sequence[str]) -> Iterator[Any]:
 
 def _json(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, ValueError):
+        tree = json.loads(decode(path.read_bytes()) or "")
+    except ValueError:
         raise DataError(f"{path}: not readable JSON; copy the file again") from None
     for value in _values(tree, one.column.split(".")):
         if isinstance(value, str):
@@ -90,10 +93,9 @@ def _json(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, bool]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not UTF-8 text; copy the file again") from None
+    text = decode(path.read_bytes())
+    if text is None:
+        raise DataError(f"{path}: not UTF-8 text; copy the file again")
     return ((name, True) for name in text.split())
 
 

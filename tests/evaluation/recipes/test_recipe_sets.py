@@ -64,6 +64,35 @@ def test_every_recipe_is_tried_and_has_its_layout() -> None:
     assert all(load_recipe(name).content.layout in LAYOUTS for name in SETS)
 
 
+def test_lists_as_editors_and_unpackers_leave_them(checkpoint: Path, tmp_path: Path) -> None:
+    """Marks of the byte order, ends of lines of Windows, endings in capitals, folders in folders."""
+    root = tmp_path / "nih"
+    names = nih(root)
+    listed = root / "test_list.txt"
+    listed.write_bytes(b"\xef\xbb\xbf" + listed.read_bytes().replace(b"\n", b"\r\n"))
+    for path in list((root / "images_001/images").iterdir())[:4]:
+        path.rename(path.with_suffix(".PNG"))
+    found = read_list(load_recipe("nih"), root)
+    assert found.test == set(names)
+    run = go(made_up("nih", names, boxes=1), checkpoint, root, tmp_path / "out")
+    assert (run.is_benchmark, run.record["images"]) == (True, 10)
+
+    root = public_sets.rsna(tmp_path / "rsna", 40)
+    folder = root / "stage_2_train_images"
+    (root / "aside").mkdir()
+    folder.rename(root / "aside/stage_2_train_images")
+    for path in list((root / "aside/stage_2_train_images").iterdir())[:4]:
+        path.rename(path.with_suffix(".DCM"))
+    found = read_list(load_recipe("rsna"), root)
+    run = go(made_up("rsna", found.names), checkpoint, root, tmp_path / "out-rsna")
+    assert (run.is_benchmark, run.record["images"]) == (True, 6)
+
+    root = ms_cxr(tmp_path / "ms-cxr")
+    (boxes,) = root.glob("MS_CXR*.json")
+    boxes.write_bytes(b"\xef\xbb\xbf" + boxes.read_bytes())
+    assert read_list(load_recipe("ms-cxr"), root).test == {"aa-1", "bb-1"}
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_a_set_is_measured_and_refused_with_an_image_missing(
     checkpoint: Path, tmp_path: Path, name: str

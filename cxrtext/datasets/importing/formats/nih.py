@@ -19,6 +19,7 @@ from cxrtext.datasets.importing.reading import (
 from cxrtext.datasets.importing.values import check_ids, frontal_view, reject, sex, years
 from cxrtext.errors import DataError
 from cxrtext.records import Box, Rejected
+from cxrtext.records.decoding import decode
 
 _NAMES = (
     *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Effusion", "Emphysema", "Fibrosis"),
@@ -36,10 +37,10 @@ def _test_names(root: Path) -> set[str] | None:
     path = root / "test_list.txt"
     if not path.is_file():
         return None
-    try:
-        return set(path.read_text(encoding="utf-8").split())
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not UTF-8 text; copy the file again") from None
+    text = decode(path.read_bytes())
+    if text is None:
+        raise DataError(f"{path}: not UTF-8 text; copy the file again")
+    return set(text.split())
 
 
 def _labels(item: str, text: str) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """RSNA pneumonia detection challenge (2018), stage 2, as Kaggle gives it out.
 
 ``stage_2_train_labels.csv`` (patientId, x, y, width, height, Target: a row a box, or one without),
-``stage_2_detailed_class_info.csv`` (patientId, class; as many rows), ``stage_2_train_images/
-<patientId>.dcm``.  The images of ``stage_2_test_images`` have no labels, and are not listed.
+``stage_2_detailed_class_info.csv`` (patientId, class; as many rows),
+``stage_2_train_images/<patientId>.dcm``, found by their names in any folders.  The images of
+``stage_2_test_images`` have no labels, and are not listed.
 
 The files are 1024 x 1024 JPEG images of ChestX-ray14, wrapped as secondary captures whose headers
 say CR, CHEST, the view, sex and age: a dump of one is in public notes on the set.  Verified on the
@@ -17,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from cxrtext.datasets.importing.folder import existing
+from cxrtext.datasets.importing.folder import existing, files_by_name
 from cxrtext.datasets.importing.formats.dicom import metadata_of, read_listed
 from cxrtext.datasets.importing.reading import (
     Columns,
@@ -71,6 +72,7 @@ def _labels(item: str, target: str, kind: str | None) -> dict[str, str]:
 
 def _image(
     root: Path,
+    places: dict[str, str],
     patients: dict[str, str],
     classes: dict[str, str],
     columns: Columns,
@@ -80,7 +82,7 @@ def _image(
     image = row["patientId"]
     check_ids(item, image, image)
     labels = _labels(item, row["Target"], classes.get(image))
-    name, path = existing(root, item, f"stage_2_train_images/{image}.dcm")
+    name, path = existing(root, item, places.get(f"{image}.dcm", ""))
     said, found = read_listed(path, item, columns, "rsna")
     return FoundImage(
         path=path,
@@ -108,7 +110,7 @@ def _box(item: str, row: dict[str, str]) -> Box | Absent:
     return Box(image, 0, 0, FINDING, FINDING, (x, y, w, h))
 
 
-def open_rsna(root: Path, _: Path) -> Reading | None:
+def open_rsna(root: Path, out: Path) -> Reading | None:
     """Open the challenge's data; None where the folder does not hold it."""
     table = find_table(root, "stage_2_train_labels")
     if table is None or not {"patientId", "Target"} <= set(columns_of(table)):
@@ -116,7 +118,8 @@ def open_rsna(root: Path, _: Path) -> Reading | None:
     info = find_table(root, "stage_2_detailed_class_info")
 
     def images(columns: Columns) -> Iterator[Entry]:
-        make = partial(_image, root, _patients(root), _classes(info), columns)
+        places = files_by_name(root, out, (".dcm",))
+        make = partial(_image, root, places, _patients(root), _classes(info), columns)
         seen: set[str] = set()
 
         def first(item: str, row: dict[str, str]) -> FoundImage | None:

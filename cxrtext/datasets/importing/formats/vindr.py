@@ -1,9 +1,9 @@
 """VinDr-CXR 1.0.0, as PhysioNet gives it out.
 
-``train/<image_id>.dicom`` and ``test/…``; ``annotations/image_labels_train.csv`` (image_id, rad_id,
-a column a finding with 0 or 1; a row a reader, three of them an image), ``image_labels_test.csv``
-(a row an image: the readers' consensus), ``annotations_train.csv`` and ``annotations_test.csv``
-(image_id, rad_id in training alone, class_name, x_min, y_min, x_max, y_max in pixels of the file;
+``train/<image_id>.dicom`` and ``test/…``, found by their names in any folders;
+``annotations/image_labels_train.csv`` (image_id, rad_id, a column a finding with 0 or 1; a row a
+reader, three of them an image), ``image_labels_test.csv`` (a row an image: the readers' consensus),
+``annotations_train.csv`` and ``annotations_test.csv`` (image_id, rad_id in training alone, class_name, x_min, y_min, x_max, y_max in pixels of the file;
 "No finding" without corners).  One table may say "Other diseases" and the other "Other disease".
 The columns are verified by loaders of several projects, and those of image_labels_test.csv on a
 public copy of it (3,000 images); the tables are taken from the folder itself too.
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.folder import existing
+from cxrtext.datasets.importing.folder import existing, files_by_name
 from cxrtext.datasets.importing.formats.dicom import metadata_of, read_listed
 from cxrtext.datasets.importing.reading import (
     TRAIN_OR_VAL,
@@ -53,6 +53,7 @@ PHRASES = {
 """What a reader would say of findings that the set abbreviates; others are their own phrase."""
 KEEP = ("age", "sex", "rows", "columns", "spacing")
 _NO_LABEL = ("image_id", "rad_id", "class_id")
+_ENDINGS = (".dicom", ".dcm")
 _CORNERS = ("x_min", "y_min", "x_max", "y_max")
 
 Readers = dict[str, list[dict[str, str]]]
@@ -90,10 +91,11 @@ def _said(findings: Columns, item: str, row: dict[str, str]) -> tuple[str, dict[
 
 
 def _image(
-    root: Path, split: str, columns: Columns, item: str, image: str, labels: dict[str, str]
-) -> FoundImage:
+    root: Path, files: dict[str, str], split: str, columns: Columns, item: str, image: str,
+    labels: dict[str, str],
+) -> FoundImage:  # fmt: skip
     check_ids(item, image, "")
-    name, path = existing(root, item, *(f"{split}/{image}{end}" for end in (".dicom", ".dcm")))
+    name, path = existing(root, item, *(files.get(f"{image}{end}", "") for end in _ENDINGS))
     said, found = read_listed(path, item, columns, "vindr")
     metadata = metadata_of(said, columns)
     if metadata.get("age") == "0":
@@ -128,7 +130,7 @@ def _box(labels: dict[str, dict[str, str]], item: str, row: dict[str, str]) -> B
     return Box(image, 0, 0, finding, PHRASES.get(kind, finding), place)
 
 
-def open_vindr(root: Path, _: Path) -> Reading | None:
+def open_vindr(root: Path, out: Path) -> Reading | None:
     """Open VinDr-CXR; None where the folder does not hold it."""
     found = {split: _table(root, f"image_labels_{split}") for split in ("test", "train")}
     # The set of children's radiographs has tables of these names too, with other findings.
@@ -159,12 +161,13 @@ def open_vindr(root: Path, _: Path) -> Reading | None:
         return labels, places, wrong
 
     def images(columns: Columns) -> Iterator[Entry]:
+        files = files_by_name(root, out, _ENDINGS)
         for split in tables:
             labels, places, wrong = read(split)
             yield from wrong
             for image, item in places.items():
                 try:
-                    yield _image(root, split, columns, item, image, labels[image])
+                    yield _image(root, files, split, columns, item, image, labels[image])
                 except NotKeptError as error:
                     yield error.entry
 
