@@ -1,16 +1,20 @@
 """Operating points and findings as classes out of predictions, and how a report shows them."""
 
+import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cxrtext.errors import ConfigError
+from cxrtext.evaluation.classification import zero_shot
 from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.classification.operating import operating_point, sensitivity_threshold
 from cxrtext.evaluation.classification.points import YOUDEN, measure_classes, measure_operating
-from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
+from cxrtext.evaluation.classification.zero_shot import Drawn, measure_zero_shot
 from cxrtext.evaluation.evaluate import evaluate
 from cxrtext.evaluation.measure import measure
 from cxrtext.evaluation.predictions.columns import Images
@@ -61,6 +65,23 @@ def test_points_are_those_of_plain_arrays() -> None:
 def test_without_validation_images_there_are_no_points() -> None:
     given = replace(classified(), measured=np.ones(B, dtype=np.bool_))
     assert measure_operating(given, measure_zero_shot(given, SETTINGS).scores, SETTINGS) == {}
+
+
+def test_resamples_are_held_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a finding's images are gone when the next finding's are drawn."""
+    alive: list[weakref.ref[Drawn]] = []
+
+    class Watched(Drawn):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            assert not any(one() is not None and one() is not self for one in alive[:-1])
+            alive.append(weakref.ref(self))
+
+    monkeypatch.setattr(zero_shot, "Drawn", Watched)
+    measure_zero_shot(classified(), SETTINGS)
+    gc.collect()
+    assert len(alive) == F
+    assert [one() for one in alive] == [None] * F
 
 
 def test_classes_are_those_of_images_with_exactly_one() -> None:

@@ -197,13 +197,18 @@ class Case:
 
     def right(self, threshold: float, rows: Truth, drawn: "Drawn") -> "Found":
         """Share of some images that are on the right side of a threshold."""
-        right = ((self.scores > threshold) == self.truth)[rows].astype(np.float64)
-        share = proportion(right, drawn.codes[rows])
+        share = proportion(self._right(threshold)[rows], drawn.codes[rows])
+        return Found(share.value, share.interval())
 
-        def resampled() -> Floats:
-            return weighted_mean(right, drawn.counts[:, rows])
+    def accuracy(self, drawn: "Drawn") -> "Found":
+        """Share of all images whose higher-scoring prompt is the label."""
+        right = self._right(0.0)
+        share = proportion(right, drawn.codes)
+        resampled = weighted_mean(right, drawn.counts)
+        return Found(share.value, share.interval(), share=(right, drawn.codes, resampled))
 
-        return Found(share.value, share.interval(), share=(right, drawn.codes[rows], resampled))
+    def _right(self, threshold: float) -> Floats:
+        return ((self.scores > threshold) == self.truth).astype(np.float64)
 
 
 Places = NDArray[np.intp]
@@ -230,14 +235,15 @@ class Drawn:
 class Found:
     """A measure of a finding with its interval, and what its mean over findings is made of.
 
-    Of an AUC the ``area``, of a ``share`` whether each row is right, its patient's number, and what
-    gives the share in each resample.
+    Of an AUC the ``area``, of a ``share`` whether each row is right, its patient's number, and the
+    share in each resample, [R].  Nothing in it holds on to the resamples themselves, which take
+    more room than all else.
     """
 
     value: float
     ends: Interval | None = None
     area: Area | None = None
-    share: tuple[Floats, Places, Callable[[], Floats]] | None = None
+    share: tuple[Floats, Places, Floats] | None = None
 
 
 Measured = Callable[[Case, Drawn], Found]
@@ -294,8 +300,7 @@ MEASURES = (
         both=True,
     ),
     FindingMeasure(
-        "accuracy", lambda case, drawn: case.right(0.0, np.full(len(case.truth), True), drawn),
-        "ACC",
+        "accuracy", Case.accuracy, "ACC",
         "the share of images whose higher-scoring prompt is the label.",
     ),
     FindingMeasure("brier", Case.brier),
@@ -465,5 +470,5 @@ def _mean(found: Sequence[Found], rows: tuple[Hashable, ...]) -> Compared:
         return Ranked(mean_area(areas), rows)
     shares = [one.share for one in found if one.share is not None]
     share = mean_proportion([(right, codes) for right, codes, _ in shares])
-    values = np.mean([resampled() for _, _, resampled in shares], axis=0)
+    values = np.mean([resampled for _, _, resampled in shares], axis=0)
     return Resampled(share.value, values, rows, share.interval(), share.patients)

@@ -50,11 +50,11 @@ def draw(patients: Sequence[Hashable], resamples: int, seed: Sequence[int]) -> N
     thousand sentences fit in memory.
     """
     generator = np.random.default_rng(list(seed))
-    parts = [np.zeros((0, len(patients)), dtype=np.uint16)]
-    for start in range(0, resamples if len(patients) else 0, RESAMPLES_AT_ONCE):
-        some = min(RESAMPLES_AT_ONCE, resamples - start)
-        parts.append(resample_patients(patients, some, generator).astype(np.uint16))
-    return np.concatenate(parts)
+    counts = np.empty((resamples if len(patients) else 0, len(patients)), dtype=np.uint16)
+    for start in range(0, len(counts), RESAMPLES_AT_ONCE):
+        some = counts[start : start + RESAMPLES_AT_ONCE]
+        some[:] = resample_patients(patients, len(some), generator)
+    return counts
 
 
 @dataclass(frozen=True, slots=True)
