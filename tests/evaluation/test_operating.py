@@ -227,3 +227,25 @@ def test_clusters_widen_the_band() -> None:
     assert grouped.model == alone.model
     width = (grouped.high[0] - grouped.low[0]) / (alone.high[0] - alone.low[0])
     assert width == pytest.approx(2, rel=0.02)
+
+
+def test_a_single_patient_has_no_interval() -> None:
+    scores, labels = random_case(60)
+    clusters = ["one"] * 60
+    found = recalibration(scores, labels, clusters)
+    everyone = recalibration(scores, labels)
+    assert (found.slope.value, found.intercept.value) == (
+        everyone.slope.value, everyone.intercept.value,
+    )  # fmt: skip
+    for one in (found.slope, found.intercept):
+        assert (one.low, one.high) == (None, None)
+    benefit = net_benefit(logistic(scores), labels, [0.2, 0.5], clusters)
+    assert benefit.model == net_benefit(logistic(scores), labels, [0.2, 0.5]).model
+    assert (benefit.low, benefit.high) == ((), ())
+    point = operating_point(
+        scores, labels, 0.0, clusters=clusters, resampled=resampled_sums(
+            np.ones((60, 4)), clusters, 50, (0,)
+        ),
+    )  # fmt: skip
+    assert (point.sensitivity.low, point.sensitivity.high) == (0, 1)
+    assert (point.f1.low, point.mcc.high) == (None, None)

@@ -18,6 +18,7 @@ from cxrtext.evaluation.classification.zero_shot import Drawn, measure_zero_shot
 from cxrtext.evaluation.evaluate import evaluate
 from cxrtext.evaluation.measure import measure
 from cxrtext.evaluation.predictions.columns import Images
+from cxrtext.evaluation.predictions.file import Predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.settings import Settings
 
@@ -65,6 +66,24 @@ def test_points_are_those_of_plain_arrays() -> None:
 def test_without_validation_images_there_are_no_points() -> None:
     given = replace(classified(), measured=np.ones(B, dtype=np.bool_))
     assert measure_operating(given, measure_zero_shot(given, SETTINGS).scores, SETTINGS) == {}
+
+
+def test_one_patient_has_figures_without_intervals(tmp_path: Path) -> None:
+    given = classified()
+    images = replace(given.images, patients=["p"] * B)
+    about = {
+        "checkpoint": "model", "fingerprint": "0" * 64, "data": "data", "split": "test",
+        "images": int(given.measured.sum()), "patients": 1, "labeled": True, "prompts": {},
+        "settings": replace(SETTINGS, resamples=50).to_dict(), "left_out": {},
+    }  # fmt: skip
+    found = measure(Predictions(about, {"classification": replace(given, images=images)}))
+    assert set(found.classification["A"].intervals) == {"auc", "auc_positive", "auc_negative"}
+    low, high = found.classification["A"].intervals["auc"]
+    assert high - low > 0.5
+    benefit = found.operating["A"]["net_benefit"]
+    assert (benefit["low"], benefit["high"]) == ((), ())
+    write_report(tmp_path, found)
+    assert "Net benefit of A" in (tmp_path / "report.html").read_text()
 
 
 def test_resamples_are_held_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,9 +45,9 @@ class Recalibration:
 def recalibration(logits: ArrayLike, labels: ArrayLike, clusters: Patients = None) -> Recalibration:
     """Calibration slope and intercept of probabilities, given as logits, on new images.
 
-    Maximum likelihood by Newton's method; intervals are Wald's, by the sandwich of patients.  Both
-    classes must occur.  Where the logits separate the classes, or are all equal, the slope is not
-    defined.
+    Maximum likelihood by Newton's method; intervals are Wald's, by the sandwich of patients, and
+    there are none of a single patient.  Both classes must occur.  Where the logits separate the
+    classes, or are all equal, the slope is not defined.
 
     Source: Cox 1958; Van Calster et al. 2016; Liang and Zeger 1986 (the sandwich).
     """
@@ -92,8 +92,10 @@ def _regression(design: Floats, offset: Floats, target: Floats, codes: Codes) ->
     each = design * (target - p)[:, None]
     sums = np.stack([np.bincount(codes, column) for column in each.T], axis=1)
     groups = len(sums)
-    meat = sums.T @ sums * (groups / max(groups - 1, 1))
-    errors = quantile(0.95, max(groups - 1, 1)) * np.sqrt(np.diag(bread @ meat @ bread))
+    if groups < 2:  # whose sum is 0 at the best fit: they say nothing of other patients
+        return [Estimate(float(b)) for b in best]
+    meat = sums.T @ sums * (groups / (groups - 1))
+    errors = quantile(0.95, groups - 1) * np.sqrt(np.diag(bread @ meat @ bread))
     return [
         Estimate(float(b), float(b - e), float(b + e)) for b, e in zip(best, errors, strict=True)
     ]
@@ -104,7 +106,7 @@ class NetBenefit:
     """Net benefit by the probability from which on one would act, [k] each.
 
     In true positives an image: acting by the model with its 95 % band, and acting on all; acting
-    on none is 0.
+    on none is 0.  ``low`` and ``high`` are empty of a single patient, who has no band.
     """
 
     thresholds: tuple[float, ...]
@@ -140,7 +142,6 @@ def net_benefit(
     codes = _codes(clusters, len(values))
     n, sizes = len(values), np.bincount(codes)
     groups = len(sizes)
-    z = quantile(0.95, max(groups - 1, 1))
     model, errors, everyone = [], [], []
     for cut in cuts:
         gain = np.where(truth, 1.0, -cut / (1 - cut))
@@ -150,10 +151,12 @@ def net_benefit(
         model.append(mean)
         errors.append(sqrt(float((sums**2).sum()) * groups / max(groups - 1, 1)) / n)
         everyone.append(float(gain.mean()))
+    low: list[float] = []
+    high: list[float] = []
+    if groups > 1:
+        z = quantile(0.95, groups - 1)
+        low = [m - z * e for m, e in zip(model, errors, strict=True)]
+        high = [m + z * e for m, e in zip(model, errors, strict=True)]
     return NetBenefit(
-        tuple(cuts.tolist()),
-        tuple(model),
-        tuple(m - z * e for m, e in zip(model, errors, strict=True)),
-        tuple(m + z * e for m, e in zip(model, errors, strict=True)),
-        tuple(everyone),
+        tuple(cuts.tolist()), tuple(model), tuple(low), tuple(high), tuple(everyone)
     )

@@ -186,7 +186,8 @@ class Case:
         value = average_precision(self.scores, self.truth)
         resampled = average_precision(self.scores, self.truth, drawn.counts)
         positives = len(np.unique(drawn.codes[self.truth]))
-        return Found(value, logit_interval(value, resampled, positives))
+        ends = logit_interval(value, resampled, positives) if drawn.patients > 1 else None
+        return Found(value, ends)
 
     def brier(self, drawn: "Drawn") -> "Found":
         """Mean squared difference of probability and label."""

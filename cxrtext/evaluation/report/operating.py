@@ -137,10 +137,12 @@ def _benefit(result: Evaluation) -> list[Figure]:
 def _panel(axes: "Axes", name: str, curve: Mapping[str, Any], prevalence: float) -> None:
     cuts = np.asarray(curve["thresholds"])
     axes.plot(cuts, curve["model"], color=COLORS[0], label="model")
-    axes.fill_between(cuts, curve["low"], curve["high"], color=COLORS[0], alpha=0.18, linewidth=0)
+    if curve["low"]:
+        ends = curve["low"], curve["high"]
+        axes.fill_between(cuts, *ends, color=COLORS[0], alpha=0.18, linewidth=0)
     axes.plot(cuts, curve["everyone"], color=COLORS[1], label="all")
     axes.axhline(0, color="0.45", linewidth=1, label="none")
-    top = max(prevalence, *curve["high"][: len(cuts) // 2])
+    top = max([prevalence, *curve["high"][: len(cuts) // 2]])
     axes.set(
         xlim=(0, 1), ylim=(-0.25 * top, 1.1 * top), xticks=(0, 0.5, 1), title=name,
         xlabel="probability", ylabel="net benefit",
