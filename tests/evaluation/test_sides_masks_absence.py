@@ -263,6 +263,22 @@ def test_findings_that_always_have_a_box_are_apart() -> None:
     assert apart["mean of findings"] is None
 
 
+def test_the_mean_of_findings_is_the_same_to_the_last_digit() -> None:
+    """Not in the order of a set of names, which is another in each process."""
+    rng = np.random.default_rng(0)
+    names = [f"finding {number:02d}" for number in range(20)]
+    scores, present = rng.normal(size=600), rng.random(600) < 0.4
+    found = measure_absence(
+        AbsenceScores(
+            images(600), list(range(600)), [names[row % 20] for row in range(600)], ["x"] * 600,
+            present, np.full(600, True), scores,
+        ),
+        QUICK,
+    )  # fmt: skip
+    each = [found["by finding"][name]["auc"]["value"] for name in names]
+    assert found["mean of findings"] == float(np.mean(each))
+
+
 # All of it
 
 

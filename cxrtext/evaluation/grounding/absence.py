@@ -149,7 +149,8 @@ def measure_absence(given: AbsenceScores, settings: Settings) -> dict[str, Any]:
     findings = {name: _block(given, np.array(by[name])) for name in sorted(by)}
     both = {name for name, one in findings.items() if one["with a box"] and one["without"]}
     counted = np.array([not both or name in both for name in given.findings])
-    each = [findings[name]["auc"]["value"] for name in both]
+    # In their own order: that of a set, and with it the last digit, is another in each process.
+    each = [one["auc"]["value"] for name, one in findings.items() if name in both]
     return {
         "all": _block(given, own[counted[own]]),
         "by finding": {name or "no finding": one for name, one in findings.items()},
