@@ -194,7 +194,7 @@ def test_a_resample_of_each_image_once_changes_nothing() -> None:
         assert getattr(result, name) == one.value
         assert result.intervals.get(name) == one.ends
         if one.share is not None:
-            assert one.share[2]().tolist() == pytest.approx([one.value] * 2), name
+            assert one.share[2].tolist() == pytest.approx([one.value] * 2), name
     assert result.intervals["brier"] == pytest.approx((result.brier, result.brier))
     assert result.intervals["sensitivity"] == proportion_interval([True, False])
     assert result.intervals["auc"] == area(case.scores, truth).interval()

@@ -65,7 +65,7 @@ def test_every_recipe_is_tried_and_has_its_layout() -> None:
 
 
 def test_lists_as_editors_and_unpackers_leave_them(checkpoint: Path, tmp_path: Path) -> None:
-    """Marks of the byte order, ends of lines of Windows, endings in capitals, folders in folders."""
+    """Byte order marks, ends of lines of Windows, endings in capitals, folders in folders."""
     root = tmp_path / "nih"
     names = nih(root)
     listed = root / "test_list.txt"

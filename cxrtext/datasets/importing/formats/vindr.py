@@ -3,10 +3,11 @@
 ``train/<image_id>.dicom`` and ``test/…``, found by their names in any folders;
 ``annotations/image_labels_train.csv`` (image_id, rad_id, a column a finding with 0 or 1; a row a
 reader, three of them an image), ``image_labels_test.csv`` (a row an image: the readers' consensus),
-``annotations_train.csv`` and ``annotations_test.csv`` (image_id, rad_id in training alone, class_name, x_min, y_min, x_max, y_max in pixels of the file;
-"No finding" without corners).  One table may say "Other diseases" and the other "Other disease".
-The columns are verified by loaders of several projects, and those of image_labels_test.csv on a
-public copy of it (3,000 images); the tables are taken from the folder itself too.
+``annotations_train.csv`` and ``annotations_test.csv`` (image_id, rad_id in training alone,
+class_name, x_min, y_min, x_max, y_max in pixels of the file; "No finding" without corners). One
+table may say "Other diseases" and the other "Other disease". The columns are verified by loaders of
+several projects, and those of image_labels_test.csv on a public copy of it (3,000 images); the
+tables are taken from the folder itself too.
 
 The publisher's own program, which is public, took all but 25 elements out of the headers: sex and
 age stay where there were some; class, modality, body part, view and all ids are gone, and an MD5
