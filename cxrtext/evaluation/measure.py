@@ -41,6 +41,7 @@ def measure(predictions: Predictions, **settings: Any) -> Evaluation:
         ConfigError: One of them decides about the predictions themselves: how prompts are
             averaged, σ, the boxes.
     """
+    predictions = _completed(predictions)
     about = predictions.about
     fixed = sorted(set(settings) & set(MADE))
     if fixed:
@@ -60,6 +61,17 @@ def measure(predictions: Predictions, **settings: Any) -> Evaluation:
     result.warnings.extend(few_patients(result.measured.compared))
     _declare(result, how.primary)
     return result
+
+
+def _completed(predictions: Predictions) -> Predictions:
+    """With what the predictions of another model need not say of themselves."""
+    about: dict[str, Any] = {"fingerprint": "", "settings": {}, "prompts": {}, "left_out": {}}
+    part = predictions.parts.get("classification")
+    if isinstance(part, Classified) and not {"images", "patients"} <= set(predictions.about):
+        own = np.flatnonzero(part.measured).tolist()
+        about |= {"images": len(own), "patients": len({part.images.patients[at] for at in own})}
+    about["labeled"] = isinstance(part, Classified) and part.labeled
+    return replace(predictions, about=about | predictions.about)
 
 
 CLASSES = "multi-class accuracy"
@@ -93,8 +105,12 @@ def measure_file(path: Path, **settings: Any) -> Evaluation:
     predictions = read_predictions(path, {name: kind for name, (kind, _) in PARTS.items()})
     try:
         return measure(predictions, **settings)
-    except (KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
         raise DataError(f"{path}: its description lacks {error}; {AGAIN}") from None
+    except (TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path}: its description is none of predictions: {error}; {AGAIN}"
+        ) from None
 
 
 def _classify(result: Evaluation, given: Classified, settings: Settings) -> None:

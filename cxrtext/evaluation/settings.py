@@ -88,10 +88,11 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """From what :meth:`to_dict` gave.
+        """From what :meth:`to_dict` gave; what is not said is as by default.
 
         Raises:
             TypeError: It has something else.
         """
-        boxes = Path(values["boxes"]) if values["boxes"] else None
-        return cls(**{**values, "boxes": boxes, "slices": tuple(values["slices"])})
+        boxes = Path(values["boxes"]) if values.get("boxes") else None
+        slices = tuple(values.get("slices", SLICE_COLUMNS))
+        return cls(**{**values, "boxes": boxes, "slices": slices})

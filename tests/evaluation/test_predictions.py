@@ -1,6 +1,8 @@
 """Predictions are enough for every figure, and a file of them is read with care."""
 
+import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation import Evaluation, Prompts, Settings, evaluate, measure_file
@@ -152,3 +155,123 @@ def test_what_is_no_file_of_predictions(written: Path, tmp_path: Path) -> None:
         measure_file(tmp_path / "cut.parquet")
     with pytest.raises(DataError, match="no such file"):
         measure_file(tmp_path / "none.parquet")
+
+
+def of_another_model(folder: Path) -> list[dict[str, Any]]:
+    """Scores of 2 findings in 90 images of 60 patients, 30 of them for validation, as a CSV."""
+    rng = np.random.default_rng(4)
+    rows = []
+    for number in range(90):
+        split = "val" if number % 3 == 0 else "test"
+        for finding in ("Edema", "Mass"):
+            label = int(rng.random() < 0.4)
+            rows.append(
+                {
+                    "image": f"i{number}.png",
+                    "study_id": f"s{number}",
+                    "patient_id": f"p{split}{number // 6}",
+                    "split": split,
+                    "finding": finding,
+                    "score": float(rng.normal(2.0 * label - 1)),
+                    "label": "" if number == 1 else label,
+                }
+            )
+    with (folder / "scores.csv").open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows
+
+
+@pytest.fixture
+def by_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the program of the guide to evaluating makes of such scores."""
+    of_another_model(tmp_path)
+    guide = (Path(__file__).parents[2] / "docs/evaluating.md").read_text(encoding="utf-8")
+    (program,) = (b for b in re.findall(r"```python\n(.*?)```", guide, re.S) if "scores.csv" in b)
+    monkeypatch.chdir(tmp_path)
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    return tmp_path / "predictions.parquet"
+
+
+def test_another_models_predictions_by_the_guide(by_the_guide: Path, tmp_path: Path) -> None:
+    result = measure_file(by_the_guide)
+    rows = [r for r in of_another_model(tmp_path) if r["split"] == "test" and r["label"] != ""]
+    for finding in ("Edema", "Mass"):
+        own = [row for row in rows if row["finding"] == finding]
+        truth, scores = ([row[name] for row in own] for name in ("label", "score"))
+        found = result.classification[finding]
+        assert found.auc == pytest.approx(roc_auc_score(truth, scores))
+        assert (found.auc_positive, found.auc_negative) == (None, None)
+        assert found.left_out == 1
+        assert found.threshold is not None
+    assert (result.images, result.patients) == (60, 15)
+    assert result.primary["value"] == pytest.approx(result.mean_auc)
+    write_report(tmp_path / "out", result)
+    page = (tmp_path / "out/report.html").read_text()
+    assert "60 images of 15 patients" in page
+    card = (tmp_path / "out/documents/model-card.md").read_text()
+    assert "# Model card: our-model\n" in card
+    assert "predictions alone are known" in card
+    assert "fingerprint" not in card.split("## Intended use")[0]
+
+
+def _described(path: Path, columns: dict[str, Any], **about: Any) -> Path:
+    known = {"format": "cxrtext predictions", "version": 1, "checkpoint": "m", "data": "d"}
+    metadata = {"cxrtext": json.dumps({**known, "split": "test", **about})}
+    pq.write_table(pa.table(columns).replace_schema_metadata(metadata), path)
+    return path
+
+
+def test_what_another_model_need_not_say(tmp_path: Path) -> None:
+    columns = {
+        "part": ["classification"] * 4,
+        "image": ["a", "b", "c", "d"],
+        "finding": ["Edema"] * 4,
+        "measured": [1, 1, 1, 1],
+        "score": [2, -1, 1, 0],
+        "label": [1.0, 0.0, None, 0.0],
+    }
+    found = measure_file(_described(tmp_path / "a.parquet", columns))
+    assert (found.images, found.patients, found.classification["Edema"].auc) == (4, 4, 1.0)
+    settings = {"uncertain": "positive"}
+    found = measure_file(_described(tmp_path / "b.parquet", columns, settings=settings))
+    assert found.settings["uncertain"] == "positive"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"measured": ["true", "false"]}, "column 'measured' wants true or false in every row"),
+        ({"measured": [True, None]}, "column 'measured' wants true or false in every row"),
+        ({"label": [1, 2]}, "a label is not 1, 0, -1 or empty"),
+        ({"score": [0.5, None]}, "a score is missing or not finite"),
+        ({"finding": ["Edema", "Mass"]}, "an image lacks a finding, or has one twice"),
+        ({"part": ["other", "other"]}, "no row is of a part that is known: classification, "),
+    ],
+)
+def test_mistakes_of_another_program(wrong: dict[str, Any], says: str, tmp_path: Path) -> None:
+    columns: dict[str, Any] = {
+        "part": ["classification"] * 2,
+        "image": ["a", "b"],
+        "finding": ["Edema"] * 2,
+        "measured": [True, True],
+        "score": [0.5, 1.0],
+        "label": [0, 1],
+    }
+    with pytest.raises(DataError, match=says):
+        measure_file(_described(tmp_path / "p.parquet", {**columns, **wrong}))
+
+
+def test_descriptions_of_another_program_that_are_wrong(tmp_path: Path) -> None:
+    columns = {"part": ["classification"], "image": ["a"], "finding": ["Edema"], "measured": [True],
+               "score": [0.5], "label": [0]}  # fmt: skip
+    path = tmp_path / "p.parquet"
+    with pytest.raises(DataError, match="its description is none of predictions: .*resample"):
+        measure_file(_described(path, columns, settings={"resample": 5}))
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(DataError, match="metadata of its schema have no 'cxrtext' that says so"):
+        measure_file(path)
+    del columns["part"]
+    with pytest.raises(DataError, match="it has no column 'part'"):
+        measure_file(_described(path, columns))

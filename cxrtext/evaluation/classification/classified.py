@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.evaluation.metrics import UNKNOWN_LABEL, Floats, Truth, Uncertain, settled
-from cxrtext.evaluation.predictions.columns import Images, Pivot, as_table, codes, floats, words
+from cxrtext.evaluation.predictions.columns import (
+    Images,
+    Pivot,
+    as_table,
+    codes,
+    flags,
+    floats,
+    words,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,14 +83,18 @@ class Classified:
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
-        """Of rows in any order, one for every image and finding."""
+        """Of rows in any order, one for every image and finding.
+
+        Without ``score_positive`` and ``score_negative``, ``score`` stands for the former: a model
+        without prompts has one score.
+        """
         pivot = Pivot.of(table)
-        positive, negative = (
-            pivot.placed(floats(table, f"score_{side}")) for side in ("positive", "negative")
-        )
+        one = "score" in table.column_names and "score_positive" not in table.column_names
+        positive = pivot.placed(floats(table, "score" if one else "score_positive"))
+        negative = np.zeros_like(positive) if one else pivot.placed(floats(table, "score_negative"))
         if not (np.isfinite(positive).all() and np.isfinite(negative).all()):
             raise ValueError("a score is missing or not finite")
-        measured = pivot.placed(table["measured"].to_numpy().astype(np.bool_))
+        measured = pivot.placed(flags(table, "measured"))
         if (measured != measured[0]).any():
             raise ValueError("an image is measured for some findings only")
         labels = pivot.placed(codes(table))

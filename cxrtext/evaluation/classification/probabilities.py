@@ -157,6 +157,4 @@ def net_benefit(
         z = quantile(0.95, groups - 1)
         low = [m - z * e for m, e in zip(model, errors, strict=True)]
         high = [m + z * e for m, e in zip(model, errors, strict=True)]
-    return NetBenefit(
-        tuple(cuts.tolist()), tuple(model), tuple(low), tuple(high), tuple(everyone)
-    )
+    return NetBenefit(tuple(cuts.tolist()), tuple(model), tuple(low), tuple(high), tuple(everyone))

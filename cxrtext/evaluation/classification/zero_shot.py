@@ -209,7 +209,8 @@ class Case:
         return Found(share.value, share.interval(), share=(right, drawn.codes, resampled))
 
     def _right(self, threshold: float) -> Floats:
-        return ((self.scores > threshold) == self.truth).astype(np.float64)
+        right: Floats = ((self.scores > threshold) == self.truth).astype(np.float64)
+        return right
 
 
 Places = NDArray[np.intp]
@@ -256,7 +257,7 @@ class FindingMeasure:
 
     One with a ``column`` stands in the report's table of findings, and with its ``definition``
     below.  ``both``: it wants images with and without the finding; ``fitted``: a fit to validation
-    images.
+    images; ``sides``: scores of two prompts.
     """
 
     field: str
@@ -265,6 +266,7 @@ class FindingMeasure:
     definition: str = ""
     both: bool = False
     fitted: bool = False
+    sides: bool = False
 
 
 def _area(scores: Callable[[Case], Floats]) -> Measured:
@@ -286,13 +288,13 @@ MEASURES = (
     FindingMeasure(
         "auc_positive", _area(lambda case: case.positive), "AUC, positive prompt",
         "the AUC of the score of the prompt that says that the finding is there, alone.",
-        both=True,
+        both=True, sides=True,
     ),
     FindingMeasure(
         "auc_negative", _area(lambda case: -case.negative), "AUC, negative prompt",
         "the AUC of the score of the prompt that says that it is not, alone, counted for absence: "
         "below 0.5 the prompt ranks images the wrong way round.",
-        both=True,
+        both=True, sides=True,
     ),
     FindingMeasure(
         "average_precision", Case.precision, "AP",
@@ -352,8 +354,11 @@ def measure_finding(
     result = FindingResult(positives=positives, negatives=negatives, left_out=left_out)
     if not len(truth):
         return result, {}
-    both, fitted = positives and negatives, fit is not UNFITTED
-    known = [one for one in MEASURES if (both or not one.both) and (fitted or not one.fitted)]
+    both, fitted = bool(positives and negatives), fit is not UNFITTED
+    sides = bool(case.negative.any())  # a model without prompts has one score
+    known = [
+        one for one in MEASURES if both >= one.both and fitted >= one.fitted and sides >= one.sides
+    ]
     found = {one.field: one.of(case, drawn) for one in known}
     values: dict[str, Any] = {name: one.value for name, one in found.items()}
     if fitted:

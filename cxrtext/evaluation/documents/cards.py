@@ -155,7 +155,7 @@ def datasheet(material: Material, questions: Questions) -> str:
         else "",
         preprocessing=preprocessing_text(model["preprocessing"]) if model else "not known here",
         used=f"This evaluation measured split '{material.result.split}' with model "
-        f"`{material.result.fingerprint[:16]}`.",
+        f"`{material.result.fingerprint[:16] or material.checkpoint['name']}`.",
         listed=material.images_listed,
         **facts,
     )  # fmt: skip

@@ -45,9 +45,9 @@ class Material:
             return self.result.details.folder
         if self.given is None:
             return None
-        settings, findings = Settings.from_dict(self.result.settings), tuple(self.prompts)
+        settings = Settings.from_dict(self.result.settings)
         boxes = settings.boxes if settings.boxes and settings.boxes.is_file() else None
-        return read_data_folder(self.given, allow_outside=True, findings=findings, boxes=boxes)
+        return read_data_folder(self.given, allow_outside=True, findings=self.findings, boxes=boxes)
 
     @cached_property
     def population(self) -> Population | None:
@@ -56,14 +56,13 @@ class Material:
         Raises:
             DataError: The data folder that was given lacks an image that was measured.
         """
-        predictions = self.result.predictions
-        part = predictions.parts.get("classification") if predictions else None
-        if predictions is None or not isinstance(part, Classified):
+        predictions, part = self.result.predictions, self._classified
+        if predictions is None or part is None:
             return None
         if self.folder is None:
             return population_in(part, bool(predictions.about["labeled"]))
         measured = {name for name, own in zip(part.images.names, part.measured, strict=True) if own}
-        found = population_of(self.folder, list(self.prompts), measured)
+        found = population_of(self.folder, self.findings, measured)
         if lacking := len(measured) - int(found.measured.sum()):
             raise DataError(
                 f"{self.folder.path}: lacks {lacking} of the {len(measured)} images that were "
@@ -154,6 +153,17 @@ class Material:
         predictions = self.result.predictions
         found: Mapping[str, Any] = predictions.about["prompts"] if predictions else {}
         return found
+
+    @property
+    def _classified(self) -> Classified | None:
+        predictions = self.result.predictions
+        part = predictions.parts.get("classification") if predictions else None
+        return part if isinstance(part, Classified) else None
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """The findings that were asked for."""
+        return self._classified.findings if self._classified else tuple(self.prompts)
 
     @cached_property
     def unread(self) -> Mapping[str, str]:

@@ -17,6 +17,7 @@ from cxrtext.evaluation.predictions.columns import (
     Images,
     Places,
     as_table,
+    flags,
     floats,
     images_of,
     texts,
@@ -102,9 +103,7 @@ class AbsenceScores:
         scores = floats(table, "score")
         if not np.isfinite(scores).all():
             raise ValueError("a score is missing or not finite")
-        present, measured = (
-            table[name].to_numpy().astype(np.bool_) for name in ("present", "measured")
-        )
+        present, measured = (flags(table, name) for name in ("present", "measured"))
         findings, sentences = texts(table, "finding"), texts(table, "sentence")
         return cls(images, places.tolist(), findings, sentences, present, measured, scores)
 

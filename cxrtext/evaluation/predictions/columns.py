@@ -67,7 +67,9 @@ class Images:
         def of_first(column: str) -> list[str]:
             import pyarrow as pa
 
-            rows: list[str | None] = table[column].take(pa.array(first)).to_pylist()
+            if column not in table.column_names:
+                return [""] * len(names)
+            rows = table[column].take(pa.array(first)).cast(pa.string()).to_pylist()
             return [row or "" for row in rows]
 
         metadata = {
@@ -76,6 +78,9 @@ class Images:
             if name.startswith(MANIFEST) and table[name].null_count < len(table)
         }
         studies, patients, splits = map(of_first, ("study_id", "patient_id", "split"))
+        # As in a manifest, the study stands for a patient who is not named; here the image for it.
+        studies = [study or name for study, name in zip(studies, names, strict=True)]
+        patients = [patient or study for patient, study in zip(patients, studies, strict=True)]
         return cls(names, studies, patients, splits, metadata), places
 
 
@@ -129,6 +134,18 @@ def floats(table: "pa.Table", column: str) -> NDArray[np.float64]:
     """A column of numbers, float64 [n]; NaN where it is empty."""
     values: NDArray[np.float64] = table[column].to_numpy().astype(np.float64)
     return values
+
+
+def flags(table: "pa.Table", column: str) -> NDArray[np.bool_]:
+    """A column of true and false, or of 1 and 0, [n].
+
+    Raises:
+        ValueError: A row is empty, or holds something else, such as the text "false".
+    """
+    values: NDArray[Any] = table[column].to_numpy()
+    if values.dtype != np.bool_ and not all(value in (0, 1) for value in values.tolist()):
+        raise ValueError(f"column '{column}' wants true or false in every row")
+    return values.astype(np.bool_)
 
 
 def whole(table: "pa.Table", column: str) -> NDArray[np.int64]:
@@ -227,7 +244,8 @@ def codes(table: "pa.Table") -> NDArray[np.int8]:
     Raises:
         ValueError: Another number stands there.
     """
-    labels: NDArray[Any] = table["label"].fill_null(UNKNOWN_LABEL).to_numpy()
+    given = floats(table, "label")
+    labels = np.where(np.isnan(given), UNKNOWN_LABEL, given)
     if not np.isin(labels, (1, 0, -1, UNKNOWN_LABEL)).all():
         raise ValueError("a label is not 1, 0, -1 or empty")
     return labels.astype(np.int8)

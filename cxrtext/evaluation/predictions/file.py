@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 NAME = "predictions.parquet"
 KIND, VERSION = "cxrtext predictions", 1
-AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --out DIR'"
+AGAIN = (
+    "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --out DIR', or, of a model of your "
+    "own, as the guide to evaluating says"
+)
 KEY = b"cxrtext"
 
 
@@ -121,9 +124,13 @@ def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions
         about = json.loads((table.schema.metadata or {})[KEY])
     except (KeyError, ValueError):
         about = {}
-    ours = isinstance(about, dict) and about.get("format") == KIND
-    if not ours or "part" not in table.column_names:
-        raise DataError(f"{path}: not a file of predictions; {AGAIN}")
+    if not isinstance(about, dict) or about.get("format") != KIND:
+        raise DataError(
+            f"{path}: not a file of predictions: the metadata of its schema have no "
+            f"'{KEY.decode()}' that says so; {AGAIN}"
+        )
+    if "part" not in table.column_names:
+        raise DataError(f"{path}: not a file of predictions: it has no column 'part'; {AGAIN}")
     if about.get("version") != VERSION:
         raise DataError(f"{path}: of another version of cxrtext; {AGAIN}")
     parts: dict[str, Part] = {}
@@ -136,4 +143,6 @@ def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions
         except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
             said = str(error).strip("'\"").splitlines()[0]
             raise DataError(f"{path}: part '{name}': {said}; {AGAIN}") from None
+    if not parts:
+        raise DataError(f"{path}: no row is of a part that is known: {', '.join(kinds)}; {AGAIN}")
     return Predictions(about, parts)

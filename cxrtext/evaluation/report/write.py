@@ -117,10 +117,10 @@ class ReportOptions:
 
 def summary_line(result: Evaluation) -> str:
     """What was measured on what."""
+    known = f", fingerprint `{result.fingerprint[:16]}`" if result.fingerprint else ""
     return (
         f"{result.images} images of {result.patients} patients, split '{result.split}' of "
-        f"`{result.data}`; model `{result.checkpoint}`, fingerprint "
-        f"`{result.fingerprint[:16]}`. Brackets: 95 % intervals."
+        f"`{result.data}`; model `{result.checkpoint}`{known}. Brackets: 95 % intervals."
     )
 
 
