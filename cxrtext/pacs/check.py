@@ -14,7 +14,7 @@ from cxrtext.errors import CxrTextError
 from cxrtext.images.dicom.file import ALLOWED, uid_name
 from cxrtext.pacs.dicomweb import DicomWeb, tls_of, web_of
 from cxrtext.pacs.dimse import ECHO, FIND, GET, Associations, DimsePeer, storage_contexts
-from cxrtext.pacs.faults import AnswerError, DeniedError, PeerError
+from cxrtext.pacs.faults import AnswerError, DeniedError, LoginError, PeerError
 from cxrtext.pacs.peers import Peer, Web
 from cxrtext.pacs.source import Question
 
@@ -101,6 +101,8 @@ def _web_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
     yield "TCP", lambda: _reached(host, port)
     if parts.scheme == "https":
         yield "TLS", lambda: _secured(peer.name, web, host, port)
+    if web.oauth is not None:
+        yield "login service", lambda: _web_token(peer)
     yield "login", lambda: _web_login(peer)
     yield "right to search (QIDO)", lambda: _web_search(peer)
 
@@ -143,7 +145,7 @@ def _reached(host: str, port: int) -> str:
 
 
 def _secured(name: str, web: Web, host: str, port: int) -> str:
-    context = tls_of(name, web)
+    context = tls_of(name, web.ca)
     try:
         with (
             socket.create_connection((host, port), timeout=STEP_S) as plain,
@@ -161,37 +163,43 @@ def _secured(name: str, web: Web, host: str, port: int) -> str:
         raise _Failed("does not speak TLS on this port; correct the url in peers.yaml") from None
 
 
-def _asked_web(peer: Peer) -> str:
+@contextlib.contextmanager
+def _web(peer: Peer) -> Iterator[DicomWeb]:
+    """A peer's DICOMweb; whatever it does not do is the layer's failure."""
     client = DicomWeb(peer)
     try:
-        day = date.today().strftime("%Y%m%d")
-        found = client.studies(Question(day=day))
-    except AnswerError as error:
+        yield client
+    except PeerError as error:
         raise _Failed(error.what) from None
     finally:
         client.close()
-    return f"answered; {len(found.rows)} studies of today"
+
+
+def _today() -> Question:
+    return Question(day=date.today().strftime("%Y%m%d"))
+
+
+def _web_token(peer: Peer) -> str:
+    with _web(peer) as client:
+        return client.log_in()
 
 
 def _web_login(peer: Peer) -> str:
-    web = web_of(peer)
-    try:
-        _asked_web(peer)
-    except DeniedError as error:
-        if "(401)" in error.what:
-            raise _Failed(error.what) from None
-    except PeerError as error:
-        raise _Failed(error.what) from None
-    except _Failed:
-        pass  # the next layer's
-    return "no user" if web.user is None else f"user {web.user}"
+    with _web(peer) as client:
+        said = client.log_in()
+        try:
+            client.studies(_today())
+        except LoginError:
+            raise
+        except (AnswerError, DeniedError):
+            pass  # the next layer's
+    return said
 
 
 def _web_search(peer: Peer) -> str:
-    try:
-        return _asked_web(peer)
-    except PeerError as error:
-        raise _Failed(error.what) from None
+    with _web(peer) as client:
+        found = client.studies(_today())
+    return f"answered; {len(found.rows)} studies of today"
 
 
 def _echoed(peer: Peer) -> str:
@@ -219,7 +227,7 @@ def _echoed(peer: Peer) -> str:
 def _found(peer: Peer) -> str:
     client = DimsePeer(_only_get(peer))
     try:
-        found = client.studies(Question(day=date.today().strftime("%Y%m%d")))
+        found = client.studies(_today())
     except PeerError as error:
         raise _Failed(f"{error.what}; have {_ours(peer)} registered there for queries") from None
     finally:

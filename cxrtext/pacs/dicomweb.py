@@ -12,7 +12,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,11 @@ from cxrtext.pacs.faults import (
     BusyError,
     DeniedError,
     GoneError,
+    LoginError,
     PeerError,
     TooLargeError,
 )
+from cxrtext.pacs.login import open_login
 from cxrtext.pacs.peers import Peer, Web
 from cxrtext.pacs.source import (
     INSTANCE_FIELDS,
@@ -66,7 +68,7 @@ class DicomWeb:
     """A peer over DICOMweb; any number of threads may ask.
 
     Raises:
-        ConfigError: The peer has no ``dicomweb``, or the environment has no password for it.
+        ConfigError: The peer has no ``dicomweb``, or the environment has no secret for it.
         UnavailableError: ``cxrtext[pacs]`` is not installed.
     """
 
@@ -91,9 +93,12 @@ class DicomWeb:
         self._url, self._orthanc = web.url, web.orthanc
         self._max_bytes = peer.limits.object_mb * 2**20
         self._deadline_s = DEADLINE * peer.limits.timeout_s
+        tls = tls_of(peer.name, web.ca)
+        login_ca = web.oauth and web.oauth.ca
+        login_tls = tls_of(peer.name, login_ca) if login_ca else tls
+        self._login = open_login(peer.name, web, login_tls, environment)
         self._http = httpx2.Client(
-            auth=web.login(environment),
-            verify=tls_of(peer.name, web),
+            verify=tls,
             timeout=httpx2.Timeout(peer.limits.timeout_s, connect=CONNECT_S),
             limits=httpx2.Limits(max_connections=peer.limits.parallel, keepalive_expiry=5.0),
             follow_redirects=False,
@@ -103,6 +108,15 @@ class DicomWeb:
     def close(self) -> None:
         """Close its connections."""
         self._http.close()
+
+    def log_in(self) -> str:
+        """Ask the login service for a token, where there is one; gives as whom we ask, or "".
+
+        Raises:
+            PeerError: It gives none.
+        """
+        self._login.headers()
+        return self._login.said
 
     def studies(self, question: Question) -> Studies:
         """Ask for studies (QIDO-RS).
@@ -246,11 +260,23 @@ class DicomWeb:
         self, what: str, method: str, address: str, **content: Any
     ) -> "Iterator[httpx2.Response]":
         """Send a request; what goes wrong inside the block is the peer's fault."""
-        self.throttle.wait()
-        with (
-            _reaching(self.name, what),
-            self._http.stream(method, address, **content) as response,
-        ):
+        given = content.pop("headers", {})
+        with _reaching(self.name, what), ExitStack() as stack:
+
+            def sent(login: dict[str, str]) -> "httpx2.Response":
+                self.throttle.wait()
+                asked = self._http.stream(method, address, headers={**given, **login}, **content)
+                return stack.enter_context(asked)
+
+            login = self._login.headers()
+            response = sent(login)
+            if response.status_code == 401 and self._login.renewed(login):
+                response.close()
+                response = sent(self._login.headers())
+            if response.status_code == 401:
+                raise LoginError(
+                    self.name, f"does not take the login (401); check {self._login.keys}"
+                )
             if response.status_code >= 300:
                 raise refusal(self.name, what, response.status_code, response.headers)
             yield response
@@ -330,22 +356,18 @@ def _json(peer: str, data: bytes) -> Any:
         raise AnswerError(peer, "an answer is not JSON; is its url that of DICOMweb?") from None
 
 
-def tls_of(name: str, web: Web) -> ssl.SSLContext:
-    """How a peer's certificate is verified."""
+def tls_of(name: str, ca: Path | None) -> ssl.SSLContext:
+    """How a peer's certificate is verified; by the system's authorities without a file."""
     try:
-        return ssl.create_default_context(cafile=str(web.ca) if web.ca else None)
+        return ssl.create_default_context(cafile=str(ca) if ca else None)
     except (OSError, ssl.SSLError):
         raise ConfigError(
-            f"{name}: {web.ca}: no certificates that can be read; ca names a PEM file"
+            f"{name}: {ca}: no certificates that can be read; ca names a PEM file"
         ) from None
 
 
 def refusal(peer: str, what: str, status: int, headers: Mapping[str, str]) -> PeerError:
     """What an HTTP status of a peer means."""
-    if status == 401:
-        return DeniedError(
-            peer, "does not take the login (401); check user and the variable of password_env"
-        )
     if status == 403:
         return DeniedError(peer, f"its user has no right to {what} (403); have it granted there")
     if status in (408, 425, 429, 500, 502, 503, 504):

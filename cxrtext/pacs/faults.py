@@ -26,6 +26,10 @@ class DeniedError(PeerError):
     """It does not let us in; no other question will be answered either."""
 
 
+class LoginError(DeniedError):
+    """It does not take the user, the client or the token."""
+
+
 class AnswerError(PeerError):
     """It answered, and the answer cannot be used."""
 

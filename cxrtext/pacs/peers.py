@@ -51,40 +51,46 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class OAuth(Part):
+    """A login service that gives tokens to a client (RFC 6749, section 4.4)."""
+
+    token_url: str
+    client_id: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[ -~]+$")]
+    secret_env: str  # the variable that holds the client's secret
+    scope: str = ""
+    audience: str = ""
+    credentials: Literal["header", "body"] = "header"  # where client and secret are sent
+    ca: Path | None = None  # by default that of dicomweb
+
+    @field_validator("token_url")
+    @classmethod
+    def _an_address(cls, url: str) -> str:
+        return _checked(url)
+
+
 class Web(Part):
     """Where and how a peer is asked over DICOMweb."""
 
     url: str  # what QIDO, WADO and STOW have in common, without a slash at its end
     user: str | None = None
     password_env: str | None = None
+    token_env: str | None = None  # the variable that holds a bearer token
+    oauth: OAuth | None = None
     ca: Path | None = None  # certificates that its own is checked by; None for the system's
     orthanc: str | None = None  # Orthanc's own REST API, for its list of changes (follow)
 
     @field_validator("url", "orthanc")
     @classmethod
     def _an_address(cls, url: str | None) -> str | None:
-        return None if url is None else _checked(url)
+        return None if url is None else _checked(url).rstrip("/")
 
     @model_validator(mode="after")
-    def _whole_login(self) -> "Web":
+    def _one_login(self) -> "Web":
         if (self.user is None) != (self.password_env is None):
             raise ValueError("user and password_env stand together: give both or neither")
+        if sum(way is not None for way in (self.user, self.token_env, self.oauth)) > 1:
+            raise ValueError("give one login: user with password_env, token_env, or oauth")
         return self
-
-    def login(self, environment: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
-        """The user and the password; None where there is no login.
-
-        Raises:
-            ConfigError: The environment has no password.
-        """
-        if self.user is None or self.password_env is None:
-            return None
-        password = environment.get(self.password_env, "")
-        if not password:
-            raise ConfigError(
-                f"the environment has no password in {self.password_env}; set that variable"
-            )
-        return self.user, password
 
 
 class Dimse(Part):
@@ -219,7 +225,7 @@ def _checked(url: str) -> str:
         raise ValueError("the address ends in a question or a space; leave these out")
     if parts.scheme == "http" and not is_loopback(host):
         raise ValueError("http sends images and the password readable; give https beyond loopback")
-    return url.rstrip("/")
+    return url
 
 
 def read_peers(path: Path) -> dict[str, Peer]:
@@ -235,11 +241,12 @@ def read_peers(path: Path) -> dict[str, Peer]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ConfigError(f"{path}: the name {twice} stands there twice; name each peer once")
     for peer in given.peers:
-        ca = peer.dicomweb.ca if peer.dicomweb else None
-        if ca is not None and not ca.is_file():
-            raise ConfigError(
-                f"{path}: {peer.name}: {ca}: no such file; ca names a file of certificates"
-            )
+        web = peer.dicomweb
+        for ca in [] if web is None else [web.ca, web.oauth.ca if web.oauth else None]:
+            if ca is not None and not ca.is_file():
+                raise ConfigError(
+                    f"{path}: {peer.name}: {ca}: no such file; ca names a file of certificates"
+                )
     return given.by_name
 
 

@@ -98,15 +98,6 @@ def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
     assert list(read_peers(write(path, good))) == ["one"]
 
 
-def test_the_password_comes_from_the_environment(tmp_path: Path) -> None:
-    entry = {"name": "a", "dicomweb": {**WEB, "user": "u", "password_env": "A_PASSWORD"}}
-    web = read_peer(write(tmp_path / "peers.yaml", {"peers": [entry]}), "a").dicomweb
-    assert web is not None
-    assert web.login({"A_PASSWORD": SECRET}) == ("u", SECRET)
-    with pytest.raises(ConfigError, match="no password in A_PASSWORD"):
-        web.login({})
-
-
 @pytest.mark.parametrize(
     ("window", "now", "hours"),
     [

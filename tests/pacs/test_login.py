@@ -1,0 +1,302 @@
+"""How we log in to DICOMweb: passwords, tokens, and tokens of a login service."""
+
+import base64
+import json
+import logging
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import pytest
+
+from cxrtext.errors import ConfigError
+from cxrtext.pacs.check import check_peer
+from cxrtext.pacs.dicomweb import DicomWeb
+from cxrtext.pacs.faults import AnswerError, BusyError, DeniedError, GoneError, LoginError
+from cxrtext.pacs.login import Tokens, open_login
+from cxrtext.pacs.peers import Peer, Web, read_peer
+from cxrtext.pacs.source import Question
+
+SECRET = "a secret: that/must not be+shown&"
+TODAY = Question(day="20240301")
+
+
+@dataclass
+class Site:
+    """A login service and a DICOMweb server behind it, on one port."""
+
+    seconds: Any = 3600  # how long a token is said to last
+    answer: tuple[int, bytes] | None = None  # in place of a token
+    more: dict[str, Any] = field(default_factory=dict)  # in the answer with a token
+    given: list[str] = field(default_factory=list)
+    asked: list[dict[str, Any]] = field(default_factory=list)  # of the login service
+    good: set[str] = field(default_factory=set)  # tokens that DICOMweb takes
+    url: str = ""
+
+    def token(self, headers: Mapping[str, str], form: dict[str, list[str]]) -> tuple[int, bytes]:
+        self.asked.append({"authorization": headers.get("Authorization", ""), **form})
+        if self.answer is not None:
+            return self.answer
+        token = f"token-{len(self.given)}"
+        self.given.append(token)
+        self.good.add(token)
+        said = {"access_token": token, "token_type": "Bearer", "expires_in": self.seconds}
+        return 200, json.dumps({**said, **self.more}).encode()
+
+
+@contextmanager
+def running(site: Site) -> Iterator[Site]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            self._send(*site.token(self.headers, parse_qs(form)))
+
+        def do_GET(self) -> None:
+            kind, _, token = self.headers.get("Authorization", "").partition(" ")
+            self._send(200, b"[]") if kind == "Bearer" and token in site.good else self._send(401)
+
+        def _send(self, status: int, body: bytes = b"") -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/dicom+json")
+            self.send_header("Location", f"{site.url}/elsewhere")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    site.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield site
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with running(Site()) as found:
+        yield found
+
+
+Open = Callable[..., DicomWeb]
+
+
+@pytest.fixture
+def opened(
+    site: Site, peers: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Open]:
+    """Opens the site; keys of ``oauth`` may be given."""
+    monkeypatch.setenv("A_SECRET", SECRET)
+    clients = []
+
+    def of(**oauth: Any) -> DicomWeb:
+        clients.append(DicomWeb(peer_of(site, peers, **oauth)))
+        return clients[-1]
+
+    yield of
+    for client in clients:
+        client.close()
+
+
+def peer_of(site: Site, peers: Callable[..., Path], **oauth: Any) -> Peer:
+    service = {"token_url": f"{site.url}/token", "client_id": "cxr text", "secret_env": "A_SECRET"}
+    web = {"url": f"{site.url}/dicom-web", "oauth": {**service, **oauth}}
+    return read_peer(peers({"name": "cloud", "dicomweb": web}), "cloud")
+
+
+def test_one_token_is_asked_for_and_used(site: Site, opened: Open) -> None:
+    client = opened(scope="dicomweb read", audience="https://pacs.example.org/")
+    for _ in range(3):
+        assert client.studies(TODAY).rows == []
+    (asked,) = site.asked
+    kind, _, value = asked.pop("authorization").partition(" ")
+    name, _, secret = base64.b64decode(value).decode().partition(":")
+    assert (kind, unquote(name), unquote(secret)) == ("Basic", "cxr text", SECRET)
+    assert ":" not in secret  # encoded, as RFC 6749 has it
+    assert asked == {
+        "grant_type": ["client_credentials"],
+        "scope": ["dicomweb read"],
+        "audience": ["https://pacs.example.org/"],
+    }
+
+
+def test_the_secret_may_go_in_the_body(site: Site, opened: Open) -> None:
+    opened(credentials="body").studies(TODAY)
+    assert site.asked == [
+        {
+            "authorization": "",
+            "grant_type": ["client_credentials"],
+            "client_id": ["cxr text"],
+            "client_secret": [SECRET],
+        }
+    ]
+
+
+def test_a_token_is_renewed_before_its_end(site: Site) -> None:
+    now = [1000.0]
+    web = _web(site)
+    assert web.oauth is not None
+    tokens = Tokens("cloud", web.oauth, SECRET, ssl.create_default_context(), lambda: now[0])
+    site.seconds = 100
+    assert tokens.headers() == {"Authorization": "Bearer token-0"}
+    now[0] += 69
+    assert tokens.headers() == {"Authorization": "Bearer token-0"}
+    now[0] += 1.5
+    assert tokens.headers() == {"Authorization": "Bearer token-1"}
+    site.seconds = 10  # too short for half a minute: used for half of it
+    now[0] += 100
+    assert tokens.headers() == {"Authorization": "Bearer token-2"}
+    now[0] += 4
+    assert tokens.headers() == {"Authorization": "Bearer token-2"}
+    now[0] += 2
+    assert tokens.headers() == {"Authorization": "Bearer token-3"}
+
+
+def test_a_token_that_is_refused_is_renewed_once(site: Site, opened: Open) -> None:
+    client = opened()
+    client.studies(TODAY)
+    site.good.clear()  # the server was restarted, and knows it no more
+    client.studies(TODAY)
+    assert site.given == ["token-0", "token-1"]
+    site.good.clear()
+    site.answer = (200, b'{"access_token": "bad", "token_type": "bearer"}')
+    with pytest.raises(LoginError, match=r"\(401\); check scope and audience of oauth"):
+        client.studies(TODAY)
+    assert len(site.asked) == 3
+
+
+def test_threads_share_a_token(site: Site, opened: Open) -> None:
+    client = opened()
+    with ThreadPoolExecutor(8) as pool:
+        assert len([*pool.map(lambda _: client.studies(TODAY), range(16))]) == 16
+    assert site.given == ["token-0"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "says"),
+    [
+        ((401, b'{"error": "invalid_client"}'), LoginError, "does not take the client"),
+        ((400, b'{"error": "invalid_client"}'), LoginError, "(invalid_client); check oauth.client"),
+        ((400, b'{"error": "invalid_scope"}'), DeniedError, "(invalid_scope); check scope and"),
+        ((400, b'{"error": "QUETZALCOATL"}'), DeniedError, "refuses a token (400)"),
+        ((400, b"QUETZALCOATL"), DeniedError, "refuses a token (400)"),
+        ((403, b""), DeniedError, "refuses a token (403)"),
+        ((404, b""), AnswerError, "gives no token (404); check oauth.token_url"),
+        ((302, b""), AnswerError, "gives no token (302); check oauth.token_url"),
+        ((503, b""), BusyError, "its login service has no answer (503)"),
+        ((200, b"<html>QUETZALCOATL"), AnswerError, "gave no token; is oauth.token_url"),
+        ((200, b"[" * 10_000), AnswerError, "gave no token"),
+        ((200, b'{"access_token": "a\\r\\nHost: b"}'), AnswerError, "gave no token"),
+        ((200, b'{"access_token": 7}'), AnswerError, "gave no token"),
+        ((200, b'{"access_token": "a", "token_type": "mac"}'), AnswerError, "no bearer tokens"),
+        ((200, b"x" * 100_000), AnswerError, "does not end its answer"),
+    ],
+)
+def test_what_a_login_service_does_wrong(
+    site: Site, opened: Open, answer: Any, kind: type[Exception], says: str
+) -> None:
+    site.answer = answer
+    with pytest.raises(kind) as caught:
+        opened().studies(TODAY)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith("cloud: its login service ")
+    assert "QUETZALCOATL" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seconds", [None, "90", True, -5, "soon"])
+def test_an_odd_end_of_a_token_is_no_matter(site: Site, opened: Open, seconds: object) -> None:
+    site.seconds = seconds
+    assert opened().studies(TODAY).rows == []
+
+
+def test_a_login_service_that_is_gone(site: Site, opened: Open) -> None:
+    with pytest.raises(GoneError, match=r"its login service \(oauth.token_url\) cannot be reached"):
+        opened(token_url="http://127.0.0.1:1/token").studies(TODAY)
+    with pytest.raises(GoneError, match=r"cannot be reached; see oauth.ca in peers.yaml"):
+        opened(token_url=site.url.replace("http:", "https:") + "/token").studies(TODAY)
+
+
+def test_a_token_of_the_environment(site: Site, peers: Callable[..., Path]) -> None:
+    web = {"url": f"{site.url}/dicom-web", "token_env": "A_TOKEN"}
+    peer = read_peer(peers({"name": "cloud", "dicomweb": web}), "cloud")
+    site.good.add("abc.def-_~+/=")
+    client = DicomWeb(peer, environment={"A_TOKEN": "abc.def-_~+/="})
+    assert client.studies(TODAY).rows == []
+    client.close()
+    client = DicomWeb(peer, environment={"A_TOKEN": "old"})
+    with pytest.raises(LoginError, match=r"\(401\); check the variable of token_env"):
+        client.studies(TODAY)
+    client.close()
+    with pytest.raises(ConfigError, match="what A_TOKEN holds is no token"):
+        DicomWeb(peer, environment={"A_TOKEN": "a b\n"})
+    with pytest.raises(ConfigError, match="the environment has no token in A_TOKEN"):
+        DicomWeb(peer, environment={})
+
+
+def test_a_password_of_the_environment() -> None:
+    web = Web(url="https://pacs.example.org/x", user="ü", password_env="A_PASSWORD")
+    tls = ssl.create_default_context()
+    login = open_login("a", web, tls, {"A_PASSWORD": "p:w"})
+    encoded = base64.b64encode("ü:p:w".encode()).decode()
+    assert login.headers() == {"Authorization": f"Basic {encoded}"}
+    assert login.said == "user ü"
+    with pytest.raises(ConfigError, match="no password in A_PASSWORD; set that variable"):
+        open_login("a", web, tls, {})
+
+
+@pytest.mark.parametrize(
+    ("web", "says"),
+    [
+        ({"token_env": "A", "user": "u", "password_env": "B"}, "give one login"),
+        ({"oauth": {"token_url": "https://a.example.org/t", "client_id": "c"}}, "secret_env"),
+        (
+            {"oauth": {"token_url": "http://a.example.org/t", "client_id": "c", "secret_env": "S"}},
+            "give https beyond loopback",
+        ),
+    ],
+)
+def test_a_login_that_is_none(peers: Callable[..., Path], web: Any, says: str) -> None:
+    path = peers({"name": "cloud", "dicomweb": {"url": "https://pacs.example.org/x", **web}})
+    with pytest.raises(ConfigError, match=says):
+        read_peer(path, "cloud")
+
+
+def test_the_check_of_a_peer_names_the_login_service(
+    site: Site,
+    peers: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("A_SECRET", SECRET)
+    caplog.set_level(logging.DEBUG)
+    steps = check_peer(peer_of(site, peers))
+    assert [(step.layer, step.ok) for step in steps] == [
+        ("name", True), ("TCP", True), ("login service", True), ("login", True),
+        ("right to search (QIDO)", True),
+    ]  # fmt: skip
+    assert steps[2].said == "client cxr text"
+    site.answer = (401, b"")
+    last = check_peer(peer_of(site, peers))[-1]
+    assert (last.layer, last.ok) == ("login service", False)
+    assert last.said.startswith("its login service does not take the client (401); check")
+    site.answer = (200, b'{"access_token": "stranger"}')
+    last = check_peer(peer_of(site, peers))[-1]
+    assert (last.layer, last.ok) == ("login", False)
+    assert not [word for word in (SECRET, "token-0", "stranger") if word in caplog.text]
+
+
+def _web(site: Site) -> Web:
+    oauth = {"token_url": f"{site.url}/token", "client_id": "c", "secret_env": "A_SECRET"}
+    return Web.model_validate({"url": f"{site.url}/dicom-web", "oauth": oauth})
