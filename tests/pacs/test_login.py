@@ -5,10 +5,11 @@ import json
 import logging
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ class Site:
     good: set[str] = field(default_factory=set)  # tokens that DICOMweb takes
     url: str = ""
 
-    def token(self, headers: Mapping[str, str], form: dict[str, list[str]]) -> tuple[int, bytes]:
+    def token(self, headers: Message, form: dict[str, list[str]]) -> tuple[int, bytes]:
         self.asked.append({"authorization": headers.get("Authorization", ""), **form})
         if self.answer is not None:
             return self.answer
