@@ -2,7 +2,11 @@
 
 import csv
 import re
+import shutil
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from cxrtext.evaluation.report.export import export_tables, latex_text, to_csv, to_latex
 from cxrtext.page import Cell, Columns, Section, Table, Text
@@ -85,3 +89,49 @@ def test_every_table_has_its_file_and_old_ones_go(tmp_path: Path) -> None:
     export_tables(tmp_path, sections[1:])
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"mine.csv", "groups-sides.csv", "groups-sides.tex", "SHA256SUMS"}
+
+
+def test_a_name_in_brackets_is_no_interval_and_counts_are_numbers() -> None:
+    rows = [["finding", "images"], ["Mass [left, right]", "1,234"], ["Mass", "12,345,678"]]
+    found = list(csv.reader(to_csv(Table(rows)).splitlines()))
+    assert found == [["finding", "images"], ["Mass [left, right]", "1234"], ["Mass", "12345678"]]
+
+
+def test_a_wide_latex_table_has_its_intervals_below() -> None:
+    header = ["finding", *(f"measure {number}" for number in range(6))]
+    row = ["[Mass] of a side", *["0.979 [−0.961, 1.992]"] * 5, "too few (3 with)"]
+    latex = to_latex(Table([header, row], strong=frozenset({1})), "wide")
+    _, figures, ends = read_back(latex)
+    assert figures[1:] == [r"\textbf{0.979}"] * 5 + [r"\textbf{too few (3 with)}"]
+    assert ends == ["", *[r"{\tiny [$-$0.961, 1.992]}"] * 5, ""]
+    narrow = to_latex(Table([header[:3], row[:3]]), "narrow")
+    assert "0.979 [$-$0.961, 1.992]" in narrow
+
+
+def test_letters_that_findings_have() -> None:
+    assert latex_text("β-blocker, 5 μm, SpO₂, 3′") == r"$\beta$-blocker, 5 $\mu$m, SpO$_2$, 3$'$"
+    assert latex_text("Größe naïve ½") == r"Größe naïve $\frac{1}{2}$"
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
+def test_latex_compiles(tmp_path: Path) -> None:
+    every = "".join(map(chr, range(33, 127)))
+    rows = [
+        ["finding", "AUC", "x"],
+        [every, "0.9 [0.8, 1]", "−∞"],
+        ["[opt]", "*", "[1]"],
+        ["* αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ", "₀₁₉ ′ ↔ ‑ \u200b", "“Ø” é µ ° ±"],
+    ]
+    (tmp_path / "a.tex").write_text(to_latex(Table(rows, every, frozenset({2})), "größe-1"))
+    # In place of the package itself, which is not everywhere.
+    (tmp_path / "booktabs.sty").write_text(
+        r"\def\toprule{\noalign{\hrule}}\let\midrule\toprule\let\bottomrule\toprule"
+    )
+    (tmp_path / "main.tex").write_text(
+        r"\documentclass{article}\usepackage{booktabs}\begin{document}\input{a}\end{document}"
+    )
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex"],
+        cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -1,13 +1,14 @@
 """The tables of a report for a paper and for other programs: each as CSV and as LaTeX.
 
 In CSV a figure and its interval stand in three columns, ``AUC``, ``AUC low`` and ``AUC high``; in
-LaTeX they stand in one cell, as on the page.  LaTeX wants the package ``booktabs``.
+LaTeX they stand in one cell, as on the page, and in wide tables the interval below its figure.
+LaTeX wants the package ``booktabs``.
 """
 
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 
@@ -20,8 +21,16 @@ TABLES = "tables"
 """The folder, beside a page, of its tables."""
 LONGEST = 80
 """Characters of a file's name, without its ending."""
-_FIGURE = re.compile(r"(.*\S) \[([^\[\],]+), ([^\[\],]+)\]")
+WIDEST = 70
+"""Characters of the widest cells of all columns, beyond which intervals stand below figures."""
+_END = r"([+−-]?[\d.,]*\d(?:e[+−-]?\d+)?|[+−-]?∞)"
+_FIGURE = re.compile(rf"(.*\S) \[{_END}, {_END}\]")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+|inf)(e[+-]?\d+)?", re.IGNORECASE)
+_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+")
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "
+    "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
+)
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{one: f"\\{one}" for one in "&%$#_{}"},
@@ -46,14 +55,16 @@ _LATEX = {
     "½": r"$\frac{1}{2}$",
     "∞": r"$\infty$",
     "≈": r"$\approx$",
-    "Δ": r"$\Delta$",
-    "λ": r"$\lambda$",
-    "α": r"$\alpha$",
-    "γ": r"$\gamma$",
-    "η": r"$\eta$",
-    "ρ": r"$\rho$",
-    "σ": r"$\sigma$",
+    "′": r"$'$",
+    "‑": "-",
+    "↔": r"$\leftrightarrow$",
+    "\u200b": "",
     "\u2003": r"\quad ",
+    **{
+        letter: rf"$\{name}$"
+        for letter, name in zip("αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ", _GREEK.split(), strict=True)
+    },
+    **{letter: f"$_{place}$" for place, letter in enumerate("₀₁₂₃₄₅₆₇₈₉")},
 }
 """What LaTeX would take for a command, or its fonts lack."""
 
@@ -139,6 +150,8 @@ def _figures(cell: str) -> Sequence[str]:
 
 def _value(cell: str) -> str:
     number = cell.replace("−", "-").replace("∞", "inf")
+    if _THOUSANDS.fullmatch(number):
+        return number.replace(",", "")
     if _NUMBER.fullmatch(number):
         return number
     return "" if cell == EMPTY else str(plain(cell.strip()))
@@ -152,23 +165,43 @@ def to_latex(table: Table, label: str) -> str:
         columns = f"p{{{width}\\linewidth}}" * len(header)
     else:
         columns = "l" + "r" * (len(header) - 1)
+    wide = _wide(table, [header, *rows])
+    small = [r"\footnotesize"] if table.words or len(header) >= DENSE else []
     lines = [
         r"% wants \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
-        *([r"\footnotesize"] if table.words or len(header) >= DENSE else []),
+        *([r"\scriptsize", r"\setlength{\tabcolsep}{3pt}"] if wide else small),
         *([rf"\caption{{{latex_text(table.caption)}}}"] if table.caption else []),
         rf"\label{{tab:{label}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         _latex_row(header),
         r"\midrule",
-        *(_latex_row(row, number in table.strong) for number, row in enumerate(rows, 1)),
+        *_latex_rows(rows, table.strong, wide=wide),
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _wide(table: Table, rows: Sequence[Sequence[str]]) -> bool:
+    columns = zip(*rows, strict=True)
+    return not table.words and sum(max(map(len, cells)) + 2 for cells in columns) > WIDEST
+
+
+def _latex_rows(
+    rows: Sequence[Sequence[str]], strong: Collection[int], *, wide: bool
+) -> Iterator[str]:
+    """The rows below the header; of a wide table each with its intervals below."""
+    for number, row in enumerate(rows, 1):
+        parts = [_FIGURE.fullmatch(cell) if wide else None for cell in row]
+        figures = [one[1] if one else cell for one, cell in zip(parts, row, strict=True)]
+        yield _latex_row(figures, number in strong)
+        if any(parts):
+            ends = [latex_text(f"[{one[2]}, {one[3]}]") if one else "" for one in parts]
+            yield " & ".join(rf"{{\tiny {end}}}" if end else "" for end in ends) + r" \\"
 
 
 def _latex_row(row: Sequence[str], strong: bool = False) -> str:
