@@ -16,7 +16,7 @@ from pathlib import Path
 from cxrtext.errors import CheckpointError, kind_of, line_of
 
 FILE = "inbox.sqlite"
-VERSION = 1
+VERSION = 2
 WAIT_S = 30.0
 """How long to wait where another process commits."""
 
@@ -49,6 +49,7 @@ CREATE TABLE objects (
   changed TEXT NOT NULL,                   -- when its header was changed, as it says
   source TEXT NOT NULL,
   received REAL NOT NULL,
+  entry INTEGER NOT NULL,                  -- that it came by: a later one has a higher number
   deleted REAL                             -- when its source said that it was deleted there
 );
 CREATE INDEX objects_study ON objects (study);

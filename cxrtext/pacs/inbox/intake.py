@@ -285,7 +285,8 @@ class Intake:
         catalogue = self._service.index.catalogue
         with self._inbox.database.reading() as database:
             known = database.execute(
-                "SELECT said, pixels, changed FROM objects WHERE instance = ?", (one.instance,)
+                "SELECT said, pixels, changed, entry FROM objects WHERE instance = ?",
+                (one.instance,),
             ).fetchone()
             equal = database.execute(
                 "SELECT instance, study, patient FROM objects WHERE pixels = ? AND instance <> ?",
@@ -295,7 +296,8 @@ class Intake:
             if known[:2] == (one.said, one.pixels):
                 outcomes.append(self._again(one))
                 return True
-            if one.changed and one.changed < known[2]:
+            # One that was held or had failed may be older than what has come meanwhile.
+            if one.entry.number < known[3] or (one.changed and one.changed < known[2]):
                 outcomes.append(_leaving(one, CORRECTED))
                 return True
         for instance, study, patient in equal:
@@ -378,10 +380,10 @@ class Intake:
                 "SELECT study FROM objects WHERE instance = ?", (one.instance,)
             ).fetchone()
             database.execute(
-                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
                 (one.instance, ids.study, ids.patient, ids.issuer, ids.accession,
                  ids.accession_issuer, one.said, one.pixels, one.changed, one.entry.source,
-                 one.entry.received),
+                 one.entry.received, one.entry.number),
             )  # fmt: skip
             for study in {ids.study, *(before or ())}:
                 finishing.release(study)

@@ -1,0 +1,44 @@
+"""What comes late, twice, or not in order: the newest counts, and no image is lost by it."""
+
+from pathlib import Path
+
+from cxrtext.datasets.importing.resolving import CORRECTED, TWO_PATIENTS
+from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.peers import Peer
+from tests.pacs.studies import PLANTED, instance
+from tests.pacs.test_worker import Take, inbox, index, indexed, outcomes, take
+
+__all__ = ["inbox", "index", "take"]  # fixtures
+
+
+def forgetting(name: str = "PACS") -> dict[str, Peer]:
+    """Peers, one of which takes what it deletes out of the index, too."""
+    entry = {"name": name, "dimse": {"host": "h", "port": 104, "aet": "A"}}
+    return {name: Peer.model_validate({**entry, "on_deletion": "forget"})}
+
+
+def test_a_held_object_does_not_take_the_place_of_its_own_correction(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    take(instance(1))
+    wrong = inbox.put("PACS", instance(1, 2, "AP", PatientID="WRONG"))
+    take()
+    assert outcomes(inbox, [wrong]) == [("held", TWO_PATIENTS)]
+    assert take(instance(1, 2, "AP"))[0][0] == "added"
+    assert outcomes(inbox, [wrong]) == [("left out", CORRECTED)]
+    patients = {one["patient"] for one in indexed(index).values()}
+    assert patients == {f"{PLANTED}-HIS:{PLANTED}000001"}
+
+
+def test_an_object_that_failed_does_not_take_the_place_of_a_later_one(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    number = inbox.put("PACS", instance(1, PatientID="WRONG"))
+    for _ in range(3):
+        inbox.begin(inbox.waiting(1))
+    take(instance(1))
+    assert inbox.retry() == 1
+    take()
+    assert outcomes(inbox, [number]) == [("left out", CORRECTED)]
+    (one,) = indexed(index).values()
+    assert one["patient"] == f"{PLANTED}-HIS:{PLANTED}000001"
