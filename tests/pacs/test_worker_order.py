@@ -1,11 +1,13 @@
 """What comes late, twice, or not in order: the newest counts, and no image is lost by it."""
 
 from pathlib import Path
+from typing import Any
 
-from cxrtext.datasets.importing.resolving import CORRECTED, TWO_PATIENTS
+from cxrtext.datasets.importing.resolving import CORRECTED, EQUAL, TWO_PATIENTS
+from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.pacs.peers import Peer
-from tests.pacs.studies import PLANTED, instance
+from tests.pacs.studies import PLANTED, instance, uid
 from tests.pacs.test_worker import Take, inbox, index, indexed, outcomes, take
 
 __all__ = ["inbox", "index", "take"]  # fixtures
@@ -42,3 +44,15 @@ def test_an_object_that_failed_does_not_take_the_place_of_a_later_one(
     assert outcomes(inbox, [number]) == [("left out", CORRECTED)]
     (one,) = indexed(index).values()
     assert one["patient"] == f"{PLANTED}-HIS:{PLANTED}000001"
+
+
+def test_an_image_that_was_corrected_under_a_new_uid_outlives_the_old_one(
+    take: Take, index: Path
+) -> None:
+    settings: dict[str, Any] = {"peers": forgetting()}
+    take(instance(1), **settings)
+    new = instance(1, SOPInstanceUID="1.2.3.4")
+    assert take(new, **settings) == [("held", EQUAL)]
+    gone = deletion(instance=uid(1, 1, 1))
+    assert take(gone, what="deletion", **settings) == [("forgotten", "")]
+    assert set(indexed(index)) == {"1.2.3.4"}

@@ -61,6 +61,7 @@ class Given:
     ids: Ids  # ids of headers as they are, or their hashes
     columns: tuple[str, ...] = ()  # of those that an import offers
     issuer: str = ""  # of patient ids whose header names none
+    forgetting: frozenset[str] = frozenset()  # sources whose deletions are followed here
 
 
 @dataclass(slots=True)
@@ -289,7 +290,8 @@ class Intake:
                 (one.instance,),
             ).fetchone()
             equal = database.execute(
-                "SELECT instance, study, patient FROM objects WHERE pixels = ? AND instance <> ?",
+                "SELECT instance, study, patient, source FROM objects "
+                "WHERE pixels = ? AND instance <> ?",
                 (one.pixels, one.instance),
             ).fetchall() if one.pixels else []  # fmt: skip
         if catalogue.image(one.instance) is not None and known is not None:
@@ -300,9 +302,10 @@ class Intake:
             if one.entry.number < known[3] or (one.changed and one.changed < known[2]):
                 outcomes.append(_leaving(one, CORRECTED))
                 return True
-        for instance, study, patient in equal:
+        for instance, study, patient, source in equal:
             if catalogue.image(instance) is not None:
-                outcomes.append(_equal(one, study, patient))
+                may_go = source in self._given.forgetting
+                outcomes.append(_equal(one, study, patient, may_go=may_go))
                 return True
         with catalogue.transaction() as rows:
             other = rows.execute(
@@ -429,10 +432,14 @@ def _holding(one: _Found, study: str, reason: str) -> Outcome:
     return lambda finishing: finishing.hold(one.entry, study, reason)
 
 
-def _equal(one: _Found, study: str, patient: str) -> Outcome:
-    """What becomes of an object whose pixels another image has."""
+def _equal(one: _Found, study: str, patient: str, *, may_go: bool = False) -> Outcome:
+    """What becomes of an object whose pixels another image has.
+
+    Where that image may yet be deleted at its source, as after a correction under a new UID, the
+    object waits to take its place.
+    """
     if patient != one.ids.patient:
         return _holding(one, study, WHOSE)
-    if study != one.ids.study:
+    if study != one.ids.study or may_go:
         return _holding(one, study, EQUAL)
     return _leaving(one, EQUAL)

@@ -70,6 +70,11 @@ class WorkerSettings:
     peers: Mapping[str, Peer] = field(default_factory=dict)
     readers: int = 2
 
+    @property
+    def forgetting(self) -> frozenset[str]:
+        """The peers whose deletions are followed here."""
+        return frozenset(name for name, peer in self.peers.items() if peer.on_deletion == "forget")
+
     def check(self) -> None:
         """Refuse columns that no import offers (ConfigError)."""
         for name in self.columns:
@@ -110,7 +115,9 @@ class Worker:
     def _load(self) -> None:
         settings = self._settings
         self.service = load_service(settings.checkpoint, settings.index, device=settings.device)
-        given = Given(settings.archive, self._ids, settings.columns, settings.issuer)
+        given = Given(
+            settings.archive, self._ids, settings.columns, settings.issuer, settings.forgetting
+        )
         self._intake = Intake(self._inbox, self.service, given, self._readers)
         self._joiner = ReportJoiner(self._inbox, self.service)
 
