@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from cxrtext.datasets.importing.resolving import CORRECTED, EQUAL, TWO_PATIENTS
+from cxrtext.datasets.importing.resolving import CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.pacs.peers import Peer
@@ -56,3 +56,35 @@ def test_an_image_that_was_corrected_under_a_new_uid_outlives_the_old_one(
     gone = deletion(instance=uid(1, 1, 1))
     assert take(gone, what="deletion", **settings) == [("forgotten", "")]
     assert set(indexed(index)) == {"1.2.3.4"}
+
+
+def test_what_its_source_deleted_does_not_come_out_of_being_held(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    settings: dict[str, Any] = {"peers": forgetting()}
+    same: dict[str, Any] = {"SOPInstanceUID": "1.2.3.4", "StudyInstanceUID": "1.2.3"}
+    take(instance(1), **settings)
+    number = inbox.put("PACS", instance(1, PatientID="X", **same))
+    other = inbox.put("ELSE", instance(1, PatientID="X", **same))
+    take()
+    assert outcomes(inbox, [number, other]) == [("held", WHOSE)] * 2
+    assert take(deletion(study="1.2.3"), what="deletion") == [("forgotten", "")]
+    assert outcomes(inbox, [number, other]) == [
+        ("left out", "deleted at its source"),
+        ("held", WHOSE),
+    ]
+    assert len(list((inbox.folder / "objects").iterdir())) == 1
+    assert set(indexed(index)) == {uid(1, 1, 1)}
+
+
+def test_a_deletion_finds_an_object_under_hashed_ids(
+    take: Take, index: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    settings: dict[str, Any] = {"hash_ids": tmp_path / "key", "peers": forgetting()}
+    take(instance(1), instance(2), instance(3), **settings)
+    assert (
+        take(deletion(instance=uid(1, 1, 1)), deletion(study=uid(2)), what="deletion", **settings)
+        == [("forgotten", "")] * 2
+    )
+    assert len(indexed(index)) == 1

@@ -5,18 +5,30 @@ A source can withdraw only what came from it.
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Literal, NamedTuple
 
-from cxrtext.datasets.admission.ids import Ids
+from cxrtext.datasets.admission.ids import IDS, Ids, object_ids
+from cxrtext.errors import ImageError
+from cxrtext.images.dicom.described import described
+from cxrtext.images.dicom.file import read_wanted
 from cxrtext.index.maintain import forget_images
 from cxrtext.pacs.inbox.inbox import Entry, Inbox
 from cxrtext.service import Service
 
 OnDeletion = Literal["note", "forget"]
 NOT_HERE = "nothing of it is here"
+DELETED = "deleted at its source"
 NO_DELETION = "names no study and no object"
 WRITE_WAIT_S = 600.0
+
+
+class _Named(NamedTuple):
+    """What a deletion names, by UIDs; one of the two is empty."""
+
+    study: str
+    instance: str
 
 
 def deletion(*, study: str = "", instance: str = "") -> bytes:
@@ -41,15 +53,17 @@ def take_deletions(
     Raises:
         CxrTextError: The index cannot be written; nothing is noted.
     """
-    named = {entry.number: _named(inbox, entry, ids) for entry in entries}
-    gone = [
-        instance
+    asked = {entry.number: _read(entry) for entry in entries}
+    named = {
+        entry.number: None if (said := asked[entry.number]) is None else
+        _indexed(inbox, entry.source, said, ids)
         for entry in entries
-        if policies.get(entry.source) == "forget"
-        for instance in named[entry.number] or ()
-    ]
+    }  # fmt: skip
+    followed = [entry for entry in entries if policies.get(entry.source) == "forget"]
+    gone = [instance for entry in followed for instance in named[entry.number] or ()]
     if gone:
         forget_images(service.index.folder, gone, wait_s=WRITE_WAIT_S)
+    waiting = _waiting(inbox, followed, asked)
     now = time.time()
     with inbox.finishing() as finishing:
         database = finishing.database
@@ -63,6 +77,8 @@ def take_deletions(
                 database.execute(
                     "UPDATE objects SET deleted = ? WHERE instance = ?", (now, instance)
                 )
+            for one in waiting[entry.number] if forgets else ():
+                finishing.done(one, "left out", DELETED)
             for instance in instances if forgets else ():
                 (study,) = database.execute(
                     "SELECT study FROM objects WHERE instance = ?", (instance,)
@@ -73,21 +89,46 @@ def take_deletions(
                     "SELECT 1 FROM objects WHERE study = ?", (study,)
                 ).fetchone():
                     database.execute("DELETE FROM reports WHERE joined = ?", (study,))
-            outcome = "forgotten" if forgets and instances else "noted"
-            finishing.done(entry, outcome, "" if instances else NOT_HERE)
+            found = bool(instances or (forgets and waiting[entry.number]))
+            outcome = "forgotten" if forgets and found else "noted"
+            finishing.done(entry, outcome, "" if found else NOT_HERE)
     return gone
 
 
-def _named(inbox: Inbox, entry: Entry, ids: Ids) -> list[str] | None:
-    """The objects of a source that a deletion names; None where it is none."""
+def _read(entry: Entry) -> _Named | None:
+    """What a deletion names; None where it is none."""
     try:
         value = json.loads(entry.path.read_bytes())
-        study, instance = str(value.get("study", "")), str(value.get("instance", ""))
+        return _Named(str(value.get("study", "")), str(value.get("instance", "")))
     except (ValueError, AttributeError, OSError):
         return None
+
+
+def _indexed(inbox: Inbox, source: str, said: _Named, ids: Ids) -> list[str]:
+    """The objects of a source in the index that a deletion names."""
     with inbox.database.reading() as database:
         rows = database.execute(
             "SELECT instance FROM objects WHERE source = ? AND (instance = ? OR study = ?)",
-            (entry.source, ids.of("instance", instance), ids.of("study", study)),
+            (source, ids.of("instance", said.instance), ids.of("study", said.study)),
         ).fetchall()
     return [found for (found,) in rows]
+
+
+def _waiting(
+    inbox: Inbox, entries: Iterable[Entry], asked: Mapping[int, _Named | None]
+) -> dict[int, list[Entry]]:
+    """The objects that each deletion names and that are held, or failed: none may enter later."""
+    found: dict[int, list[Entry]] = {entry.number: [] for entry in entries}
+    by_source: dict[str, dict[_Named, int]] = {}
+    for entry in entries:
+        if (said := asked[entry.number]) is not None:
+            by_source.setdefault(entry.source, {})[said] = entry.number
+    for source, numbers in by_source.items():
+        for one in inbox.set_aside(source):
+            with suppress(ImageError, OSError):
+                own = object_ids(described(read_wanted(one.path, IDS), IDS))
+                names = _Named(own.study, ""), _Named("", own.instance)
+                number = next((numbers[name] for name in names if name in numbers), None)
+                if number is not None and one.number < number:  # a later one came anew
+                    found[number].append(one)
+    return found

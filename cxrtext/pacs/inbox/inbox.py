@@ -215,18 +215,27 @@ class Inbox:
 
         One on which work began before and did not end comes alone: it may be what ended it.
         """
+        entries = self._entries("state = 'waiting' ORDER BY entry LIMIT ?", limit)
+        tried = next((i for i, entry in enumerate(entries) if entry.attempts), None)
+        return entries if tried is None else entries[: max(tried, 1)]
+
+    def set_aside(self, source: str) -> list[Entry]:
+        """The objects of a source that are held or failed."""
+        return self._entries(
+            "state IN ('held', 'failed') AND what = 'object' AND source = ? ORDER BY entry", source
+        )
+
+    def _entries(self, where: str, *values: str | int) -> list[Entry]:
         with self.database.reading() as database:
             rows = database.execute(
-                "SELECT entry, what, source, file, received, attempts, charset FROM entries "
-                "WHERE state = 'waiting' ORDER BY entry LIMIT ?",
-                (limit,),
+                "SELECT entry, what, source, file, received, attempts, charset FROM entries "  # noqa: S608
+                f"WHERE {where}",
+                values,
             ).fetchall()
-        entries = [
+        return [
             Entry(number, what, source, self._objects / file, received, attempts, charset)
             for number, what, source, file, received, attempts, charset in rows
         ]
-        tried = next((i for i, entry in enumerate(entries) if entry.attempts), None)
-        return entries if tried is None else entries[: max(tried, 1)]
 
     def begin(self, entries: Sequence[Entry]) -> None:
         """Note that work on entries begins, so that one that ends the process is known."""
