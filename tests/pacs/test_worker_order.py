@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cxrtext.datasets.importing.resolving import CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.pacs.peers import Peer
 from tests.pacs.studies import PLANTED, instance, uid
-from tests.pacs.test_worker import Take, inbox, index, indexed, outcomes, take
+from tests.pacs.test_worker import Take, inbox, index, indexed, outcomes, report_of, take
 
 __all__ = ["inbox", "index", "take"]  # fixtures
 
@@ -88,3 +90,15 @@ def test_a_deletion_finds_an_object_under_hashed_ids(
         == [("forgotten", "")] * 2
     )
     assert len(indexed(index)) == 1
+
+
+@pytest.mark.parametrize("accession", ["A000001", "a000001"])
+def test_a_report_finds_a_study_that_comes_later_however_its_number_is_written(
+    take: Take, index: Path, accession: str
+) -> None:
+    from tests.pacs.test_worker import oru
+
+    message = oru(1, "Heart is large.").replace(b"A000001", accession.encode())
+    assert take(message, what="message") == [("report", "")]
+    take(instance(1))
+    assert report_of(index, 1) == ["Heart is large."]

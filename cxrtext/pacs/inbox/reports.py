@@ -76,7 +76,7 @@ def look_again(database: sqlite3.Connection, study: str, accession: str) -> None
     """Let the reports of a study be joined anew: its images changed."""
     database.execute(
         "UPDATE reports SET seen = 0 WHERE joined = ? OR (joined IS NULL AND (study = ? "
-        "OR (accession <> '' AND accession IN (?, ?) COLLATE NOCASE)))",
+        "OR (accession <> '' AND accession COLLATE NOCASE IN (?, ?))))",
         (study, study, study, accession),
     )
 
