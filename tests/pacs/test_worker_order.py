@@ -1,5 +1,8 @@
 """What comes late, twice, or not in order: the newest counts, and no image is lost by it."""
 
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +10,10 @@ import pytest
 
 from cxrtext.datasets.importing.resolving import CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
 from cxrtext.pacs.inbox.deletions import deletion
+from cxrtext.pacs.inbox import worker as module
 from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.intake import Intake
+from cxrtext.pacs.inbox.worker import WorkerSettings
 from cxrtext.pacs.peers import Peer
 from tests.pacs.studies import PLANTED, instance, uid
 from tests.pacs.test_worker import Take, inbox, index, indexed, outcomes, report_of, take
@@ -102,3 +108,24 @@ def test_a_report_finds_a_study_that_comes_later_however_its_number_is_written(
     assert take(message, what="message") == [("report", "")]
     take(instance(1))
     assert report_of(index, 1) == ["Heart is large."]
+
+
+def test_stopping_the_service_is_not_taken_for_an_object_that_ends_it(
+    inbox: Inbox, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+
+    inbox.put("PACS", instance(1))
+    monkeypatch.setattr(Intake, "take", stopped)
+    before = [signal.signal(one, signal.default_int_handler) for one in (15, 2)]
+    try:
+        signal.signal(signal.SIGTERM, lambda *_: pytest.fail("nobody looks for it"))
+        with pytest.raises(SystemExit):
+            module._work(inbox.folder, WorkerSettings(index, tmp_path / "archive"), os.getppid())
+    finally:
+        for one, handler in zip((15, 2), before, strict=True):
+            signal.signal(one, handler)
+    (entry,) = inbox.waiting(9)
+    assert entry.attempts == 0

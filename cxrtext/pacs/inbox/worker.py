@@ -17,6 +17,7 @@ from multiprocessing import get_context
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from traceback import extract_tb
+from types import FrameType
 from typing import Self
 
 from cxrtext.datasets.admission.ids import Ids, read_key
@@ -255,8 +256,11 @@ class WorkerBeside:
 def _work(folder: Path, settings: WorkerSettings, parent: int) -> None:
     """The process of a `WorkerBeside`, which lives as long as its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         work(folder, settings, lambda: os.getppid() != parent, _say)
+    except KeyboardInterrupt:
+        sys.exit(0)
     except CxrTextError as error:
         _say(str(error))
         sys.exit(error.exit_code)
@@ -264,6 +268,11 @@ def _work(folder: Path, settings: WorkerSettings, parent: int) -> None:
         frame = extract_tb(error.__traceback__)[-1]
         _say(f"ended by {type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}")
         sys.exit(1)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Being stopped is no fault of what is worked on: it is put back, and waits on."""
+    raise KeyboardInterrupt
 
 
 def work(
