@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 
 from cxrtext.datasets.importing.resolving import CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
-from cxrtext.pacs.inbox.deletions import deletion
+from cxrtext.errors import WorkError
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox import worker as module
+from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.pacs.inbox.intake import Intake
+from cxrtext.pacs.inbox.reports import ReportJoiner
 from cxrtext.pacs.inbox.worker import WorkerSettings
 from cxrtext.pacs.peers import Peer
 from tests.pacs.studies import PLANTED, instance, uid
-from tests.pacs.test_worker import Take, inbox, index, indexed, outcomes, report_of, take
+from tests.pacs.test_worker import Take, inbox, index, indexed, oru, outcomes, report_of, take
 
 __all__ = ["inbox", "index", "take"]  # fixtures
 
@@ -102,8 +105,6 @@ def test_a_deletion_finds_an_object_under_hashed_ids(
 def test_a_report_finds_a_study_that_comes_later_however_its_number_is_written(
     take: Take, index: Path, accession: str
 ) -> None:
-    from tests.pacs.test_worker import oru
-
     message = oru(1, "Heart is large.").replace(b"A000001", accession.encode())
     assert take(message, what="message") == [("report", "")]
     take(instance(1))
@@ -129,3 +130,22 @@ def test_stopping_the_service_is_not_taken_for_an_object_that_ends_it(
             signal.signal(one, handler)
     (entry,) = inbox.waiting(9)
     assert entry.attempts == 0
+
+
+def test_what_the_index_said_of_a_study_is_kept_though_the_worker_ends_at_that_moment(
+    take: Take, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = oru(1, "Small nodule.").decode().replace("A000001", "s00").replace("59776-5", "ADT")
+    message = message.replace(f"{PLANTED}000001^^^{PLANTED}-HIS", "p00")
+
+    def ended(*_: object) -> None:
+        raise WorkError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReportJoiner, "_keep_what_was_there", ended)
+        with pytest.raises(WorkError, match="killed"):
+            take(message.encode(), what="message")
+    take()
+    with Catalogue(index / CATALOGUE) as catalogue:
+        said = [text for _, text in catalogue.report("s00")]
+    assert said == ["The lungs are clear."]

@@ -104,13 +104,14 @@ class ReportJoiner:
         joined = {row[0]: self._study_of(_version(row)) for row in rows}
         studies = {study for study in joined.values() if study is not None}
         before = {row[-1] for row in rows if row[-1] is not None}
+        # Before they are noted as joined: who begins again then knows that it is not done.
+        for study in sorted(studies - before):
+            self._keep_what_was_there(study)
         with self._inbox.database.transaction() as database:
             database.executemany(
                 "UPDATE reports SET joined = ? WHERE report = ?",
                 [(study, number) for number, study in joined.items()],
             )
-        for study in sorted(studies - before):
-            self._keep_what_was_there(study)
         studies |= before
         self._write(sorted(studies))
         with self._inbox.database.transaction() as database:
