@@ -39,6 +39,8 @@ CHARACTER_SETS = {
 """Codecs by the first repetition of MSH-18 (table 0211)."""
 
 _HEADER = re.compile(rb"MSH(.)")
+_NULL = '""'
+"""A field that says that its value is to be removed."""
 _TEXT_KINDS = {"TX", "FT", "ST", ""}
 _STUDY_UID = {"113014", "STUDY INSTANCE UID", "STUDYINSTANCEUID"}
 _SECTIONS = {
@@ -75,13 +77,14 @@ def messages(data: bytes) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class _Marks:
-    """The characters that divide a message."""
+    """The characters that divide a message, and the codec of its text."""
 
     field: str
     component: str
     repetition: str
     escape: str
     part: str
+    codec: str
 
 
 def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
@@ -103,7 +106,7 @@ def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
         )  # fmt: skip
         raise MessageError(told) from None
     part = marks[4] if marks[4] != marks[0] else "&"
-    return text.split("\r"), _Marks(marks[0], marks[1], marks[2], marks[3], part)
+    return text.split("\r"), _Marks(marks[0], marks[1], marks[2], marks[3], part, codec)
 
 
 def _unescaped(text: str, marks: _Marks) -> str:
@@ -121,8 +124,8 @@ def _unescaped(text: str, marks: _Marks) -> str:
         if word.lower() in (".br", ".sp", ".ce") or re.fullmatch(r"\.(sp|sk)\s*\+?\d*", word):
             return " " if word.startswith(".sk") else "\n"
         if re.fullmatch(r"X([0-9A-Fa-f]{2})+", word):
-            raw = bytes.fromhex(word[1:])
-            return raw.decode("latin-1").replace("\r\n", "\n").replace("\r", "\n")
+            raw = bytes.fromhex(word[1:]).decode(marks.codec, "replace")
+            return raw.replace("\r\n", "\n").replace("\r", "\n")
         return ""
 
     return re.sub(f"{mark}([^{mark}]{{1,40}}?){mark}", resolve, text)
@@ -144,12 +147,14 @@ class _Segment:
         """A component of the first repetition."""
         parts = self.raw(number).split(self._marks.repetition)[0].split(self._marks.component)
         text = parts[component - 1] if component <= len(parts) else ""
+        if text == _NULL:
+            return ""
         return _unescaped(text, self._marks).strip()
 
     def lines(self, number: int) -> str:
         """A field of text, whose repetitions are lines."""
         parts = self.raw(number).split(self._marks.repetition)
-        return "\n".join(_unescaped(part, self._marks) for part in parts)
+        return "\n".join(_unescaped(part, self._marks) for part in parts if part != _NULL)
 
     def assigner(self, number: int, component: int) -> str:
         """The namespace of an assigning authority."""
