@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from time import tzset
 from typing import Any
 
 import pytest
@@ -171,7 +172,56 @@ def test_words_of_statuses_and_times() -> None:
     assert read_status("Final") == (Status.FINAL, False)
     assert read_status("addendum") == (Status.FINAL, True)
     assert read_status("what")[0] == Status.UNKNOWN
-    assert read_time("2024-03-01T12:00:05+01:00") == read_time("20240301120005") == "20240301120005"
+    assert read_time("2024-03-01T12:00:05") == read_time("20240301120005.1") == "20240301120005"
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Vienna", "America/New_York"])
+def test_times_with_zones_compare_as_moments(monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    monkeypatch.setenv("TZ", zone)
+    tzset()
+    try:
+        same = ("2024-03-01T12:00:05+01:00", "2024-03-01T11:00:05Z", "20240301060005.25-0500")
+        assert len({read_time(text) for text in same}) == 1
+        assert read_time("202403010930-0500") > read_time("202403011510+0100")
+        assert (
+            read_time("2024-03-01T12:00:05+01:00")
+            == {
+                "UTC": "20240301110005",
+                "Europe/Vienna": "20240301120005",
+                "America/New_York": "20240301060005",
+            }[zone]
+        )
+    finally:
+        monkeypatch.undo()
+        tzset()
+    assert read_time("2024-03-01") == "20240301"
+    assert read_time("202403011200") == "202403011200"
+    assert read_time("2024-99-01T12:00:05+01:00") == "20249901120005"
+
+
+def test_a_withdrawal_that_names_a_day_or_no_time_withdraws() -> None:
+    report = version("Clear.", time="20240301120000")
+    for time in ("20240301", ""):
+        withdrawn = version("", Status.WITHDRAWN, time)
+        assert choose([report, withdrawn]).report is None
+        assert choose([report, withdrawn], arrived=True).report is None
+        assert choose([withdrawn, report], arrived=True).report == report
+    assert choose([report, version("", Status.WITHDRAWN, "20240229")]).report == report
+
+
+def test_of_one_status_and_time_the_one_that_came_last_counts_where_that_is_known() -> None:
+    one, other = version("One.", time="20240301"), version("Other.", time="20240301")
+    assert choose([one, other]).report == one
+    assert choose([one, other], arrived=True).report == other
+    assert choose([other, one], arrived=True).report == one
+
+
+def test_an_addendum_that_holds_the_whole_report_takes_its_place() -> None:
+    whole = version("Clear. Now seen: nodule.", time="2024030212", addendum=True)
+    longer = version("Clear. Now seen: nodule. Old.", time="2024030312", addendum=True)
+    chosen = choose([version("Clear.", time="20240301"), whole, longer])
+    assert whole_text(chosen)[0] == "Clear. Now seen: nodule. Old."
+    assert len(chosen.replaced) == 2
 
 
 def test_a_table_with_statuses(tree: Path) -> None:
@@ -269,6 +319,23 @@ def test_escapes_headings_and_repetitions() -> None:
     found = read_message(hl7("Late.", code="36643-5&ADT"), "m")
     assert found is not None
     assert (found.addendum, found.report) == (True, "Late.")
+
+
+def test_a_null_is_no_text_and_no_number() -> None:
+    found = read_message(hl7('Clear.\n""', accession='""^RIS', study="1.2", patient='""'), "m")
+    assert found is not None
+    assert (found.report, found.accession, found.patient) == ("Clear.", "", "")
+    with pytest.raises(MessageError, match="holds no text"):
+        read_message(hl7('""'), "m")
+
+
+def test_bytes_in_escapes_are_of_the_message_s_own_character_set() -> None:
+    found = read_message(hl7("Gr\\XC3B6\\\\XC39F\\e"), "m")
+    assert found is not None
+    assert found.report == "Größe"
+    found = read_message(hl7("\\XE0\\", charset="8859/5"), "m")
+    assert found is not None
+    assert found.report == "р"
 
 
 @pytest.mark.parametrize(

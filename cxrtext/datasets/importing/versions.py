@@ -6,7 +6,8 @@ appended in the order of their times.  A report that was withdrawn leaves none.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import IntEnum
 
 from cxrtext.records import Study
@@ -32,6 +33,7 @@ _STATUS = {word: status for status, words in _WORDS.items() for word in words.sp
 _ADDENDUM = {"ADDENDUM", "APPENDED", "ADD"}
 _NOT_DIGITS = re.compile(r"\D")
 _TIME_DIGITS = 14
+_ZONED = re.compile(r"(\d{4}\D?\d\d\D?\d\d.*?\d\d.*?)(Z|[+-]\d\d:?\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,19 @@ def read_status(text: str) -> tuple[Status, bool]:
 
 
 def read_time(text: str) -> str:
-    """The digits of a time such as 2024-03-01 12:00 or 20240301120000+0100."""
-    return _NOT_DIGITS.sub("", re.split(r"[+Z]", text)[0])[:_TIME_DIGITS]
+    """The digits of a time such as 2024-03-01 12:00 or 20240301120000+0100.
+
+    One that names its zone becomes local time, which those without are taken for.
+    """
+    zoned = _ZONED.fullmatch(text.strip())
+    if zoned is None:
+        return _NOT_DIGITS.sub("", re.split(r"[+Z]", text)[0])[:_TIME_DIGITS]
+    digits = _NOT_DIGITS.sub("", zoned[1])[:_TIME_DIGITS]
+    try:
+        moment = datetime.strptime(digits.ljust(_TIME_DIGITS, "0") + zoned[2], "%Y%m%d%H%M%S%z")
+        return moment.astimezone().strftime("%Y%m%d%H%M%S")
+    except (ValueError, OverflowError):
+        return digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +102,15 @@ def _order(version: ReportVersion) -> tuple[int, str]:
     return version.status, version.time.ljust(_TIME_DIGITS, "0")
 
 
-def choose(versions: Sequence[ReportVersion]) -> Chosen:
-    """Choose the version that counts; of several of one status and time the first."""
+def choose(versions: Sequence[ReportVersion], *, arrived: bool = False) -> Chosen:
+    """Choose the version that counts; of several of one status and time the first.
+
+    Args:
+        arrived: Whether they stand in the order in which they came: where times do not tell which
+            is later, the last counts.
+    """
+    if arrived:
+        versions = versions[::-1]
     distinct: dict[tuple[bool, Status, tuple[str, ...]], ReportVersion] = {}
     for version in versions:
         key = (version.addendum, version.status, version.texts)
@@ -101,7 +121,16 @@ def choose(versions: Sequence[ReportVersion]) -> Chosen:
     whole = [v for v in distinct.values() if not v.addendum and v.status != Status.WITHDRAWN]
     withdrawn = [v for v in distinct.values() if v.status == Status.WITHDRAWN]
     addenda = [v for v in distinct.values() if v.addendum and v.status != Status.WITHDRAWN]
-    if withdrawn and max(v.time for v in withdrawn) >= max((v.time for v in whole), default=""):
+    if arrived:
+        addenda.reverse()
+    place = {id(version): number for number, version in enumerate(versions)}
+
+    def withdraws(one: ReportVersion, other: ReportVersion) -> bool:
+        if one.time != other.time and other.time.startswith(one.time):  # its day, or no time
+            return not arrived or place[id(one)] < place[id(other)]
+        return one.time >= other.time
+
+    if any(all(withdraws(one, other) for other in whole) for one in withdrawn):
         replaced = [(v, "withdrawn") for v in (*whole, *addenda)]
         return Chosen(None, (), [*replaced, *((v, "withdraws") for v in withdrawn)], again)
     if not whole:
@@ -121,6 +150,13 @@ def _appended(
     again: int,
 ) -> Chosen:
     said = " ".join(best.texts)
+    longer = [one for one in addenda if said and said in " ".join(one.texts)]
+    if longer:  # the report as it is with the addendum, as FHIR gives it
+        whole = max(longer, key=_order)
+        found = _appended(whole, [one for one in addenda if one is not whole], withdrawn, again)
+        return replace(
+            found, replaced=[(best, "a report with its addendum holds it"), *found.replaced]
+        )
     held = [one for one in addenda if " ".join(one.texts) in said]
     new = sorted((one for one in addenda if one not in held), key=lambda one: one.time)
     replaced = [(one, "an addendum that the report holds") for one in held]

@@ -205,7 +205,7 @@ class ReportJoiner:
         said: list[Sentence] = []
         silent: list[str] = []
         for study in studies:
-            report, sections = whole_text(choose(self._versions(study)))
+            report, sections = whole_text(choose(self._versions(study), arrived=True))
             sentences = study_sentences(Study(study, report=report, sections=sections))
             said += sentences
             if not sentences:
