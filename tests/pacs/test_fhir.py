@@ -9,7 +9,7 @@ import pytest
 
 from cxrtext.datasets.importing.reports.fhir import STATUSES
 from cxrtext.datasets.importing.reports.sources import file_versions, has_versions, open_versions
-from cxrtext.datasets.importing.versions import ReportVersion, Status
+from cxrtext.datasets.importing.versions import ReportVersion, Status, read_time
 from cxrtext.errors import DataError
 from cxrtext.pacs.fhir.bundle import bundle_of, check
 from cxrtext.pacs.results.folder import ResultsFolder
@@ -93,7 +93,7 @@ def test_a_bundle_comes_back_as_it_went_and_never_as_a_report_of_the_hospital(
     (report,) = of_kind(bundle, "DiagnosticReport")
     assert (version.study, version.accession, version.status) == (STUDY, "CANARY1", 1)
     assert (version.report, version.patient) == (report["conclusion"], "CANARY-HOSPITAL:CANARY-1")
-    assert version.time == report["issued"].translate(str.maketrans("", "", "-:T"))[:14]
+    assert version.time == read_time(report["issued"])
 
 
 def report(**more: Any) -> dict[str, Any]:
@@ -147,6 +147,77 @@ def test_text_is_that_of_the_attachment_else_the_conclusion_else_the_narrative(
     assert isinstance(third, ReportVersion)
     assert (first.report, second.report) == ("No effusion.", "Small\neffusion & more")
     assert (third.study, third.accession) == ("1.2.3", "")
+
+
+def one(tmp_path: Path, resource: object) -> ReportVersion | Rejected:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(resource))
+    (found,) = file_versions(path, "report.json")
+    return found
+
+
+def presented(text: bytes, kind: str) -> dict[str, Any]:
+    data = base64.encodebytes(text).decode()  # in lines, which FHIR allows
+    return report(presentedForm=[{"contentType": kind, "data": data}])
+
+
+def test_an_attachment_may_be_of_another_character_set_and_in_lines(tmp_path: Path) -> None:
+    said = "Kleiner Erguß links. " * 9
+    for kind, codec in (
+        ("text/plain; charset=ISO-8859-1", "latin-1"),
+        ('TEXT/PLAIN;charset="windows-1252"', "cp1252"),
+        ("text/plain;charset=utf-8", "utf-8"),
+        ("text/plain", "utf-8"),
+    ):
+        found = one(tmp_path, presented(said.encode(codec), kind))
+        assert isinstance(found, ReportVersion), kind
+        assert found.report == said.strip()
+    for kind in ("text/plain; charset=base64", "text/plain; charset=no-such"):
+        refused = one(tmp_path, presented(b"CANARY", kind))
+        assert isinstance(refused, Rejected)
+        assert refused.reason == "its presentedForm names a character set that is not known"
+
+
+def test_of_html_there_is_what_a_reader_sees(tmp_path: Path) -> None:
+    html = (
+        "<html><head><title>CANARY</title><style>p {}</style><script>CANARY()</script></head>"
+        "<body onload='CANARY()'><!-- CANARY --><p>Heart is large.</p>Lungs are clear.<table><tr>"
+        "<td>Effusion</td><td>none</td></tr></table><svg/onload=CANARY()>5 &lt; 6<br/>A&B"
+    )
+    found = one(tmp_path, presented(html.encode(), "text/html"))
+    assert isinstance(found, ReportVersion)
+    assert found.report == "Heart is large.\nLungs are clear.\nEffusion none\n5 < 6\nA&B"
+
+
+@pytest.mark.parametrize(
+    "key", ["status", "meta", "identifier", "issued", "subject", "resourceType"]
+)
+@pytest.mark.parametrize("value", [[], {}, [[]], [{"type": {"coding": [{"code": {}}]}}], 7, None])
+def test_values_of_another_kind_are_no_crash(tmp_path: Path, key: str, value: object) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(
+        json.dumps({"resourceType": "Bundle", "entry": [{"resource": report(**{key: value})}]})
+    )
+    list(file_versions(path, "report.json"))
+
+
+def test_a_bundle_without_addresses_and_a_patient_with_many_numbers(tmp_path: Path) -> None:
+    study = {"system": "urn:dicom:uid", "value": "urn:oid:1.2.3"}
+    numbers = [
+        {"type": {"coding": [{"code": "SS"}]}, "value": "SECRET"},
+        {"extension": [{"url": "x", "valueString": "y"}]},
+        {"type": {"coding": [{"code": "MR"}]}, "value": "17", "assigner": {"display": "HIS"}},
+    ]
+    resources: list[dict[str, Any]] = [
+        report(subject={"reference": "Patient/p"}, imagingStudy=[{"reference": "ImagingStudy/s"}]),
+        {"resourceType": "Patient", "id": "p", "identifier": numbers},
+        {"resourceType": "ImagingStudy", "id": "s", "identifier": [study]},
+        {"resourceType": "Observation", "id": "o"},
+    ]
+    bundle = {"resourceType": "Bundle", "entry": [{"resource": r} for r in resources]}
+    found = one(tmp_path, bundle)
+    assert isinstance(found, ReportVersion)
+    assert (found.patient, found.study, found.accession) == ("HIS:17", "1.2.3", "A1")
 
 
 @pytest.mark.parametrize(

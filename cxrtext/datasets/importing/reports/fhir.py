@@ -36,6 +36,7 @@ STATUSES: Mapping[str, tuple[Status, bool]] = {
 """Every status that R4 knows, as a status here, and whether it is an addendum."""
 
 _OID = re.compile(r"urn:oid:([0-9]+(?:\.[0-9]+)+)")
+_CHARSET = re.compile(r"""charset\s*=\s*["']?([a-z0-9][a-z0-9._:-]{0,39})""")
 _START = re.compile(rb'\s*\{[^{}]{0,400}?"resourceType"\s*:', re.DOTALL)
 
 Resource = Mapping[str, Any]
@@ -79,9 +80,9 @@ def read_resource(resource: Resource, item: str) -> Iterator[ReportVersion | Res
         several, others = [resource], {}
     elif resource.get("resourceType") == "Bundle":
         entries = [one for one in _list(resource, "entry") if isinstance(one.get("resource"), dict)]
-        others = {str(one.get("fullUrl", "")): one["resource"] for one in entries}
-        others |= {f"{r.get('resourceType')}/{r.get('id')}": r for r in others.values()}
         several = [one["resource"] for one in entries]
+        others = {f"{r.get('resourceType')}/{r.get('id')}": r for r in several}
+        others |= {str(one["fullUrl"]): one["resource"] for one in entries if one.get("fullUrl")}
         several = [r for r in several if r.get("resourceType") == "DiagnosticReport"]
     else:
         return
@@ -101,7 +102,7 @@ def _version(report: Resource, others: Mapping[str, Resource], item: str) -> Rep
         for tag in _list(_part(report, "meta"), "tag")
     ]:
         return None
-    if report.get("status") not in STATUSES:
+    if str(report.get("status")) not in STATUSES:
         raise ResourceError(
             f"its status is none of FHIR R4's ({', '.join(sorted(STATUSES))}); correct it"
         )
@@ -174,54 +175,79 @@ def _oid(identifier: Resource) -> str:
 
 def _accession(identifiers: list[Resource]) -> tuple[str, str]:
     for one in identifiers:
-        codes = {coding.get("code") for coding in _list(_part(one, "type"), "coding")}
-        if "ACSN" in codes and one.get("value"):
+        if _is_of_type(one, "ACSN") and one.get("value"):
             assigner = _part(one, "assigner")
             return str(one["value"]), str(assigner.get("display") or one.get("system") or "")
     return "", ""
 
 
+def _is_of_type(identifier: Resource, code: str) -> bool:
+    return code in [coding.get("code") for coding in _list(_part(identifier, "type"), "coding")]
+
+
 def _patient(report: Resource, others: Mapping[str, Resource]) -> str:
+    """The medical record number of the patient, else the first number, with its issuer."""
     subject = _part(report, "subject")
     found = [_part(subject, "identifier"), *_list(_resolved(report, subject, others), "identifier")]
-    for one in found:
-        if one.get("value"):
-            return issued(str(one["value"]), str(_part(one, "assigner").get("display") or ""))
+    found = [one for one in found if one.get("value")]
+    for one in sorted(found, key=lambda one: not _is_of_type(one, "MR")):
+        return issued(str(one["value"]), str(_part(one, "assigner").get("display") or ""))
     return ""
 
 
 def _text(report: Resource) -> str:
     """The report's own text: a plain attachment, else its conclusion, else its narrative."""
     for form in _list(report, "presentedForm"):
-        kind = str(form.get("contentType", "")).split(";")[0].strip().lower()
+        kind, _, more = str(form.get("contentType", "")).lower().partition(";")
+        kind = kind.strip()
         if kind in ("text/plain", "text/html") and isinstance(form.get("data"), str):
-            try:
-                text = base64.b64decode(form["data"], validate=True).decode("utf-8")
-            except (binascii.Error, ValueError):
-                raise ResourceError("its presentedForm is no UTF-8 in base64") from None
+            named = _CHARSET.search(more)
+            text = _decoded(form["data"], named[1] if named else "utf-8")
             return text.strip() if kind == "text/plain" else _plain(text)
     if isinstance(report.get("conclusion"), str):
         return str(report["conclusion"]).strip()
     return _plain(str(_part(report, "text").get("div", "")))
 
 
+def _decoded(data: str, charset: str) -> str:
+    try:
+        return base64.b64decode("".join(data.split()), validate=True).decode(charset)
+    except LookupError:
+        raise ResourceError("its presentedForm names a character set that is not known") from None
+    except (binascii.Error, ValueError):
+        raise ResourceError(f"its presentedForm is no {charset.upper()} in base64") from None
+
+
 class _Words(HTMLParser):
-    """The text of HTML; blocks are lines."""
+    """The text of HTML that a reader sees; blocks are lines."""
+
+    _BREAKS: Mapping[str, str] = {
+        **dict.fromkeys(("p", "div", "br", "li", "tr", "table", "h1", "h2", "h3", "h4"), "\n"),
+        **dict.fromkeys(("td", "th"), " "),
+    }
+    _UNSEEN = ("script", "style", "title")
 
     def __init__(self) -> None:
         super().__init__()
         self.parts: list[str] = []
+        self._unseen = ""  # the element that hides what stands in it
 
     def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
-        if tag in ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4"):
-            self.parts.append("\n")
+        self.parts.append(self._BREAKS.get(tag, ""))
+        self._unseen = tag if tag in self._UNSEEN else self._unseen
+
+    def handle_endtag(self, tag: str) -> None:
+        self.parts.append(self._BREAKS.get(tag, ""))
+        self._unseen = "" if tag == self._unseen else self._unseen
 
     def handle_data(self, data: str) -> None:
-        self.parts.append(data)
+        if not self._unseen:
+            self.parts.append(data)
 
 
 def _plain(html: str) -> str:
     words = _Words()
     words.feed(html)
+    words.close()
     lines = ("".join(words.parts)).splitlines()
     return "\n".join(line for line in (" ".join(line.split()) for line in lines) if line)
