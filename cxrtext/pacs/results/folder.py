@@ -84,6 +84,9 @@ class Kept:
     revoked: str | None = None
 
 
+_COLUMNS = ["class" if name == "klass" else name for name in Kept.__slots__]
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
     """A result, and one peer that it was sent to and when; "" where it was sent nowhere."""
@@ -149,25 +152,30 @@ class ResultsFolder:
         """
         instance = str(built.SOPInstanceUID)
         name = f"{OBJECTS}/{facts['kind']}-{uid(instance)[-24:]}.dcm"
-        with replacing(self.path / name) as temporary:
-            built.save_as(temporary, enforce_file_format=True)
-            os.chmod(temporary, 0o600)  # noqa: PTH101
-            digest = sha256(temporary)
-        kept = Kept(
-            instance=instance,
-            klass=str(built.SOPClassUID),
-            series=str(built.SeriesInstanceUID),
-            study=str(built.StudyInstanceUID),
-            file=name,
-            digest=digest,
-            made=now(),
-            **facts,  # type: ignore[arg-type]
-        )
-        values = [getattr(kept, name) for name in Kept.__slots__]
         with self._database() as database:
+            database.execute("BEGIN IMMEDIATE")  # one at a time: the row is that of the file
+            with replacing(self.path / name) as temporary:
+                built.save_as(temporary, enforce_file_format=True)
+                os.chmod(temporary, 0o600)  # noqa: PTH101
+                digest = sha256(temporary)
+            kept = Kept(
+                instance=instance,
+                klass=str(built.SOPClassUID),
+                series=str(built.SeriesInstanceUID),
+                study=str(built.StudyInstanceUID),
+                file=name,
+                digest=digest,
+                made=now(),
+                **facts,  # type: ignore[arg-type]
+            )
+            values = {name: getattr(kept, name) for name in Kept.__slots__}
+            # In place of a row, whether it was taken back and what was sent stay.
+            changed = [name for name in _COLUMNS if name not in ("instance", "revoked")]
             database.execute(
-                f"INSERT OR REPLACE INTO results VALUES ({','.join('?' * len(values))})",  # noqa: S608
-                values,
+                f"INSERT INTO results VALUES ({','.join('?' * len(values))}) "  # noqa: S608
+                "ON CONFLICT (instance) DO UPDATE SET "
+                + ", ".join(f"{name} = excluded.{name}" for name in changed),
+                list(values.values()),
             )
         return kept
 
