@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.datasets.admission.ids import Ids
-from cxrtext.errors import InputError
+from cxrtext.errors import InputError, WorkError
 from cxrtext.index import IndexedImage
+from cxrtext.pacs.faults import AnswerError, PeerError
 from cxrtext.pacs.inbox.intake import RECEIVED, SOURCE
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
@@ -21,7 +22,10 @@ from cxrtext.pacs.results.sending import send_results
 from cxrtext.pausing import finish
 from cxrtext.service import Service
 
-PAGE = 200
+PAGE, OVERLAP = 200, 20
+"""Images that are looked at together, and how many of them again with the next."""
+REFUSED = 3
+"""Images in a row whose results a peer refuses before it is waited for."""
 
 
 @dataclass(slots=True)
@@ -45,73 +49,127 @@ def answer(
 ) -> Answered:
     """Make and send the results of the images that came from peers with a rule, each once.
 
-    An image that gives no results is noted as failed, and not tried again.
+    An image that gives no results, or whose results a peer refuses though it takes those of
+    others, is noted as failed, and not tried again.
 
     Raises:
-        PeerError: A peer cannot be reached, or does not take a result; what was made is kept, and
-            sent by the next call.
+        PeerError: A peer cannot be reached, or takes no results; what was made is kept, and sent by
+            the next call.  The other peers were answered.
         ConfigError: A peer is not opened for writing, or has no password.
-        DiskError: The folder cannot be written.
+        WorkError: The folder cannot be written, or the images of the index are not there.
     """
     done = Answered()
     if not {SOURCE, RECEIVED} <= {column.name for column in service.columns()}:
         return done  # nothing was received yet
+    faults: list[PeerError] = []
     for peer in peers:
         if peer.results is None:
             continue
         peer.require_write()
-        rule = _name(peer, service)
-        for image in _new(service, peer, folder.answered_until(rule)):
-            if folder.is_answered(rule, image.image, image.metadata[RECEIVED]):
-                continue
-            made: list[Kept] = []
-            fault = ""
-            try:
-                made = _make(service, image, peer, folder, ids, done)
-            except InputError as error:
-                # The message names the file; what it is called says nothing of anybody.
-                fault = str(error).rpartition("/")[2]
-                say(f"{peer.name}: no results of an image: {fault}")
-                done.failed += 1
-            done.sent += send_results(folder, made, peer, environment).sent if made else 0
-            folder.note_answered(rule, image.image, image.metadata[RECEIVED], fault)
-            done.images += 1
+        one = _Answering(service, peer, folder, ids, say, environment, done)
+        try:
+            one.answer()
+        except PeerError as error:  # the other peers do not wait for it
+            faults.append(error)
+    if faults:
+        raise faults[0]
     return done
 
 
-def _make(
-    service: Service,
-    image: IndexedImage,
-    peer: Peer,
-    folder: ResultsFolder,
-    ids: Ids | None,
-    done: Answered,
-) -> list[Kept]:
-    assert peer.results is not None  # noqa: S101 - asked for before
-    rule, made = peer.results, list[Kept]()
-    for sentence in rule.sentences:
-        found = make_results(
-            service, Path(image.path), sentence, folder,
-            kinds=rule.kinds, above=rule.above, ids=ids,
-        )  # fmt: skip
-        made += found.results
-        done.made += found.new
-    return made
+@dataclass
+class _Answering:
+    """A peer that is answered."""
+
+    service: Service
+    peer: Peer
+    folder: ResultsFolder
+    ids: Ids | None
+    say: Callable[[str], None]
+    environment: Mapping[str, str]
+    done: Answered
+
+    def answer(self) -> None:
+        """Deal with its images that its rule has not dealt with yet."""
+        rule = _name(self.peer, self.service)
+        refused: list[tuple[IndexedImage, AnswerError]] = []
+        for image in self._new(rule):
+            try:
+                sent = self._answer(rule, image)
+            except AnswerError as error:
+                # Its results may be at fault, or the peer: those of others will tell.
+                refused.append((image, error))
+                if len(refused) == REFUSED:
+                    break
+                continue
+            for other, why in refused if sent else ():
+                self._note(rule, other, f"{why.what}; 'results send' tries again")
+            refused = [] if sent else refused
+        if refused:
+            raise refused[0][1]
+
+    def _answer(self, rule: str, image: IndexedImage) -> bool:
+        """Make and send the results of an image; whether there were any."""
+        try:
+            made = self._made(Path(image.path))
+        except InputError as error:
+            require_mounted(Path(image.path))
+            # The message names the file; what it is called says nothing of anybody.
+            self._note(rule, image, str(error).rpartition("/")[2])
+            return False
+        if made:
+            self.done.sent += send_results(self.folder, made, self.peer, self.environment).sent
+        self._note(rule, image)
+        return bool(made)
+
+    def _note(self, rule: str, image: IndexedImage, fault: str = "") -> None:
+        if fault:
+            self.say(f"{self.peer.name}: no results of an image: {fault}")
+            self.done.failed += 1
+        self.folder.note_answered(rule, image.image, image.metadata[RECEIVED], fault)
+        self.done.images += 1
+
+    def _made(self, path: Path) -> list[Kept]:
+        assert self.peer.results is not None  # noqa: S101 - asked for before
+        rule, made = self.peer.results, list[Kept]()
+        for sentence in rule.sentences:
+            found = make_results(
+                self.service, path, sentence, self.folder,
+                kinds=rule.kinds, above=rule.above, ids=self.ids,
+            )  # fmt: skip
+            made += found.results
+            self.done.made += found.new
+        return made
+
+    def _new(self, rule: str) -> Iterator[IndexedImage]:
+        """Its images that the rule has not dealt with, the first indexed first.
+
+        Looked for from the last one indexed backwards, until a page has none: an image may enter
+        the index long after it was received.
+        """
+        where = f"{SOURCE} = '{self.peer.name}' and not {RECEIVED} is null"
+        _, end = finish(self.service.archive.page(0, 1, where))
+        found: dict[int, IndexedImage] = {}
+        while end > 0:
+            begin = max(0, end - PAGE)
+            images, _ = finish(self.service.archive.page(begin, end - begin, where))
+            keys = {(one.image, one.metadata[RECEIVED]): one for one in images}
+            new = keys.keys() - self.folder.answered(rule, keys)
+            found |= {keys[key].number: keys[key] for key in new}
+            if not new:
+                break
+            end = begin and begin + OVERLAP
+        for number in sorted(found):
+            yield found[number]
+
+
+def require_mounted(path: Path) -> None:
+    """Refuse to take an empty or missing folder for the loss of its files (WorkError)."""
+    folder = path.parent
+    if not path.exists() and not (folder.is_dir() and any(folder.iterdir())):
+        raise WorkError(f"{folder}: the images of the index are not there; is it mounted?")
 
 
 def _name(peer: Peer, service: Service) -> str:
     """A rule of a peer and a model, as a name: another one answers every image again."""
     said = (peer.name, peer.results, service.model.fingerprint)
     return hashlib.sha256(repr(said).encode()).hexdigest()[:32]
-
-
-def _new(service: Service, peer: Peer, since: str) -> Iterator[IndexedImage]:
-    """The images that came from a peer since a time, that time included, the first one first."""
-    where = f"{SOURCE} = '{peer.name}' and {RECEIVED} >= '{since}'"
-    images: list[IndexedImage] = []
-    while True:
-        found, total = finish(service.archive.page(len(images), PAGE, where))
-        images += found
-        if not found or len(images) >= total:
-            break
-    yield from sorted(images, key=lambda image: (image.metadata[RECEIVED], image.number))

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from cxrtext.errors import WorkError
 from cxrtext.index import build_index
+from cxrtext.pacs import answering
 from cxrtext.pacs.answering import answer
-from cxrtext.pacs.faults import PeerError
-from cxrtext.pacs.peers import read_peer
-from cxrtext.pacs.results.folder import ResultsFolder
+from cxrtext.pacs.faults import AnswerError, GoneError, PeerError
+from cxrtext.pacs.peers import Peer, read_peer
+from cxrtext.pacs.results.folder import Kept, ResultsFolder
+from cxrtext.pacs.results.sending import Delivery
 from cxrtext.service import load_service
 from tests.conftest import draw
 from tests.pacs.orthanc import Orthanc, free_port
@@ -19,7 +22,7 @@ from tests.pacs.result_sources import write_source
 @pytest.fixture
 def received(checkpoint: Path, tmp_path: Path) -> Path:
     """An index of two DICOM images of the peer "archive", one of another, and a picture."""
-    rows = ["image,study_id,patient_id,split,source,received"]
+    rows = ["image,study_id,patient_id,split,source,received", "0.png,s0,p0,test,archive,"]
     for number, source in enumerate(("archive", "archive", "other"), 1):
         pixels = draw("effusion" if number == 1 else "clear", number) / 255
         write_source(tmp_path / f"{number}.dcm", "cr", number=number, pixels=pixels)
@@ -27,7 +30,8 @@ def received(checkpoint: Path, tmp_path: Path) -> Path:
         rows.append(f"{number}.dcm,s{number},p{number},test,{source},{at}")
     from PIL import Image
 
-    Image.fromarray(draw("clear", 4)).save(tmp_path / "4.png")
+    for number in (0, 4):
+        Image.fromarray(draw("clear", number)).save(tmp_path / f"{number}.png")
     rows.append("4.png,s4,p4,test,archive,2026-11-23T06:00:04+00:00")
     (tmp_path / "manifest.csv").write_text("\n".join(rows) + "\n")
     build_index(tmp_path / "manifest.csv", checkpoint, tmp_path / "index")
@@ -73,3 +77,104 @@ def test_without_what_was_received_there_is_nothing_to_answer(
     peer = read_peer(peers(entry), "archive")
     done = answer(load_service(None, index_folder), [peer], ResultsFolder(tmp_path / "out"))
     assert done.images == 0
+
+
+def named(name: str = "archive") -> Peer:
+    entry = {"name": name, "write": True, "dimse": {"host": "127.0.0.1", "port": 1, "aet": "A"}}
+    return Peer.model_validate({**entry, "results": {"sentences": ["Left pleural effusion."]}})
+
+
+class Sending:
+    """Stands for peers; some are gone, and some results are refused."""
+
+    def __init__(self) -> None:
+        self.gone: set[str] = set()
+        self.refused: set[str] = set()  # sources
+        self.sent: list[str] = []
+
+    def __call__(self, _folder: object, made: list[Kept], peer: Peer, _: object) -> Delivery:
+        if peer.name in self.gone:
+            raise GoneError(peer.name, "cannot be reached")
+        if any(one.source in self.refused for one in made):
+            raise AnswerError(peer.name, "did not take an object (A900)")
+        self.sent += [one.source.split(".")[-3] for one in made if one.kind == "sr"]
+        return Delivery(len(made), 0)
+
+
+@pytest.fixture
+def sending(monkeypatch: pytest.MonkeyPatch) -> Sending:
+    stands = Sending()
+    monkeypatch.setattr(answering, "send_results", stands)
+    return stands
+
+
+def test_an_image_that_enters_the_index_late_is_answered(
+    received: Path, checkpoint: Path, tmp_path: Path, sending: Sending
+) -> None:
+    folder = ResultsFolder(tmp_path / "out")
+    answer(load_service(None, received), [named()], folder)
+    write_source(tmp_path / "5.dcm", "cr", number=5, pixels=draw("effusion", 5) / 255)
+    with (tmp_path / "manifest.csv").open("a") as manifest:  # it was held for a while
+        manifest.write("5.dcm,s5,p5,test,archive,2026-11-23T05:00:00+00:00\n")
+    build_index(tmp_path / "manifest.csv", checkpoint, received)
+    assert answer(load_service(None, received), [named()], folder).images == 1
+    assert sending.sent == ["1", "2", "5"]
+
+
+def test_more_images_than_a_page_are_answered_each_once(
+    received: Path, tmp_path: Path, sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "PAGE", 2)
+    monkeypatch.setattr(answering, "OVERLAP", 1)
+    done = answer(load_service(None, received), [named()], ResultsFolder(tmp_path / "out"))
+    assert (done.images, sending.sent) == (3, ["1", "2"])
+
+
+def test_one_peer_and_one_image_at_fault_do_not_keep_others_waiting(
+    received: Path, tmp_path: Path, sending: Sending
+) -> None:
+    service, folder = load_service(None, received), ResultsFolder(tmp_path / "out")
+    peers, said = [named("other"), named()], list[str]()
+    sending.gone = {"other"}
+    sending.refused = {f"1.2.826.0.1.99.1.{number}.1.1" for number in (1, 2, 3)}
+    for _ in range(2):  # who takes nothing at all is waited for
+        with pytest.raises(PeerError, match="other: cannot be reached"):
+            answer(service, peers, folder, say=said.append)
+        assert sending.sent == []
+    sending.refused = {"1.2.826.0.1.99.1.1.1.1"}
+    with pytest.raises(PeerError, match="other: cannot be reached"):
+        answer(service, peers, folder, say=said.append)
+    assert sending.sent == ["2"]
+    assert said[-1] == (
+        "archive: no results of an image: did not take an object (A900); 'results send' tries again"
+    )
+    sending.gone, sending.refused = set(), set()
+    done = answer(service, peers, folder)
+    assert (done.images, sending.sent) == (1, ["2", "3"])
+
+
+def test_images_that_are_not_mounted_are_waited_for(
+    received: Path, tmp_path: Path, sending: Sending
+) -> None:
+    away = tmp_path.with_name("away")
+    index = received.rename(tmp_path.with_name("index"))
+    service, folder = load_service(None, index), ResultsFolder(tmp_path.with_name("results"))
+    tmp_path.rename(away)
+    for _ in range(2):
+        with pytest.raises(WorkError, match="are not there; is it mounted"):
+            answer(service, [named()], folder)
+        tmp_path.mkdir(exist_ok=True)
+    tmp_path.rmdir()
+    away.rename(tmp_path)
+    assert answer(service, [named()], folder).images == 3
+
+
+def test_what_was_taken_back_is_not_sent(received: Path, tmp_path: Path, sending: Sending) -> None:
+    service, folder = load_service(None, received), ResultsFolder(tmp_path / "out")
+    sending.gone = {"archive"}
+    with pytest.raises(PeerError):
+        answer(service, [named()], folder)
+    folder.note_revoked([one.instance for one in folder.all()])
+    sending.gone = set()
+    assert answer(service, [named()], folder).images == 3
+    assert sending.sent == ["2"]

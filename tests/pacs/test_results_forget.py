@@ -34,5 +34,6 @@ def test_results_are_forgotten_with_their_study_also_under_hashed_ids(
     left = folder.all()
     assert {one.study_id for one in left} == {studies[1]}
     assert len(list((tmp_path / "out" / "results" / "objects").iterdir())) == len(left) == 2
-    assert not folder.is_answered("rule", "1.2.826.0.1.99.1.1.1.1", "2026-11-23T06:00:00+00:00")
+    image = ("1.2.826.0.1.99.1.1.1.1", "2026-11-23T06:00:00+00:00")
+    assert not folder.answered("rule", [image])
     assert sum(folder.tally().values()) == 2

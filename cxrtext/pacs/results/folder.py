@@ -6,7 +6,7 @@ with another, is made again under the same UIDs.
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -58,7 +58,6 @@ CREATE TABLE IF NOT EXISTS answered (
   fault TEXT NOT NULL,                     -- why it gave no results; '' where it did
   PRIMARY KEY (rule, image, received)
 );
-CREATE INDEX IF NOT EXISTS answered_received ON answered (rule, received);
 """
 
 
@@ -224,24 +223,17 @@ class ResultsFolder:
                 [(now(), instance) for instance in instances],
             )
 
-    def answered_until(self, rule: str) -> str:
-        """When the last image was received that a rule has dealt with; "" before the first."""
+    def answered(self, rule: str, images: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of some images, each with when it was received, that a rule has dealt with."""
         with self._database() as database:
-            (found,) = database.execute(
-                "SELECT max(received) FROM answered WHERE rule = ?", [rule]
-            ).fetchone()
-        return found or ""
-
-    def is_answered(self, rule: str, image: str, received: str) -> bool:
-        """Whether a rule has dealt with an image, as it was received then."""
-        with self._database() as database:
-            return (
-                database.execute(
+            return {
+                key
+                for key in images
+                if database.execute(
                     "SELECT 1 FROM answered WHERE (rule, image, received) = (?, ?, ?)",
-                    [rule, image, received],
+                    [rule, *key],
                 ).fetchone()
-                is not None
-            )
+            }
 
     def note_answered(self, rule: str, image: str, received: str, fault: str) -> None:
         """Note that a rule has dealt with an image."""

@@ -33,7 +33,7 @@ class Made:
 
     results: tuple[Kept, ...]
     new: int  # results that were not there before
-    left_out: tuple[str, ...] = ()  # what was not made, and why; names no sentence
+    left_out: tuple[str, ...] = ()  # what there is not, and why; names no sentence
 
 
 def make_results(
@@ -47,6 +47,8 @@ def make_results(
     ids: Ids | None = None,
 ) -> Made:
     """Make the results of a sentence and an image; those that are there stay as they are.
+
+    One that was taken back is not made again: it would have the UID that a peer was told to hide.
 
     Args:
         path: A DICOM radiograph.
@@ -64,9 +66,8 @@ def make_results(
     wanted = list(dict.fromkeys(kinds))
     model = service.model.fingerprint
     there = [folder.find(result_uid(source, model, sentence, kind)) for kind in wanted]
-    found = [one for one in there if one is not None]
-    if len(found) == len(wanted):
-        return Made(tuple(found), 0)
+    if None not in there:
+        return _made([one for one in there if one is not None], path)
     pixels, finding = read_and_find(service, path, sentence)
     if above > 0 and (finding.probability is None or finding.probability < above):
         return Made((), 0, (f"{shown(path)}: its probability is not {above:g} or more",))
@@ -81,7 +82,17 @@ def make_results(
             kept = folder.put(built, kind=kind, **_facts(source, finding, ids or Ids(None)))
             new += 1
         made.append(kept)
-    return Made(tuple(made), new, tuple(left_out))
+    return _made(made, path, new, left_out)
+
+
+def _made(results: Sequence[Kept], path: Path, new: int = 0, left_out: Sequence[str] = ()) -> Made:
+    back = [
+        f"{shown(path)}: its {one.kind.upper()} was taken back on {one.revoked[:10]}"
+        for one in results
+        if one.revoked
+    ]
+    there = [one for one in results if not one.revoked]
+    return Made(tuple(there), new, (*left_out, *back))
 
 
 def _build(kind: Kind, result: Result, pixels: Floats) -> "Dataset | None":

@@ -252,7 +252,6 @@ def answer(
 
     from cxrtext.datasets.admission.ids import Ids, read_key
     from cxrtext.pacs.answering import answer as answer_them
-    from cxrtext.pacs.faults import PeerError
     from cxrtext.pacs.peers import read_peers
     from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.service import load_service
@@ -268,7 +267,7 @@ def answer(
     while True:
         try:
             done = answer_them(service, chosen, folder, ids=ids, say=say)
-        except PeerError as error:
+        except WorkError as error:  # a peer that is gone, a full disk
             if once:
                 raise
             wait = min(2 * wait, 60.0)
