@@ -22,6 +22,7 @@ RESERVE_BYTES = 512 * 2**20
 """Space that is left free on the disk."""
 
 NO_UID = "no UID by which it can be asked for"
+TOO_LARGE = "larger than limits.object_mb"
 
 
 @dataclass(frozen=True, slots=True)

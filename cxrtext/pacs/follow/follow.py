@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,15 +21,15 @@ from cxrtext.errors import WorkError
 from cxrtext.files import only_one, scratch_folder
 from cxrtext.pacs.asking import PATIENCE_S, Asking
 from cxrtext.pacs.dicomweb import DicomWeb
-from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError
+from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError, TooLargeError
 from cxrtext.pacs.follow.state import FollowState, Seen, SeenState
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.inbox import MAX_BYTES, Inbox
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.pull.searching import Search, merged, search
 from cxrtext.pacs.pull.state import FILE as PULL_STATE
 from cxrtext.pacs.source import Instance, Question, Source, is_uid
 from cxrtext.pacs.sources import open_source
-from cxrtext.pacs.taking import list_study, refused_by_answer, take
+from cxrtext.pacs.taking import TOO_LARGE, list_study, refused_by_answer, take
 from cxrtext.pacs.throttle import Throttle
 
 PAGE = 100
@@ -135,6 +135,8 @@ class Follower:
             with self._state.together():
                 self._state.pend(studies, renewed)
                 self._state.note("sequence", str(last))
+                if gap:  # what it hides is found by comparing, whenever that succeeds
+                    self._state.note("gap", "1")
             if page.get("Done", True) or last == since:
                 return gap
             since = last
@@ -184,11 +186,11 @@ class Follower:
 
     def poll(self) -> None:
         """Note the studies of today and yesterday that are new or have grown."""
-        today = date.today()
-        for day in (today - timedelta(days=1), today):
+        for day in days_under_way(datetime.now().astimezone()):
             for study, (when, objects) in self._studies(day).items():
-                if self._state.know_study(study, when, objects):
-                    self._state.pend([study])
+                with self._state.together():
+                    if self._state.know_study(study, when, objects):
+                        self._state.pend([study])
 
     def compare(self) -> None:
         """Compare the days with what is known: what is new, corrected, and gone.
@@ -213,6 +215,7 @@ class Follower:
                     looked += 1
             day += timedelta(days=1)
         self._forget(gone, sum(self._state.counts().values()))
+        self._state.note("gap", "")
         self._state.note("compared", datetime.now().astimezone().isoformat(timespec="seconds"))
         self._compared_at = time.monotonic()
         self._say(f"{self._peer.name}: compared {looked} studies: {self.tally}")
@@ -241,8 +244,7 @@ class Follower:
             known = self._state.objects_of(study).values()
             return [seen for seen in known if seen.state != "gone"]
         row = rows[0]
-        objects = row.first("NumberOfStudyRelatedInstances")
-        self._state.know_study(study, row.first("StudyDate")[:8], objects)
+        self._state.place_study(study, row.first("StudyDate")[:8])
         return self._look_at(study)
 
     # --- studies ---
@@ -257,23 +259,34 @@ class Follower:
         """Take what is new or corrected in a study; gives what is gone of it."""
         try:
             listed = self._asking.patiently(lambda: list_study(self._source, study))
-            known = self._state.objects_of(study)
-            for instance in listed.instances:
-                self._look_at_object(instance, known.get(instance.instance))
         except (DeniedError, GoneError):
             raise
         except PeerError as error:
-            self._state.pend([study])
-            self._state.fail(study, error.what)
-            self.tally.counts["failed"] += 1
-            self._say(f"{error}; it is tried again")
+            self._failed(study, error)
             return []
+        known = self._state.objects_of(study)
+        faults: list[PeerError] = []
+        for instance in listed.instances:
+            try:
+                self._look_at_object(instance, known.get(instance.instance))
+            except (DeniedError, GoneError):
+                raise
+            except PeerError as error:  # the other objects do not wait for it
+                faults.append(error)
         if listed.instances:
-            day = listed.instances[0].said.first("StudyDate")[:8]
-            self._state.know_study(study, day, str(len(listed.instances)))
-        self._state.looked_at(study)
+            self._state.place_study(study, listed.instances[0].said.first("StudyDate")[:8])
+        if faults:
+            self._failed(study, faults[0])
+        else:
+            self._state.looked_at(study)
         here = {instance.instance for instance in listed.instances}
         return [seen for uid, seen in known.items() if uid not in here and seen.state != "gone"]
+
+    def _failed(self, study: str, error: PeerError) -> None:
+        self._state.pend([study])
+        self._state.fail(study, error.what)
+        self.tally.counts["failed"] += 1
+        self._say(f"{error}; it is tried again")
 
     def _look_at_object(self, instance: Instance, known: Seen | None) -> None:
         same = known is not None and known.header == instance.fingerprint
@@ -283,8 +296,11 @@ class Follower:
         left = refused_by_answer(instance)
         if not left:
             path = self._scratch / "object.dcm"
-            taken = self._asking.patiently(lambda: take(self._source, instance, path))
-            left = taken.left
+            try:
+                taken = self._asking.patiently(lambda: take(self._source, instance, path))
+                left = taken.left or (TOO_LARGE if taken.size > MAX_BYTES else "")
+            except TooLargeError:
+                left = TOO_LARGE
         entered_before = known is not None and known.state == "entered"
         if not left:
             self._box.put(self._peer.name, path)
@@ -327,9 +343,9 @@ class Follower:
 
     def turn(self) -> None:
         """Do once what is to be done now."""
-        gap = False
+        gap = bool(self._state.fact("gap"))
         if self.has_changes:
-            gap = self.read_changes()
+            gap |= self.read_changes()
         elif not self._options.once:
             self.poll()
         self.work()
@@ -349,7 +365,16 @@ class Follower:
         if due > now:
             due -= timedelta(days=1)
         done = self._state.fact("compared")
-        return not done or datetime.fromisoformat(done) < due
+        # A moment in the future was noted by a clock that was wrong.
+        return not done or not due <= datetime.fromisoformat(done) <= now
+
+
+def days_under_way(now: datetime) -> list[date]:
+    """Yesterday and today, and tomorrow where it has begun somewhere on earth."""
+    today = now.date()
+    latest = (now.astimezone(UTC) + timedelta(hours=14)).date()
+    count = max(2, (latest - today).days + 2)
+    return [today + timedelta(days=day) for day in range(-1, count - 1)]
 
 
 def follow_peer(
@@ -394,8 +419,8 @@ def _turns(follower: Follower, options: FollowOptions, say: Say, throttle: Throt
             follower.turn()
         except DeniedError:
             raise
-        except PeerError as error:
-            if options.once:
+        except WorkError as error:  # a peer that is gone, a full disk
+            if options.once or throttle.stopped.is_set():
                 raise
             say(f"{error}; trying again in {options.every_s:.0f} s")
         if sum(follower.tally.counts.values()) > before:

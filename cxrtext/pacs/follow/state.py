@@ -118,6 +118,14 @@ class FollowState(StateFile):
         self._change("INSERT OR REPLACE INTO studies VALUES (?, ?, ?)", study, day, objects)
         return not known or known[0][1] != objects
 
+    def place_study(self, study: str, day: str) -> None:
+        """Note the day of a study, where it is said; what is known of its objects stays."""
+        self._change(
+            "INSERT INTO studies VALUES (?, ?, '') ON CONFLICT DO UPDATE SET "
+            "day = iif(excluded.day = '', day, excluded.day)",
+            *(study, day),
+        )
+
     def studies_of(self, day: str) -> list[str]:
         """The studies of a day of which objects are here."""
         rows = self._rows(

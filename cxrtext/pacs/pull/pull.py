@@ -23,6 +23,7 @@ from cxrtext.pacs.source import Instance, Question, Source
 from cxrtext.pacs.sources import open_source
 from cxrtext.pacs.taking import (
     NO_UID,
+    TOO_LARGE,
     Listed,
     Taken,
     list_study,
@@ -36,7 +37,6 @@ IMAGES = "images"
 BATCH = 1000
 AGAIN = 2
 """How often what was set aside is tried again at the end."""
-TOO_LARGE = "larger than limits.object_mb"
 
 Answer = TypeVar("Answer")
 Show = Callable[[str, int, int, str], None]

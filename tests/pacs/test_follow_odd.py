@@ -1,0 +1,221 @@
+"""Following peers that leave things out, objects that cannot be taken, full disks, odd clocks."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydicom import dcmread
+
+from cxrtext.errors import DiskError, WorkError
+from cxrtext.pacs.asking import Asking
+from cxrtext.pacs.faults import BusyError
+from cxrtext.pacs.follow import FollowOptions, follow_peer
+from cxrtext.pacs.follow import follow as module
+from cxrtext.pacs.follow.follow import Follower, days_under_way
+from cxrtext.pacs.follow.state import FollowState
+from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.sources import open_source
+from cxrtext.pacs.throttle import Throttle
+from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
+from tests.pacs.studies import PLANTED, instance, study, uid
+
+TODAY = date.today()
+COMPARE = FollowOptions(first=TODAY, once=True, compare=True, patience_s=0.1)
+STUDY_DATE, OBJECTS = "00080020", "00201208"
+
+
+def peer_at(url: str, **limits: Any) -> Peer:
+    limits = {"requests_per_second": 1000, **limits}
+    return Peer.model_validate({"name": "archive", "dicomweb": {"url": url}, "limits": limits})
+
+
+def turn(url: str, folder: Path, **limits: Any) -> tuple[str, list[str]]:
+    """Follow once and compare; gives the counts, or the error, and what was said."""
+    said: list[str] = []
+    try:
+        found = str(follow_peer(peer_at(url, **limits), folder, COMPARE, said.append))
+    except WorkError as error:
+        found = str(error)
+    assert PLANTED not in "\n".join(said)
+    return found, said
+
+
+@contextmanager
+def following(
+    url: str, folder: Path, options: FollowOptions = COMPARE
+) -> Iterator[tuple[Follower, FollowState]]:
+    peer, throttle = peer_at(url), Throttle(peer_at(url).limits)
+    source = open_source(peer, throttle)
+    asking = Asking(peer, throttle, lambda _: None, patience_s=0.1)
+    with Inbox(folder, reserve=0) as box, FollowState(folder / "follow.sqlite") as state:
+        scratch = folder / "scratch"
+        scratch.mkdir(exist_ok=True)
+        arguments = (peer, source, box, state, options, scratch, lambda _: None, asking)
+        yield Follower(*arguments), state
+    source.close()
+
+
+def entries(folder: Path) -> list[str]:
+    found = []
+    with Inbox(folder, reserve=0) as inbox:
+        for entry in inbox.waiting(1000):
+            if entry.what == "deletion":
+                found.append(f"-{json.loads(entry.path.read_bytes())['instance']}")
+            else:
+                found.append(str(dcmread(entry.path, stop_before_pixels=True).SOPInstanceUID))
+    return found
+
+
+def test_an_object_that_cannot_be_taken_does_not_keep_its_study_out(tmp_path: Path) -> None:
+    objects = [instance(1, n, "PA", day=TODAY) for n in (1, 2, 3)]
+
+    def damaged(path: str, _: int) -> Answer | None:
+        return multipart(b"no object") if path.endswith(uid(1, 1, 1)) else None
+
+    with served(OddPeer(objects, before=damaged)) as url:
+        found, said = turn(url, tmp_path / "in")
+        assert found == "archive: 1 studies could not be looked at; run it again"
+        assert "sent something that is no DICOM object; it is tried again" in said[0]
+        assert entries(tmp_path / "in") == [uid(1, 2, 1), uid(1, 3, 1)]
+    with served(OddPeer(objects)) as url:
+        assert turn(url, tmp_path / "in")[0].startswith("1 new, 0 corrected")
+    assert entries(tmp_path / "in") == [uid(1, 2, 1), uid(1, 3, 1), uid(1, 1, 1)]
+
+
+@pytest.mark.parametrize("limit", ["the peer's", "the inbox's"])
+def test_an_object_that_is_too_large_is_left_out(
+    tmp_path: Path, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = [instance(1, 1, size=1024, day=TODAY), instance(1, 2, day=TODAY)]
+    if limit == "the inbox's":
+        monkeypatch.setattr(module, "MAX_BYTES", 2**20)
+    with served(OddPeer(objects)) as url:
+        found, _ = turn(url, tmp_path / "in", object_mb=1 if limit == "the peer's" else 8)
+    assert found == "1 new, 0 corrected, 0 gone, 1 left out, 0 failed"
+    assert entries(tmp_path / "in") == [uid(1, 2, 1)]
+
+
+class Sparing(OddPeer):
+    """Says at the level of instances nothing of the study, as the standard allows."""
+
+    def _rows(self, rows: list[dict[str, Any]], query: Any) -> Answer:
+        if any("SOPInstanceUID" in fields for fields in query.get("includefield", [])):
+            rows = [{k: v for k, v in row.items() if k != STUDY_DATE} for row in rows]
+        return super()._rows(rows, query)
+
+
+def test_a_deletion_is_noticed_where_instances_do_not_say_their_day(tmp_path: Path) -> None:
+    peer = Sparing([*study(1, day=TODAY), *study(2, day=TODAY)])
+    with served(peer) as url:
+        turn(url, tmp_path / "in")
+        for number in (1, 2):
+            peer.objects.pop(uid(1, number, 1))
+        found, _ = turn(url, tmp_path / "in")
+    assert found == "0 new, 0 corrected, 1 gone, 0 left out, 0 failed"
+    assert entries(tmp_path / "in")[-1] == f"-{uid(1, 1, 1)}"
+
+
+def test_a_study_that_counts_more_objects_than_it_lists_is_looked_at_once(tmp_path: Path) -> None:
+    peer = OddPeer(study(1, day=TODAY))
+    for row, _ in peer.objects.values():
+        row[OBJECTS] = {"vr": "IS", "Value": [9]}
+    with served(peer) as url, following(url, tmp_path / "in") as (follower, state):
+        for _ in range(3):
+            follower.poll()
+            follower.work()
+        assert len([path for path in peer.asked if path.endswith("/instances")]) == 1
+        for row, _ in peer.objects.values():
+            row[OBJECTS] = {"vr": "IS", "Value": [10]}
+        follower.poll()
+        assert state.pending(3) == [uid(1)]
+
+
+def test_a_study_that_grew_is_pending_or_not_known_to_have_grown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(OddPeer(study(1, day=TODAY))) as url, following(url, tmp_path / "in") as (f, state):
+
+        def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(FollowState, "pend", killed)
+            with pytest.raises(KeyboardInterrupt):
+                f.poll()
+        f.poll()
+        assert state.pending(3) == [uid(1)]
+
+
+@pytest.mark.parametrize(("hour", "days"), [(9, (22, 23)), (13, (22, 23, 24))])
+def test_the_day_that_has_begun_somewhere_is_looked_at(hour: int, days: tuple[int, ...]) -> None:
+    now = datetime(2026, 11, 23, hour, tzinfo=UTC)
+    assert days_under_way(now) == [date(2026, 11, day) for day in days]
+
+
+def test_a_comparison_in_the_future_was_made_by_a_wrong_clock(tmp_path: Path) -> None:
+    with following("http://127.0.0.1:9/dicom-web", tmp_path / "in") as (follower, state):
+        now = datetime.now().astimezone()
+        state.note("compared", now.isoformat())
+        assert not follower._is_due()
+        state.note("compared", (now + timedelta(days=400)).isoformat())
+        assert follower._is_due()
+        state.note("compared", (now - timedelta(days=2)).isoformat())
+        assert follower._is_due()
+
+
+def test_a_gap_is_remembered_until_the_days_were_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = {"Seq": 7, "ChangeType": "StableStudy"}
+
+    def changes(*_: object, since: int = 0, **__: int) -> dict[str, Any]:
+        return {"Changes": [one] if since < 7 else [], "Last": 7, "Done": True}
+
+    monkeypatch.setattr(Follower, "has_changes", True)
+    monkeypatch.setattr(Follower, "_changes", changes)
+    compared: list[bool] = []
+    options = FollowOptions(first=TODAY)
+    folder = tmp_path / "in"
+
+    def busy(_: object) -> None:
+        compared.append(False)
+        raise BusyError("archive", "has no answer")
+
+    for _ in range(2):  # the second time after a restart
+        with following("http://127.0.0.1:9/dicom-web", folder, options) as (follower, state):
+            state.note("compared", datetime.now().astimezone().isoformat())
+            if not compared:
+                state.note("sequence", "3")
+            with monkeypatch.context() as patch, pytest.raises(BusyError):
+                patch.setattr(Follower, "compare", busy)
+                follower.turn()
+    assert len(compared) == 2
+    with served(OddPeer([])) as url, following(url, folder, options) as (follower, state):
+        follower.turn()
+        assert not state.fact("gap")
+
+
+def test_a_full_disk_is_said_and_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    put, tries = Inbox.put, iter(range(9))
+
+    def full(self: Inbox, *arguments: Any, **more: Any) -> int:
+        if next(tries) < 2:
+            raise DiskError("in: the disk is full; make room on it")
+        throttle.stopped.set()
+        return put(self, *arguments, **more)
+
+    monkeypatch.setattr(Inbox, "put", full)
+    options = FollowOptions(first=TODAY, every_s=0.05, patience_s=0.1)
+    with served(OddPeer(study(1, day=TODAY))) as url:
+        throttle = Throttle(peer_at(url).limits)
+        follow_peer(peer_at(url), tmp_path / "in", options, said.append, throttle)
+    assert said[0] == "in: the disk is full; make room on it; trying again in 0 s"
+    assert entries(tmp_path / "in") == [uid(1, 1, 1)]
