@@ -96,6 +96,36 @@ def test_a_bundle_comes_back_as_it_went_and_never_as_a_report_of_the_hospital(
     assert version.time == read_time(report["issued"])
 
 
+def test_two_images_of_a_study_are_two_observations_and_two_patients_none(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    service, made = load_service(checkpoint), ResultsFolder(tmp_path / "out")
+    path = tmp_path / "a.dcm"
+    for number, drawing in ((1, "effusion"), (2, "clear")):
+        write_source(
+            path, "cr", pixels=draw(drawing, number) / 255, StudyDate="20240231",
+            SOPInstanceUID=f"1.2.3.{number}",
+        )  # fmt: skip
+        make_results(service, path, "Left pleural effusion.", made, kinds=["sc"])
+    bundle = bundle_of(made, "1.2.826.0.1.99.1.1")
+    values = [one["valueQuantity"]["value"] for one in of_kind(bundle, "Observation")]
+    assert values == [pytest.approx(100 * (one.probability or 0), abs=1e-3) for one in made.all()]
+    assert len(set(values)) == 2
+    (whole,) = of_kind(bundle, "DiagnosticReport")
+    assert (len(whole["result"]), whole["conclusion"].count("Left pleural")) == (2, 2)
+    assert "started" not in of_kind(bundle, "ImagingStudy")[0]
+    assert not [one for one in _values(bundle) if one in ([], {}, "", None)]
+    write_source(path, "cr", pixels=draw("clear", 3) / 255, PatientID="CANARY-OTHER")
+    make_results(service, path, "Left pleural effusion.", made, kinds=["sc"])
+    with pytest.raises(DataError, match="under several patients; take back the wrong ones"):
+        bundle_of(made, "1.2.826.0.1.99.1.1")
+
+
+def _values(value: Any) -> list[Any]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [value, *(found for one in inner for found in _values(one))]
+
+
 def report(**more: Any) -> dict[str, Any]:
     attachment = base64.b64encode("FINDINGS:\nKleiner Erguß.".encode()).decode()
     accession = {"type": {"coding": [{"code": "ACSN"}]}, "value": "A1"}

@@ -4,8 +4,8 @@ Every report and observation is preliminary: nobody has read it.  No name is in 
 the hospital's; the patient is an identifier.
 """
 
-import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -54,15 +54,21 @@ def bundle_of(folder: ResultsFolder, study: str) -> Resource:
     results = [one for one in found.values() if one.revoked is None]
     if not results:
         raise DataError(f"{folder.path}: has no results of such a study; cxrtext results list")
-    said = _header(folder, results[0])
+    if len({one.patient_id for one in results}) > 1:
+        raise DataError(
+            f"{folder.path}: has results of that study under several patients; take back the "
+            "wrong ones (cxrtext results revoke), then write it again"
+        )
+    said = _header(folder, results[-1])
     entries = _Entries(results[0].study)
     patient = entries.add("Patient", _patient(said), results[0].patient_id)
     images = entries.add("ImagingStudy", _imaging_study(results, said, patient))
     observations = []
-    for sentence, some in _by_sentence(results):
+    for some in _findings(results):
         device = entries.add("Device", _device(some[0]), some[0].model)
         one = _observation(some[0], patient, images, device)
-        observations.append(entries.add("Observation", one, some[0].model, sentence))
+        of = (some[0].model, some[0].source, some[0].sentence)
+        observations.append(entries.add("Observation", one, *of))
     entries.add("DiagnosticReport", _report(results, patient, images, observations))
     made = {"resourceType": "Bundle", "type": "collection", "entry": entries.all}
     check(made)
@@ -93,11 +99,12 @@ def _header(folder: ResultsFolder, kept: Kept) -> Described:
     return described(read_wanted(path, _SAID), _SAID)
 
 
-def _by_sentence(results: Sequence[Kept]) -> list[tuple[str, list[Kept]]]:
-    groups: dict[tuple[str, str], list[Kept]] = {}
+def _findings(results: Sequence[Kept]) -> list[list[Kept]]:
+    """The results of each sentence, model and image together."""
+    groups: dict[tuple[str, str, str], list[Kept]] = {}
     for one in results:
-        groups.setdefault((one.sentence, one.model), []).append(one)
-    return [(sentence, some) for (sentence, _), some in groups.items()]
+        groups.setdefault((one.sentence, one.model, one.source), []).append(one)
+    return list(groups.values())
 
 
 def _identifier(value: str, issuer: str, kind: str) -> Resource:
@@ -123,8 +130,11 @@ def _accession(said: Described) -> list[Resource]:
 
 
 def _started(said: Described) -> Resource:
-    day = re.fullmatch(r"(\d{4})(\d\d)(\d\d)", said.first("StudyDate"))
-    return {"started": "-".join(day.groups())} if day else {}
+    try:
+        day = datetime.strptime(said.first("StudyDate"), "%Y%m%d").date()
+    except ValueError:
+        return {}
+    return {"started": day.isoformat()}
 
 
 def _imaging_study(results: Sequence[Kept], said: Described, patient: Resource) -> Resource:
@@ -196,14 +206,15 @@ def _report(
     results: Sequence[Kept], patient: Resource, images: Resource, observations: list[Resource]
 ) -> Resource:
     said = []
-    for sentence, (first, *_) in _by_sentence(results):
+    for first, *_ in _findings(results):
         likely = "no probability"
         if first.probability is not None:
             kind = "calibrated" if first.calibrated else "not calibrated"
             likely = f"probability {100 * first.probability:.0f} % ({kind})"
-        said.append(f"{sentence} {likely}")
+        said.append(f"{first.sentence} {likely}")
+    reports = [_oid(one.instance) for one in results if one.kind == "sr"]
     return {
-        "identifier": [_oid(one.instance) for one in results if one.kind == "sr"],
+        **({"identifier": reports} if reports else {}),
         "status": "preliminary",
         "category": [{"coding": [{"system": _SERVICES, "code": "RAD"}]}],
         "code": {"coding": [CHEST]},
