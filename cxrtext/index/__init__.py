@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
-    from cxrtext.index.build import build_index
+    from cxrtext.index.build import build_index, make_index
     from cxrtext.index.labels import LabeledImage, keep_labels, label_archive
     from cxrtext.index.maintain import delete, move_root, rewrite
     from cxrtext.index.new_model import reembed
@@ -33,6 +33,7 @@ __all__ = [
     "delete",
     "keep_labels",
     "label_archive",
+    "make_index",
     "move_root",
     "open_index",
     "reembed",

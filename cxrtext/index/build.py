@@ -15,6 +15,7 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
 from cxrtext.evaluation.classification.calibration import calibrations_of
 from cxrtext.evaluation.data import sentences_beside
+from cxrtext.files import write_private
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports, set_attributes
@@ -23,7 +24,8 @@ from cxrtext.index.features.scoring import packed_rows, pooled
 from cxrtext.index.labels import labeler_of, labels_as_meta, prompts_of_json, unlike_column
 from cxrtext.index.search.filter import as_cell
 from cxrtext.index.search.index import check_model
-from cxrtext.index.store.catalogue import Catalogue, set_meta
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
+from cxrtext.index.store.vectors import vector_files
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.models import ImageTextModel, load_model
@@ -121,6 +123,34 @@ def build_index(
         replaced -= sum(name in known for name, _ in rejects.rows)
         written = write_summary(out, catalogue)
     return IndexSummary.of(written, added=embedded - replaced, replaced=replaced, rejected=rejected)
+
+
+def make_index(
+    checkpoint: Path,
+    out: Path,
+    *,
+    prompts: Mapping[str, Prompts] | None = None,
+    storage: str = "float16",
+    pool: int = 1,
+    device: str = "cpu",
+) -> IndexSummary:
+    """Make an index without an image, for what is received or uploaded; arguments as above.
+
+    Raises:
+        DataError: There is an index.
+        WorkError: The disk is full or cannot be written.
+    """
+    if (out / CATALOGUE).exists():
+        raise DataError(f"{out}: holds an index; name a new folder")
+    model, asked = load_model(checkpoint, device), prompts or CHEX5_PROMPTS
+    phrases = [phrase for side in asked.values() for phrase in side.positive]
+    with writing(out, create=True) as catalogue:
+        start_index(catalogue, model, checkpoint, [], asked, storage, pool)
+        for file in vector_files(out, catalogue.meta()).values():
+            write_private(file.path, b"")
+        refresh_structure(out, catalogue, model, phrases)
+        written = write_summary(out, catalogue)
+    return IndexSummary.of(written)
 
 
 def start_index(

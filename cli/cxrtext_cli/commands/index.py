@@ -1,4 +1,4 @@
-"""``cxrtext index build|add|delete|check|compact|rebuild|export|move|publish|pull``."""
+"""``cxrtext index build|new|add|delete|check|compact|rebuild|export|move|publish|pull``."""
 
 import time
 from enum import StrEnum
@@ -137,6 +137,31 @@ def build(
         kind=candidates.value, target=target_recall, wait_s=wait, device=pick_device(device),
         allow_outside=allow_outside, max_rejected=max_rejected,
     )  # fmt: skip
+
+
+@index.command("new", short_help="Make an index without images, to receive into.")
+@checked
+def new(
+    out: Annotated[Path, typer.Option(help="Folder of the index.", metavar="INDEX"), NEW_FOLDER],
+    model: Annotated[Path, typer.Option(help="Checkpoint folder."), CHECKPOINT],
+    storage: Annotated[
+        Storage, typer.Option(help="How regions are kept; int8 takes half the room.")
+    ] = Storage.FLOAT16,
+    pool: Annotated[int, typer.Option(min=1, max=8, help="Keep N x N regions as one.")] = 1,
+    prompts: Annotated[
+        Path | None, typer.Option(help="YAML file of prompts of its labels."), PROMPTS
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Make an index without images: for what is received (listen, follow) or uploaded."""
+    from cxrtext.evaluation import read_prompts
+    from cxrtext.index import make_index
+
+    asked = read_prompts(prompts) if prompts else None
+    make_index(
+        model, out, prompts=asked, storage=storage.value, pool=pool, device=pick_device(device)
+    )
+    typer.echo(f"{out}: an index without images; 'cxrtext listen INBOX --index {out}' fills it")
 
 
 @index.command("add", short_help="Add the images and reports of a manifest to an index.")
