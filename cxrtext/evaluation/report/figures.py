@@ -30,6 +30,8 @@ LEVEL_COLORS = ("#c3ccd4", "#7fb2d6", "#2f86bf", "#c9730a", "#a32a00")
 FEWEST = 20
 """Sentences below which a map shows nothing."""
 MOST_PROMPTS = 40
+PANEL = 215
+"""Sides of a drawing of one finding, of several beside each other, in pixels."""
 Row = tuple[str, float, Sequence[float] | None]
 Scores = Mapping[str, FindingScores]
 
@@ -53,9 +55,10 @@ def classification_figures(result: Evaluation) -> list[Figure]:
             "Dots: the thresholds chosen on validation images." if fitted else "",
         ),
         Figure(
-            [(_reliability(scores), f"Reliability of {names}")],
-            "Reliability: share of images with the finding against the probability, in 15 bins. "
-            "A dot's area is its share of the images; on the diagonal a probability means what it "
+            [(_reliability(name, one), f"Reliability of {name}") for name, one in scores.items()],
+            "Reliability: share of images with the finding against the probability, in 15 bins: "
+            f"{'blue before, orange with T, green Platt' if fitted else 'before calibration'}. A "
+            "dot's area is its share of the images; on the diagonal a probability means what it "
             "says.",
         ),
     ]
@@ -91,34 +94,25 @@ def _precision(scores: Scores) -> bytes:
     return draw_svg(430, 360, draw)
 
 
-def _reliability(scores: Scores) -> bytes:
-    """Share of positives against mean probability, a panel a finding."""
-    columns = min(len(scores), 4)
-    rows = -(-len(scores) // columns)
+def _reliability(name: str, one: FindingScores) -> bytes:
+    """Share of positives against mean probability.
 
-    def panel(axes: "Axes", name: str, one: FindingScores) -> None:
-        axes.plot([0, 1], [0, 1], "--", color="0.6", linewidth=0.8)
-        kinds = [("before", UNSCALED)]
-        if one.fit is not None:
-            kinds += [("with T", one.fit.calibration), ("Platt", one.fit.platt)]
-        for color, (kind, calibration) in zip(COLORS, kinds, strict=False):
-            bins = reliability_bins(calibration.probabilities(one.scores), one.truth)
-            sizes = 6 + 60 * bins.counts / bins.counts.sum()
-            points = bins.probability, bins.observed
-            axes.scatter(*points, sizes, color=color, linewidth=0, label=kind, clip_on=False)
-        axes.set_title(name)
-        _unit(axes, "probability", "share with", (0, 0.5, 1))
+    A drawing a finding, so that several stand below each other where the screen is narrow.
+    """
+    kinds = [UNSCALED, *((one.fit.calibration, one.fit.platt) if one.fit is not None else ())]
 
     def draw(drawing: "Drawing") -> None:
-        grid = drawing.subplots(rows, columns, squeeze=False).ravel()
-        for axes, (name, one) in zip(grid, scores.items(), strict=False):
-            panel(axes, name, one)
-        for axes in grid[len(scores) :]:
-            axes.set_axis_off()
-        fullest = max(grid, key=lambda axes: len(axes.collections))
-        drawing.legend(handles=fullest.collections, loc="outside lower left", ncols=3)
+        axes = drawing.add_subplot(title=name)
+        axes.plot([0, 1], [0, 1], "--", color="0.6", linewidth=0.8)
+        for color, calibration in zip(COLORS, kinds, strict=False):
+            bins = reliability_bins(calibration.probabilities(one.scores), one.truth)
+            sizes = 6 + 60 * bins.counts / bins.counts.sum()
+            axes.scatter(
+                bins.probability, bins.observed, sizes, color=color, linewidth=0, clip_on=False
+            )
+        _unit(axes, "probability", "share with", (0, 0.5, 1))
 
-    return draw_svg(215 * columns, 215 * rows + 30, draw)
+    return draw_svg(PANEL, PANEL, draw)
 
 
 def grounding_figures(result: Evaluation) -> list[Figure]:

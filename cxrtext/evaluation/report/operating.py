@@ -10,7 +10,6 @@ from cxrtext.evaluation.result import Evaluation
 from cxrtext.page import COLORS, EMPTY, Block, Figure, Table, Text, draw_svg, number, with_interval
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
 Rows = list[list[str]]
@@ -103,7 +102,7 @@ def operating_blocks(result: Evaluation) -> list[Block]:
         Text(
             "Calibration slope and intercept of the probability with Platt's scale and shift. "
             "A slope below 1: probabilities are too extreme. An intercept above 0: the finding is "
-            "more frequent here than the validation images let expect."
+            "more frequent here than the validation images suggest."
         ),
         Table(calibration_rows(result), "Calibration"),
     ]
@@ -114,34 +113,32 @@ def _benefit(result: Evaluation) -> list[Figure]:
     found = dict(list(result.operating.items())[:PANELS])
     if not found:
         return []
-    columns = min(len(found), 4)
-    rows = -(-len(found) // columns)
 
-    def draw(drawing: "Drawing") -> None:
-        grid = drawing.subplots(rows, columns, squeeze=False).ravel()
-        for axes, (name, one) in zip(grid, found.items(), strict=False):
-            _panel(axes, name, one["net_benefit"], one["points"][0]["prevalence"])
-        for axes in grid[len(found) :]:
-            axes.set_axis_off()
-        drawing.legend(handles=grid[0].lines, loc="outside lower left", ncols=3)
+    def drawn(name: str, one: Mapping[str, Any]) -> bytes:
+        prevalence = one["points"][0]["prevalence"]
+        return draw_svg(
+            215, 190, lambda drawing: _panel(drawing, name, one["net_benefit"], prevalence)
+        )
 
-    title = f"Net benefit of {', '.join(found)}"
     caption = (
         "Net benefit in true positives an image, against the probability from which on one would "
-        "act; false positives are weighed by the odds of that probability. The model is of use "
-        "where its curve is above both lines: acting on all, and on none. Band: 95 %."
+        "act; false positives are weighed by the odds of that probability. Blue: acting by the "
+        "model, which is of use where it is above both lines, acting on all (orange) and on none "
+        "(gray). Band: 95 %."
     )
-    return [Figure([(draw_svg(215 * columns, 190 * rows + 30, draw), title)], caption)]
+    drawings = [(drawn(name, one), f"Net benefit of {name}") for name, one in found.items()]
+    return [Figure(drawings, caption)]
 
 
-def _panel(axes: "Axes", name: str, curve: Mapping[str, Any], prevalence: float) -> None:
+def _panel(drawing: "Drawing", name: str, curve: Mapping[str, Any], prevalence: float) -> None:
+    axes = drawing.add_subplot()
     cuts = np.asarray(curve["thresholds"])
-    axes.plot(cuts, curve["model"], color=COLORS[0], label="model")
+    axes.plot(cuts, curve["model"], color=COLORS[0])
     if curve["low"]:
         ends = curve["low"], curve["high"]
         axes.fill_between(cuts, *ends, color=COLORS[0], alpha=0.18, linewidth=0)
-    axes.plot(cuts, curve["everyone"], color=COLORS[1], label="all")
-    axes.axhline(0, color="0.45", linewidth=1, label="none")
+    axes.plot(cuts, curve["everyone"], color=COLORS[1])
+    axes.axhline(0, color="0.45", linewidth=1)
     top = max([prevalence, *curve["high"][: len(cuts) // 2]])
     axes.set(
         xlim=(0, 1), ylim=(-0.25 * top, 1.1 * top), xticks=(0, 0.5, 1), title=name,
