@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cxrtext.evaluation import age_bands, area_under_curve, slice_aucs
+from cxrtext.evaluation import Evaluation, age_bands, area_under_curve, slice_aucs
+from cxrtext.evaluation.report.tables import slice_rows
 from cxrtext.evaluation.intervals.delong import area, difference
 
 
@@ -90,7 +91,25 @@ def test_age_bands_by_hand() -> None:
         float("nan"),
     ]
     bands = ["under 40"] * 2 + ["40-59"] * 2 + ["60-79"] * 2 + ["80 and over"] * 2
-    assert age_bands(ages) == bands + ["unknown"] * 5
+    assert age_bands(ages) == [*bands, "unknown", "unknown", "60-79", "unknown", "unknown"]
+    assert age_bands(["007M", "122", "123", "414", "90+"]) == [
+        "under 40", "80 and over", "unknown", "unknown", "unknown",
+    ]  # fmt: skip
+
+
+def test_a_group_that_is_too_small_says_of_what_it_has_too_few() -> None:
+    group = {"auc": None, "low": None, "high": None}
+    groups = {
+        "a": {**group, "positives": 200, "negatives": 3},
+        "b": {**group, "positives": 2, "negatives": 3},
+        "c": {**group, "positives": 2, "negatives": 30},
+    }
+    gap = dict.fromkeys(("gap", "gap_low", "gap_high"))
+    report = {"slices": groups, "too_small": list(groups), **gap}
+    result = Evaluation("m", "", "d", "test", 1, 1, slices={"sex": {"Edema": report}})
+    assert slice_rows(result, "sex")[1] == [
+        "Edema", "too few (3 without)", "too few (2 with, 3 without)", "too few (2 with)", "–",
+    ]  # fmt: skip
     assert age_bands([17, 18], [18]) == ["under 18", "18 and over"]
     with pytest.raises(ValueError, match="rise"):
         age_bands([1], [60, 40])

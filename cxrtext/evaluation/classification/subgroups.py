@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cxrtext.datasets.importing.values import years as whole_years
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.intervals.delong import Area, area, difference
 from cxrtext.evaluation.intervals.proportions import cluster_codes
@@ -20,6 +21,8 @@ UNKNOWN = "unknown"
 NOT_SAID = "the manifest does not say"
 MINIMUM = 10
 """Fewest images with a finding, and without, with which a group is measured."""
+OLDEST = 122
+"""Years of the longest life that is documented."""
 MOST_GROUPS = 12
 """Groups of a column beyond which it is taken for something that is not a group."""
 
@@ -59,8 +62,8 @@ def age_bands(ages: Sequence[str | float | None], edges: Sequence[int] = (40, 60
     >>> age_bands(["39", 40.0, "85", ""])
     ['under 40', '40-59', '80 and over', 'unknown']
 
-    Ages are in years; what is blank, no number or below 0 is unknown.  ``edges`` are the first
-    year of each band but the youngest, rising.
+    Ages are those of :func:`age_years`; what is none is unknown.  ``edges`` are the first year of
+    each band but the youngest, rising.
     """
     if not edges or any(a >= b for a, b in pairwise(edges)):
         raise ValueError(f"edges must be at least one number, and rise: {list(edges)}")
@@ -71,12 +74,20 @@ def age_bands(ages: Sequence[str | float | None], edges: Sequence[int] = (40, 60
 
 
 def age_years(age: str | float | None) -> float:
-    """An age in years; NaN where it is blank, no number or below 0."""
+    """An age in years; NaN where it is blank, no number, below 0 or above any that was lived.
+
+    >>> age_years("45.5"), age_years("045Y"), age_years("018M"), age_years("414")
+    (45.5, 45.0, 1.0, nan)
+
+    As in DICOM headers it may end in Y, M, W or D, and is then in whole years.  ChestX-ray14 has
+    ages of 148 to 414.
+    """
     try:
         years = float(age) if age is not None else math.nan
     except ValueError:
-        years = math.nan
-    return years if 0 <= years < math.inf else math.nan
+        text = whole_years(str(age).strip())
+        years = float(text) if text else math.nan
+    return years if 0 <= years <= OLDEST else math.nan
 
 
 def _band(age: str | float | None, edges: Sequence[int], names: Sequence[str]) -> str:

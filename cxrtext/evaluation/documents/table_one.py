@@ -131,7 +131,7 @@ def _age(population: Population, masks: Sequence[Truth]) -> list[Characteristic]
         medians.append(_median(known))
         missing.append(_share(len(ages) - len(known), len(ages)))
     rows = [Characteristic("Age", "years", "patients, median [IQR]", medians)]
-    return [*rows, Characteristic("Age", MISSING, "patients, median [IQR]", missing)]
+    return [*rows, Characteristic("Age", MISSING, "patients, %", missing)]
 
 
 def _levels(

@@ -4,8 +4,9 @@ Rows are lists of cells, the first the header.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
-from cxrtext.evaluation.classification.subgroups import UNKNOWN
+from cxrtext.evaluation.classification.subgroups import MINIMUM, UNKNOWN
 from cxrtext.evaluation.classification.zero_shot import MEANS, MEASURES, FindingResult
 from cxrtext.evaluation.grounding.phrases import CNR, COMMON, MIOU, POINTING, SIGNED
 from cxrtext.evaluation.intervals.bootstrap import SMALLER_IS_BETTER
@@ -154,14 +155,21 @@ def slice_rows(result: Evaluation, column: str) -> Rows:
         for name in groups:
             group = report["slices"].get(name)
             if group is None or group["auc"] is None:
-                few = 0 if group is None else group["positives"]
-                cells.append(f"too few ({few} with)")
+                cells.append(_too_few(group))
             else:
                 cells.append(with_interval(group["auc"], ends_of(group["low"], group["high"]), 2))
         ends = ends_of(report["gap_low"], report["gap_high"])
         cells.append(with_interval(report["gap"], ends, 2))
         rows.append([finding, *cells])
     return rows
+
+
+def _too_few(group: Mapping[str, Any] | None) -> str:
+    """The numbers of a group that is not measured: of images with the finding, or without it."""
+    sides = "with", "without"
+    counts = (0, 0) if group is None else (group["positives"], group["negatives"])
+    few = [f"{n} {side}" for n, side in zip(counts, sides, strict=True) if n < MINIMUM]
+    return f"too few ({', '.join(few)})"
 
 
 def ends_of(low: float | None, high: float | None) -> tuple[float, float] | None:
