@@ -5,6 +5,7 @@ figures lie in the page as data.  In texts, what stands between backquotes is se
 face; in tables, what stands in brackets after a figure ("0.81 [0.78, 0.84]") is set small.
 """
 
+import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -209,9 +210,15 @@ def markdown_block(block: Block) -> str:
     if not isinstance(block, Table):
         return ""
     cells = [[one if isinstance(one, str) else one.text for one in row] for row in block.rows]
-    lines = ["| " + " | ".join(one.replace("|", "\\|") for one in row) + " |" for row in cells]
+    lines = ["| " + " | ".join(map(markdown_cell, row)) + " |" for row in cells]
     lines.insert(1, "|" + "---|" * len(cells[0]))
     return "\n".join(([f"### {block.caption}\n"] if block.caption else []) + lines)
+
+
+def markdown_cell(text: str) -> str:
+    """A text that stays in its cell of a Markdown table, and of HTML is a line's end at most."""
+    one_line = re.sub(r"\s*[\r\n]+\s*", " ", text).replace("|", "\\|")
+    return re.sub(r"<(?!br>)(?=[a-zA-Z/!?])", "&lt;", one_line)
 
 
 def _environment() -> Environment:

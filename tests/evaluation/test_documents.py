@@ -28,6 +28,7 @@ from cxrtext.evaluation.measure import measure_file
 from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.files import file_problems
+from cxrtext.page import Table, markdown_block
 
 PROMPTS = {
     "Pleural Effusion": Prompts(("Left pleural effusion.",), ("The lungs | are <b> clear.",)),
@@ -79,6 +80,68 @@ def test_table_one_by_hand() -> None:
         "\u2003missing",
     ]
     assert all(len(row) == 6 for row in page)
+
+
+def test_table_one_counted_again() -> None:
+    """Counted with plain loops of a planted population: spellings of ages, two images a study."""
+    rng = np.random.default_rng(3)
+    spelled = ["045Y", "45", "7.5", "018M", "012D", "95", "414", "-3", "", "nan", "old", "1e9"]
+    meant = [45, 45, 7.5, 1, 0, 95, *[None] * 6]
+    n = 300
+    ages = rng.integers(0, len(spelled), n)
+    patients = [f"p{row // 3}" for row in range(n)]  # three images each, of two studies
+    studies = [f"s{row // 3}-{row % 3 // 2}" for row in range(n)]
+    splits = [("train", "val", "test")[row // 3 % 3] for row in range(n)]
+    sexes = [("F", "M", "", "O")[value] for value in rng.integers(0, 4, n)]
+    labels = rng.integers(-2, 2, n).astype(np.int8)
+    measured = np.array([split == "test" for split in splits]) & (rng.random(n) < 0.9)
+    metadata = {"age": [spelled[value] for value in ages], "sex": sexes}
+    images = Images([f"{i}.png" for i in range(n)], studies, patients, splits, metadata)
+    found = table_one(Population(images, {"Edema": labels}, measured))
+    assert found.columns == ["train", "val", "test", "all", "measured"]
+    rows = {(row.name, row.level): row for row in found.rows}
+    assert [rows["Age", level].unit for level in ("years", "missing")] == [
+        "patients, median [IQR]", "patients, %",
+    ]  # fmt: skip
+    for place, column in enumerate(found.columns):
+        own = [
+            row
+            for row in range(n)
+            if column == "all" or (measured[row] if column == "measured" else splits[row] == column)
+        ]
+        people = sorted({patients[row] for row in own})
+        assert rows["Images", ""].cells[place] == str(len(own))
+        assert rows["Studies", ""].cells[place] == str(len({studies[row] for row in own}))
+        assert rows["Patients", ""].cells[place] == str(len(people))
+        known, nobody, women = [], 0, 0
+        for person in people:
+            said = [meant[ages[row]] for row in own if patients[row] == person]
+            told = [age for age in said if age is not None]
+            known += told[:1]
+            nobody += not told
+            told_sex = [sexes[row] for row in own if patients[row] == person and sexes[row]]
+            women += told_sex[:1] == ["F"]
+        low, middle, high = np.percentile(known, (25, 50, 75))
+        assert rows["Age", "years"].cells[place] == f"{middle:.4g} [{low:.4g}, {high:.4g}]"
+        missing = f"{nobody} ({100 * nobody / len(people):.1f})"
+        assert rows["Age", "missing"].cells[place] == missing
+        assert rows["Sex", "F"].cells[place] == f"{women} ({100 * women / len(people):.1f})"
+        for level, value in (("with", 1), ("without", 0), ("uncertain", -1), ("missing", -2)):
+            number = sum(int(labels[row] == value) for row in own)
+            share = f"{number} ({100 * number / len(own):.1f})"
+            assert rows["Edema", level].cells[place] == share
+
+
+def test_names_of_findings_and_answers_stay_in_their_cells() -> None:
+    name = "a|b <script>x</script>\nc"
+    one = people()
+    flow = flow_of(Population(one.images, {name: one.labels["Edema"]}, one.measured), "test")
+    (line,) = (line for line in flow_markdown(flow).splitlines() if "script" in line)
+    assert line == "| a\\|b &lt;script>x&lt;/script> c | 1 | 1 | 1 | 0 | 3 |"
+    table = Table([["finding", "x"], [name, "1 < 2<br>3"]])
+    assert markdown_block(table).splitlines()[2:] == [
+        "| a\\|b &lt;script>x&lt;/script> c | 1 < 2<br>3 |"
+    ]
 
 
 def test_many_sites_are_counted_together() -> None:
@@ -135,6 +198,8 @@ def test_reasons_tell_nothing_of_one_file() -> None:
     assert reason_class("/a b/c.dcm: frame 3 of 2") == "frame n of n"
     assert reason_class("holds '/x/Doe^Jane' twice; fix it") == "holds … twice"
     assert reason_class("/only/a/path") == "no reason given"
+    assert reason_class("/set/Jane Doe.dcm: is 3 x 4 pixels; send another") == "is n x n pixels"
+    assert reason_class("Jane Doe.PNG: cannot be decoded: cut off") == "cannot be decoded: cut off"
 
 
 def test_paths_and_keys_do_not_get_into_provenance() -> None:

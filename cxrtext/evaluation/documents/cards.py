@@ -12,7 +12,7 @@ from cxrtext.evaluation.documents.imported import Imported
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.population import UNCERTAIN_NAMES, Population, counted
 from cxrtext.evaluation.documents.questions import TEXTS, Questions
-from cxrtext.page import RESEARCH, Section, Table, markdown_block
+from cxrtext.page import RESEARCH, Section, Table, markdown_block, markdown_cell
 
 METRICS = (
     "AUC (area under the ROC curve) of the difference of two prompts' scores, accuracy, average "
@@ -32,14 +32,8 @@ def _environment() -> Environment:
     found = Environment(  # noqa: S701 - Markdown; cells are escaped where they stand
         loader=FileSystemLoader(TEXTS), trim_blocks=True, lstrip_blocks=True
     )
-    found.filters["cell"] = cell
+    found.filters["cell"] = markdown_cell
     return found
-
-
-def cell(text: str) -> str:
-    """A text that stays in its cell of a Markdown table, and is no HTML."""
-    plain = " ".join(text.split()).replace("|", "\\|").replace("<br>", "\n")
-    return plain.replace("<", "&lt;").replace("\n", "<br>")
 
 
 def model_card(material: Material, questions: Questions, sections: Sequence[Section]) -> str:

@@ -13,6 +13,7 @@ import yaml
 from cxrtext.evaluation.documents.evidence import Shown, evidence_of
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.questions import TEXTS, Questions, all_questions
+from cxrtext.page import markdown_cell
 
 FILLED, PART, OPEN = "filled", "in part", "author"
 STATES = {
@@ -110,4 +111,4 @@ def _line(item: Item) -> str:
     parts += [f"not in this run, which would need {what}" for what in item.needs]
     parts += [f"**to write** ({name}): {all_questions()[name]}" for name in item.asked]
     cells = (item.number, item.topic, STATES[item.state].partition(":")[0], "<br>".join(parts))
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(map(markdown_cell, cells)) + " |"

@@ -12,11 +12,13 @@ from typing import Any
 
 from cxrtext.evaluation.documents.imported import Imported
 from cxrtext.evaluation.documents.population import LABEL_NAMES, Counts, Population
+from cxrtext.page import markdown_cell
 
 MOST_REASONS = 6
 """Reasons that are told apart; the rest is counted together."""
 OTHER_REASONS = "other reasons"
 NO_REASON = "not measured, with no reason noted"
+_NAMED = re.compile(r"^[^:]*([/\\]|\.(png|jpe?g|dcm|dicom)\b)[^:]*:\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +168,12 @@ def reason_class(reason: str) -> str:
 
     >>> reason_class("/data/a.png: is 12 x 9 pixels; send a larger image")
     'is n x n pixels'
+    >>> reason_class("John Doe.png: cannot be decoded")
+    'cannot be decoded'
     """
     text = re.sub(r"'[^']*'|\"[^\"]*\"", "…", reason.partition(";")[0])
+    # What it is about stands before a colon; names may hold spaces, and be those of people.
+    text = _NAMED.sub("", text)
     text = re.sub(r"\S*/\S*:?", "", text)
     text = " ".join(re.sub(r"\d+", "n", text).split()).strip(" :")
     return text[:90] or "no reason given"
@@ -197,7 +203,7 @@ def flow_markdown(flow: Flow) -> str:
         lines += [f"| finding | {' | '.join(names)} | sum |", "|---|" + "---:|" * (len(names) + 1)]
         for finding, numbers in flow.labels.items():
             cells = [f"{numbers[name]:,}" for name in names]
-            name = finding.replace("|", "\\|")
+            name = markdown_cell(finding)
             lines.append(f"| {name} | {' | '.join(cells)} | {sum(numbers.values()):,} |")
     for task in flow.tasks:
         lines += ["", f"{task.title}:", ""]
