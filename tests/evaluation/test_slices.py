@@ -3,8 +3,8 @@ import pytest
 from numpy.typing import NDArray
 
 from cxrtext.evaluation import Evaluation, age_bands, area_under_curve, slice_aucs
-from cxrtext.evaluation.report.tables import slice_rows
 from cxrtext.evaluation.intervals.delong import area, difference
+from cxrtext.evaluation.report.tables import slice_rows
 
 
 def drawn(
