@@ -19,7 +19,7 @@ from cxrtext.pacs.peers import read_peer
 from cxrtext.pacs.results.capture import draw_capture
 from cxrtext.pacs.results.finding import prompts_of, read_and_find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
-from cxrtext.pacs.results.identity import KINDS, NEEDED, is_own_result
+from cxrtext.pacs.results.identity import KINDS, NEEDED, WARNING, is_own_result
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.rejection import reject
 from cxrtext.pacs.results.sending import send_results
@@ -121,11 +121,12 @@ def test_regions_lie_on_the_pixels_of_a_mirrored_file(service: Service, tmp_path
 
 
 def _scoord(report: pydicom.Dataset) -> np.ndarray[Any, Any]:
-    (data,) = [
-        element.value
-        for element in report.iterall()
-        if element.keyword == "GraphicData" and element.value
-    ][:1]
+    """The outline of the first region."""
+    (data, *_) = [
+        item.GraphicData
+        for item in _items(report)
+        if item.ValueType == "SCOORD" and item.ConceptNameCodeSequence[0].CodeValue == "111030"
+    ]
     return np.reshape(np.asarray(data, dtype=float), (-1, 2))
 
 
@@ -157,6 +158,45 @@ def test_a_report_says_the_finding_its_probability_and_its_evidence(
     assert kept.probability == pytest.approx(percent_of(report), abs=1e-6)
     assert 100 * (kept.probability or 0) in [pytest.approx(p, abs=1e-3) for p in percent]
     assert (report.CompletionFlag, report.VerificationFlag) == ("COMPLETE", "UNVERIFIED")
+
+
+def test_a_report_and_regions_are_as_viewers_want_them(service: Service, tmp_path: Path) -> None:
+    path = effusion(tmp_path / "source.dcm")
+    folder = ResultsFolder(tmp_path / "out")
+    made = make_results(service, path, SENTENCE, folder, kinds=["sr", "seg"]).results
+    report, seg = (pydicom.dcmread(folder.path / one.file) for one in made)
+    # DCMTK's page leaves the names of values out where contents are continuous.
+    kinds = {e.value for e in report.iterall() if e.keyword == "ContinuityOfContent"}
+    assert kinds == {"SEPARATE"}
+    groups = [
+        item.ContentSequence
+        for item in _items(report)
+        if item.ConceptNameCodeSequence[0].CodeMeaning == "Measurement Group"
+    ]
+    whole, *regions = groups
+    assert regions
+    # OHIF ends at a number without a place, and shows comments beside numbers.
+    places = [item.ContentSequence[0] for item in whole if item.ValueType == "NUM"]
+    assert [list(map(float, place.GraphicData)) for place in places] == [
+        [0, 0, 80, 0, 80, 80, 0, 80, 0, 0]
+    ] * 2
+    comments = [
+        item.TextValue for item in whole if item.ConceptNameCodeSequence[0].CodeMeaning == "Comment"
+    ]
+    assert comments[:2] == [WARNING, SENTENCE]
+    assert [text.startswith("probability ") for text in comments[2:]] == [True]
+    # It takes an outline of five points over, from a group that has no number.
+    for region in regions:
+        assert "NUM" not in [item.ValueType for item in region]
+        (outline,) = [item for item in region if item.ValueType == "SCOORD"]
+        assert (outline.GraphicType, len(outline.GraphicData)) == ("POLYLINE", 10)
+    # It ends at a segmentation without this item, whatever is in it.
+    assert len(seg.SharedFunctionalGroupsSequence[0].PixelMeasuresSequence) == 1
+    assert "PixelSpacing" not in seg.SharedFunctionalGroupsSequence[0].PixelMeasuresSequence[0]
+    spaced = effusion(tmp_path / "spaced.dcm", PixelSpacing=["0.2", "0.3"], number=2)
+    (kept,) = make_results(service, spaced, SENTENCE, folder, kinds=["seg"]).results
+    shared = pydicom.dcmread(folder.path / kept.file).SharedFunctionalGroupsSequence[0]
+    assert shared.PixelMeasuresSequence[0].PixelSpacing == [0.2, 0.3]
 
 
 def percent_of(report: pydicom.Dataset) -> float:

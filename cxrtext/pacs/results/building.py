@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from highdicom.sr import CodedConcept
     from pydicom.dataset import Dataset
 
-FORMAT = "1"
+FORMAT = "2"
 """Of what results look like: another one gives other UIDs."""
 SCHEME = "99CXRTEXT"
 """The private coding scheme of sentences, and of what no standard code says."""

@@ -13,7 +13,7 @@ from cxrtext.pacs.peers import Kind
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DEFAULT_KINDS: tuple[Kind, ...] = ("sc", "sr")
-"""What every viewer opens; OHIF has trouble with the others."""
+"""What viewers open: OHIF shows neither a segmentation nor a presentation state of a radiograph."""
 
 MANUFACTURER = "cxrtext"
 SERIES = "cxrtext"

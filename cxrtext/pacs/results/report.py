@@ -38,6 +38,13 @@ def outline(box: Box, placement: Placement) -> "NDArray[np.float64]":
     return np.array(corners, dtype=np.float64)
 
 
+def _frame(placement: Placement) -> "NDArray[np.float64]":
+    """The outline of the whole file, as :func:`outline` gives that of a box."""
+    right, bottom = placement.stored_width, placement.stored_height
+    corners = [(0, 0), (right, 0), (right, bottom), (0, bottom), (0, 0)]
+    return np.array(corners, dtype=np.float64)
+
+
 def outlines(result: Result) -> "list[tuple[NDArray[np.float64], float]]":
     """The regions of a finding, best first, each with its score; none where nothing stands out."""
     finding = result.finding
@@ -83,6 +90,10 @@ def build_report(result: Result) -> "Dataset":
             title=codes.DCM.ImagingMeasurementReport,
             referenced_images=[image] if _is_described(result) else None,
         )
+        # Apart, so that who shows them writes the name of each before its value.
+        for item in content[0].iterall():
+            if item.keyword == "ContinuityOfContent":
+                item.value = "SEPARATE"
         built = ComprehensiveSR(
             evidence=[image],
             content=content[0],
@@ -104,35 +115,44 @@ def _is_described(result: Result) -> bool:
 def _groups(result: Result) -> list[Any]:
     """The finding in the whole image, and each region where it is supported."""
     from highdicom.sr import (
+        CoordinatesForMeasurement,
         ImageRegion,
         Measurement,
         MeasurementsAndQualitativeEvaluations,
         PlanarROIMeasurementsAndQualitativeEvaluations,
         SourceImageForMeasurementGroup,
         SourceImageForRegion,
+        TextContentItem,
         TrackingIdentifier,
     )
+    from pydicom.sr.codedict import codes
 
     finding, source = result.finding, result.source
-    score = _private("score", "Similarity of image and sentence")
     of = source.text("SOPClassUID"), source.instance
-    whole = [Measurement(score, round(finding.grounding.score, 6), _unit("1", "no units"))]
+    # OHIF 3.12 fails with a report that has measurements without coordinates.
+    frame = CoordinatesForMeasurement(
+        "POLYLINE", _frame(source.placement), SourceImageForRegion(*of)
+    )
+    score = _private("score", "Similarity of image and sentence")
+    numbers = [(score, round(finding.grounding.score, 6), _unit("1", "no units"))]
     if finding.probability is not None:
         percent = round(100 * finding.probability, 4)
-        whole.insert(0, Measurement(_certainty(), percent, _unit("%", "percent")))
-    groups: list[Any] = [
-        MeasurementsAndQualitativeEvaluations(
-            tracking_identifier=TrackingIdentifier(
-                uid(result.uid("sr"), "finding"), one_line(finding.sentence, 1024)
-            ),
-            finding_type=code_of(finding.sentence),
-            algorithm_id=_algorithm(result),
-            measurements=whole,
-            qualitative_evaluations=_properties(result),
-            source_images=[SourceImageForMeasurementGroup(*of)],
-        )
-    ]
-    for number, (corners, region_score) in enumerate(outlines(result), 1):
+        numbers.insert(0, (_certainty(), percent, _unit("%", "percent")))
+    whole = MeasurementsAndQualitativeEvaluations(
+        tracking_identifier=TrackingIdentifier(
+            uid(result.uid("sr"), "finding"), one_line(finding.sentence, 1024)
+        ),
+        finding_type=code_of(finding.sentence),
+        algorithm_id=_algorithm(result),
+        measurements=[Measurement(*one, referenced_coordinates=[frame]) for one in numbers],
+        qualitative_evaluations=_properties(result),
+        source_images=[SourceImageForMeasurementGroup(*of)],
+    )
+    # Viewers show comments, and not what is said of the algorithm.
+    for text in filter(None, (WARNING, one_line(finding.sentence, 1024), finding.percent)):
+        whole[0].ContentSequence.append(TextContentItem(codes.DCM.Comment, text, "CONTAINS"))
+    groups: list[Any] = [whole]
+    for number, (corners, _) in enumerate(outlines(result), 1):
         groups.append(
             PlanarROIMeasurementsAndQualitativeEvaluations(
                 tracking_identifier=TrackingIdentifier(
@@ -143,7 +163,6 @@ def _groups(result: Result) -> list[Any]:
                 ),
                 finding_type=code_of(finding.sentence),
                 algorithm_id=_algorithm(result),
-                measurements=[Measurement(score, round(region_score, 6), _unit("1", "no units"))],
             )
         )
     return groups

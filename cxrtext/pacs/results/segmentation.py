@@ -9,6 +9,7 @@ from cxrtext.pacs.results.building import Result, building, code_of, name_scheme
 from cxrtext.pacs.results.identity import MANUFACTURER, WARNING, uid
 
 if TYPE_CHECKING:
+    from highdicom import PixelMeasuresSequence
     from numpy.typing import NDArray
     from pydicom.dataset import Dataset
 
@@ -57,6 +58,7 @@ def build_segmentation(result: Result) -> "Dataset | None":
             content_label="CXRTEXT",
             content_description=one_line(WARNING, 64),
             content_creator_name="cxrtext^service",
+            pixel_measures=_pixel_measures(result.source.header),
             **result.given("seg"),
             **result.device(),
         )
@@ -65,3 +67,15 @@ def build_segmentation(result: Result) -> "Dataset | None":
             built.PatientOrientation = result.source.header.PatientOrientation
         name_scheme(built)
         return result.finish("seg", built)
+
+
+def _pixel_measures(header: "Dataset") -> "PixelMeasuresSequence":
+    """The size of pixels where the image says it; OHIF 3.12 ends where the item is missing."""
+    from highdicom import PixelMeasuresSequence
+
+    measures = PixelMeasuresSequence((1, 1), None)
+    if len(spacing := header.get("PixelSpacing") or ()) == 2:
+        measures[0].PixelSpacing = list(spacing)
+    else:
+        del measures[0].PixelSpacing
+    return measures
