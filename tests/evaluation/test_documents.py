@@ -334,7 +334,14 @@ def test_documents_again_from_predictions(
         assert (tmp_path / "a/documents" / name).read_text() == (
             written / "documents" / name
         ).read_text()
+    # Of which predictions, and not of others that an earlier evaluation left in the folder.
+    digest = hashlib.sha256((written / "predictions.parquet").read_bytes()).hexdigest()
+    assert made[1]["predictions_sha256"] == digest
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/predictions.parquet").write_bytes(b"of another evaluation")
     write_report(tmp_path / "b", result)
+    told = json.loads((tmp_path / "b/documents/provenance.json").read_text())
+    assert (set(told["outputs"]), told["predictions_sha256"]) == ({"metrics.json"}, digest)
     flow = json.loads((tmp_path / "b/documents/flow.json").read_text())
     assert flow["steps"][0]["title"] == "Images of the file of predictions"
     assert flow["steps"][-1]["counts"]["images"] == 11

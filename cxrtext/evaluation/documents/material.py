@@ -193,8 +193,8 @@ class Material:
     def provenance(self, folder: Path) -> dict[str, Any]:
         """What ``provenance.json`` holds; ``folder`` is where the evaluation was written.
 
-        Where figures were computed from predictions, ``predictions_making`` says when, how and
-        where a model made those.
+        Where figures were computed from predictions, ``predictions_sha256`` says from which file,
+        and ``predictions_making`` when, how and where a model made it.
         """
         result, data = self.result, self.data
         found: dict[str, Any] = {
@@ -207,11 +207,12 @@ class Material:
             "settings": provenance.without_paths(result.settings),
             "outputs": {
                 name: {"sha256": sha256(folder / name)}
-                for name in (PREDICTIONS, "metrics.json")
+                for name in (*([PREDICTIONS] if result.details else ()), "metrics.json")
                 if (folder / name).is_file()
             },
         }
         if result.details is None and result.predictions is not None:
+            found["predictions_sha256"] = result.predictions.sha256
             found["predictions_making"] = result.predictions.about.get("making")
         if self.population is not None:
             images, rows = self.population.images, self.population.measured

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from cxrtext.errors import DataError
-from cxrtext.files import replacing
+from cxrtext.files import replacing, sha256
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,11 +42,13 @@ class Predictions:
     """Everything that figures are computed from.
 
     ``about``: what was measured on what, with which settings and prompts, as JSON holds it.
-    ``parts``: by name the part, as far as the data had what it needs.
+    ``parts``: by name the part, as far as the data had what it needs.  ``sha256`` is that of the
+    file that they were read from, in hexadecimal; "" where they were just made.
     """
 
     about: dict[str, Any]
     parts: dict[str, Part]
+    sha256: str = ""
 
 
 def write_predictions(path: Path, predictions: Predictions, *, sentences: bool = True) -> None:
@@ -145,4 +147,4 @@ def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions
             raise DataError(f"{path}: part '{name}': {said}; {AGAIN}") from None
     if not parts:
         raise DataError(f"{path}: no row is of a part that is known: {', '.join(kinds)}; {AGAIN}")
-    return Predictions(about, parts)
+    return Predictions(about, parts, sha256(path))
