@@ -509,9 +509,9 @@ MUTANTS = (
     ),
     Mutant(
         "a score at the threshold says present",
-        "evaluation/classification/zero_shot.py",
-        "right = ((self.scores > threshold) == self.truth)[rows]",
-        "right = ((self.scores >= threshold) == self.truth)[rows]",
+        "evaluation/classification/finding.py",
+        "right: Floats = ((self.scores > threshold) == self.truth)",
+        "right: Floats = ((self.scores >= threshold) == self.truth)",
         ("evaluation/test_evaluate_tasks.py::test_a_resample_of_each_image_once_changes_nothing",),
     ),
     Mutant(
@@ -628,7 +628,7 @@ MUTANTS = (
     ),
     Mutant(
         "score difference without gamma",
-        "evaluation/classification/zero_shot.py",
+        "evaluation/classification/prompt_scores.py",
         "scaled = model.gamma_sq * means.view(",
         "scaled = means.view(",
         ("evaluation/test_measures.py", "evaluation/test_evaluate_tasks.py"),
@@ -653,6 +653,27 @@ MUTANTS = (
         "if one.counts.images - left != after.counts.images:",
         "if one.counts.images - left < after.counts.images:",
         ("evaluation/test_documents.py::test_figures_that_do_not_add_up_are_refused",),
+    ),
+    Mutant(
+        "a single patient's slope has an interval",
+        "evaluation/classification/probabilities.py",
+        "    if groups < 2:",
+        "    if groups < 1:",
+        ("evaluation/test_operating.py::test_a_single_patient_has_no_interval",),
+    ),
+    Mutant(
+        "ages that nobody reached",
+        "evaluation/classification/subgroups.py",
+        "if 0 <= years <= OLDEST else",
+        "if 0 <= years < math.inf else",
+        ("evaluation/test_documents.py::test_table_one_counted_again",),
+    ),
+    Mutant(
+        "another program's texts are true",
+        "evaluation/predictions/columns.py",
+        "if values.dtype != np.bool_ and not all(",
+        "if values.dtype == np.bool_ and not all(",
+        ("evaluation/test_predictions.py::test_mistakes_of_another_program",),
     ),
     Mutant(
         "a row of LaTeX that begins with a bracket",

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
         sensitivity_threshold,
     )
     from cxrtext.evaluation.classification.probabilities import net_benefit, recalibration
+    from cxrtext.evaluation.classification.prompt_scores import prompt_embeddings, score_differences
     from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts, read_prompts
     from cxrtext.evaluation.classification.subgroups import age_bands, slice_aucs
-    from cxrtext.evaluation.classification.zero_shot import prompt_embeddings, score_differences
     from cxrtext.evaluation.evaluate import evaluate
     from cxrtext.evaluation.grounding.absence import measure_absence
     from cxrtext.evaluation.grounding.boxes import box_mask, region_boxes, region_of_interest_align

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.classified import Classified, label_codes
+from cxrtext.evaluation.classification.prompt_scores import scorer
 from cxrtext.evaluation.classification.prompts import Prompts
-from cxrtext.evaluation.classification.zero_shot import scorer
 from cxrtext.evaluation.cohort import Cohort, Embedder
 from cxrtext.evaluation.data import DataFolder, read_data_folder
 from cxrtext.evaluation.grounding.absence import looked_for, score_absence

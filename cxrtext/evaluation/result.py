@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from cxrtext.evaluation.classification.finding import FindingResult
 from cxrtext.evaluation.classification.prompts import Prompts
-from cxrtext.evaluation.classification.zero_shot import MEANS, FindingResult, ZeroShot
+from cxrtext.evaluation.classification.zero_shot import MEANS, ZeroShot
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.data import DataFolder
 from cxrtext.evaluation.grounding.phrases import Grounded

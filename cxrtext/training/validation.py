@@ -11,8 +11,8 @@ from torch import Tensor
 
 from cxrtext.config import Config
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation.classification.prompt_scores import prompt_embeddings, score_differences
 from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts, read_prompts
-from cxrtext.evaluation.classification.zero_shot import prompt_embeddings, score_differences
 from cxrtext.evaluation.data import find_table
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.retrieval.sentences import retrieval_metrics

@@ -16,18 +16,20 @@ from cxrtext.evaluation import (
     evaluate,
     retrieval_metrics,
 )
-from cxrtext.evaluation.classification.zero_shot import (
+from cxrtext.evaluation.classification.finding import (
     UNFITTED,
     Case,
     Drawn,
     ValidationFit,
     fit_validation,
-    label_rows,
     measure_finding,
+)
+from cxrtext.evaluation.classification.prompt_scores import (
     prompt_embeddings,
     score_differences,
     scorer,
 )
+from cxrtext.evaluation.classification.zero_shot import label_rows
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
 from cxrtext.evaluation.intervals.delong import area
 from cxrtext.evaluation.intervals.proportions import proportion_interval

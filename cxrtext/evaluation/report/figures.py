@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from cxrtext.evaluation.classification.calibration import reliability_bins
+from cxrtext.evaluation.classification.finding import UNSCALED
 from cxrtext.evaluation.classification.prompts import Prompts
-from cxrtext.evaluation.classification.zero_shot import UNSCALED, FindingScores
+from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.grounding.phrases import CNR, SIGNED
 from cxrtext.evaluation.metrics import Floats, precision_recall_curve, roc_curve
 from cxrtext.evaluation.probes.tsne import MOST, embed_neighbors

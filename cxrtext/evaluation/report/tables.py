@@ -6,8 +6,9 @@ Rows are lists of cells, the first the header.
 from collections.abc import Mapping
 from typing import Any
 
+from cxrtext.evaluation.classification.finding import MEASURES, FindingResult
 from cxrtext.evaluation.classification.subgroups import MINIMUM, UNKNOWN
-from cxrtext.evaluation.classification.zero_shot import MEANS, MEASURES, FindingResult
+from cxrtext.evaluation.classification.zero_shot import MEANS
 from cxrtext.evaluation.grounding.phrases import CNR, COMMON, MIOU, POINTING, SIGNED
 from cxrtext.evaluation.intervals.bootstrap import SMALLER_IS_BETTER
 from cxrtext.evaluation.paper import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from cxrtext.evaluation.classification.zero_shot import MEASURES
+from cxrtext.evaluation.classification.finding import MEASURES
 from cxrtext.evaluation.documents.cards import IMAGES
 from cxrtext.evaluation.documents.flow_drawing import flow_svg
 from cxrtext.evaluation.documents.material import Material

@@ -1,0 +1,62 @@
+"""Scores of prompts in images: the part of zero-shot classification with a model."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cxrtext.evaluation.classification.prompts import Prompts
+from cxrtext.evaluation.metrics import Floats
+from cxrtext.evaluation.settings import Settings
+from cxrtext.models import ImageTextModel
+
+
+def prompt_embeddings(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Tensor:
+    """Embed prompts, averaging several phrasings of a side as vectors.
+
+    Returns:
+        [F, 2, D], unit vectors; positive first.
+    """
+    sides = [side for entry in prompts.values() for side in (entry.positive, entry.negative)]
+    vectors = model.embed_sentences([phrase for side in sides for phrase in side])
+    means = [part.mean(dim=0) for part in vectors.split([len(side) for side in sides])]
+    return F.normalize(torch.stack(means), dim=-1).view(len(prompts), 2, -1)
+
+
+def score_differences(model: ImageTextModel, regions: Tensor, prompts: Tensor) -> Tensor:
+    """Scaled scores of the positive prompt less the negative one.
+
+    Regions [B, N, D] and the prompts [F, 2, D] of :func:`prompt_embeddings` give
+    ``γ² (s_pos − s_neg)``, [F, B].
+    """
+    F_, _, D = prompts.shape
+    scores = model.scores(regions, prompts.reshape(2 * F_, D)).view(F_, 2, -1)
+    difference: Tensor = model.gamma_sq * (scores[:, 0] - scores[:, 1])
+    return difference
+
+
+def scorer(
+    model: ImageTextModel, prompts: Mapping[str, Prompts], settings: Settings
+) -> Callable[[Tensor], Floats]:
+    """A function from regions [B, N, D] to scores [2, F, B], the prompts embedded once.
+
+    Scores of the positive and of the negative prompts, times γ².  Of several phrasings of a side
+    either the vectors are averaged or the scores.
+    """
+    sides = [side for one in prompts.values() for side in (one.positive, one.negative)]
+    sizes = [len(side) for side in sides]
+    if settings.average == "embeddings":
+        vectors, sizes = prompt_embeddings(model, prompts).flatten(0, 1), [1] * len(sides)
+    else:
+        vectors = model.embed_sentences([phrase for side in sides for phrase in side])
+
+    @torch.inference_mode()
+    def score(regions: Tensor) -> Floats:
+        parts = model.scores(regions, vectors).double().split(sizes)
+        means = torch.stack([part.mean(dim=0) for part in parts])  # [2F, B]
+        scaled = model.gamma_sq * means.view(len(prompts), 2, -1).transpose(0, 1)
+        numbers: Floats = scaled.cpu().numpy()
+        return numbers
+
+    return score
