@@ -5,9 +5,10 @@ import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from cxrtext import __version__
 from cxrtext.errors import CxrTextError
@@ -49,8 +50,22 @@ THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 STOPPED = 130
 """Exit code of a command that was interrupted."""
 
+
+class _Sections(typer.core.TyperGroup):
+    """Shows the commands in sections."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer has it
+        width = max(map(len, self.commands))
+        for section, entries in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl(
+                    [(name.ljust(width), summary) for name, (_, summary) in entries.items()]
+                )
+
+
 app = typer.Typer(
     name="cxrtext",
+    cls=_Sections,
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -58,47 +73,57 @@ app = typer.Typer(
     help="Search, label and ground chest X-rays in plain language. "
     "Research use only; not a medical device.",
 )
-COMMANDS: dict[Callable[..., None], str] = {
-    phantom: "Draw an embedded data set: radiographs, reports, labels.",
-    import_data: "Turn DICOM files or a public set into a data folder.",
-    pull: "Fetch the chest radiographs of a PACS.",
-    follow: "Take in what is new, corrected or gone in a PACS.",
-    check_data: "Look for what is wrong with a data set.",
-    pretrain_text: "Train a language model on a corpus of reports.",
-    pretrain_image: "Train an image encoder to start a training from.",
-    score_text: "Split reports into sentences; score their likelihood.",
-    encode: "Compute a backbone's features of images once.",
-    probe: "Measure what a backbone's features hold of findings.",
-    train: "Train an image-text model.",
-    evaluate: "Measure a checkpoint: zero-shot labels, retrieval.",
-    benchmark: "Measure a checkpoint on a public set by a frozen recipe.",
-    search: "Find images by a sentence or an image.",
-    classify: "Zero-shot probabilities of findings.",
-    ground: "Show where an image supports a sentence.",
-    verify: "How well an image supports its report's sentences.",
-    listen: "Take DICOM objects by C-STORE, into the index.",
-    serve: "Serve the REST API and the page.",
-    forget: "Take a patient or a study out of every place.",
-    backup: "Copy an index with its uploads, model and keys.",
-    restore: "Make an index of a backup.",
-    check_files: "Compare files with the digests they were written with.",
-    experiment: "Run a paper's experiment, its table beside the paper's.",
+SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
+    "Data": {
+        "phantom": (phantom, "Draw an embedded data set: radiographs, reports, labels."),
+        "import": (import_data, "Turn DICOM files or a public set into a data folder."),
+        "check-data": (check_data, "Look for what is wrong with a data set."),
+        "forget": (forget, "Take a patient or a study out of every place."),
+    },
+    "Models": {
+        "pretrain-text": (pretrain_text, "Train a language model on a corpus of reports."),
+        "score-text": (score_text, "Split reports into sentences; score their likelihood."),
+        "pretrain-image": (pretrain_image, "Train an image encoder to start a training from."),
+        "encode": (encode, "Compute a backbone's features of images once."),
+        "probe": (probe, "Measure what a backbone's features hold of findings."),
+        "train": (train, "Train an image-text model."),
+        "evaluate": (evaluate, "Measure a checkpoint: zero-shot labels, retrieval."),
+        "benchmark": (benchmark, "Measure a checkpoint on a public set by a frozen recipe."),
+        "experiment": (experiment, "Run a paper's experiment, its table beside the paper's."),
+    },
+    "Search, label and ground": {
+        "index": (index, "Embed and index an archive for search."),
+        "job": (job, "Embed, score or decode an archive in shards."),
+        "search": (search, "Find images by a sentence or an image."),
+        "classify": (classify, "Zero-shot probabilities of findings."),
+        "ground": (ground, "Show where an image supports a sentence."),
+        "verify": (verify, "How well an image supports its report's sentences."),
+    },
+    "A service": {
+        "serve": (serve, "Serve the REST API and the page."),
+        "keys": (keys, "Make, list and revoke a server's API keys."),
+        "backup": (backup, "Copy an index with its uploads, model and keys."),
+        "restore": (restore, "Make an index of a backup."),
+        "check-files": (check_files, "Compare files with the digests they were written with."),
+    },
+    "Hospital systems": {
+        "peers": (peers, "Check whether a system can be spoken with."),
+        "pull": (pull, "Fetch the chest radiographs of a PACS."),
+        "follow": (follow, "Take in what is new, corrected or gone in a PACS."),
+        "listen": (listen, "Take DICOM objects by C-STORE, into the index."),
+        "hl7": (hl7, "Take reports over HL7 v2 (MLLP)."),
+        "inbox": (inbox, "What was received, on its way into the index."),
+        "results": (results, "Write results as DICOM, send and revoke them."),
+    },
 }
 """The commands, in the order of the work, and what each does."""
 
-NAMES = {import_data: "import"}
-"""Names that are no names of functions in Python."""
-
-for function, summary in COMMANDS.items():
-    name = NAMES.get(function, function.__name__.replace("_", "-"))
-    app.command(name, short_help=summary)(checked(function))
-app.add_typer(index, name="index", short_help="Embed and index an archive for search.")
-app.add_typer(job, name="job", short_help="Embed, score or decode an archive in shards.")
-app.add_typer(results, name="results", short_help="Write results as DICOM, send and revoke them.")
-app.add_typer(keys, name="keys", short_help="Make, list and revoke a server's API keys.")
-app.add_typer(inbox, name="inbox", short_help="What was received, on its way into the index.")
-app.add_typer(hl7, name="hl7", short_help="Take reports over HL7 v2 (MLLP).")
-app.add_typer(peers, name="peers", short_help="Hospital systems: look at what fails.")
+for entries in SECTIONS.values():
+    for name, (entry, summary) in entries.items():
+        if isinstance(entry, typer.Typer):
+            app.add_typer(entry, name=name, short_help=summary)
+        else:
+            app.command(name, short_help=summary)(checked(entry))
 
 
 def _version(wanted: bool) -> None:

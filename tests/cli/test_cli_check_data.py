@@ -6,26 +6,12 @@ from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
-import typer
 from PIL import Image
 
 from cxrtext.phantom.render import draw
 from cxrtext.phantom.studies import draw_studies
-from cxrtext_cli import main
-from cxrtext_cli.commands.check_data import check_data
 
 Command = Callable[..., CompletedProcess[str]]
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command, also before ``main`` lists it."""
-    if check_data in main.COMMANDS:
-        return
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.callback()(lambda: None)
-    app.command("check-data")(check_data)
-    monkeypatch.setattr(main, "app", app)
 
 
 @pytest.fixture

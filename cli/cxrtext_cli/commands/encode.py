@@ -82,7 +82,7 @@ def encode(
     max_rejected: MaxRejected = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the region features of a manifest's images once; run it again to go on.
+    """Compute the region features of a manifest's images once; run it again to resume.
 
     'cxrtext job status' says how far it is.
     """

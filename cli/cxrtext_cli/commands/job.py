@@ -16,6 +16,7 @@ from cxrtext_cli.given import (
     CHECKPOINT,
     FILE,
     LANGUAGE_MODEL,
+    NEW_ADDRESS,
     NEW_TABLE,
     PROMPTS,
     SECTION,
@@ -54,7 +55,9 @@ job = typer.Typer(
 
 Manifest = Annotated[Path, typer.Argument(help="Manifest of images."), FILE]
 Address = Annotated[
-    str, typer.Option("--out", help="Folder of the job, shared or not, or s3://BUCKET/FOLDER.")
+    str,
+    typer.Option("--out", help="Folder of the job, shared or not, or s3://BUCKET/FOLDER."),
+    NEW_ADDRESS,
 ]
 Folder = Annotated[
     str,
@@ -108,7 +111,7 @@ def embed(
     allow_outside: AllowOutside = False,
     as_json: AsJson = False,
 ) -> None:
-    """Embed the images of a manifest in shards; run it again to go on where it was stopped.
+    """Embed the images of a manifest in shards; run it again to resume.
 
     'cxrtext job finish' makes an index of the shards.
     """
@@ -161,7 +164,7 @@ def score(
     offline: Offline = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score the distinct sentences of reports in shards; run it again to go on.
+    """Score the distinct sentences of reports in shards; run it again to resume.
 
     'cxrtext job finish' makes the table of 'cxrtext score-text' of the shards.
     """
@@ -200,7 +203,7 @@ def decode(
     allow_outside: AllowOutside = False,
     as_json: AsJson = False,
 ) -> None:
-    """Decode the images of a manifest in shards; run it again to go on.
+    """Decode the images of a manifest in shards; run it again to resume.
 
     'cxrtext job finish' fills a folder of decoded images for --cache of other commands.
     """
@@ -396,10 +399,10 @@ def show_status(folder: str, status: "JobStatus", as_json: bool) -> None:
     if status.is_done and status.kind == "encode":
         typer.echo("every shard is there; 'cxrtext encode' finishes the folder of features")
     elif status.is_done:
-        typer.echo(f"every shard is there; go on with 'cxrtext job finish {folder} --out PATH'")
+        typer.echo(f"every shard is there; next: 'cxrtext job finish {folder} --out PATH'")
     elif status.seconds_left is not None:
         typer.echo(f"time left: {duration(status.seconds_left)}")
     elif status.idle_s is not None:
-        typer.echo(f"nothing was added for {duration(status.idle_s)}; run the job again to go on")
+        typer.echo(f"nothing was added for {duration(status.idle_s)}; run the job again to resume")
     for number, reason in sorted(status.failures.items())[:10]:
         typer.echo(f"shard {number} failed: {reason}")

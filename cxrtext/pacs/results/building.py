@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import cxrtext
 from cxrtext.errors import ImageError
 from cxrtext.images.source import quiet, shown
-from cxrtext.pacs.results.finding import Finding
 from cxrtext.pacs.results.identity import MANUFACTURER, NUMBERS, series_description, uid
 from cxrtext.pacs.results.source import Source, reference, repeat
 from cxrtext.text.wording import mentions, wording
@@ -18,6 +17,8 @@ from cxrtext.text.wording import mentions, wording
 if TYPE_CHECKING:
     from highdicom.sr import CodedConcept
     from pydicom.dataset import Dataset
+
+    from cxrtext.pacs.results.finding import Finding
 
 FORMAT = "2"
 """Of what results look like: another one gives other UIDs."""
@@ -50,7 +51,7 @@ class Result:
     """A result that is being built: of which image, of what, and when."""
 
     source: Source
-    finding: Finding
+    finding: "Finding"
     made: datetime
 
     def uid(self, kind: str) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cxrtext.errors import InputError
 from cxrtext_cli.given import CHECKPOINT, FILE, FOLDER, INDEX, NEW_FOLDER, checked
 from cxrtext_cli.options import AsJson, Device, pick_device, print_json, print_table, say
 
@@ -108,6 +109,7 @@ def work(
 @checked
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Show what waits and since when, what became of the rest, and why something was left out."""
+    _require_inbox(folder)
     _show(folder, as_json)
 
 
@@ -117,8 +119,17 @@ def retry(folder: Folder) -> None:
     """Let what failed or is held wait again, after its cause was removed."""
     from cxrtext.pacs.inbox.inbox import Inbox
 
+    _require_inbox(folder)
     with Inbox(folder) as opened:
         typer.echo(f"{folder}: {opened.retry()} entries wait again")
+
+
+def _require_inbox(folder: Path) -> None:
+    """Refuse a folder that nothing was received in: it would be shown as an idle inbox."""
+    from cxrtext.pacs.inbox.database import FILE
+
+    if not (folder / FILE).is_file():
+        raise InputError(f"{folder}: is no inbox (holds no {FILE}); give that of cxrtext listen")
 
 
 def _show(folder: Path, as_json: bool) -> None:

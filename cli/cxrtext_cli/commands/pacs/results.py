@@ -94,15 +94,16 @@ def make(
         raise InputError("give a checkpoint with --model, an index with --index, or both")
     if not sentence:
         raise InputError("give what to look for: --sentence 'Left pleural effusion.'")
+    from cxrtext.service.limits import check_sentence
+
+    for one in sentence:
+        check_sentence(one)
     from cxrtext.datasets.admission.ids import Ids, read_key
     from cxrtext.evaluation.classification.prompts import read_prompts
     from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.pacs.results.making import make_results
     from cxrtext.service import load_service
-    from cxrtext.service.limits import check_sentence
 
-    for one in sentence:
-        check_sentence(one)
     peer = None if send is None else _peer(peers, send)
     if peer is not None:
         peer.require_write()
