@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS
 from cxrtext.evaluation.classification.prompt_scores import prompt_embeddings, score_differences
+from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS
 from cxrtext.evaluation.grounding.sides import peak_on_side
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.models import load_model
