@@ -1,6 +1,6 @@
 """From predictions to figures: no model, no image and no text is read here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,30 @@ def measure_file(path: Path, **settings: Any) -> Evaluation:
     Raises:
         DataError: The file is unreadable, or holds no predictions.
     """
-    predictions = read_predictions(path, {name: kind for name, (kind, _) in PARTS.items()})
+    return _measure_read(path, _read(path), settings)
+
+
+def measure_files(paths: Iterable[Path], **settings: Any) -> Iterator[Evaluation]:
+    """:func:`measure_file` of files that are to be compared, one at a time.
+
+    Images and findings of each are taken in the order of the first, as their rows may stand in any.
+    """
+    first: Part | None = None
+    for path in paths:
+        found = _read(path)
+        part = found.parts.get("classification")
+        if isinstance(first, Classified) and isinstance(part, Classified):
+            parts = {**found.parts, "classification": part.ordered_as(first)}
+            found = replace(found, parts=parts)
+        first = first or part
+        yield _measure_read(path, found, settings)
+
+
+def _read(path: Path) -> Predictions:
+    return read_predictions(path, {name: kind for name, (kind, _) in PARTS.items()})
+
+
+def _measure_read(path: Path, predictions: Predictions, settings: Mapping[str, Any]) -> Evaluation:
     try:
         return measure(predictions, **settings)
     except KeyError as error:

@@ -16,7 +16,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.evaluation import Evaluation, Prompts, Settings, evaluate, measure_file
+from cxrtext.evaluation import Evaluation, Prompts, Settings, compare, evaluate, measure_file
+from cxrtext.evaluation.measure import measure_files
 from cxrtext.evaluation.report import ReportOptions, write_report
 from tests.evaluation.test_evaluate_boxes import boxed_folder
 
@@ -71,6 +72,31 @@ def test_rows_may_stand_in_any_order(evaluation: Evaluation, written: Path, tmp_
         assert again.classification[name].threshold == one.threshold
     assert again.grounding["mean"]["CNR"] == pytest.approx(evaluation.grounding["mean"]["CNR"])
     assert again.retrieval == evaluation.retrieval
+
+
+def test_files_are_compared_whatever_the_order_of_their_rows(
+    by_the_guide: Path, tmp_path: Path
+) -> None:
+    table = pq.read_table(by_the_guide)
+    scores = np.random.default_rng(1).normal(0, 0.5, len(table)) + table["score"].to_numpy()
+    place = table.column_names.index("score")
+    other = table.set_column(place, "score", pa.array(scores))
+    order = np.random.default_rng(2).permutation(len(table))
+    for name, one in (("same", other), ("mixed", other.take(pa.array(order)))):
+        pq.write_table(one, tmp_path / f"{name}.parquet")
+    found = []
+    for name in ("same", "mixed"):
+        pair = measure_files([by_the_guide, tmp_path / f"{name}.parquet"])
+        models = dict(zip("ab", (one.measured.compared for one in pair), strict=True))
+        found.append(compare(models))
+    assert not found[1].left_out
+    assert [one.measure for one in found[1].differences] == [
+        "AUC",
+        "ACC",
+        "AUC of Edema",
+        "AUC of Mass",
+    ]
+    assert found[0] == found[1]
 
 
 def test_settings_of_figures_may_be_others(evaluation: Evaluation, written: Path) -> None:

@@ -47,14 +47,13 @@ def compare_files(
 ) -> None:
     """Compare models by their predictions, with settings ``asked``."""
     from cxrtext.errors import ConfigError
-    from cxrtext.evaluation import measure_file
+    from cxrtext.evaluation.measure import measure_files
     from cxrtext.evaluation.report.comparison import model_names
 
     if len(predictions) < 2:
         raise ConfigError("--compare wants at least two files: --from A --from B")
     names = model_names(predictions)
-    files = zip(names, predictions, strict=True)
-    results = ((name, measure_file(path, **asked)) for name, path in files)
+    results = zip(names, measure_files(predictions, **asked), strict=True)
     compare_results(results, out, margin, as_json)
 
 

@@ -65,6 +65,27 @@ class Classified:
         places = np.flatnonzero(known & (self.measured == measured))
         return places, truth[places]
 
+    def ordered_as(self, other: "Classified") -> "Classified":
+        """The same with images and findings in another's order, as far as both have them.
+
+        Resamples and covariances of two models go together by the order of their images.
+        """
+        names = {name: place for place, name in enumerate(other.images.names)}
+        places = sorted(
+            range(len(self.images)), key=lambda at: names.get(self.images.names[at], len(names))
+        )
+        shared = [name for name in other.findings if name in self.findings]
+        findings = tuple(dict.fromkeys([*shared, *self.findings]))
+        grid = np.ix_([self.findings.index(name) for name in findings], places)
+        return Classified(
+            findings,
+            self.images.take(places),
+            self.positive[grid],
+            self.negative[grid],
+            self.labels[grid],
+            self.measured[places],
+        )
+
     def to_table(self) -> "pa.Table":
         """A row a finding and image: its images' columns, ``finding``, scores and ``label``."""
         import pyarrow as pa
