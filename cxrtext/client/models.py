@@ -781,6 +781,7 @@ class SentResult(Answer):
         instance="2.25.239456179852778017",
         sentence="Left pleural effusion.",
         probability=0.9187,
+        calibrated=True,
         made="2026-11-23T06:12:05+00:00",
         revoked=None,
         peer="archive",
@@ -791,6 +792,7 @@ class SentResult(Answer):
     instance: str = Field(description="Its SOP instance UID.")
     sentence: str
     probability: Probability | None
+    calibrated: bool
     made: str
     revoked: str | None = Field(description="When it was taken back.")
     peer: str | None = Field(description="Null: it was sent nowhere.")

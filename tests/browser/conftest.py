@@ -178,7 +178,7 @@ def png() -> bytes:
 Serve = Callable[[Settings, Service], AbstractContextManager[str]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def serve() -> Serve:
     """:func:`served`, for settings of the test's own."""
     return served
@@ -188,3 +188,33 @@ def serve() -> Serve:
 def key() -> str:
     """The key of the guarded server."""
     return KEY
+
+
+CONTRAST = """() => {
+  const parse = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const colour = parse(getComputedStyle(at).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.data.trim());
+    if (!own || !node.checkVisibility() || node.closest(":disabled, .tick, .skip")) continue;
+    const [a, b] = [light(parse(getComputedStyle(node).color)), light(ground(node))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) poor.push(`${node.className || node.id || node.tagName} ${ratio.toFixed(2)}`);
+  }
+  return poor;
+}"""
+
+
+@pytest.fixture(scope="session")
+def poor_contrast() -> str:
+    """Lists the text of a page that is hard to read, with its contrast."""
+    return CONTRAST

@@ -149,6 +149,7 @@ def _results(folder: "Path", study_id: str) -> list[SentResult]:
             instance=one.result.instance,
             sentence=one.result.sentence,
             probability=one.result.probability,
+            calibrated=one.result.calibrated,
             made=one.result.made,
             revoked=one.result.revoked,
             peer=one.peer or None,

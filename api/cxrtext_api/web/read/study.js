@@ -52,27 +52,47 @@ async function showOthers({ image_id: id, patient_id: patient }) {
 }
 
 const KINDS = { sc: "Heatmap", sr: "Report", seg: "Regions", gsps: "Annotations" };
+const moment = (text) => new Date(text).toLocaleString();
 
-function resultLine(one) {
-  const likely = one.probability === null ? "" : `, ${Math.round(100 * one.probability)} %`;
-  const place = one.peer ? `sent to ${one.peer} on ${one.sent.slice(0, 10)}` : "sent nowhere";
-  const end = one.revoked ? `; taken back on ${one.revoked.slice(0, 10)}` : "";
-  return element("li", {}, `${KINDS[one.kind]} of “${one.sentence}”${likely}: ${place}${end}`);
+function resultLine({ kind, peer, sent, revoked }) {
+  const place = peer ? `sent to ${peer}, ${moment(sent)}` : "sent to nobody";
+  const end = revoked && element("span", { className: "taken-back" }, `taken back, ${moment(revoked)}`);
+  return element("li", {}, `${KINDS[kind] ?? kind}: ${place}`, ...(end ? [end] : []));
+}
+
+function resultsOfSentence(some) {
+  const { sentence, probability, calibrated } = some[0];
+  const likely = probability === null
+    ? "no probability"
+    : `${Math.round(100 * probability)} %, ${calibrated ? "" : "not "}calibrated`;
+  return [
+    element("p", { className: "sent-sentence" }, sentence, element("span", { className: "hint" }, likely)),
+    element("ul", { className: "sent" }, ...some.map(resultLine)),
+  ];
 }
 
 /** DICOM results of the study, and where each was sent, where the server shows them. */
 async function showResults({ study_id: study }) {
   byId("study-results").replaceChildren();
   if (!study || !session.current.model?.has_results) return;
+  const shown = (...children) => byId("study-results").replaceChildren(
+    element("h3", {}, "DICOM results"),
+    ...children,
+  );
+  const signal = session.whileOpen();
   try {
-    const { results } = await api.results(study, session.whileOpen());
-    if (results.length === 0) return;
-    byId("study-results").replaceChildren(
-      element("h3", {}, "Results sent back"),
-      element("ul", { className: "plain" }, ...results.map(resultLine)),
-    );
+    const { results } = await api.results(study, signal);
+    const sentences = new Map();
+    for (const one of results) {
+      const key = `${one.sentence}\n${one.probability}`; // another model finds another
+      sentences.set(key, [...(sentences.get(key) ?? []), one]);
+    }
+    shown(...(results.length === 0
+      ? [element("p", { className: "hint" }, "None was made of this study.")]
+      : [...sentences.values()].flatMap(resultsOfSentence)));
   } catch {
-    // Without them the panel is still whole.
+    if (signal.aborted) return;
+    shown(element("p", { className: "hint" }, "What was made and sent back cannot be read now."));
   }
 }
 
