@@ -11,7 +11,7 @@ import argparse
 import multiprocessing
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from cxrtext.evaluation.grounding.masks import MaskValues
 from cxrtext.evaluation.grounding.phrases import MEASURES, PAPER_THRESHOLDS, PhraseValues
 from cxrtext.evaluation.grounding.sides import SidedPhrase, SideScores
 from cxrtext.evaluation.predictions.columns import Images
-from cxrtext.evaluation.predictions.file import NAME, Predictions
+from cxrtext.evaluation.predictions.file import NAME, Part, Predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.retrieval.boxes import DIRECTIONS as BOX_DIRECTIONS
 from cxrtext.evaluation.retrieval.boxes import BoxRanks
@@ -60,29 +60,8 @@ def simulated(count: int, findings: int) -> Predictions:
     rng = np.random.default_rng(0)
     validation = count // 20
     those = images(rng, count + validation, validation)
-    shape = findings, count + validation
-    truth = rng.random(shape) < np.linspace(0.02, 0.3, findings)[:, None]
-    labels = np.where(rng.random(shape) < 0.05, -2, truth).astype(np.int8)
-    positive = rng.normal(size=shape) + 1.5 * truth
-    negative = rng.normal(size=shape) - 1.0 * truth
-    measured = np.array([split == "test" for split in those.splits])
-    names = NAMES[:findings]
-    own = those.take(np.flatnonzero(measured))
-    phrases = [
-        Phrase(row, names[row % findings], f"sentence {row % 5000}", ((10.0, 20.0, 60.0, 40.0),))
-        for row in range(count)
-    ]
-    overlap = rng.random((count, len(PAPER_THRESHOLDS)))
-    values = rng.random((count, len(MEASURES)))
-    places = np.arange(count)
-    ranks = {name: rng.integers(1, count + 1, count) for name in BOX_DIRECTIONS}
-    boxes = [phrase.boxes[0] for phrase in phrases]
-    said = [phrase.text for phrase in phrases]
-    asks = dict.fromkeys(DIRECTIONS)
-    queries = {
-        name: Queries(own.names, own.patients, rng.integers(1, count + 1, count), count)
-        for name in asks
-    }
+    classified = scored(rng, those, NAMES[:findings])
+    own = those.take(np.flatnonzero(classified.measured))
     about = {
         "cxrtext": "simulated",
         "checkpoint": "simulated",
@@ -93,46 +72,61 @@ def simulated(count: int, findings: int) -> Predictions:
         "patients": len(set(own.patients)),
         "labeled": True,
         "gamma_sq": 1.0,
-        "prompts": {name: {"positive": [name], "negative": [f"No {name}"]} for name in names},
+        "prompts": {
+            name: {"positive": [name], "negative": [f"No {name}"]} for name in NAMES[:findings]
+        },
         "settings": Settings().to_dict(),
         "left_out": {},
     }
-    finding = [phrase.finding for phrase in phrases]
-    return Predictions(
-        about,
-        {
-            "classification": Classified(names, those, positive, negative, labels, measured),
-            "grounding": PhraseValues(own, phrases, values, overlap, rng.random((count, 2))),
-            "sides": SideScores(
-                own,
-                [SidedPhrase(one.row, one.finding, one.text, one.row % 2 == 0) for one in phrases],
-                *rng.normal(size=(2, count)),
-                rng.random(count).round(),
-                "simulated",
-            ),
-            "masks": MaskValues(
-                own,
-                places.tolist(),
-                finding,
-                said,
-                rng.random(count) < 0.9,
-                values[:, 0] / 5,
-                values[:, 1],
-                overlap,
-            ),
-            "absence": AbsenceScores(
-                own,
-                places.tolist(),
-                finding,
-                said,
-                rng.random(count) < 0.5,
-                rng.random(count) < 0.9,
-                rng.normal(size=count),
-            ),
-            "box retrieval": BoxRanks(own, places, finding, said, boxes, ranks, ranks),
-            "retrieval": SentenceRanks(queries),
-        },
-    )
+    return Predictions(about, {"classification": classified, **said(rng, own, NAMES[:findings])})
+
+
+def scored(rng: np.random.Generator, those: Images, names: Sequence[str]) -> Classified:
+    """Scores of both prompts, whose difference has an AUC of about 0.9, and labels."""
+    shape = len(names), len(those)
+    truth = rng.random(shape) < np.linspace(0.02, 0.3, len(names))[:, None]
+    labels = np.where(rng.random(shape) < 0.05, -2, truth).astype(np.int8)
+    positive = rng.normal(size=shape) + 1.5 * truth
+    negative = rng.normal(size=shape) - 1.0 * truth
+    measured = np.array([split == "test" for split in those.splits])
+    return Classified(tuple(names), those, positive, negative, labels, measured)
+
+
+def said(rng: np.random.Generator, own: Images, names: Sequence[str]) -> dict[str, Part]:
+    """A sentence an image with its box, mask, side and ranks; its mirror; and queries."""
+    count = len(own)
+    phrases = [
+        Phrase(row, names[row % len(names)], f"sentence {row % 5000}", ((10.0, 20.0, 60.0, 40.0),))
+        for row in range(count)
+    ]
+    overlap = rng.random((count, len(PAPER_THRESHOLDS)))
+    values = rng.random((count, len(MEASURES)))
+    places = np.arange(count)
+    ranks = {name: rng.integers(1, count + 1, count) for name in BOX_DIRECTIONS}
+    boxes = [phrase.boxes[0] for phrase in phrases]
+    finding, texts = [one.finding for one in phrases], [one.text for one in phrases]
+    queries = {
+        name: Queries(own.names, own.patients, rng.integers(1, count + 1, count), count)
+        for name in DIRECTIONS
+    }
+    sided = [SidedPhrase(one.row, one.finding, one.text, one.row % 2 == 0) for one in phrases]
+    rows = places.tolist()
+    return {
+        "grounding": PhraseValues(own, phrases, values, overlap, rng.random((count, 2))),
+        "sides": SideScores(
+            own, sided, *rng.normal(size=(2, count)), rng.random(count).round(), "simulated"
+        ),
+        "masks": MaskValues(
+            own, rows, finding, texts, rng.random(count) < 0.9, values[:, 0] / 5, values[:, 1],
+            overlap,
+        ),
+        "absence": AbsenceScores(
+            own, rows, finding, texts, rng.random(count) < 0.5, rng.random(count) < 0.9,
+            rng.normal(size=count),
+        ),
+        "box retrieval": BoxRanks(own, places, finding, texts, boxes, ranks, ranks),
+        "retrieval": SentenceRanks(queries),
+    }  # fmt: skip
 
 
 def write(folder: Path, count: int, findings: int) -> None:
