@@ -345,6 +345,23 @@ def test_documents_again_from_predictions(
     flow = json.loads((tmp_path / "b/documents/flow.json").read_text())
     assert flow["steps"][0]["title"] == "Images of the file of predictions"
     assert flow["steps"][-1]["counts"]["images"] == 11
+    changed = tmp_path / "changed"
+    shutil.copytree(imported_folder, changed)
+    (changed / "SHA256SUMS").unlink()
+    table = changed / "labels.csv"
+    table.chmod(0o600)
+    with table.open(newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    for row in rows:
+        row["Pneumothorax"] = "1"
+    with table.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    # Else the flow would count other labels than the figures rest on.
+    positives = result.classification["Pneumothorax"].positives
+    with pytest.raises(DataError, match=rf"labels {11 - positives} of the 11 images otherwise"):
+        write_report(tmp_path / "c", result, ReportOptions(data=changed))
     with pytest.raises(DataError, match="lacks 11 of the 11 images"):
         other = tmp_path / "other"
         (other / "images").mkdir(parents=True)

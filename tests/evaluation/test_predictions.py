@@ -236,6 +236,8 @@ def test_another_models_predictions_by_the_guide(by_the_guide: Path, tmp_path: P
     write_report(tmp_path / "out", result)
     page = (tmp_path / "out/report.html").read_text()
     assert "60 images of 15 patients" in page
+    assert "The model has one score of a finding and no prompts; above 0 means present." in page
+    assert "higher image-sentence score" not in page
     card = (tmp_path / "out/documents/model-card.md").read_text()
     assert "# Model card: our-model\n" in card
     assert "predictions alone are known" in card

@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.data import DataFolder, read_data_folder
@@ -54,7 +56,8 @@ class Material:
         """The images: of the data folder where it is at hand, else of the predictions.
 
         Raises:
-            DataError: The data folder that was given lacks an image that was measured.
+            DataError: The data folder that was given lacks an image that was measured, or labels
+                one otherwise.
         """
         predictions, part = self.result.predictions, self._classified
         if predictions is None or part is None:
@@ -67,6 +70,11 @@ class Material:
             raise DataError(
                 f"{self.folder.path}: lacks {lacking} of the {len(measured)} images that were "
                 "measured; give the data folder of the evaluation"
+            )
+        if other := _labeled_otherwise(found, part):
+            raise DataError(
+                f"{self.folder.path}: labels {other} of the {len(measured)} images otherwise than "
+                "those that were measured; evaluate again, or give the data folder as it was"
             )
         return found
 
@@ -230,6 +238,18 @@ class Material:
             found["benchmark"] = {name: result.recipe[name] for name in told}
         # What is not JSON (a path, a numpy number) is a fault of ours, and raises here.
         return dict(json.loads(json.dumps(found, allow_nan=False)))
+
+
+def _labeled_otherwise(population: Population, part: Classified) -> int:
+    """How many images measured have another label than in the predictions, as far as both do."""
+    place = {name: at for at, name in enumerate(population.images.names)}
+    own = np.flatnonzero(part.measured)
+    there = [place[part.images.names[at]] for at in own.tolist()]
+    other = np.zeros(len(own), dtype=np.bool_)
+    for finding, labels in zip(part.findings, part.labels, strict=True):
+        if finding in population.labels:
+            other |= population.labels[finding][there] != labels[own]
+    return int(other.sum())
 
 
 def _listed(recipe: Mapping[str, Any]) -> Step | None:

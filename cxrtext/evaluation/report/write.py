@@ -127,12 +127,18 @@ def summary_line(result: Evaluation) -> str:
 def _classification(result: Evaluation) -> list[Block]:
     settings = result.settings
     uncertain = UNCERTAIN.get(str(settings.get("uncertain")), "")
+    prompts = result.predictions.about.get("prompts") if result.predictions else True
+    asked = prompts or any(one.auc_positive for one in result.classification.values())
+    how = (
+        "The label is the prompt with the higher image-sentence score; AUC and AP are those of the "
+        f"score difference. Several prompts of a side are averaged as {settings.get('average')}."
+        if asked
+        else "The model has one score of a finding and no prompts; above 0 means present."
+    )
     blocks: list[Block] = [
         Text(
-            "The label is the prompt with the higher image-sentence score; AUC and AP are those "
-            "of the score difference. Several prompts of a side are averaged as "
-            f"{settings.get('average')}. Images with an unknown label are left out, those with an "
-            f"uncertain one {uncertain}."
+            f"{how} Images with an unknown label are left out, those with an uncertain one "
+            f"{uncertain}."
         ),
         _last_strong(tables.classification_rows(result)),
     ]
