@@ -1,6 +1,8 @@
 """The compose files and the Kubernetes manifests: that the command line takes what they say."""
 
 import re
+import subprocess
+import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -9,6 +11,8 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from cxrtext.shards.config import read_shards
 from cxrtext_api.app import create_app
@@ -43,7 +47,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     """Every command line of cxrtext that a manifest holds, and where."""
     for path in COMPOSE:
         for name, service in documents(path)[0]["services"].items():
-            if service["image"] == "cxrtext":
+            if service["image"].partition(":")[0] == "cxrtext":
                 yield f"{path.name}: {name}", service["command"]
     for path in KUBERNETES:
         for one, pod in pods(path):
@@ -101,6 +105,54 @@ def test_dask_takes_what_a_manifest_says_to_it() -> None:
 def test_a_command_line_that_is_none_is_found(words: list[str], match: str) -> None:
     with pytest.raises(Exception, match=match):
         parse(words)
+
+
+def test_an_image_has_the_extra_that_its_commands_need() -> None:
+    services = documents(DOCKER / "compose.pacs.yaml")[0]["services"]
+    own = [one for one in services.values() if one["image"].startswith("cxrtext")]
+    assert len(own) == 3
+    for service in own:
+        # Another file's image of the same name would be taken without being built.
+        assert service["image"] == "cxrtext:pacs"
+        assert service["build"]["args"]["EXTRAS"] == "pacs"
+
+
+@pytest.mark.parametrize(
+    ("extras", "lock"),
+    [("", "server"), ("pacs", "pacs"), ("train", "extras"), ("train,client", "extras")],
+)
+def test_a_build_by_digests_has_every_package_of_its_extras(extras: str, lock: str) -> None:
+    said = (DOCKER.parent / "Dockerfile").read_text(encoding="utf-8")
+    chosen = re.search(r'case "\$EXTRAS" in.*?esac', said.replace("\\\n", "\n"), re.S)
+    assert chosen is not None
+    shell = f"EXTRAS={extras}; {chosen[0]}; echo $lock"
+    answer = subprocess.run(["sh", "-c", shell], capture_output=True, text=True)
+    assert answer.stdout == f"{lock}\n"
+    text = (DOCKER / "locks" / f"{lock}.txt").read_text(encoding="utf-8")
+    kept = dict(re.findall(r"^(\S+)==(\S+) \\\n    --hash=sha256:[0-9a-f]{64}$", text, re.M))
+    assert len(kept) == text.count("==")
+    project = tomllib.loads((DOCKER.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = list(project["project"]["dependencies"])
+    for name in ("full", *filter(None, extras.split(","))):
+        wanted += project["project"]["optional-dependencies"][name]
+    for line in wanted:
+        need = Requirement(line)
+        name = canonicalize_name(need.name)
+        if name != "torch":
+            assert kept.get(name, "0") in need.specifier, line
+    pins = (DOCKER.parent / "constraints.txt").read_text(encoding="utf-8")
+    for name, version in re.findall(r"^([^#\s=]+)==(\S+)$", pins, re.M):
+        assert kept.get(canonicalize_name(name), version) == version, name
+
+
+def test_a_build_by_digests_without_a_file_is_refused() -> None:
+    said = (DOCKER.parent / "Dockerfile").read_text(encoding="utf-8")
+    chosen = re.search(r'case "\$EXTRAS" in.*?esac', said.replace("\\\n", "\n"), re.S)
+    assert chosen is not None
+    shell = f"EXTRAS=cluster; {chosen[0]}; echo $lock"
+    answer = subprocess.run(["sh", "-c", shell], capture_output=True, text=True)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert "EXTRAS=cluster" in answer.stderr
 
 
 def test_probes_ask_addresses_of_the_server() -> None:
