@@ -419,7 +419,9 @@ def test_checklists_are_whole(written: Path) -> None:
         assert not any(item.asked for item in one.items)
 
 
-def test_an_import_says_what_it_left_out(imported_folder: Path, data_folder: Path) -> None:
+def test_an_import_says_what_it_left_out(
+    imported_folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
     found = read_imported(imported_folder)
     assert found is not None
     assert found.options["layout"] == "generic"
@@ -427,3 +429,12 @@ def test_an_import_says_what_it_left_out(imported_folder: Path, data_folder: Pat
     assert found.unchanged
     assert not found.hashed
     assert read_imported(data_folder) is None
+    # A list that was changed or is gone does not make images seem never to have been there.
+    copy = tmp_path / "copy"
+    shutil.copytree(imported_folder, copy)
+    log = copy / "import.rejected.csv"
+    log.chmod(0o600)
+    log.write_text(log.read_text().replace("listed, but", "listed and"))
+    assert read_imported(copy) is None
+    log.unlink()
+    assert read_imported(copy) is None

@@ -38,13 +38,21 @@ class Imported:
 
 
 def read_imported(folder: Path) -> Imported | None:
-    """What ``cxrtext import`` noted in a folder; None where there is no note, or a damaged one."""
+    """What ``cxrtext import`` noted in a folder.
+
+    None where there is no note, or a damaged one, or the lists beside it are damaged or gone:
+    images that nobody knows of would seem never to have been there.
+    """
     try:
         note = read_sealed(folder / NOTE)
-    except (OSError, ValueError):
+        listed = read_sums(folder) or {}
+        left_out, same, looks, replaced = (
+            _rows(folder / name, listed) for name in (WRITTEN[-1], SAME, LOOKS, REPLACED)
+        )
+    except (OSError, ValueError, DataError):
         return None
     images, others = Counter[str](), Counter[str]()
-    for row in _rows(folder / WRITTEN[-1]):
+    for row in left_out:
         if row.get("of", "image") != "image":
             others[row["of"]] += 1
         elif row.get("kind") == "damaged":
@@ -57,23 +65,16 @@ def read_imported(folder: Path) -> Imported | None:
         hashed=bool(note.get("key")),
         left_out=dict(images.most_common()),
         others=dict(others.most_common()),
-        same_images=len(_rows(folder / SAME)),
-        unlike_frontal=len(_rows(folder / LOOKS)),
-        replaced_reports=len(_rows(folder / REPLACED)),
-        unchanged=_unchanged(folder / "manifest.csv"),
+        same_images=len(same),
+        unlike_frontal=len(looks),
+        replaced_reports=len(replaced),
+        unchanged=_unchanged(folder / "manifest.csv", listed),
     )
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    try:
-        return read_table(path).rows if path.is_file() else []
-    except DataError:
-        return []
+def _rows(path: Path, listed: Mapping[str, str]) -> list[dict[str, str]]:
+    return read_table(path).rows if path.is_file() or path.name in listed else []
 
 
-def _unchanged(path: Path) -> bool:
-    try:
-        listed = read_sums(path.parent) or {}
-        return listed.get(path.name) == sha256(path)
-    except (OSError, ValueError):
-        return False
+def _unchanged(path: Path, listed: Mapping[str, str]) -> bool:
+    return path.is_file() and listed.get(path.name) == sha256(path)
