@@ -1,5 +1,6 @@
 """Operating points and findings as classes out of predictions, and how a report shows them."""
 
+import csv
 import gc
 import weakref
 from dataclasses import replace
@@ -162,6 +163,11 @@ def test_a_report_shows_them(checkpoint: Path, data_folder: Path, tmp_path: Path
     page = (tmp_path / "report.html").read_text()
     assert "Operating points" in page
     assert "Net benefit of" in page
+    tables = list((tmp_path / "tables").glob("*.csv"))
+    assert any("another-prevalence" in table.name for table in tables)
+    for table in tables:  # a program that reads columns by name would lose one of two
+        header = next(csv.reader(table.read_text().splitlines()))
+        assert len(set(header)) == len(header), table.name
     # Another prevalence wants no model.
     assert result.predictions is not None
     again = measure(result.predictions, prevalence=None)

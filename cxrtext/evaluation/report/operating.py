@@ -60,7 +60,10 @@ def count_rows(result: Evaluation) -> Rows:
 
 def prevalence_rows(result: Evaluation) -> Rows:
     """Header, and PPV and NPV at the data's prevalence and at the one that was asked for."""
-    rows = [["finding", "threshold by", "prevalence", "PPV", "NPV", "prevalence", "PPV", "NPV"]]
+    rows = [
+        ["finding", "threshold by", "prevalence", "PPV", "NPV", "other prevalence", "PPV at it",
+         "NPV at it"]
+    ]  # fmt: skip
     for finding, one in result.operating.items():
         for point in one["points"]:
             other = point["at_prevalence"]
