@@ -21,6 +21,8 @@ ASIDE = 470
 """Where the boxes at its right begin."""
 MOST_LINES = 16
 """Lines of a box below the steps; more are counted."""
+TALL = 12
+"""Lines of labels beyond which their box is as wide as the drawing."""
 INK, EDGE, SOFT = "#1d2329", "#56616c", "#f4f6f8"
 
 
@@ -91,22 +93,35 @@ def _aside(step: Step, y: float) -> Frame | None:
     return _frame(ASIDE, y, width, f"Left out: {total:,}", lines)
 
 
+Texts = tuple[str, list[str]]
+"""The title of a box below the steps, and its lines."""
+
+
+def _labels(flow: Flow) -> list[Texts]:
+    lines = []
+    for finding, numbers in flow.labels.items():
+        parts = [f"{n:,} {name}" for name, n in numbers.items() if n or name == "with"]
+        lines.append(f"{finding}: {', '.join(parts)}")
+    return [("Labels of the images measured", lines)] if lines else []
+
+
 def _below(flow: Flow, y: float) -> list[Frame]:
-    """Boxes of labels and tasks beside each other."""
+    """Boxes of labels and tasks beside each other; those of many findings have their own row."""
+    labels = _labels(flow)
     tasks = [(task.title, [f"{what}: {n:,}" for what, n in task.lines]) for task in flow.tasks]
-    if flow.labels:
-        labels = []
-        for finding, numbers in flow.labels.items():
-            parts = [f"{n:,} {name}" for name, n in numbers.items() if n or name == "with"]
-            labels.append(f"{finding}: {', '.join(parts)}")
-        tasks.insert(0, ("Labels of the images measured", labels))
-    if not tasks:
-        return []
-    across = min(len(tasks), 3)
+    if any(len(_wrapped(lines, WIDTH / 3 - GAP)) > TALL for _, lines in labels):
+        first = _row(labels, y, 1)
+        return [*first, *_row(tasks, first[0].y + first[0].height + GAP, 3)]
+    return _row([*labels, *tasks], y, 3)
+
+
+def _row(boxes: Sequence[Texts], y: float, most: int) -> list[Frame]:
+    """Boxes of equal width, so many beside each other at most."""
+    across = min(max(len(boxes), 1), most)
     width = (WIDTH - 2 * MARGIN - GAP * (across - 1)) / across
     frames: list[Frame] = []
     top = y
-    for number, (title, texts) in enumerate(tasks):
+    for number, (title, texts) in enumerate(boxes):
         if number and number % across == 0:
             top = max(frame.y + frame.height for frame in frames) + GAP
         lines = texts[:MOST_LINES]
@@ -140,7 +155,8 @@ def flow_svg(flow: Flow) -> bytes:
         first_row = [frame for frame in below if frame.y == below[0].y]
         if first_row:
             level = end + GAP
-            ends = [frame.x + frame.width / 2 for frame in first_row]
+            several = len(first_row) > 1
+            ends = [frame.x + frame.width / 2 if several else middle for frame in first_row]
             axes.plot([middle, middle], [end, level], color=EDGE, linewidth=0.9)
             axes.plot(
                 [min(*ends, middle), max(*ends, middle)], [level] * 2, color=EDGE, linewidth=0.9
