@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cxrtext import models
 from cxrtext.errors import DataError, InputError, NotFoundError, UnavailableError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, score_differences
 from cxrtext.evaluation.classification.calibration import calibration_beside
@@ -36,7 +37,6 @@ from cxrtext.index.store.catalogue import CATALOGUE, WAIT_S, Catalogue, noted_ch
 from cxrtext.index.store.replica import Publication, index_at
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
-from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.models.regions import embed_squares
 from cxrtext.models.similarity import region_scores
 from cxrtext.models.text_encoder import family_name
@@ -71,6 +71,7 @@ if TYPE_CHECKING:  # the language model is loaded by few
     from cxrtext.language import SentenceScores
     from cxrtext.language.scoring.score import Pieces
     from cxrtext.language.scoring.scorer import Scorer
+    from cxrtext.models import MaskedLanguageModel
 
 T = TypeVar("T")
 
@@ -104,7 +105,7 @@ class Service:
         model: ImageTextModel,
         archive: Archive | None = None,
         prompts: Mapping[str, Prompts] | None = None,
-        language_model: MaskedLanguageModel | None = None,
+        language_model: "MaskedLanguageModel | None" = None,
     ) -> None:
         self.model = model
         self.language_model = language_model
@@ -377,7 +378,7 @@ class Service:
         check_scoring(lengths, multiplications)
         return scorer, pieces, multiplications
 
-    def _scorer(self, language: MaskedLanguageModel) -> "Scorer":
+    def _scorer(self, language: "MaskedLanguageModel") -> "Scorer":
         """The language model arranged for scoring, once for all questions."""
         from cxrtext.language.scoring.scorer import Scorer
 
@@ -657,7 +658,9 @@ def load_service(
         assert archive is not None  # noqa: S101 - one of the two is there
         model = archive.model.to(device)
     try:
-        language = language_model and load_masked_language_model(language_model, device=device)
+        language = language_model and models.load_masked_language_model(
+            language_model, device=device
+        )
         return Service(model, archive, prompts, language or None)
     except BaseException:
         if archive is not None:

@@ -3,17 +3,17 @@
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from cxrtext import models
 from cxrtext.errors import UnavailableError
 from cxrtext.evaluation import Prompts
 from cxrtext.index import Column, Index, IndexedImage
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Unlike
-from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.pausing import Pausing, finish
 from cxrtext.service.answers import EmbeddedImage, Image
 from cxrtext.service.facts import IndexFacts
@@ -23,6 +23,9 @@ from cxrtext.shards.calls import ShardCalls
 from cxrtext.shards.config import read_shards
 from cxrtext.shards.coverage import Coverage
 from cxrtext.shards.forms import image_of
+
+if TYPE_CHECKING:  # the language model is loaded by few
+    from cxrtext.models import MaskedLanguageModel
 
 T = TypeVar("T")
 
@@ -41,7 +44,7 @@ class ShardsService(Service):
         model: ImageTextModel,
         calls: ShardCalls,
         prompts: Mapping[str, Prompts] | None = None,
-        language_model: MaskedLanguageModel | None = None,
+        language_model: "MaskedLanguageModel | None" = None,
         *,
         require_all: bool = False,
     ) -> None:
@@ -165,7 +168,7 @@ def load_shards(
     """
     given = read_shards(shards)
     model = load_model(checkpoint, device)
-    language = language_model and load_masked_language_model(language_model, device=device)
+    language = language_model and models.load_masked_language_model(language_model, device=device)
     calls = ShardCalls(given, model.fingerprint)
     try:
         return ShardsService(model, calls, prompts, language or None, require_all=require_all)
