@@ -3,7 +3,7 @@
 import csv
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +12,8 @@ import pytest
 import torch
 from filelock import FileLock
 from PIL import Image
+
+from tests.warm import Warm
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 # One thread, unless the caller names a number: threads cost small work more than they give.
@@ -91,6 +93,14 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
         return Path(note.read_text("utf-8"))
 
     return folder_of
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    """Starts programs in processes of their own, without waiting for torch and transformers."""
+    process = Warm()
+    yield process
+    process.close()
 
 
 @pytest.fixture(scope="session")

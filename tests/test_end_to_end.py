@@ -1,7 +1,7 @@
 """The main job, command by command, as a user runs it, on a few small phantoms.
 
-Each command is started once at least in a process of its own; a question that is only asked again
-is put to this process, which has torch imported already.
+Each command is started once at least in a process of its own (the server in one that nothing was
+imported in before); a question that is only asked again is put to this process.
 """
 
 import json
@@ -14,27 +14,33 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from cxrtext_cli.main import main
+from tests.conftest import Once
+from tests.warm import Warm
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", **os.environ, "HF_HUB_OFFLINE": "1"}
-COMMAND = [sys.executable, "-c", "from cxrtext_cli.main import main; main()"]
+COMMAND = ["-c", "from cxrtext_cli.main import main; main()"]
+
+Command = Callable[..., str]
 
 
-def cxrtext(*arguments: str | Path) -> str:
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=ENVIRONMENT,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture(scope="module")
+def cxrtext(warm: Warm) -> Command:
+    """What a command prints, in a process of its own."""
+
+    def run(*arguments: str | Path) -> str:
+        started = warm.start([*COMMAND, *arguments], env=ENVIRONMENT)
+        out, err = started.communicate(timeout=300)
+        assert started.returncode == 0, err
+        return out
+
+    return run
 
 
 def cxrtext_here(*arguments: str | Path) -> str:
@@ -53,12 +59,12 @@ def cxrtext_here(*arguments: str | Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def work(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
+def work(cxrtext: Command, once: Once) -> Path:
     """Phantoms, a language model, sentences, a checkpoint and an index."""
-    return once("work", do_the_work)
+    return once("work", partial(do_the_work, cxrtext))
 
 
-def do_the_work(folder: Path) -> None:
+def do_the_work(cxrtext: Command, folder: Path) -> None:
     data = folder / "data"
     cxrtext("phantom", data, "--studies", "60", "--size", "72", "--seed", "3")
     model = folder / "language-model"
@@ -115,7 +121,7 @@ def test_the_scored_sentences_are_the_reports(work: Path) -> None:
     assert meta["sentences"] >= meta["distinct_sentences"] > 20
 
 
-def test_evaluation_measures_all_three_tasks(work: Path) -> None:
+def test_evaluation_measures_all_three_tasks(cxrtext: Command, work: Path) -> None:
     found = json.loads(
         cxrtext(
             "evaluate", work / "run/checkpoint", "--data", work / "data", "--split", "all", "--json"
@@ -137,7 +143,7 @@ def test_evaluation_measures_all_three_tasks(work: Path) -> None:
     assert named == {"thresholds and temperatures", "slices"}
 
 
-def test_search_finds_what_is_there(work: Path) -> None:
+def test_search_finds_what_is_there(cxrtext: Command, work: Path) -> None:
     hits = json.loads(
         cxrtext("search", "Large left pleural effusion.", "--index", work / "index", "--json")
     )
@@ -145,7 +151,7 @@ def test_search_finds_what_is_there(work: Path) -> None:
     assert {"score", "image", "study_id", "patient_id", "age", "sex", "view"} <= set(hits[0])
 
 
-def test_a_dicom_phantom_is_like_its_png(work: Path, tmp_path: Path) -> None:
+def test_a_dicom_phantom_is_like_its_png(cxrtext: Command, work: Path, tmp_path: Path) -> None:
     cxrtext_here(
         "phantom", tmp_path / "d", "--studies", "3", "--size", "72", "--seed", "3",
         "--format", "dicom",
@@ -167,7 +173,7 @@ def test_a_dicom_phantom_is_like_its_png(work: Path, tmp_path: Path) -> None:
 def address(work: Path) -> Iterator[str]:
     """A server in a process of its own."""
     server = subprocess.Popen(
-        [*COMMAND, "serve", "--index", str(work / "index"), "--port", "0"],
+        [sys.executable, *COMMAND, "serve", "--index", str(work / "index"), "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

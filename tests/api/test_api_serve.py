@@ -8,7 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,6 +19,7 @@ from cxrtext.service import Service
 from cxrtext_api.gate.keys import add_key, revoke_key
 from cxrtext_api.server.serve import listen, run_server
 from cxrtext_api.settings import Settings, is_loopback
+from tests.warm import Program, Warm
 
 SCRIPT = """
 import json, sys, urllib.request
@@ -186,20 +187,25 @@ if __name__ == "__main__":
 """
 
 
-@contextmanager
-def program(tmp_path: Path, **settings: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+Serve = Callable[..., AbstractContextManager[tuple[Program, str]]]
+
+
+@pytest.fixture
+def program(warm: Warm, tmp_path: Path) -> Serve:
     """A server in a process of its own, and its address."""
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    command = [sys.executable, str(path), Settings(port=0, **settings).model_dump_json()]  # type: ignore[arg-type]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process, process.stdout.readline().strip()
-        finally:
-            process.kill()
+
+    @contextmanager
+    def started(**settings: object) -> Iterator[tuple[Program, str]]:
+        path = tmp_path / "program.py"
+        path.write_text(PROGRAM)
+        given = Settings(port=0, **settings)  # type: ignore[arg-type]
+        with warm.start([path, given.model_dump_json()]) as process:
+            try:
+                yield process, process.stdout.readline().strip()
+            finally:
+                process.kill()
+
+    return started
 
 
 def status_of(url: str, key: str = "") -> int:
@@ -222,17 +228,17 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
     return condition()
 
 
-def test_no_upload_waits_for_a_process_to_start(tmp_path: Path) -> None:
-    with program(tmp_path, readers=3) as (process, _):
+def test_no_upload_waits_for_a_process_to_start(program: Serve) -> None:
+    with program(readers=3) as (process, _):
         threads = Path(f"/proc/{process.pid}/task").glob("*/children")  # each thread's own
         started = [pid for path in threads for pid in path.read_text().split()]
         assert len(started) >= 3, "those that decode are there when it is ready"
 
 
-def test_a_hangup_reads_the_keys_anew(tmp_path: Path) -> None:
+def test_a_hangup_reads_the_keys_anew(program: Serve, tmp_path: Path) -> None:
     path = tmp_path / "keys"
     first, audit = add_key(path, "first"), tmp_path / "audit.log"
-    with program(tmp_path, keys_file=path, audit_log=audit) as (process, url):
+    with program(keys_file=path, audit_log=audit) as (process, url):
         assert status_of(f"{url}/metrics", first) == 200
         assert status_of(f"{url}/metrics") == 401
         revoke_key(path, "first")
@@ -246,8 +252,8 @@ def test_a_hangup_reads_the_keys_anew(tmp_path: Path) -> None:
         assert process.wait(30) == 0
 
 
-def test_a_server_that_is_told_to_stop_says_so_before_it_does(tmp_path: Path) -> None:
-    with program(tmp_path, drain_seconds=3) as (process, url):
+def test_a_server_that_is_told_to_stop_says_so_before_it_does(program: Serve) -> None:
+    with program(drain_seconds=3) as (process, url):
         assert status_of(f"{url}/readyz") == 200
         process.send_signal(signal.SIGTERM)
         assert until(lambda: status_of(f"{url}/readyz") == 503, 2.5)
@@ -256,8 +262,8 @@ def test_a_server_that_is_told_to_stop_says_so_before_it_does(tmp_path: Path) ->
         assert status_of(f"{url}/healthz") == 0
 
 
-def test_what_was_accepted_is_finished(tmp_path: Path) -> None:
-    with program(tmp_path) as (process, url):
+def test_what_was_accepted_is_finished(program: Serve) -> None:
+    with program() as (process, url):
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as line:
             head = "POST /v1/render HTTP/1.1\r\nHost: localhost\r\nContent-Length: 11\r\n"
@@ -270,8 +276,8 @@ def test_what_was_accepted_is_finished(tmp_path: Path) -> None:
         assert process.wait(30) == 0
 
 
-def test_work_that_hangs_does_not_keep_the_server_from_ending(tmp_path: Path) -> None:
-    with program(tmp_path, shutdown_seconds=2) as (process, url):
+def test_work_that_hangs_does_not_keep_the_server_from_ending(program: Serve) -> None:
+    with program(shutdown_seconds=2) as (process, url):
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as line:
             line.sendall(b"GET /v1/images/one HTTP/1.1\r\nHost: localhost\r\n\r\n")

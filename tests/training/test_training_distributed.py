@@ -3,8 +3,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from cxrtext.errors import WorkError
 from cxrtext.records.tables import read_table, write_table
 from cxrtext.training.loop.distributed import SyncedBatchNorm, synchronize
 from cxrtext.training.loop.steps import StopRequest
+from tests.warm import Program, Warm
 
 SCRIPT = Path(__file__).with_name("gradients_of_a_step.py")
 
@@ -30,34 +29,51 @@ def free_port() -> int:
         return port
 
 
-def start(arguments: Sequence[str | Path], world: int) -> list[subprocess.Popen[str]]:
-    """Start processes as torchrun does."""
-    port = str(free_port())
-    return [
-        subprocess.Popen(
-            [sys.executable, *map(str, arguments)],
-            env={
-                **os.environ,
-                "OMP_NUM_THREADS": "1",
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": port,
-                "WORLD_SIZE": str(world),
-                "RANK": str(rank),
-                "LOCAL_RANK": str(rank),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(world)
-    ]
+Start = Callable[[Sequence[str | Path], int], list[Program]]
+Training = Callable[[Sequence[str], int], list[Program]]
+
+
+@pytest.fixture(scope="module")
+def start(warm: Warm) -> Start:
+    """Starts processes as torchrun does."""
+
+    def started(arguments: Sequence[str | Path], world: int) -> list[Program]:
+        port = str(free_port())
+        return [
+            warm.start(
+                arguments,
+                env={
+                    **os.environ,
+                    "OMP_NUM_THREADS": "1",
+                    "MASTER_ADDR": "127.0.0.1",
+                    "MASTER_PORT": port,
+                    "WORLD_SIZE": str(world),
+                    "RANK": str(rank),
+                    "LOCAL_RANK": str(rank),
+                },
+            )
+            for rank in range(world)
+        ]
+
+    return started
+
+
+@pytest.fixture
+def training(start: Start) -> Training:
+    """Starts a training of so many processes."""
+
+    def started(options: Sequence[str], world: int) -> list[Program]:
+        sets = [part for option in options for part in ("--set", option)]
+        return start(["-m", "cxrtext.training", *sets], world)
+
+    return started
 
 
 Gradients = dict[str, torch.Tensor]
 
 
 def gradients_of(
-    folder: Path, cases: Mapping[str, Sequence[str]], world: int
+    start: Start, folder: Path, cases: Mapping[str, Sequence[str]], world: int
 ) -> dict[str, Gradients]:
     """The gradients that processes find for each case, one case after the other."""
     folder.mkdir(exist_ok=True)
@@ -127,6 +143,7 @@ IN_PARTS |= {
 
 @pytest.fixture(scope="module")
 def found(
+    start: Start,
     options_into: Callable[[Path], list[str]],
     sentences_table: Path,
     tmp_path_factory: pytest.TempPathFactory,
@@ -143,7 +160,7 @@ def found(
 
     def of(cases: Mapping[str, Sequence[str]], world: int) -> dict[str, Gradients]:
         chosen = {n: [*options_into(folder / n), *case] for n, case in cases.items()}
-        return gradients_of(folder / str(world), chosen, world)
+        return gradients_of(start, folder / str(world), chosen, world)
 
     return {1: of(every | IN_PARTS, 1), 2: of(every, 2)}
 
@@ -168,12 +185,9 @@ def test_parts_in_turn_have_the_gradients_of_the_whole(
     check_equal(whole, parts)
 
 
-def training(options: Sequence[str], world: int) -> list[subprocess.Popen[str]]:
-    sets = [part for option in options for part in ("--set", option)]
-    return start(["-m", "cxrtext.training", *sets], world)
-
-
-def test_two_processes_train_validate_and_write_once(options: list[str], tmp_path: Path) -> None:
+def test_two_processes_train_validate_and_write_once(
+    training: Training, options: list[str], tmp_path: Path
+) -> None:
     chosen = [*options, "training.steps=6", "training.validate_every=3", "training.save_every=3"]
     said = []
     for process in training(chosen, 2):
@@ -198,7 +212,7 @@ def without_dropout(language_model: Path, folder: Path) -> Path:
 
 
 def test_two_processes_go_from_locked_to_live_as_one_does(
-    options: list[str], language_model: Path, tmp_path: Path
+    training: Training, options: list[str], language_model: Path, tmp_path: Path
 ) -> None:
     model = without_dropout(language_model, tmp_path / "still")
     chosen = [*options, "training.steps=6", "training.lock=[image]", "training.unlock=3"]
@@ -216,7 +230,7 @@ def test_two_processes_go_from_locked_to_live_as_one_does(
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
-def test_an_error_of_one_ends_all_with_one_line(options: list[str]) -> None:
+def test_an_error_of_one_ends_all_with_one_line(training: Training, options: list[str]) -> None:
     processes = training([*options, "training.batch=9"], 2)
     errors = [process.communicate(timeout=120)[1] for process in processes]
     lines = [line for error in errors for line in error.splitlines() if line.startswith("error:")]
@@ -226,7 +240,7 @@ def test_an_error_of_one_ends_all_with_one_line(options: list[str]) -> None:
 
 
 def test_a_process_that_is_killed_ends_the_others_with_one_line(
-    options: list[str], tmp_path: Path
+    training: Training, options: list[str], tmp_path: Path
 ) -> None:
     chosen = [*options, "training.steps=5000", "training.log_every=1"]
     first, second = training(chosen, 2)
