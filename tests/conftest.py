@@ -1,9 +1,10 @@
 """A data set, a language model and a checkpoint so small that every test can have them."""
 
 import csv
+import gc
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,18 @@ from tests.warm import Warm
 os.environ["HF_HUB_OFFLINE"] = "1"
 # One thread, unless the caller names a number: threads cost small work more than they give.
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """Collect without looking for garbage, and never look through what was imported again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
 
 SENTENCES = {
     "clear": "The lungs are clear.",
