@@ -2,7 +2,6 @@
 
 import ctypes
 import itertools
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from cxrtext.language.scoring import workers
 from cxrtext.language.scoring.scorer import MAX_GROUP, groups_of, plan_groups, ranges, room
+from tests.warm import Warm
 
 
 def test_room_by_hand() -> None:
@@ -75,11 +75,12 @@ def test_ranges_cut_without_a_gap() -> None:
     assert list(ranges(0, 3)) == []
 
 
-def test_memory_is_kept_where_the_system_allows_it() -> None:
+def test_memory_is_kept_where_the_system_allows_it(warm: Warm) -> None:
     # In a process of its own, for it cannot be undone.
     code = "from cxrtext.language.scoring import workers; print(workers.keep_memory())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() in ({"True", "False"} if sys.platform == "linux" else {"False"})
+    out, err = warm.start(["-c", code]).communicate(timeout=60)
+    assert err == ""
+    assert out.strip() in ({"True", "False"} if sys.platform == "linux" else {"False"})
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])

@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from cxrtext.language.scoring.quantized import can_quantize
 from cxrtext.language.scoring.scorer import Scorer, build_network
 from cxrtext.language.scoring.settings import VARIANTS
 from cxrtext.models.masked_lm import MaskedLanguageModel
+from tests.warm import Warm
 
 Models = Callable[..., BertForMaskedLM]
 
@@ -87,23 +86,17 @@ def test_int8_is_to_be_had_where_the_processor_has_exact_products() -> None:
 
 
 def test_int8_is_refused_in_one_line_where_products_are_not_exact(
-    language_model: Path, tmp_path: Path
+    warm: Warm, language_model: Path, tmp_path: Path
 ) -> None:
     reports = tmp_path / "reports.csv"
     reports.write_text("study_id,findings,impression\ns1,The lungs are clear.,\n")
-    command: list[str | Path] = [Path(sys.executable).with_name("cxrtext"), "score-text", reports]
+    command = ["-c", "import cxrtext_cli; cxrtext_cli.start()", "score-text", reports]
     command += ["--model", language_model, "--precision", "int8", "--device", "cpu"]
-    done = subprocess.run(
-        command,
-        # oneDNN's products of AVX2 add pairs in 16 bits, on every processor.
-        env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    # oneDNN's products of AVX2 add pairs in 16 bits, on every processor.
+    done = warm.start(command, env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"})
+    _, err = done.communicate(timeout=120)
     assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
+    (line,) = err.strip().splitlines()
     assert line.startswith("error: int8 needs a CPU ")
     assert line.endswith("take bfloat16 or float32")
     assert not (tmp_path / "sentences.csv").exists()
