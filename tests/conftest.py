@@ -32,6 +32,19 @@ def pytest_collection() -> Generator[None]:
         gc.enable()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_core() -> Iterator[None]:
+    """What runs in this process sees one core, whatever the machine has.
+
+    A pool that starts a process a core would start more of them than a tiny set is worth.  Tests of
+    several processes ask for several.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "cpu_count", lambda: 1)
+        patch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
+        yield
+
+
 SENTENCES = {
     "clear": "The lungs are clear.",
     "effusion": "Left pleural effusion.",
