@@ -90,7 +90,8 @@ def test_int8_is_refused_in_one_line_where_products_are_not_exact(
 ) -> None:
     reports = tmp_path / "reports.csv"
     reports.write_text("study_id,findings,impression\ns1,The lungs are clear.,\n")
-    command = ["-c", "import cxrtext_cli; cxrtext_cli.start()", "score-text", reports]
+    command: list[str | Path] = ["-c", "import cxrtext_cli; cxrtext_cli.start()"]
+    command += ["score-text", reports]
     command += ["--model", language_model, "--precision", "int8", "--device", "cpu"]
     # oneDNN's products of AVX2 add pairs in 16 bits, on every processor.
     done = warm.start(command, env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"})
