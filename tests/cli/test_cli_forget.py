@@ -11,6 +11,7 @@ import torch
 
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.writer import writing
+from cxrtext.jobs.plan import NAME as JOB_PLAN
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import save_checkpoint
 
@@ -37,8 +38,14 @@ def test_forget_lists_removes_and_signs(
     assert "other file: names them, and is of a kind that is not changed" in done.stderr
     (data / "notes.md").unlink()
     assert not (data / "images/s05.png").exists()
-    said = cxrtext("forget", data, index, "--study", "s06", "--json")
-    assert said.returncode == 0, said.stderr
+    job = tmp_path / "job"
+    (job / "shards").mkdir(parents=True)
+    (job / JOB_PLAN).write_text('{"images": ["s06"]}')
+    said = cxrtext("forget", data, index, job, "--study", "s06", "--json")
+    assert said.returncode == 0, said.stderr  # what is named in any case is no fault
+    left = [p["what"] for p in json.loads(said.stdout)["places"] if not p["done"]]
+    assert left == ["archive job", "elsewhere"]
+    shutil.rmtree(job)
     assert {p["what"] for p in json.loads(said.stdout)["places"] if p["done"]} == {
         "index",
         "image",

@@ -13,6 +13,8 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -93,6 +95,9 @@ def _plant_data(data: Path, pixels: np.ndarray) -> None:
     (data / "import.rejected.csv").write_text(f"item,kind,reason\n{IMAGE},left out,twice\n")
     rows = [{"study_id": STUDY, "report": PHRASE}, {"study_id": "s01", "report": "Clear."}]
     (data / "more.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    predicted = {"image": [IMAGE, "images/s02.png"], "study_id": [STUDY, "s02"]}
+    encoded = {name: pa.array(cells).dictionary_encode() for name, cells in predicted.items()}
+    pq.write_table(pa.table(encoded), data / "predictions.parquet")
     (data / "texts").mkdir()
     (data / "texts" / f"{STUDY}.txt").write_text(PHRASE)
 
@@ -222,7 +227,9 @@ def test_nothing_planted_is_found_after_it_was_forgotten(archive: Archive) -> No
     assert archive.where() == before
     kinds = by_kind(tried.places)
     assert {name: kinds[name] for name in EVERYWHERE} == EVERYWHERE
-    assert kinds["table"] == 6  # reports, labels, boxes, rejected, more.jsonl, sentences
+    assert (
+        kinds["table"] == 7
+    )  # reports, labels, boxes, rejected, more.jsonl, predictions, sentences
     assert not any(place.done for place in tried.places)
     done = forget([root], patient=PATIENT)
     assert (done.studies, done.images) == (2, 2)

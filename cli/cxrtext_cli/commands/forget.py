@@ -74,8 +74,8 @@ def forget(
         )
 
 
-STANDING = ("backup", "model", "elsewhere")
-"""Places that are named in any case."""
+STANDING = ("backup", "publication", "archive job", "model", "elsewhere")
+"""Places that are named in any case, with what to do about them."""
 
 
 def _show(done: "Forgotten", as_json: bool) -> None:

@@ -189,7 +189,18 @@ def _write_parquet(path: Path, out: Path, subject: Subject) -> None:
     with pq.ParquetWriter(out, pq.ParquetFile(path).schema_arrow) as writer:
         for part in _parquet(path):
             kept = [i for i, row in enumerate(part.to_pylist()) if not subject.has(_lowered(row))]
-            writer.write_table(part.take(kept))
+            writer.write_table(_encoded_anew(part.take(kept)))
+
+
+def _encoded_anew(table: Any) -> Any:
+    """A table whose dictionaries hold what its rows say: those of rows taken out hold more."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            said = table.column(place).cast(field.type.value_type)
+            table = table.set_column(place, field, said.dictionary_encode().cast(field.type))
+    return table
 
 
 def _write_coco(path: Path, out: Path, subject: Subject) -> None:
