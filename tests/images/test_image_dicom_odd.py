@@ -13,9 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pydicom
 import pytest
+from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate
 from pydicom.uid import (
     UID,
+    ExplicitVRLittleEndian,
+    ImplicitVRLittleEndian,
     JPEG2000Lossless,
     JPEGLosslessSV1,
     JPEGLSLossless,
@@ -179,3 +182,60 @@ def test_files_that_dcmtk_compressed_are_those_before(
     Path(files[0]).write_bytes(make_dicom(cells, stored=12, **WINDOW, **high))
     subprocess.run([*command, *files], check=True, capture_output=True)
     np.testing.assert_array_equal(read_image_bytes(Path(files[1]).read_bytes(), "x"), plain)
+
+
+def lut(first: int, entries: list[int], kind: str = "US") -> Dataset:
+    """An item of a look-up table."""
+    item = Dataset()
+    item.add_new("LUTDescriptor", kind, [len(entries), first, 16])
+    item.add_new("LUTData", "US", entries)
+    return item
+
+
+@pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian])
+def test_a_voi_table_behind_a_modality_table_counts_without_sign(
+    make_dicom: Make, syntax: str
+) -> None:
+    pixels = np.array([[-2, -1], [0, 1]], dtype=np.int16)
+    levels = [39_999, 40_000, 40_001, 40_002]
+    result = read_image_bytes(
+        make_dicom(
+            pixels,
+            syntax=syntax,
+            ModalityLUTSequence=[lut(-2, levels, "SS")],
+            VOILUTSequence=[lut(40_000, [0, 100, 255])],
+        ),
+        "x",
+    )
+    expected = np.array([[0, 0], [100, 255]], dtype=np.float32) / 255
+    np.testing.assert_allclose(result[0], expected, atol=1e-6)
+
+
+def test_a_voi_table_counts_with_the_sign_of_rescaled_values(make_dicom: Make) -> None:
+    pixels = np.array([[0, 1024], [2048, 4095]], dtype=np.uint16)
+    data = make_dicom(
+        pixels,
+        RescaleSlope=-1,
+        RescaleIntercept=0,
+        VOILUTSequence=[lut(65_536 - 2_048, [0, 255])],
+    )
+    np.testing.assert_array_equal(read_image_bytes(data, "x")[0], [[1, 1], [0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "padding", "signed"), [("US", 65_536 - 2_000, True), ("SS", -36, False)]
+)
+def test_padding_with_the_wrong_sign_is_no_part_of_the_picture(
+    make_dicom: Make, kind: str, padding: int, signed: bool
+) -> None:
+    pixels = np.arange(600).reshape(20, 30).astype(np.int16 if signed else np.uint16)
+    pixels[:4] = -2_000 if signed else 65_500
+    data = make_dicom(pixels)
+    dataset = pydicom.dcmread(BytesIO(data))
+    dataset.add_new("PixelPaddingValue", kind, padding)
+    buffer = BytesIO()
+    dataset.save_as(buffer)
+    result = read_image_bytes(buffer.getvalue(), "x")[0]
+    # 0.5 % at each end of the 480 pixels of the picture.
+    assert (result[4].min(), result[-1].max()) == (0, 1)
+    assert np.unique(result[4:]).size > 400

@@ -74,7 +74,7 @@ class Display:
 def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little: bool) -> Display:
     """Read how one frame, counted from 0, is to be shown."""
     modality = _read_modality(dataset, pixels, frame, little)
-    negative = pixels.signed or (not isinstance(modality, Table) and modality[1] < 0)
+    negative = _can_be_negative(modality, pixels)
     voi = _holder(dataset, frame, "FrameVOILUTSequence", "WindowCenter")
     function = str(voi.get("VOILUTFunction") or "LINEAR").strip()
     if function not in _FUNCTIONS:
@@ -88,7 +88,15 @@ def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little:
         *(" ".join(_texts(item, "LUTExplanation")) for item in items),
         *window_names[: len(windows)],
     )
-    return Display(modality, (*tables, *windows), names, function, _padding(dataset))
+    return Display(modality, (*tables, *windows), names, function, _padding(dataset, pixels))
+
+
+def _can_be_negative(modality: Table | tuple[float, float], pixels: PixelFormat) -> bool:
+    """Whether what a VOI LUT is asked for can be negative: entries of a modality table are not."""
+    if isinstance(modality, Table):
+        return False
+    slope, intercept = modality
+    return min(slope * pixels.lowest, slope * pixels.highest) + intercept < 0
 
 
 def _texts(dataset: "Dataset", keyword: str) -> list[str]:
@@ -122,12 +130,20 @@ def _holder(dataset: "Dataset", frame: int, macro: str, keyword: str) -> "Datase
     return dataset
 
 
-def _padding(dataset: "Dataset") -> tuple[float, float] | None:
-    first = numbers(dataset, "PixelPaddingValue")
+def _padding(dataset: "Dataset", pixels: PixelFormat) -> tuple[float, float] | None:
+    first = _as_stored(numbers(dataset, "PixelPaddingValue"), pixels)
     if not first:
         return None
-    second = numbers(dataset, "PixelPaddingRangeLimit") or first
+    second = _as_stored(numbers(dataset, "PixelPaddingRangeLimit"), pixels) or first
     return min(first[0], second[0]), max(first[0], second[0])
+
+
+def _as_stored(values: list[float], pixels: PixelFormat) -> list[float]:
+    """Stored values that some writers give without their sign, or with one that they have not."""
+    cells = 1 << 16
+    if pixels.signed:
+        return [v - cells if v > pixels.highest and v >= cells / 2 else v for v in values]
+    return [v + cells if v < 0 else v for v in values]
 
 
 def _read_table(item: "Dataset", little: bool, signed: bool, name: str = "LUT") -> Table:
@@ -140,6 +156,9 @@ def _read_table(item: "Dataset", little: bool, signed: bool, name: str = "LUT") 
     count = (count & 0xFFFF) or 65536
     if signed and first > 0x7FFF:
         first -= 0x10000
+    if not signed and first + count <= 0:
+        # Below all that can occur: an input read with the sign of the pixels, which it has not.
+        first += 0x10000
     if len(words) >= count:
         entries = words[:count]
     elif 2 * len(words) >= count:
