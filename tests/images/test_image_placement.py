@@ -52,7 +52,8 @@ def test_an_image_is_shown_upright_with_left_at_the_right(
 
 
 @pytest.mark.parametrize(
-    "letters", [["A", "F"], ["P", "F"], ["L", "P"], ["L"], ["LEFT", "FOOT"], ["L", "R"], ["", ""]]
+    "letters",
+    [["A", "F"], ["P", "F"], ["L", "P"], ["L"], ["RF"], ["LEFT", "FOOT"], ["L", "R"], ["", ""]],
 )
 def test_other_planes_and_unknown_words_stay(make_dicom: Make, letters: list[str]) -> None:
     data = make_dicom(UPRIGHT, PatientOrientation=letters, **WINDOW)

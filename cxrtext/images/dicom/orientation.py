@@ -89,7 +89,9 @@ def upright(gray: Gray, placement: Placement) -> Gray:
 
 def _letters(dataset: "Dataset") -> list[str]:
     try:
-        return [str(one) for one in dataset.get("PatientOrientation") or ()]
+        value = dataset.get("PatientOrientation") or ()
+        # A text of one value is no list of letters: "RF" names no second direction.
+        return [value] if isinstance(value, str) else [str(one) for one in value]
     except (ValueError, TypeError, AttributeError):
         return []
 
