@@ -199,6 +199,21 @@ def test_times_with_zones_compare_as_moments(monkeypatch: pytest.MonkeyPatch, zo
     assert read_time("2024-99-01T12:00:05+01:00") == "20249901120005"
 
 
+@pytest.mark.parametrize(
+    ("text", "digits"),
+    [
+        ("2024-03-01 9:05", "202403010905"), ("2024/3/1 9:5:7", "20240301090507"),
+        ("01.03.2024", "20240301"), ("1.3.2024, 14:30", "202403011430"),
+        ("2024-03-01 09:05 PM", "202403012105"), ("2024-03-01 12:05 a.m.", "202403010005"),
+        ("2024-03", "202403"), ("2024-03-01T09:05:00.123Z", None), ("20240301", "20240301"),
+        # Of two readings neither is taken, and what is no time is none.
+        ("3/1/2024 12:00", ""), ("Mar 1, 2024", ""), ("12", ""), ("", ""), ("2024-03-01 at 9", ""),
+    ],
+)  # fmt: skip
+def test_a_time_is_read_in_the_ways_that_tables_write_it(text: str, digits: str | None) -> None:
+    assert read_time(text) == (read_time("20240301090500+0000") if digits is None else digits)
+
+
 def test_a_withdrawal_that_names_a_day_or_no_time_withdraws() -> None:
     report = version("Clear.", time="20240301120000")
     for time in ("20240301", ""):

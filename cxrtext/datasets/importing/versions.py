@@ -31,9 +31,16 @@ _WORDS = {
 }
 _STATUS = {word: status for status, words in _WORDS.items() for word in words.split()}
 _ADDENDUM = {"ADDENDUM", "APPENDED", "ADD"}
-_NOT_DIGITS = re.compile(r"\D")
 _TIME_DIGITS = 14
-_ZONED = re.compile(r"(\d{4}\D?\d\d\D?\d\d.*?\d\d.*?)(Z|[+-]\d\d:?\d\d)")
+_DIGITS = re.compile(r"(\d{4}(?:\d\d){0,5})(?:\.\d+)?")
+_DAY = (
+    r"(?:(?P<year>\d{4})[-/.](?P<month>\d\d?)(?:[-/.](?P<day>\d\d?))?"
+    # Points stand in dates that begin with the day; slashes stand in others too, and do not tell.
+    r"|(?P<day_>\d\d?)\.(?P<month_>\d\d?)\.(?P<year_>\d{4}))"
+)
+_CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?"
+_TIME = re.compile(rf"{_DAY}(?:(?:T|,?\s+)?{_CLOCK}(?:\s*(?P<half>[AP])\.?M\.?)?)?", re.IGNORECASE)
+_ZONE = re.compile(r"(?<=\d)\s*(Z|[+-]\d\d:?\d\d)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +80,39 @@ def read_status(text: str) -> tuple[Status, bool]:
 
 
 def read_time(text: str) -> str:
-    """The digits of a time such as 2024-03-01 12:00 or 20240301120000+0100.
+    """The digits of a time such as 2024-03-01 12:00, 1.3.2024 or 20240301120000+0100.
 
     One that names its zone becomes local time, which those without are taken for.
+
+    Returns:
+        Year, month, day, hour, minute and second, as many as there are; "" where it is no time, or
+        may be read as two: nobody knows the month of 3/1/2024.
     """
-    zoned = _ZONED.fullmatch(text.strip())
-    if zoned is None:
-        return _NOT_DIGITS.sub("", re.split(r"[+Z]", text)[0])[:_TIME_DIGITS]
-    digits = _NOT_DIGITS.sub("", zoned[1])[:_TIME_DIGITS]
+    text = text.strip()
+    zone = _ZONE.search(text)
+    digits = _digits(text[: zone.start()] if zone else text)
+    if zone is None or len(digits) <= len("20240301"):
+        return digits
     try:
-        moment = datetime.strptime(digits.ljust(_TIME_DIGITS, "0") + zoned[2], "%Y%m%d%H%M%S%z")
+        moment = datetime.strptime(digits.ljust(_TIME_DIGITS, "0") + zone[1], "%Y%m%d%H%M%S%z")
         return moment.astimezone().strftime("%Y%m%d%H%M%S")
     except (ValueError, OverflowError):
         return digits
+
+
+def _digits(text: str) -> str:
+    """The digits of a time without zone."""
+    if plain := _DIGITS.fullmatch(text):
+        return plain[1]
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return ""
+    parts = [found[name] or found[f"{name}_"] for name in ("year", "month", "day")]
+    clock = [found[name] for name in ("hour", "minute", "second")]
+    if found["half"]:
+        late = 12 * (found["half"] in "Pp")
+        clock[0] = str(int(clock[0]) % 12 + late)
+    return "".join(part.zfill(2) for part in (*parts, *clock) if part)
 
 
 @dataclass(frozen=True, slots=True)
