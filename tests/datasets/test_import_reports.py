@@ -387,3 +387,24 @@ def test_files_of_several_messages_framed_or_not() -> None:
             with pytest.raises(MessageError):
                 if read_message(message, "m") is None:
                     raise MessageError
+
+
+@pytest.mark.parametrize(
+    ("listed", "found"),
+    [
+        ("P001^^^HOSP^MR", "HOSP:P001"), ("9434765919^^^NHS^NH~P001^^^HOSP^MR", "HOSP:P001"),
+        ("77^^^OLD^PI~P001^^^HOSP^MR", "HOSP:P001"), ("1^^^GOV^NI~P001^^^^PI", "P001"),
+        ("P001~77", "P001"), ("~P001", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_of_several_numbers_of_a_patient_the_hospitals_own_counts(listed: str, found: str) -> None:
+    read = read_message(hl7(patient=listed), "x")
+    assert read is not None
+    assert read.patient == found
+
+
+def test_a_report_of_a_patient_with_a_national_number_is_joined(tree: Path) -> None:
+    reports = tree.parent / "reports.hl7"
+    reports.write_bytes(hl7(patient="9434765919^^^NHS^NH~P001^^^^MR"))
+    summary, texts, _ = load(tree, reports=reports)
+    assert (summary.reports, list(texts.values())) == (1, ["Clear."])

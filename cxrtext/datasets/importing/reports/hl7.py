@@ -42,6 +42,8 @@ _HEADER = re.compile(rb"MSH(.)")
 _NULL = '""'
 """A field that says that its value is to be removed."""
 _TEXT_KINDS = {"TX", "FT", "ST", ""}
+_OWN_NUMBER = ("MR", "PI")
+"""Types of identifiers (table 0203): medical record number, patient internal identifier."""
 _STUDY_UID = {"113014", "STUDY INSTANCE UID", "STUDYINSTANCEUID"}
 _SECTIONS = {
     **dict.fromkeys(("GDT", "59776-5", "FINDINGS"), "FINDINGS"),
@@ -143,9 +145,14 @@ class _Segment:
         place = number - 1 if self.name == "MSH" else number
         return self._fields[place] if place < len(self._fields) else ""
 
-    def get(self, number: int, component: int = 1) -> str:
-        """A component of the first repetition."""
-        parts = self.raw(number).split(self._marks.repetition)[0].split(self._marks.component)
+    def repetitions(self, number: int) -> int:
+        """How often a field stands there."""
+        return self.raw(number).count(self._marks.repetition) + 1
+
+    def get(self, number: int, component: int = 1, repetition: int = 0) -> str:
+        """A component of a repetition, by default the first."""
+        field = self.raw(number).split(self._marks.repetition)[repetition]
+        parts = field.split(self._marks.component)
         text = parts[component - 1] if component <= len(parts) else ""
         if text == _NULL:
             return ""
@@ -156,9 +163,9 @@ class _Segment:
         parts = self.raw(number).split(self._marks.repetition)
         return "\n".join(_unescaped(part, self._marks) for part in parts if part != _NULL)
 
-    def assigner(self, number: int, component: int) -> str:
+    def assigner(self, number: int, component: int, repetition: int = 0) -> str:
         """The namespace of an assigning authority."""
-        return self.get(number, component).split(self._marks.part)[0].strip()
+        return self.get(number, component, repetition).split(self._marks.part)[0].strip()
 
 
 def read_message(message: bytes, item: str, unnamed: str = "") -> ReportVersion | None:
@@ -200,12 +207,19 @@ def read_message(message: bytes, item: str, unnamed: str = "") -> ReportVersion 
         study=study,
         accession=accession,
         issuer=issuer,
-        patient=issued(patient.get(3), patient.assigner(3, 4)) if patient else "",
+        patient=_patient_id(patient) if patient else "",
         status=status,
         time=read_time(order.get(22) or head.get(7)),
         addendum=addendum or only_addenda,
         report=report,
     )
+
+
+def _patient_id(patient: _Segment) -> str:
+    """The id that images have: the hospital's own number, which need not stand first in PID-3."""
+    kinds = [patient.get(3, 5, n).upper() for n in range(patient.repetitions(3))]
+    chosen = next((kinds.index(kind) for kind in _OWN_NUMBER if kind in kinds), 0)
+    return issued(patient.get(3, 1, chosen), patient.assigner(3, 4, chosen))
 
 
 def _accession(order: _Segment) -> tuple[str, str]:
