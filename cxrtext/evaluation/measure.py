@@ -109,16 +109,32 @@ def measure_files(paths: Iterable[Path], **settings: Any) -> Iterator[Evaluation
     """:func:`measure_file` of files that are to be compared, one at a time.
 
     Images and findings of each are taken in the order of the first, as their rows may stand in any.
+
+    Raises:
+        ConfigError: They were made with different settings of which one has to be given: by another
+            seed the same resamples would seem to be the same and are not.
     """
     first: Part | None = None
+    made: dict[str, Any] = {}
     for path in paths:
         found = _read(path)
+        own = {**Settings().to_dict(), **found.about.get("settings", {})}
+        for name in AGREEING:
+            if name not in settings and made.setdefault(name, own[name]) != own[name]:
+                raise ConfigError(
+                    f"{path}: made with --{name} {own[name]} and not {made[name]} as the first; "
+                    f"give --{name}, which is taken for all"
+                )
         part = found.parts.get("classification")
         if isinstance(first, Classified) and isinstance(part, Classified):
             parts = {**found.parts, "classification": part.ordered_as(first)}
             found = replace(found, parts=parts)
         first = first or part
         yield _measure_read(path, found, settings)
+
+
+AGREEING = ("primary", "uncertain", "resamples", "seed")
+"""Settings of figures that files which are compared must share."""
 
 
 def _read(path: Path) -> Predictions:

@@ -99,6 +99,21 @@ def test_files_are_compared_whatever_the_order_of_their_rows(
     assert found[0] == found[1]
 
 
+def test_files_of_other_settings_are_not_compared_unless_one_is_given(by_the_guide: Path) -> None:
+    table = pq.read_table(by_the_guide)
+    about = json.loads(table.schema.metadata[b"cxrtext"])
+    about["settings"] = {"seed": 1}
+    other = by_the_guide.with_name("other.parquet")
+    said = {b"cxrtext": json.dumps(about).encode()}
+    pq.write_table(table.replace_schema_metadata(said), other)
+    with pytest.raises(ConfigError, match="made with --seed 1 and not 0 as the first; give --seed"):
+        list(measure_files([by_the_guide, other]))
+    pair = [one.measured.compared for one in measure_files([by_the_guide, other], seed=3)]
+    (found,) = (d for d in compare(dict(zip("ab", pair, strict=True))).differences
+                if d.measure == "ACC")  # fmt: skip
+    assert (found.low, found.high) == (0, 0)
+
+
 def test_settings_of_figures_may_be_others(evaluation: Evaluation, written: Path) -> None:
     file = written / "predictions.parquet"
     again = measure_file(file, resamples=0, uncertain="positive", slices=())
