@@ -1,5 +1,6 @@
 """Files on a folder and on an S3 server of this machine, by one interface."""
 
+import errno
 import hashlib
 import multiprocessing
 import os
@@ -7,6 +8,7 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,6 +112,26 @@ def test_a_file_in_a_folders_place_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "job").write_text("")
     with pytest.raises(CxrTextError, match=r"job: a cannot be read or written"):
         open_storage(tmp_path / "job").commit("a", b"")
+
+
+def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = open_storage(tmp_path)
+    storage.commit("publications/1.json", b"{}")
+    storage.commit("objects/1", b"piece")
+    scandir = os.scandir
+
+    def broken(path: Any) -> Any:
+        if Path(path).name == "publications":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", broken)
+    assert storage.names("objects/") == ["objects/1"]
+    for prefix in ("", "publications/"):
+        with pytest.raises(WorkError, match=r"cannot be read or written \(Input/output error"):
+            storage.names(prefix)
 
 
 @pytest.mark.parametrize(

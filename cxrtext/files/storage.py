@@ -184,6 +184,7 @@ class _Folder(Storage):
             if not each.is_dir():
                 with suppress(FileExistsError):  # another process was faster
                     each.mkdir(mode=0o700)
+                    sync(each.parent)
                 if not each.is_dir():
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(each))
 
@@ -209,7 +210,7 @@ class _Folder(Storage):
         found: list[Entry] = []
         below = PurePosixPath(prefix if prefix.endswith("/") else PurePosixPath(prefix).parent)
         with self._errors(prefix or "the folder"):
-            for place, folders, files in os.walk(self._folder / below):
+            for place, folders, files in os.walk(self._folder / below, onerror=_unless_missing):
                 folders[:] = [name for name in folders if not name.startswith(".")]
                 for file in files:
                     path = Path(place) / file
@@ -232,6 +233,12 @@ class _Folder(Storage):
                 raise FileNotFoundError
         with replacing(path) as temporary:
             shutil.copyfile(source, temporary)
+
+
+def _unless_missing(error: OSError) -> None:
+    """Raise what keeps a folder from being listed: a part of a list would pass for the whole."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 class _Remote(Storage):
